@@ -22,15 +22,16 @@ use brasserie_common::{
 use brasserie_worker_fetch::AssociationIndex;
 
 use crate::config::{AssociationOptions, MemberList, Options};
-use crate::effect::{Call, CallReply, ExitReason, Goodbye};
+use crate::effect::{Call, ExitReason, Goodbye};
+use crate::event::CallReply;
 use crate::heartbeat::Heartbeats;
 use crate::invocations::Invocations;
-use crate::outbox::Turn;
 use crate::reports::{Kind, Reports};
 use crate::requests::HealthchecksSeen;
 use crate::suicide::{Life, Patience};
 use crate::tasks::Tasks;
 use crate::timer::earliest;
+use crate::turn::Turn;
 use crate::whereabouts::{AfterFailure, Reader, Whereabouts};
 pub use trouble::HeartbeatTrouble;
 pub use view::LifeStage;

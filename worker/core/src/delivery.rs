@@ -9,14 +9,14 @@ use brasserie_worker_fetch::{AssociationIndex, Leaves, TaskEnd};
 use std::sync::Arc;
 
 use crate::association::Association;
-use crate::effect::CallReply;
+use crate::event::CallReply;
 use crate::fetching::Fetching;
-use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::reports::{Addressee, Held, InFlight, Kind, TaskLane};
 use crate::suicide::Life;
 use crate::tasks::Task;
 use crate::timer::REPORT_RETRY;
+use crate::turn::Turn;
 
 impl Association {
     /// Handles the end of a run's process. The shell reports it once for each run; other events match no run.

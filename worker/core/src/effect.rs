@@ -1,12 +1,12 @@
-//! The outputs of the worker core.
+//! The outputs of the worker core, and their queue.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use brasserie_common::work_overview::WorkWish;
-use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     CallId, InvocationId, Kill, RefusalCode, ReportedStatus, RequestId, RunningTask, SchedulerId,
-    ServiceAddress, TaskKey, WorkReply, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
+    ServiceAddress, TaskKey, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_worker_fetch::{AssociationIndex, Overview};
 
@@ -119,20 +119,6 @@ pub enum Goodbye {
     TasksAreDead,
 }
 
-/// The scheduler's answer to a call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CallReply {
-    Heartbeat(Box<HeartbeatResponse>),
-    /// The status is recorded.
-    Acknowledged,
-    /// The answer to a request for work.
-    Work(Box<WorkReply>),
-    /// The scheduler does not know the call, because it is older than the call.
-    NoSuchCall,
-    /// The current members, each once.
-    Members(Vec<ServiceAddress>),
-}
-
 /// The reason why the program ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitReason {
@@ -142,4 +128,41 @@ pub enum ExitReason {
     SuicideRequested,
     /// The worker was unhealthy for too long, or the scheduler says so.
     MustDie,
+}
+
+/// The effects that the shell has not drained yet. The shell drains them once a turn, so the effects of one turn bound the length.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outbox {
+    effects: VecDeque<Effect>,
+    last_call: u64,
+}
+
+impl Outbox {
+    pub(crate) fn pop(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    pub(crate) fn push(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    pub(crate) fn reply(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
+        self.push(Effect::Reply { request, reply });
+    }
+
+    /// Requests a call to the scheduler of this association, and returns its id.
+    pub(crate) fn call(&mut self, association: AssociationIndex, call: Call) -> CallId {
+        self.last_call += 1;
+        let id = CallId(self.last_call);
+        self.push(Effect::Call {
+            association,
+            id,
+            call,
+        });
+        id
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Effect> {
+        self.effects.iter()
+    }
 }

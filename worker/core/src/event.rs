@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use brasserie_common::resources::{TaskPhysicalResources, UsablePhysicalResources};
+use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     CallId, CallOutcome, InvocationId, Kill, Principal, ReportedStatus, RequestId, RunningTask,
     SchedulerId, SequenceNumber, ServiceAddress, Story, TaskKey, TaskSubprocessOptions, WallTime,
-    WorkerId,
+    WorkReply, WorkerId,
 };
 use brasserie_worker_fetch::AssociationIndex;
-
-use crate::effect::CallReply;
 
 /// One input of the worker core, as plain data.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,4 +113,18 @@ pub struct RunTask {
     pub worker: WorkerId,
     pub sequence: SequenceNumber,
     pub options: TaskSubprocessOptions,
+}
+
+/// The scheduler's answer to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallReply {
+    Heartbeat(Box<HeartbeatResponse>),
+    /// The status is recorded.
+    Acknowledged,
+    /// The answer to a request for work.
+    Work(Box<WorkReply>),
+    /// The scheduler does not know the call, because it is older than the call.
+    NoSuchCall,
+    /// The current members, each once.
+    Members(Vec<ServiceAddress>),
 }

@@ -18,8 +18,8 @@ use self::scene::{is_absent, scene, true_reason, unreported};
 use crate::association::Association;
 use crate::config::{MemberList, Options, WorkFetch};
 use crate::jobs::Jobs;
-use crate::outbox::Turn;
 use crate::piece::Piece;
+use crate::turn::Turn;
 use crate::whereabouts::Reader;
 
 mod choosing;

@@ -12,9 +12,9 @@ use brasserie_common::{
 };
 
 use crate::association::Association;
-use crate::outbox::Turn;
 use crate::queue::NeverBegins;
 use crate::tasks::Task;
+use crate::turn::Turn;
 
 /// The limits of one run.
 ///

@@ -8,7 +8,7 @@ use brasserie_common::{InvocationId, Kill, KillMethod, TaskKey};
 use crate::association::Association;
 use crate::effect::Effect;
 use crate::limits::Limits;
-use crate::outbox::Turn;
+use crate::turn::Turn;
 
 impl Association {
     /// Stops the task's process in favour of others.

@@ -21,9 +21,9 @@ use crate::association::Association;
 use crate::effect::{Effect, Refusal};
 use crate::event::RunTask;
 use crate::machine::Machine;
-use crate::outbox::Turn;
 use crate::passing::{ForCards, Scene};
 use crate::piece::processor_of;
+use crate::turn::Turn;
 
 /// One processor, in thousandths.
 pub(crate) const WHOLE_CPU: u64 = 1000;

@@ -12,8 +12,8 @@ use brasserie_common::{
 use brasserie_worker_fetch::{AssociationIndex, TaskNumber};
 
 use crate::effect::{Call, Goes};
-use crate::outbox::Turn;
 use crate::timer::{LONGEST_REPORT_RETRY, REPORT_RETRY};
+use crate::turn::Turn;
 
 /// The maximum number of calls in flight while the scheduler keeps up. The scheduler answers a call once its record is durable, which takes
 /// the store's pause and a sync: about 10 ms, or 20 ms on a busy machine. So a thousand calls carry 50,000 completions a second, more than

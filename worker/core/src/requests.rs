@@ -16,12 +16,12 @@ use crate::effect::{ExitReason, Refusal, Reply};
 use crate::event::RunTask;
 use crate::invocations::Familiarity;
 use crate::limits::Limits;
-use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::queue::{Begin, NeverBegins};
 use crate::reports::{Kind, MAX_NOT_RUNNING};
 use crate::suicide::Life;
 use crate::tasks::{HEALTHCHECK_NODES, MAX_TASKS, Stage, Task};
+use crate::turn::Turn;
 
 /// The number of accepted healthchecks to remember. At most one arrives a second, so they span more than the longest life of a message.
 const MAX_HEALTHCHECKS_SEEN: usize = 1024;

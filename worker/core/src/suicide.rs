@@ -9,9 +9,9 @@ use brasserie_common::{
 
 use crate::association::Association;
 use crate::effect::ExitReason;
-use crate::outbox::Turn;
 use crate::reports::TaskLane;
 use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
+use crate::turn::Turn;
 
 /// The stages of an association's life.
 ///

@@ -5,8 +5,9 @@ use brasserie_common::{CallId, CallOutcome, ServiceAddress, Time};
 
 use crate::association::Association;
 use crate::config::{AssociationOptions, MemberList};
-use crate::effect::{Call, CallReply};
-use crate::outbox::Turn;
+use crate::effect::Call;
+use crate::event::CallReply;
+use crate::turn::Turn;
 
 /// The members of one scheduler. One of them gets the heartbeats until it fails to answer; then the next one does.
 ///

@@ -9,15 +9,15 @@ use brasserie_worker_fetch::{AssociationIndex, SavedState};
 
 use crate::association::Association;
 use crate::config::Options;
-use crate::effect::{CallReply, Effect, ExitReason, Reply};
-use crate::event::{Event, RunTask};
+use crate::effect::{Effect, ExitReason, Outbox, Reply};
+use crate::event::{CallReply, Event, RunTask};
 use crate::fetching::{Fetching, Turns, ask_for_work, choose_runs, fetches_none};
 use crate::machine::Machine;
-use crate::outbox::{Outbox, Turn};
 use crate::queue::begin_queued;
 use crate::requests::Elsewhere;
 use crate::suicide::Life;
 use crate::timer::earliest;
+use crate::turn::Turn;
 
 /// A worker's side of the protocol: one association for each scheduler, and the machine that they share. To each scheduler, the worker
 /// looks like one that has this scheduler only.

@@ -9,7 +9,7 @@ use brasserie_worker_fetch::{AssociationIndex, Limits, TaskNumber};
 use super::Fetching;
 use crate::association::Association;
 use crate::machine::Machine;
-use crate::outbox::Turn;
+use crate::turn::Turn;
 
 /// The pause after a scan of all tasks, for each task: the more tasks there are, the more expensive a scan is.
 const LOOK_FOR_EACH: Duration = Duration::from_micros(20);

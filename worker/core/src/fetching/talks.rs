@@ -5,8 +5,9 @@ use brasserie_worker_fetch::Request;
 
 use super::{Asking, Fetching, Takes};
 use crate::association::Association;
-use crate::effect::{Call, CallReply};
-use crate::outbox::Turn;
+use crate::effect::Call;
+use crate::event::CallReply;
+use crate::turn::Turn;
 
 impl Fetching {
     /// Handles the outcome of a call, if the call is a request for work. Returns whether it is.

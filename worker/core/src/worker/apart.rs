@@ -10,7 +10,8 @@ use brasserie_common::{
 };
 use proptest::prelude::*;
 
-use crate::effect::{Call, CallReply, Effect};
+use crate::effect::{Call, Effect};
+use crate::event::CallReply;
 use crate::worker::rig::*;
 use crate::{AssociationIndex, AssociationOptions, Event, RunTask};
 

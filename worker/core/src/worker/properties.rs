@@ -11,7 +11,8 @@ use brasserie_common::{
 use brasserie_worker_fetch::{Preemption, Profile};
 use proptest::prelude::*;
 
-use crate::effect::{Call, CallReply, Effect, Goodbye};
+use crate::effect::{Call, Effect, Goodbye};
+use crate::event::CallReply;
 use crate::worker::rig::*;
 use crate::{AssociationIndex, Event, LifeStage, RunTask, WorkFetch, Worker};
 

@@ -11,7 +11,8 @@ use brasserie_common::{
     WorkerDescription, WorkerId, WorkerSetId,
 };
 
-use crate::effect::{Call, CallReply, Effect, Goes, Goodbye, Reply};
+use crate::effect::{Call, Effect, Goes, Goodbye, Reply};
+use crate::event::CallReply;
 use crate::{Association, AssociationIndex, Event, Options, RunTask, Worker};
 
 pub(super) const OWN: WorkerId = WorkerId(brasserie_common::InstanceId {

@@ -13,7 +13,8 @@ use integration_tests_properties::{check, place};
 use proptest::prelude::*;
 
 use crate::LifeStage;
-use crate::effect::{Call, CallReply, Effect};
+use crate::effect::{Call, Effect};
+use crate::event::CallReply;
 use crate::worker::rig::*;
 
 /// One random event. The number picks one of the messages in flight.

@@ -9,7 +9,8 @@ use brasserie_common::{
 };
 use brasserie_worker_fetch::Profile;
 
-use crate::effect::{CallReply, Effect, Refusal, Reply};
+use crate::effect::{Effect, Refusal, Reply};
+use crate::event::CallReply;
 use crate::worker::rig::*;
 use crate::{Event, WorkFetch};
 

@@ -6,7 +6,8 @@ use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{CallOutcome, Health, RefusalCode, ReportedStatus, WorkerId, WorkerSetId};
 
-use crate::effect::{CallReply, Effect, ExitReason};
+use crate::effect::{Effect, ExitReason};
+use crate::event::CallReply;
 use crate::worker::rig::*;
 use crate::{Event, HeartbeatTrouble, LifeStage};
 

@@ -6,7 +6,8 @@ use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{CallOutcome, EndedBy, Health, RefusalCode, ReportedStatus, StatusBits};
 
-use crate::effect::{Call, CallReply, Effect, ExitReason, Goodbye};
+use crate::effect::{Call, Effect, ExitReason, Goodbye};
+use crate::event::CallReply;
 use crate::worker::rig::*;
 use crate::{Event, LifeStage};
 

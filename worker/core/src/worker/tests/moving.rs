@@ -7,7 +7,8 @@ use brasserie_common::{
 };
 use brasserie_worker_fetch::Profile;
 
-use crate::effect::{Call, CallReply, Effect};
+use crate::effect::{Call, Effect};
+use crate::event::CallReply;
 use crate::worker::rig::*;
 use crate::worker::tests::fetching::fetch_work;
 use crate::{MemberList, WorkFetch};
