@@ -295,6 +295,26 @@ fn misspelt_command(at: &At, notes: &mut Notes) {
     }
 }
 
+/// Returns the name of the job that a top-level key was probably meant to define, as `j` for `bistro_job-j` or `job->j`; `None` for a
+/// key that looks like no job.
+pub(crate) fn meant_name(key: &str) -> Option<&str> {
+    const BEGINS: [&str; 4] = ["bistro_job", "bistro-job", "bistro job", "bistrojob"];
+    let meant = match key.split_once("->") {
+        Some((begin, name)) => {
+            let known = BEGINS.into_iter().chain(["bistro_jobs", "job", "jobs"]);
+            problem::nearest(begin.trim(), known).map(|_| name)
+        }
+        None => BEGINS.into_iter().find_map(|begin| {
+            let (start, rest) = key.split_at_checked(begin.len())?;
+            let rest = rest.strip_prefix('s').unwrap_or(rest);
+            let is_separator = |c: char| !c.is_alphanumeric();
+            (start.eq_ignore_ascii_case(begin) && rest.starts_with(is_separator))
+                .then(|| rest.trim_start_matches(is_separator))
+        }),
+    };
+    meant.map(str::trim).filter(|name| !name.is_empty())
+}
+
 /// Returns the warning for a job without a command, unless the job has errors that may explain this.
 pub(crate) fn no_command(at: &At, draft: &Draft) -> Option<Problem> {
     let has_errors = !draft.notes.errors.is_empty() || draft.old_errors.is_some();

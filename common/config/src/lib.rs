@@ -333,7 +333,8 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
     };
     let mut nameless = Notes::default();
     let mut drafts: Vec<Draft> = Vec::new();
-    let (mut only_checked, mut paths) = (Vec::new(), nodes::scripts(&root));
+    let mut only_checked: Vec<Problem> = no_jobs(&root).into_iter().collect();
+    let mut paths = nodes::scripts(&root);
     for at in root.entries() {
         if let Some(name) = at.key().strip_prefix(JOB_PREFIX)
             && let Some(name) = jobs::job_name(&at, name, &mut nameless)
@@ -385,13 +386,25 @@ fn top_level_keys(root: &At, notes: &mut Notes) {
         if key == SETTINGS || key.starts_with(JOB_PREFIX) {
             continue;
         }
-        let help = match key.starts_with("bistro_job") {
-            true => "a job's key is `bistro_job->NAME`".to_owned(),
-            false => suggest(key, [SETTINGS, "bistro_job->NAME"]),
+        let (text, help) = match jobs::meant_name(key) {
+            Some(name) => (
+                "unknown key, so it makes no job",
+                format!("did you mean {}?", quote(&format!("{JOB_PREFIX}{name}"))),
+            ),
+            None => ("unknown key", suggest(key, [SETTINGS, "bistro_job->NAME"])),
         };
-        let problem = entry.key_problem("unknown key").value(quote(key));
+        let problem = entry.key_problem(text).value(quote(key));
         notes.unknown_key(problem.help(help));
     }
+}
+
+/// Returns the warning for a file with settings and without jobs. Jobs may still be submitted to a scheduler.
+fn no_jobs(root: &At) -> Option<Problem> {
+    let settings = root.get(SETTINGS)?;
+    let mut keys = root.entries();
+    let has_job = keys.any(|entry| entry.key().starts_with(JOB_PREFIX));
+    let problem = settings.key_problem("the file has settings and no job, so nothing runs by it");
+    (!has_job).then(|| problem.help("a job is a key `bistro_job->NAME`"))
 }
 
 /// Stores a job's errors in the job. Errors from an export stay unchanged: wrapping them at each reading would let them grow.

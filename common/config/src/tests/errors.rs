@@ -1147,6 +1147,47 @@ fn priorities_are_shares_under_randomized_priority_only() {
 }
 
 #[test]
+fn a_key_that_looks_like_a_job_names_the_job_that_was_meant() {
+    for (key, job) in [
+        ("bistro_job-j", "j"),
+        ("bistro_job:j", "j"),
+        ("Bistro_Job=>j", "j"),
+        ("bistro_jobs->j", "j"),
+        ("bistro-job->a b", "a b"),
+        ("bistrojob->j", "j"),
+        ("bisto_job->j", "j"),
+        ("job->j", "j"),
+        ("bistro_job_j", "j"),
+    ] {
+        let warnings = lines(&good("", &format!("\"{key}\": {{}}")).warnings);
+        let meant = format!("unknown key, so it makes no job; did you mean \"bistro_job->{job}\"?");
+        assert!(warnings[0].ends_with(&meant), "{key}: {warnings:?}");
+    }
+    for comment in ["_comment", "job_notes", "jobs", "bistro_jobs", "note->x"] {
+        let warnings = lines(&good("", &format!("\"{comment}\": {{}}")).warnings);
+        assert!(!warnings[0].contains("makes no job"), "{warnings:?}");
+    }
+}
+
+#[test]
+fn a_file_with_settings_alone_is_found_by_a_check() {
+    let none = "the file has settings and no job, so nothing runs by it; a job is a key `bistro_job->NAME`";
+    let told = |rest: &str| lines(&checked(file("", rest).as_bytes()).warnings);
+    assert_eq!(told(""), [format!("1:2: bistro_settings: {none}")]);
+    assert!(
+        !told("\"bistro_job->x\": {\"command\": [\"a\"]}")
+            .iter()
+            .any(|w| w.contains(none))
+    );
+    assert_eq!(
+        parse(&file("", ""), ParseOptions::default())
+            .unwrap()
+            .warnings,
+        []
+    );
+}
+
+#[test]
 fn unknown_keys_are_warnings_or_errors() {
     let text = file(
         "\"enabeld\": true, \"nonsense\": 1",
@@ -1155,7 +1196,7 @@ fn unknown_keys_are_warnings_or_errors() {
     let expected = [
         "2:1: bistro_settings.enabeld: unknown key; did you mean `enabled`?",
         "2:18: bistro_settings.nonsense: unknown key; known are enabled, working_wait, idle_wait, scheduler, remote_worker_selector, backoff, nodes, node_order, level_for_tasks, resources, worker_resources_override, worker_resources_overrides, physical_resources, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, CAUTION_exit_initial_wait_before_timestamp",
-        "3:1: bistro_job>y: unknown key; a job's key is `bistro_job->NAME`",
+        "3:1: bistro_job>y: unknown key, so it makes no job; did you mean \"bistro_job->y\"?",
         "4:1: _comment: unknown key; known are bistro_settings, bistro_job->NAME",
         "5:1: _comment: the key occurs twice; the first is at 4:1",
         "6:19: bistro_job->x.priorty: unknown key; did you mean `priority`?",
