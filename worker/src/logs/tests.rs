@@ -645,6 +645,39 @@ fn retention_by_size_drops_whole_old_segments() {
     );
 }
 
+/// A name such as `cafe.log` is a hexadecimal number, and the last segment of the folder is cut to its whole lines.
+#[test]
+fn files_of_a_user_in_the_folder_are_neither_cut_nor_removed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let clock = Clock::at(START);
+    let names = [
+        "cafe.log",
+        "1.log",
+        "7FFFFFFFFFFFFFFF.log",
+        "-1.log",
+        "notes.log",
+    ];
+    for name in names {
+        fs::write(dir.path().join(name), "notes\n").expect("written");
+    }
+    for config in [
+        LogConfig::new(dir.path().to_owned()),
+        LogConfig {
+            retention: Duration::ZERO,
+            ..LogConfig::new(dir.path().to_owned())
+        },
+    ] {
+        let store = open_with(config, &clock);
+        put(&store, &tag("job", "node"), "a line\n");
+        store.flush();
+        clock.set(START + 10);
+    }
+    for name in names {
+        let text = fs::read_to_string(dir.path().join(name));
+        assert_eq!(text.expect(name), "notes\n", "{name}");
+    }
+}
+
 #[test]
 fn retention_by_age_drops_what_is_too_old_even_if_little() {
     let dir = tempfile::tempdir().expect("a folder");

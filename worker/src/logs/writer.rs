@@ -301,7 +301,7 @@ impl Disk {
 }
 
 fn create_active(dir: &Path, first: LineId) -> io::Result<Active> {
-    let path = dir.join(format!("{:016x}.log", first.0));
+    let path = segment_path(dir, first);
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -316,13 +316,16 @@ fn create_active(dir: &Path, first: LineId) -> io::Result<Active> {
     })
 }
 
+/// Returns the path of the segment that begins with this id.
+fn segment_path(dir: &Path, first: LineId) -> PathBuf {
+    dir.join(format!("{:016x}.log", first.0))
+}
+
+/// Returns the first id of a segment; `None` for any other file. A segment may be cut and removed, so a user's `cafe.log` must not pass.
 pub(super) fn segment_first_id(path: &Path) -> Option<LineId> {
-    if path.extension()? != "log" {
-        return None;
-    }
-    i64::from_str_radix(path.file_stem()?.to_str()?, 16)
-        .ok()
-        .map(LineId)
+    let digits = path.file_stem()?.to_str()?;
+    let first = LineId(i64::from_str_radix(digits, 16).ok()?);
+    (path == segment_path(path.parent()?, first)).then_some(first)
 }
 
 fn open_sealed(first: LineId, path: PathBuf) -> io::Result<Sealed> {

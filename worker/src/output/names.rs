@@ -8,7 +8,7 @@ use super::{Stream, Streams};
 use crate::file_name::file_name;
 
 /// The end of the files' names.
-pub(super) const SUFFIX: &str = ".gz";
+const SUFFIX: &str = ".gz";
 
 /// Returns the file for each stream. Whatever the names are, the files are below the folder, and no two runs share one.
 pub(crate) fn files_of(
@@ -20,15 +20,28 @@ pub(crate) fn files_of(
     let folder = dir
         .join(file_name(job.as_str()))
         .join(file_name(node.as_str()));
+    Stream::ALL.map(|stream| folder.join(name_of(invocation, stream)))
+}
+
+fn name_of(invocation: InvocationId, stream: Stream) -> String {
     let id = invocation.0;
-    let file = |stream: Stream| {
-        let stream = stream.as_str();
-        folder.join(format!(
-            "{}-{:016x}.{stream}{SUFFIX}",
-            id.start_time, id.rand
-        ))
+    let stream = stream.as_str();
+    format!("{}-{:016x}.{stream}{SUFFIX}", id.start_time, id.rand)
+}
+
+/// Returns whether a file has a name from [`files_of`]. Retention removes such files, and no file that a user has put beside them.
+pub(super) fn is_own(name: &str) -> bool {
+    let invocation = || {
+        let (id, _) = name.split_once('.')?;
+        let (start, rand) = id.rsplit_once('-')?;
+        let rand = u64::from_str_radix(rand, 16).ok()?;
+        Some(InvocationId::new(start.parse().ok()?, rand.cast_signed()))
     };
-    Stream::ALL.map(file)
+    invocation().is_some_and(|id| {
+        Stream::ALL
+            .iter()
+            .any(|stream| name_of(id, *stream) == name)
+    })
 }
 
 #[cfg(test)]
@@ -59,6 +72,11 @@ mod tests {
                 for part in parts {
                     prop_assert!(matches!(part, Component::Normal(name) if name.len() <= 255), "{:?}", file);
                 }
+            }
+            for file in files.iter().flatten() {
+                let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
+                prop_assert!(is_own(name), "{}", name);
+                prop_assert!(!is_own(&name.replace("-", "-0")) && !is_own(&format!("x{name}")), "{}", name);
             }
             prop_assert_ne!(&files[0][0], &files[0][1]);
             prop_assert_eq!(names[0] == names[1], files[0] == files[1]);

@@ -11,7 +11,7 @@ use brasserie_common_runtime::Clock;
 use parking_lot::{Condvar, Mutex};
 
 use super::OutputConfig;
-use super::names::SUFFIX;
+use super::names::is_own;
 use crate::disk_reserve;
 
 /// The period between checks for old files: retention is in days, so a minute's delay does not matter.
@@ -340,7 +340,7 @@ fn named(folders: &[PathBuf]) -> String {
 
 fn finished(entry: &DirEntry) -> Option<Old> {
     let about = entry.metadata().ok()?;
-    let is_ours = about.is_file() && entry.file_name().to_str()?.ends_with(SUFFIX);
+    let is_ours = about.is_file() && is_own(entry.file_name().to_str()?);
     is_ours.then_some(())?;
     Some(Old {
         modified: about.modified().ok()?,

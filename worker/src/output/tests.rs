@@ -260,6 +260,12 @@ fn the_oldest_go_first_by_size_and_by_age_and_strangers_stay() {
     let old = leave(dir.path(), "old", 1, 2 * DAY);
     let stranger = dir.path().join("notes.txt");
     fs::write(&stranger, vec![0; 1 << 20]).expect("written");
+    // A user has put a file beside the files of a run.
+    let beside = left[29].with_file_name("results.stdout.gz");
+    fs::write(&beside, vec![0; 1 << 20]).expect("written");
+    let long_ago = SystemTime::now() - 99 * DAY;
+    let opened = File::options().write(true).open(&beside);
+    opened.expect("ours").set_modified(long_ago).expect("ours");
     // There is room for ten files. The one that is being written is the oldest of all.
     let store = open(dir.path(), 10 * BLOCK);
     let (run, _told) = start(&store, dir.path(), "new", 99);
@@ -273,14 +279,14 @@ fn the_oldest_go_first_by_size_and_by_age_and_strangers_stay() {
     let written = File::options().write(true).open(&run.files()[0]);
     written.expect("ours").set_modified(far).expect("ours");
     let mut want: BTreeSet<PathBuf> = left[left.len() - 9..].iter().cloned().collect();
-    want.extend([run.files()[0].clone(), stranger]);
+    want.extend([run.files()[0].clone(), stranger, beside]);
     wait_until("what is too much is gone, and no more", || {
         files_in(dir.path()) == want
     });
     assert!(!old.exists());
     // A file is removed a moment before its folders.
     wait_until("their folders are gone with them", || {
-        fs::read_dir(dir.path()).expect("a folder").count() == want.len()
+        fs::read_dir(dir.path()).expect("a folder").count() == want.len() - 1
     });
     drop((run, store));
     // The size allows all files, but the age does not: the last written one is nine days old.
