@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use integration_tests::e2e::{Client, Process, Stage};
+use integration_tests::e2e::{Client, Process, SchedulerSpec, Stage, free_port, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -65,6 +65,52 @@ fn json_logs_report_workers_tasks_and_signals() {
     };
     assert_eq!(of_tasks("starts a task"), 3);
     assert_eq!(of_tasks("a task has ended"), 3);
+}
+
+/// A wrong address is reported at once, with its reason: here the page's port of a real scheduler, and a port without any program.
+#[test]
+fn a_worker_with_a_wrong_address_says_which_why_and_that_it_tries_again() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    for (shard, port, why) in [
+        ("page", spec.http_port, "HTTP"),
+        ("none", free_port(), "refused"),
+    ] {
+        let wrong = SchedulerSpec {
+            port,
+            ..stage.calm_spec(&config)
+        };
+        let worker = stage.start_worker(&stage.worker_spec(shard, &wrong));
+        let begin = format!("heartbeats to 127.0.0.1:{port} fail");
+        wait_for("the reason", || {
+            let log = worker.output();
+            let line = log.lines().find(|line| line.contains(&begin))?;
+            for part in ["WARN", why, "tries again", "`--listen`", "6789"] {
+                assert!(line.contains(part), "{part}: {line}");
+            }
+            Some(())
+        });
+    }
+}
+
+#[test]
+fn the_keeper_of_a_killed_worker_says_what_killed_it_and_what_became_of_its_tasks() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::from_secs(1000));
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let mut worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    wait_for("a task", || (!stage.alive().is_empty()).then_some(()));
+    worker.kill_program();
+    let log = worker.output();
+    for part in [
+        "was killed by SIGKILL; killing every process that it has started",
+        "had started is dead",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
 }
 
 #[test]

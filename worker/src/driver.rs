@@ -142,7 +142,7 @@ impl Driver {
         self.worker.handle_timeout(now);
         let worker = &self.worker;
         self.memory.keep(now, || worker.saved_work_fetch(wall));
-        self.news.tell(&self.worker, self.watchdog.manager());
+        self.news.tell(now, &self.worker, self.watchdog.manager());
         self.watchdog.beat(now);
         // The lease is renewed before effects are performed: no task may start that the keeper would let live too long.
         if let Some(lease) = &mut self.lease {

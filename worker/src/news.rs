@@ -1,6 +1,9 @@
 //! Logs the changes of a worker's state for its operator, and reports its status to the service manager.
 
-use brasserie_common::{Health, SchedulerId, WorkerSetId};
+use std::time::Duration;
+
+use brasserie_common::time::readable_duration;
+use brasserie_common::{Health, SchedulerId, Time, WorkerSetId};
 use brasserie_common_runtime::ServiceManager;
 use brasserie_worker_core::{Association, LifeStage, Worker};
 
@@ -8,14 +11,32 @@ use brasserie_worker_core::{Association, LifeStage, Worker};
 #[derive(Debug)]
 pub(crate) struct News(Vec<Side>);
 
+/// The pause from the first report of a failing heartbeat to the second one. It doubles up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+/// The longest pause between two reports of a failing heartbeat: a log that a person reads shows it, and a day has at most 50.
+const MAX_PAUSE: Duration = Duration::from_secs(1800);
+
 /// The reported state of one association.
 #[derive(Debug)]
 struct Side {
     /// The prefix of its log lines: empty if there is only one scheduler.
     of: String,
+    /// The scheduler, as the command line names it.
+    called: String,
     seen: Seen,
+    /// The reports of a failing heartbeat; `None` while heartbeats are answered.
+    failing: Option<Failing>,
     /// The scheduler that an earlier association also has, and about which the operator was warned.
     is_twin_of: Option<SchedulerId>,
+}
+
+/// The reports of a failing heartbeat.
+#[derive(Clone, Copy, Debug)]
+struct Failing {
+    since: Time,
+    /// The time of the next report.
+    next: Time,
+    pause: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +58,8 @@ impl News {
                 true => String::new(),
                 false => format!("{called}: "),
             },
+            called,
+            failing: None,
             seen: Seen::of(association),
             is_twin_of: None,
         });
@@ -44,14 +67,20 @@ impl News {
     }
 
     /// Logs the changes since the last call, and reports them to the service manager.
-    pub(crate) fn tell(&mut self, worker: &Worker, manager: &ServiceManager) {
+    pub(crate) fn tell(&mut self, now: Time, worker: &Worker, manager: &ServiceManager) {
         let is_ending = self.is_ending();
         let mut changed = false;
         for (side, association) in self.0.iter_mut().zip(worker.associations()) {
-            let now = Seen::of(association);
-            if now != side.seen {
-                side.log(&now, association);
-                side.seen = now;
+            let seen = Seen::of(association);
+            if let Some(line) = side.heartbeat_line(now, &seen) {
+                match &seen.trouble {
+                    Some(_) => tracing::warn!("{line}"),
+                    None => tracing::info!("{line}"),
+                }
+            }
+            if seen != side.seen {
+                side.log(&seen, association);
+                side.seen = seen;
                 changed = true;
             }
         }
@@ -167,12 +196,39 @@ impl Side {
                 older.version
             );
         }
-        if now.trouble != before.trouble {
-            match &now.trouble {
-                Some(trouble) => tracing::warn!("{of}heartbeat: {trouble}"),
-                None => tracing::info!("{of}heartbeats are answered again"),
-            }
+    }
+
+    /// Returns the line about the heartbeats, if one is due: at once after a change, and ever more rarely while they fail.
+    fn heartbeat_line(&mut self, now: Time, seen: &Seen) -> Option<String> {
+        let (of, called) = (&self.of, &self.called);
+        let Some(trouble) = &seen.trouble else {
+            let was_failing = self.failing.take().is_some();
+            return was_failing.then(|| format!("{of}heartbeats are answered again"));
+        };
+        let is_new = self.seen.trouble != seen.trouble;
+        let failing = self.failing.get_or_insert(Failing {
+            since: now,
+            next: now,
+            pause: FIRST_PAUSE,
+        });
+        if !is_new && now < failing.next {
+            return None;
         }
+        let lasts = match now.since(failing.since) {
+            Duration::ZERO => String::new(),
+            time => format!(" for {}", readable_duration(time)),
+        };
+        failing.next = now + failing.pause;
+        failing.pause = (failing.pause * 2).min(MAX_PAUSE);
+        let hint = match seen.scheduler {
+            Some(_) => "",
+            None => {
+                ". `--scheduler` must name the `--listen` address of a scheduler, by default port 6789"
+            }
+        };
+        Some(format!(
+            "{of}heartbeats to {called} fail{lasts}: {trouble}; the worker tries again{hint}"
+        ))
     }
 }
 
@@ -185,5 +241,57 @@ impl Seen {
             trouble: association.heartbeat_trouble().map(ToString::to_string),
             older_set: association.older_set(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(trouble: Option<&str>) -> Seen {
+        Seen {
+            health: Health::New,
+            life: LifeStage::Running,
+            scheduler: None,
+            trouble: trouble.map(str::to_owned),
+            older_set: None,
+        }
+    }
+
+    #[test]
+    fn failing_heartbeats_are_reported_at_once_and_ever_more_rarely() {
+        let mut side = Side {
+            of: String::new(),
+            called: "a:1".to_owned(),
+            seen: seen(None),
+            failing: None,
+            is_twin_of: None,
+        };
+        let mut told = |second, trouble| {
+            let now = Time::ZERO + Duration::from_secs(second);
+            let seen = seen(trouble);
+            let line = side.heartbeat_line(now, &seen);
+            side.seen = seen;
+            line
+        };
+        let first = told(5, Some("refused")).unwrap_or_default();
+        for part in [
+            "heartbeats to a:1 fail: refused",
+            "tries again",
+            "port 6789",
+        ] {
+            assert!(first.contains(part), "{part}: {first}");
+        }
+        assert_eq!(told(20, Some("refused")), None);
+        let other = told(35, Some("no reply")).unwrap_or_default();
+        assert!(other.contains("fail for 30.0 s: no reply"), "{other}");
+        let day = 86_400;
+        let lines = (50..day).step_by(15);
+        let lines = lines.filter_map(|second| told(second, Some("no reply")));
+        let count = lines.count();
+        assert!((48..60).contains(&count), "{count}");
+        let over = told(day, None).unwrap_or_default();
+        assert_eq!(over, "heartbeats are answered again");
+        assert_eq!(told(day + 1, None), None);
     }
 }

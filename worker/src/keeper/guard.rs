@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use brasserie_common::Time;
@@ -41,6 +42,8 @@ const COMPLAINT_INTERVAL: Duration = Duration::from_secs(5);
 const LAPSED_CODE: i32 = 1;
 /// Exit code when the program's own is not known.
 const UNKNOWN_CODE: i32 = 1;
+/// Exit code of a Rust program whose main thread has panicked.
+const PANIC_CODE: i32 = 101;
 /// The exit code of a program that a signal ended is this number plus the signal's number, as in shells.
 const SIGNAL_CODE_BASE: i32 = 128;
 
@@ -76,6 +79,10 @@ enum Children {
 
 struct Guard {
     program: Pid,
+    /// The name of the program, for messages.
+    name: String,
+    /// Whether the end of the program was reported, so that its operator expects to read what became of the tasks.
+    is_end_reported: bool,
     /// Whether the program was reaped. Until then, its process id is its own.
     reaped: Reaped,
     signals: SignalFd,
@@ -144,6 +151,8 @@ pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, Keeper
     aside::thread();
     let guard = Guard {
         program,
+        name: name_of(arguments),
+        is_end_reported: false,
         reaped: Reaped::No,
         signals,
         ledger,
@@ -163,6 +172,12 @@ impl Guard {
             let pause = match (self.stage, children) {
                 (Stage::Sweeping { code, .. }, Children::None) => {
                     self.sweep_groups();
+                    if self.is_end_reported {
+                        say(&format!(
+                            "every process that {} had started is dead",
+                            self.name
+                        ));
+                    }
                     return Ok(code);
                 }
                 (Stage::Sweeping { rounds, .. }, Children::Some) => {
@@ -180,8 +195,17 @@ impl Guard {
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => return Children::Some,
-                Ok(WaitStatus::Exited(pid, code)) => self.ended(pid, code),
+                Ok(WaitStatus::Exited(pid, code)) => {
+                    let is_program = pid == self.program;
+                    if is_program && code == PANIC_CODE {
+                        self.report_end(&format!("ended with exit code {code}, as after a panic"));
+                    }
+                    self.ended(pid, code);
+                }
                 Ok(WaitStatus::Signaled(pid, signal, _)) => {
+                    if pid == self.program {
+                        self.report_end(&format!("was killed by {signal}"));
+                    }
                     self.ended(pid, SIGNAL_CODE_BASE + signal as i32);
                 }
                 Ok(_) | Err(Errno::EINTR) => {}
@@ -196,6 +220,17 @@ impl Guard {
                     return Children::None;
                 }
             }
+        }
+    }
+
+    /// Reports an end that the program cannot have reported itself. An end that the keeper has caused is reported already.
+    fn report_end(&mut self, how: &str) {
+        if self.stage == Stage::Guarding {
+            self.is_end_reported = true;
+            say(&format!(
+                "{} (process {}) {how}; killing every process that it has started",
+                self.name, self.program
+            ));
         }
     }
 
@@ -364,6 +399,13 @@ impl Guard {
             }
         }
     }
+}
+
+/// Returns the file name of the program.
+fn name_of(arguments: &[OsString]) -> String {
+    let path = arguments.first().map(Path::new);
+    let name = path.and_then(Path::file_name).unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// Returns the pause after this many rounds in which no process ended.
