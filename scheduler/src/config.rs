@@ -32,8 +32,8 @@ log has the start and the completion of each task. NO_COLOR, set and not empty, 
 Exit codes:
   0  ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP
   1  could not start, or could not go on; standard error says why
-  2  the command line makes no sense, --new-cluster was given for a data directory that a scheduler has used, or, in a directory that none
-     has used, the config file is missing or has errors
+  2  the command line makes no sense, --new-cluster was given for a data directory that a scheduler has used,
+     --after-restoring-a-backup for one without a store, or, in a directory that none has used, the config file is missing or has errors
   3  stepped down: a worker obeys a newer scheduler instance; do not restart it automatically
 
 Start a first cluster on this machine:

@@ -32,7 +32,12 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             telemetry::print_last_error(&format!("brasserie-scheduler: {error:#}"));
-            if let Some(StartError::NotNew { .. } | StartError::Config(_)) = error.downcast_ref() {
+            if let Some(
+                StartError::NotNew { .. }
+                | StartError::NothingRestored { .. }
+                | StartError::Config(_),
+            ) = error.downcast_ref()
+            {
                 return ExitCode::from(WRONG_USAGE);
             }
             match error.downcast_ref() {

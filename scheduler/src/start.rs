@@ -33,7 +33,7 @@ use crate::sources::{
     ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Proposals, SharedMemory, Sources,
     TellInForce,
 };
-use crate::store::{Past, Store, StoreError, StoreHandle, StoreReport, Usage};
+use crate::store::{Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport, Usage};
 
 pub use options::{Directory, NewCluster, StartOptions};
 
@@ -50,6 +50,12 @@ pub enum StartError {
          another --data-dir", path.display()
     )]
     NotNew { path: PathBuf },
+    #[error(
+        "--after-restoring-a-backup is refused, because nothing was restored in the data directory {}: it has no {STORE_FILE}. Put the \
+         backup there as {STORE_FILE}, or name the directory of the backup with --data-dir. Without a backup, leave the flag out: \
+         nothing starts during the safe wait, then every task runs", path.display()
+    )]
+    NothingRestored { path: PathBuf },
     #[error("the path of the config file cannot be resolved: {0}")]
     ConfigPath(io::Error),
     #[error("the configuration is not usable:\n{0}")]
@@ -178,13 +184,18 @@ fn open_store(
     options: &StartOptions,
     directory: &DataDir,
 ) -> Result<(Store, Durable, Past), StartError> {
+    if options.directory == Directory::RestoredFromBackup && !Store::is_in(directory) {
+        return Err(StartError::NothingRestored {
+            path: directory.path().to_owned(),
+        });
+    }
     let (store, durable, past) = Store::open_apart(directory, options.directory.lost_records())?;
     match (store.usage(), options.new_cluster) {
         (Usage::Used, NewCluster::Yes) => Err(StartError::NotNew {
             path: directory.path().to_owned(),
         }),
         (Usage::Used, NewCluster::IfUnused | NewCluster::No) | (Usage::New, _) => {
-            Ok((store, durable, past))
+            Ok((store.used_by(options.used_by), durable, past))
         }
     }
 }

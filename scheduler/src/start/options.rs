@@ -11,7 +11,7 @@ use brasserie_scheduler_core::{Durable, Options, Retention};
 use brasserie_thrift::rpc::Timeouts as CallTimeouts;
 
 use crate::sources::{ConfigSource, Periods};
-use crate::store::{LostRecords, Usage};
+use crate::store::{LostRecords, Usage, UsedBy};
 
 /// Only a delay on this machine can prolong a call beyond its three timeouts. After this slack the core abandons the call.
 const CALL_SLACK: Duration = Duration::from_secs(1);
@@ -69,6 +69,8 @@ pub struct StartOptions {
     pub http_hosts: Vec<String>,
     pub new_cluster: NewCluster,
     pub directory: Directory,
+    /// The program whose flags the messages about the store name.
+    pub used_by: UsedBy,
     /// The name of the instance node. `None`: the host's name.
     pub instance_node_name: Option<String>,
     pub timeouts: Timeouts,
@@ -98,6 +100,7 @@ impl StartOptions {
             http_hosts: Vec::new(),
             new_cluster: NewCluster::No,
             directory: Directory::AsLeft,
+            used_by: UsedBy::default(),
             instance_node_name: None,
             timeouts: Timeouts::default(),
             allow_bump_unhealthy_worker: false,

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::identity::log_of;
-use super::{FILE, MARKER_FILE, StoreError};
+use super::{MARKER_FILE, STORE_FILE, StoreError};
 
 /// Copies the store in the data directory `from` into the folder `to`. Errors if a scheduler writes to the store meanwhile.
 pub fn copy_store(from: &Path, to: &Path) -> Result<(), StoreError> {
-    let database = from.join(FILE);
+    let database = from.join(STORE_FILE);
     let files = [log_of(&database), database, from.join(MARKER_FILE)];
     let before = stamps(&files)?;
     for file in &files {

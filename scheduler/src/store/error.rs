@@ -115,6 +115,76 @@ pub enum StoreError {
     WriterDied,
 }
 
+/// The program whose flags a message may name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UsedBy {
+    #[default]
+    SchedulerProgram,
+    /// `brasserie run`, which has no flag for a restored backup.
+    Run,
+}
+
+impl StoreError {
+    /// Returns the message for the operator of this program.
+    pub fn text_for(&self, used_by: UsedBy) -> String {
+        match used_by {
+            UsedBy::SchedulerProgram => self.to_string(),
+            UsedBy::Run => self.text_for_run(),
+        }
+    }
+
+    fn text_for_run(&self) -> String {
+        let from_anew = "choose another --data-dir, where every task runs again";
+        match self {
+            StoreError::NotTheSame { path, change } => format!(
+                "{} {change} while this run used it. Put the very same file back, as by mounting its disk again; otherwise end the run and \
+                 {from_anew}",
+                path.display()
+            ),
+            StoreError::LogNotTheSame { path, change } => format!(
+                "{} {change} while this run used it. The run saves what was in it; nothing but the run may change its data directory",
+                path.display()
+            ),
+            StoreError::OfAnother { path } => format!(
+                "the store {} holds the records of another run or lacks those of this one: another copy was put in its place. End the run, \
+                 and restore its whole data directory from one backup, or {from_anew}",
+                path.display()
+            ),
+            StoreError::Lost { path, what } => format!(
+                "an earlier run has used the store {}, but this file {what}: which tasks are done is lost. Restore the whole data directory \
+                 of the run from a backup, or {from_anew}",
+                path.display()
+            ),
+            StoreError::LogLost { path, what } => format!(
+                "{} {what}, and the last run in this data directory did not end in good order, so its latest records are lost. Put the file \
+                 back, or {from_anew}",
+                path.display()
+            ),
+            StoreError::Older { path, .. } => format!(
+                "the store {} does not know the last run in this data directory: an older copy has taken its place. Restore the whole data \
+                 directory of the run from one backup, or {from_anew}",
+                path.display()
+            ),
+            StoreError::Open { .. }
+            | StoreError::SyncFolder { .. }
+            | StoreError::Newer { .. }
+            | StoreError::Foreign { .. }
+            | StoreError::Migrate { .. }
+            | StoreError::Backup { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::Changing { .. }
+            | StoreError::Inspect { .. }
+            | StoreError::CheckpointBusy { .. }
+            | StoreError::ReadMarker(_)
+            | StoreError::WriteMarker { .. }
+            | StoreError::Sqlite(_)
+            | StoreError::Encode(_)
+            | StoreError::Thread(_)
+            | StoreError::WriterDied => self.to_string(),
+        }
+    }
+}
+
 fn put_back(copy: Option<&Path>) -> String {
     let text = |copy: &Path| {
         format!(

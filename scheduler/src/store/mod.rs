@@ -28,7 +28,7 @@ use brasserie_common_runtime::{DataDir, FileId};
 use brasserie_scheduler_core::{Durable, Record, StoreSize};
 
 pub use copy::copy_store;
-pub use error::StoreError;
+pub use error::{StoreError, UsedBy};
 pub use history::{Past, UnusedNames};
 use identity::{LOG_HEADER, log_of};
 pub use marker::MARKER_FILE;
@@ -40,7 +40,7 @@ pub use stories::Stories;
 use writer::Writer;
 
 /// The name of the database file in the data directory.
-const FILE: &str = "state.sqlite3";
+pub const STORE_FILE: &str = "state.sqlite3";
 
 /// Whether a scheduler has used a data directory before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,7 @@ pub struct Store {
     usage: Usage,
     /// `None`: the database file has no marker file, in tests.
     marker: Option<MarkerFile>,
+    used_by: UsedBy,
 }
 
 /// A report of the writer.
@@ -82,6 +83,12 @@ pub enum StoreReport {
 }
 
 impl Store {
+    /// Returns whether the directory has a store or the trace of one, which [`Store::open_apart`] judges.
+    pub fn is_in(directory: &DataDir) -> bool {
+        let has = |file| directory.path().join(file).symlink_metadata().is_ok();
+        has(STORE_FILE) || has(MARKER_FILE)
+    }
+
     /// Opens the store of a directory that this process has locked. Creates it in a new directory.
     pub fn open(directory: &DataDir) -> Result<(Store, Durable), StoreError> {
         let (mut store, mut durable, past) = Self::open_apart(directory, LostRecords::None)?;
@@ -96,7 +103,7 @@ impl Store {
         directory: &DataDir,
         lost: LostRecords,
     ) -> Result<(Store, Durable, Past), StoreError> {
-        let path = directory.path().join(FILE);
+        let path = directory.path().join(STORE_FILE);
         let file = MarkerFile::in_folder(directory.path());
         let marker = file.read()?;
         let is_lost = |what| StoreError::Lost {
@@ -138,6 +145,7 @@ impl Store {
             path,
             database,
             marker: Some(file),
+            used_by: UsedBy::default(),
         };
         Ok((store, durable, past))
     }
@@ -173,9 +181,15 @@ impl Store {
                 database,
                 usage: Usage::New,
                 marker: None,
+                used_by: UsedBy::default(),
             },
             durable,
         ))
+    }
+
+    /// Words the messages of the writer for this program.
+    pub fn used_by(self, used_by: UsedBy) -> Self {
+        Store { used_by, ..self }
     }
 
     /// Starts the writer. The writer calls `report` on its thread, so `report` must not block.
@@ -185,7 +199,7 @@ impl Store {
     ) -> Result<StoreHandle, StoreError> {
         let queue = Arc::new(Queue::default());
         let writer = Writer::new(
-            self.path,
+            (self.path, self.used_by),
             self.database,
             self.marker,
             Arc::clone(&queue),

@@ -1503,7 +1503,7 @@ fn a_store_of_an_earlier_release_can_shrink_after_conversion() {
         connection.execute_batch("VACUUM").unwrap();
         store.database.checkpoint().unwrap();
     }
-    std::fs::rename(&path, folder.path().join(FILE)).unwrap();
+    std::fs::rename(&path, folder.path().join(STORE_FILE)).unwrap();
     let directory = DataDir::open(folder.path()).unwrap();
     let _ = std::fs::remove_file(folder.path().join("db-wal"));
     let (store, durable) = Store::open(&directory).unwrap();

@@ -9,7 +9,7 @@ use nix::sys::statvfs::statvfs;
 
 use super::StoreReport;
 use super::compaction;
-use super::error::StoreError;
+use super::error::{StoreError, UsedBy};
 use super::identity::{Identity, LogFile, log_of};
 use super::marker::{Log, MarkerFile};
 use super::queue::{Queue, Waiting, Work};
@@ -39,6 +39,7 @@ pub(super) const TIDY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
     path: PathBuf,
+    used_by: UsedBy,
     /// The identity of the file that was opened at the start.
     identity: Identity,
     /// `None` until this scheduler's first record is on disk.
@@ -98,7 +99,7 @@ impl Default for State {
 
 impl Writer {
     pub(super) fn new(
-        path: PathBuf,
+        (path, used_by): (PathBuf, UsedBy),
         database: Database,
         marker: Option<MarkerFile>,
         queue: Arc<Queue>,
@@ -106,6 +107,7 @@ impl Writer {
     ) -> Self {
         Writer {
             path,
+            used_by,
             identity: database.identity().clone(),
             owner: None,
             marker,
@@ -193,7 +195,7 @@ impl Writer {
             return;
         };
         let before = self.untidy.take();
-        let text = error.to_string();
+        let text = error.text_for(self.used_by);
         let is_news = before.as_ref().is_none_or(|before| before.error != text);
         let pause = before.map_or(TIDY_PERIOD, |before| before.pause * 2);
         let pause = pause.min(MAX_TIDY_PAUSE);
@@ -297,7 +299,7 @@ impl Writer {
                 "{error} ({}). The scheduler goes on by itself once the disk has room and works",
                 self.path.display()
             ),
-            error => error.to_string(),
+            error => error.text_for(self.used_by),
         };
         if self.distrust(Some(message.clone())) {
             (self.report)(StoreReport::Failed(message.clone()));
