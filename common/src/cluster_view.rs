@@ -27,6 +27,9 @@ pub const DEFAULT_ROWS: usize = 100;
 /// The reason of a task that waits while no worker is connected.
 pub const NO_WORKER: &str = "no worker is connected";
 
+/// The beginning of the reason why a job has no task, in an explanation of the job.
+pub const NO_TASK: &str = "it has no task";
+
 /// The state of a healthy worker that accepts no more tasks.
 pub const DRAINING: &str = "draining";
 

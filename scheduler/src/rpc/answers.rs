@@ -32,7 +32,7 @@ use thrift::protocol::TSerializable;
 use tokio::sync::Semaphore;
 
 use super::logs::Logs;
-use super::{export, job_pages, render};
+use super::{export, job_pages, no_tasks, render};
 use crate::inbox::{Inbox, Stopped};
 use crate::store::{StoreError, Stories};
 
@@ -313,11 +313,21 @@ impl Answers {
 
     pub(super) fn explain(&self, from: Principal, args: BrasserieExplainTaskArgs, to: Responder) {
         self.later(to, |inbox| async move {
+            let (job, of_job) = (args.job.clone(), args.node.is_empty());
             let query = Query::Explain {
                 job: args.job,
                 node: args.node,
             };
-            match expect_answer!(inbox.query(from, query).await?, Answer::Explain) {
+            let answer = inbox.query(from.clone(), query).await?;
+            let mut reasons = expect_answer!(answer, Answer::Explain);
+            if let Ok(reasons) = &mut reasons
+                && of_job
+                && let Some(why) = no_tasks::why(&inbox, from, &job).await?
+            {
+                // The first reason is the number of tasks.
+                reasons.insert(reasons.len().min(1), why);
+            }
+            match reasons {
                 Ok(reasons) => Ok(BrasserieExplainTaskResult {
                     result_value: Some(reasons),
                     ex: None,
