@@ -1,5 +1,6 @@
 //! `brasserie plan`: shows the changes that a config file would cause in a running scheduler, without making them.
 
+mod jobs;
 mod json;
 mod text;
 
@@ -14,6 +15,7 @@ use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
+use jobs::Jobs;
 
 /// Maximum size of a planned file, which must fit in one frame of 16 MiB with the rest of the call.
 const MAX_PLANNED_BYTES: u64 = 15 * 1024 * 1024;
@@ -21,9 +23,9 @@ const MAX_PLANNED_BYTES: u64 = 15 * 1024 * 1024;
 /// Show what a config file would do in place of the one that the scheduler watches. Nothing is changed.
 ///
 /// The plan shows added, changed and removed settings, nodes and jobs. It shows the tasks that would start at once, the running tasks that
-/// would be killed, when and how, and those that would continue although no job wants them. It lists every error in the file with its
-/// place. If the file's node sources differ from those in force, the scheduler reads them for the plan, which includes running their
-/// scripts.
+/// would be killed, when and how, and those that would continue although no job wants them. It names new jobs of which no task would start,
+/// and counts the present tasks of changed jobs. It lists every error in the file with its place. If the file's node sources differ from
+/// those in force, the scheduler reads them for the plan, which includes running their scripts.
 ///
 /// Relative commands and scripts in FILE resolve as in the scheduler's own file, as if FILE had replaced it.
 #[derive(Debug, clap::Args)]
@@ -68,11 +70,22 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         folder,
     };
     let connection = Connection::patient(&args.scheduler.scheduler)?;
-    let plan = block_on(connection.plan_config(&arguments))?;
-    let plan = plan.with_context(|| format!("cannot plan {shown}"))?;
+    let asked = async {
+        let plan = connection.plan_config(&arguments).await?;
+        let jobs = Jobs::of(
+            &plan,
+            &arguments.text,
+            Format::of_path(&args.file),
+            &connection,
+        )
+        .await;
+        anyhow::Ok((plan, jobs))
+    };
+    let asked = block_on(asked)?;
+    let (plan, jobs) = asked.with_context(|| format!("cannot plan {shown}"))?;
     match args.json {
-        true => print_json(&json::of(&plan, &shown))?,
-        false => print(&text::of(&plan, &shown))?,
+        true => print_json(&json::of(&plan, &jobs, &shown))?,
+        false => print(&text::of(&plan, &jobs, &shown))?,
     }
     Ok(match is_good(&plan) {
         false => Ending::Usage,

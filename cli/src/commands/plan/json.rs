@@ -6,10 +6,11 @@ use brasserie_thrift::generated::brasserie::{
 use serde_json::{Value, json};
 
 use super::is_good;
+use super::jobs::{Idle, Jobs};
 use super::text::method;
 use crate::connection::run_id;
 
-pub(super) fn of(plan: &Plan, shown: &str) -> Value {
+pub(super) fn of(plan: &Plan, of_jobs: &Jobs, shown: &str) -> Value {
     let placed = |lines: &Option<Vec<String>>| -> Vec<String> {
         let lines = lines.iter().flatten();
         lines.map(|line| format!("{shown}:{line}")).collect()
@@ -44,6 +45,8 @@ pub(super) fn of(plan: &Plan, shown: &str) -> Value {
         "starts_more": plan.starts_more,
         "jobs": jobs,
         "jobs_total": plan.jobs_total,
+        "changed_jobs_now": of_jobs.changed,
+        "new_jobs_without_start": of_jobs.idle.iter().map(idle).collect::<Vec<_>>(),
         "killed": orphans(plan.killed.as_ref()),
         "left": orphans(plan.left.as_ref()),
         "spared": names(plan.spared.as_ref()),
@@ -80,6 +83,10 @@ fn job(job: &PlannedStarts) -> Value {
         "waiting": job.waiting,
         "never": job.infeasible,
     })
+}
+
+fn idle(idle: &Idle) -> Value {
+    json!({ "job": idle.job, "why": idle.why })
 }
 
 fn orphans(orphans: Option<&PlannedOrphans>) -> Value {

@@ -7,14 +7,15 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::generated::common::{KillMethod, KillRequest};
 
-use crate::output::{duration, table};
+use super::jobs::{Idle, Jobs};
+use crate::output::{duration, printable, table};
 
 /// Maximum names in one line.
 const NAMED: usize = 5;
 /// Maximum rows of one table; `--json` has more.
 const ROWS: usize = 20;
 
-pub(super) fn of(plan: &Plan, shown: &str) -> String {
+pub(super) fn of(plan: &Plan, jobs: &Jobs, shown: &str) -> String {
     let mut text = String::new();
     for line in plan.errors.iter().flatten() {
         text.push_str(&format!("{shown}:{line}\n"));
@@ -54,6 +55,7 @@ pub(super) fn of(plan: &Plan, shown: &str) -> String {
     add_config(plan, &mut text);
     add_nodes(plan, &mut text);
     add_starts(plan, &mut text);
+    add_jobs(jobs, &mut text);
     add_orphans(plan, &mut text);
     add_remarks(plan, &mut text);
     text
@@ -170,6 +172,31 @@ fn add_starts(plan: &Plan, text: &mut String) {
     text.push_str(&table(&headers, &rows));
     let known = plan.jobs_total.map(usize_of);
     add_more(known.unwrap_or(jobs.len()), text);
+}
+
+/// Adds the jobs of which the table of starts has no row.
+fn add_jobs(jobs: &Jobs, text: &mut String) {
+    if !jobs.idle.is_empty() {
+        text.push_str("\nnew jobs of which no task starts at once\n");
+        for Idle { job, why } in jobs.idle.iter().take(ROWS) {
+            let why = why.as_ref().map(|why| format!(": {why}"));
+            let (job, why) = (printable(job), why.unwrap_or_default());
+            text.push_str(&format!("  {job}{why}\n"));
+        }
+        add_more(jobs.idle.len(), text);
+    }
+    if jobs.changed.is_empty() {
+        return;
+    }
+    text.push_str("\nchanged jobs at present\n");
+    for job in &jobs.changed {
+        let runs_on = match job.tasks.running {
+            0 => "",
+            _ => "; what runs was started with the present configuration",
+        };
+        let (name, tasks) = (printable(&job.name), job.tasks.clause());
+        text.push_str(&format!("  {name}: {tasks}{runs_on}\n"));
+    }
 }
 
 fn starts_row(job: &PlannedStarts) -> Vec<String> {
@@ -341,6 +368,7 @@ fn usize_of(n: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use brasserie_common::cluster_view::{JobView, TaskCounts};
     use brasserie_thrift::generated::brasserie::PlannedJob;
 
     fn names(total: i64, first: &[&str]) -> Option<PlannedNames> {
@@ -428,7 +456,7 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
 
 ! something is odd
 ";
-        let text = of(&plan, "new.json");
+        let text = of(&plan, &Jobs::default(), "new.json");
         // Ignores the columns, which the table's own tests check.
         let words = |text: &str| -> Vec<Vec<String>> {
             let lines = text.lines();
@@ -443,6 +471,40 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
                 .collect()
         };
         assert_eq!(words(&text), words(expected), "{text}");
+    }
+
+    #[test]
+    fn jobs_without_a_row_are_named_with_their_present_tasks() {
+        let tasks = TaskCounts {
+            total: 3,
+            running: 1,
+            done: 2,
+            ..TaskCounts::default()
+        };
+        let jobs = Jobs {
+            changed: vec![JobView {
+                name: "a".to_owned(),
+                tasks,
+                ..JobView::default()
+            }],
+            idle: vec![
+                Idle {
+                    job: "b".to_owned(),
+                    why: Some("its tasks wait for `a`".to_owned()),
+                },
+                Idle {
+                    job: "c".to_owned(),
+                    why: None,
+                },
+            ],
+        };
+        let text = of(&usable(), &jobs, "new.json");
+        for part in [
+            "\nnew jobs of which no task starts at once\n  b: its tasks wait for `a`\n  c\n",
+            "\nchanged jobs at present\n  a: 3 tasks: 1 running, 2 done; what runs was started with the present configuration\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]
@@ -473,7 +535,7 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
             jobs_total: Some(1006),
             ..usable()
         };
-        let text = of(&plan, "new.json");
+        let text = of(&plan, &Jobs::default(), "new.json");
         let lines: Vec<&str> = text.lines().filter(|line| line.contains("more")).collect();
         let expected = [
             "and 1000 more errors",
@@ -490,7 +552,7 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
             jobs_total: None,
             ..plan
         };
-        let text = of(&plan, "new.json");
+        let text = of(&plan, &Jobs::default(), "new.json");
         assert!(!text.contains("more errors"), "{text}");
         assert!(text.contains("\nand 10 more\n"), "{text}");
     }
@@ -503,7 +565,7 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
             warnings: Some(vec!["1:1: odd".to_owned()]),
             ..Plan::default()
         };
-        let text = of(&plan, "new.json");
+        let text = of(&plan, &Jobs::default(), "new.json");
         assert!(
             text.starts_with("new.json:3:4: bistro_settings: bad\nwarning: new.json:1:1: odd\n"),
             "{text}"
@@ -518,7 +580,7 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
             ..usable()
         };
         assert_eq!(
-            of(&plan, "new.json"),
+            of(&plan, &Jobs::default(), "new.json"),
             "new.json in place of /etc/jobs.json changes nothing.\n"
         );
     }
