@@ -5,6 +5,7 @@ mod connection;
 mod data_dir;
 mod failure;
 mod interrupts;
+mod node_times;
 mod output;
 
 use std::process::ExitCode;

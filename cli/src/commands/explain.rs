@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::Ending;
 use crate::connection::block_on;
 use crate::data_dir::{Source, SourceArgs};
+use crate::node_times::NodeTimes;
 use crate::output::{print, print_json, printable_block, shell_word};
 
 /// Show all reasons at once why a task or a job is not running, and what happened in the task's last run.
@@ -36,9 +37,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             Some(node) => source.connection.last_run(&args.job, node).await,
             None => Ok(None),
         };
-        Ok((source.note(), source.without_own_pool(reasons), last))
+        let times = NodeTimes::fetch(&source.connection, node.into_iter()).await;
+        let time = times.and_then(|times| times.of_name(node?));
+        Ok((source.note(), source.without_own_pool(reasons), last, time))
     });
-    let Some((note, reasons, last)) = block_on(asked)?? else {
+    let Some((note, reasons, last, time)) = block_on(asked)?? else {
         return Ok(Ending::Interrupted);
     };
     if args.json {
@@ -54,6 +57,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         return Ok(Ending::Success);
     }
     let mut text = note.unwrap_or_default();
+    if let Some(time) = time {
+        text.push_str(&format!("This node is that of {time}.\n"));
+    }
     if reasons.is_empty() {
         text.push_str(match args.node {
             Some(_) => "Nothing keeps this task from running.\n",

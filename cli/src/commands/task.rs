@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use brasserie_common::cluster_view::{ClusterView, JobState};
 use brasserie_common::{KillMethod, KillRequest, ListedState, Story};
+use brasserie_common_config::nearest;
 use brasserie_thrift::generated::brasserie::{ListedTask, TaskKill, TaskPage};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -13,12 +14,15 @@ use serde_json::{Value, json};
 use crate::Ending;
 use crate::connection::{AskArgs, Connection, Outcome, block_on, run_id};
 use crate::data_dir::{Source, SourceArgs};
+use crate::node_times::NodeTimes;
 use crate::output::{
     complain, duration, print, print_json, printable, printable_block, shell_word, table,
 };
 
 /// Limit for the failed tasks whose last lines are listed: a few screens. The scheduler reads its disk for each.
 const MAX_WITH_LINES: usize = 20;
+/// The column of the table with the node.
+const NODE: usize = 1;
 /// Bytes of a reason that fit in each row of the table.
 const LONG_REASON: usize = 60;
 
@@ -67,7 +71,7 @@ struct List {
     job: Option<String>,
     /// List only tasks in these states: running, unsure (may or may not run), waiting, backoff (waits after its last run), failed, never
     /// (can never run with the current configuration and workers), done, disabled [default: all but disabled].
-    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ListedState::parse, hide_possible_values = true)]
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = listed_state, hide_possible_values = true)]
     states: Vec<ListedState>,
     /// List at most N tasks.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = limit)]
@@ -90,6 +94,16 @@ struct Kill {
     ask: AskArgs,
 }
 
+/// Parses the name of a state. The error names the state that was probably meant.
+fn listed_state(text: &str) -> Result<ListedState, String> {
+    ListedState::parse(text).map_err(|error| {
+        match nearest(text, ListedState::ALL.map(ListedState::as_str)) {
+            Some(state) => format!("{error}; did you mean `{state}`?"),
+            None => error,
+        }
+    })
+}
+
 fn limit(text: &str) -> Result<usize, String> {
     let limit = text.parse().ok().filter(|limit| *limit > 0);
     limit.ok_or_else(|| "write a number above 0".to_owned())
@@ -110,6 +124,8 @@ struct Found {
     last_lines: Vec<Option<Vec<String>>>,
     has_more: bool,
     wall_ms: i64,
+    /// The times in the names of nodes, if schedules give nodes.
+    times: Option<NodeTimes>,
     /// The reasons why no task matches, one a line; empty if `tasks` is not.
     why_empty: String,
 }
@@ -124,6 +140,8 @@ fn list(args: &List) -> Result<Ending> {
         if args.states.contains(&ListedState::Failed) {
             found.last_lines = last_lines(&source.connection, &found.tasks).await;
         }
+        let nodes = found.tasks.iter().filter_map(|task| task.node.as_deref());
+        found.times = NodeTimes::fetch(&source.connection, nodes).await;
         if found.tasks.is_empty() {
             found.why_empty = why_none(source, args).await?;
         }
@@ -303,12 +321,18 @@ fn text_of(found: &Found, source: &SourceArgs) -> String {
         return "No task matches.\n".to_owned();
     }
     let shared = shared_reasons(&found.tasks);
-    let rows: Vec<Vec<String>> = found
-        .tasks
-        .iter()
+    let rows = found.tasks.iter();
+    let mut rows: Vec<Vec<String>> = rows
         .map(|task| row_of(task, found.wall_ms, &shared))
         .collect();
-    let headers = ["job", "node", "state", "since", "tries", "worker", "why"];
+    let mut headers = vec!["job", "node", "state", "since", "tries", "worker", "why"];
+    if let Some(times) = &found.times {
+        headers.insert(NODE + 1, "time of the node");
+        for row in &mut rows {
+            let time = times.of_name(&row[NODE]);
+            row.insert(NODE + 1, time.unwrap_or_default());
+        }
+    }
     let mut text = table(&headers, &rows);
     for (number, reason) in (1..).zip(&shared) {
         text.push_str(&format!("\n({number}) {}\n", printable_block(reason)));
