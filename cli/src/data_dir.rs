@@ -14,8 +14,8 @@ use brasserie_common_config::{
     Config, Format, JobConfig, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
 };
 use brasserie_common_runtime::files::{self, DataDir, FileError};
-use brasserie_scheduler::store::copy_store;
-use brasserie_scheduler::{ConfigSource, SchedulerHandle, StartOptions};
+use brasserie_scheduler::store::{UsedBy, copy_store};
+use brasserie_scheduler::{ConfigSource, SchedulerHandle, StartError, StartOptions};
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_worker::logs::LogReader;
 use serde::{Deserialize, Serialize};
@@ -143,16 +143,18 @@ impl RunRecord {
     /// Lists the differences from the earlier run in the same directory. Tasks that the earlier run has completed do not run again, even if
     /// their job has changed.
     pub(crate) fn differences(&self, earlier: &RunRecord) -> Vec<String> {
-        if self.file != earlier.file {
-            return vec![format!(
-                "the last run in this directory was of {}: what it has done of jobs and nodes with the same names does not run again. \
-                 Use another --data-dir if these are other tasks",
-                earlier.file
-            )];
-        }
         let (Ok(new), Ok(old)) = (self.parse(), earlier.parse()) else {
-            return Vec::new();
+            return match self.file == earlier.file {
+                true => Vec::new(),
+                false => vec![format!(
+                    "the last run in this directory was of {}",
+                    earlier.file
+                )],
+            };
         };
+        if self.file != earlier.file {
+            return vec![other_file(&earlier.file, &old, &new)];
+        }
         let old: HashMap<_, _> = old.jobs.iter().map(|old| (&old.name, old)).collect();
         let is_other = |new: &JobConfig| {
             old.get(&new.name).is_some_and(|old| {
@@ -231,6 +233,48 @@ impl RunRecord {
     fn folder(&self) -> &Path {
         Path::new(&self.file).parent().unwrap_or(Path::new("/"))
     }
+}
+
+/// Says that the earlier run in a directory was of another file, and what becomes of its completions: they count by the names of job and
+/// node, and a file may have been renamed or copied.
+fn other_file(file: &str, old: &Config, new: &Config) -> String {
+    let all: Vec<&str> = old.jobs.iter().map(|job| job.name.as_str()).collect();
+    let (common, others): (Vec<&str>, Vec<&str>) = all
+        .iter()
+        .copied()
+        .partition(|name| new.job(name).is_some());
+    let of_others = match others.is_empty() {
+        true => String::new(),
+        false => format!(
+            " What it has done of {} stays in the directory, and does not run again if that file runs here again within 30 days.",
+            job_names(&others)
+        ),
+    };
+    let of_common = match common.is_empty() {
+        true => " No job of this file is among them, so all of its tasks run.".to_owned(),
+        false => format!(
+            " What it has done of {} does not run again on nodes with the same names.",
+            job_names(&common)
+        ),
+    };
+    format!(
+        "the last run in this directory was of {file}, with {}.{of_common}{of_others} Use another --data-dir if these are other tasks",
+        job_names(&all)
+    )
+}
+
+/// Formats the names of the first [`MAX_DIFFERENCES`] jobs, as in `job `a`, job `b` and 3 more jobs`.
+fn job_names(names: &[&str]) -> String {
+    let named = names.iter().take(MAX_DIFFERENCES);
+    let named: Vec<String> = named
+        .map(|name| format!("job `{}`", printable(name)))
+        .collect();
+    let more = match names.len().saturating_sub(MAX_DIFFERENCES) {
+        0 => String::new(),
+        1 => " and 1 more job".to_owned(),
+        more => format!(" and {more} more jobs"),
+    };
+    format!("{}{more}", named.join(", "))
 }
 
 /// The flags that choose the scheduler or data directory of a command.
@@ -396,14 +440,19 @@ impl EndedRun {
             .tempdir()
             .context("cannot make a temporary folder for a copy of the run's store")?;
         let (from, to) = (scheduler_folder(directory), copy.path().to_owned());
-        tokio::task::spawn_blocking(move || copy_store(&from, &to)).await??;
+        let copied = tokio::task::spawn_blocking(move || copy_store(&from, &to)).await?;
+        copied.map_err(|error| anyhow!(error.text_for(UsedBy::Run)))?;
         let source = ConfigSource::Given {
             config: Arc::new(record.parse()?),
             folder: record.folder().to_owned(),
         };
         let options = StartOptions::new(copy.path().to_owned(), source);
-        let scheduler = brasserie_scheduler::start(options)
-            .await
+        let scheduler = brasserie_scheduler::start(options).await;
+        let scheduler = scheduler
+            .map_err(|error| match error {
+                StartError::Store(error) => anyhow!(error.text_for(UsedBy::Run)),
+                error => anyhow!(error),
+            })
             .with_context(|| format!("cannot read what the run in {} left", directory.display()))?;
         Ok(EndedRun {
             scheduler,

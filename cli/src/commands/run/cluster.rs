@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use brasserie_common_runtime::telemetry;
-use brasserie_scheduler::{ConfigSource, NewCluster, SchedulerHandle};
+use brasserie_scheduler::store::UsedBy;
+use brasserie_scheduler::{ConfigSource, NewCluster, SchedulerHandle, StartError};
 use brasserie_worker::Contain;
 use brasserie_worker::process::AllowedUser;
 use nix::sys::signal::{Signal, kill};
@@ -17,6 +18,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use super::Args;
 use super::settings::RunConfig;
 use crate::data_dir;
+use crate::failure::Failure;
 
 /// The worker's shard. It is always the same, so that a resumed run takes over its own shard.
 const SHARD: &str = "local";
@@ -96,11 +98,15 @@ impl Cluster {
         let data_dir = data_dir::scheduler_folder(directory);
         let options = brasserie_scheduler::StartOptions {
             new_cluster: NewCluster::IfUnused,
+            used_by: UsedBy::Run,
             ..brasserie_scheduler::StartOptions::new(data_dir, source)
         };
-        let scheduler = brasserie_scheduler::start(options)
-            .await
-            .context("cannot start the scheduler")?;
+        let scheduler = brasserie_scheduler::start(options).await;
+        let scheduler = scheduler.map_err(|error| match error {
+            StartError::Store(error) => Failure::usage(error.text_for(UsedBy::Run)).into(),
+            error => anyhow!(error),
+        });
+        let scheduler = scheduler.context("cannot start the scheduler of the run")?;
         Ok(Cluster {
             scheduler,
             worker: None,
