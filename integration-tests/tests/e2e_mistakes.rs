@@ -69,6 +69,8 @@ const ROWS: &str = r#"
 0 | /files/0/warnings/0/line=6 | brasserie config check @above.json | @above.json:6: & bistro_job->copy | needs 1 of `disk` & level `host` is 0 | raise
 2 | /good=false | brasserie config check @times.json | @times.json:3: & node_sources[1] | under "a" and under "b" | add `{parent}` to `format`
 2 | /good=false | brasserie config check @typo.json | @typo.json:6: & bistro_job->copy | comand: unknown key | did you mean `command`?
+0 | /files/0/warnings/0/line=7 | brasserie config check @key.json | @key.json:7: & bistro_job-copy | makes no job | did you mean "bistro_job->copy"?
+0 | /files/0/warnings/0/line=2 | brasserie config check @settings.json | @settings.json:2: | settings and no job | bistro_job->NAME
 2 | - | brasserie config export @none.json | @none.json | No such file | Check the path
 1 | - | brasserie config export @config.json --job nobody | @config.json | no job `nobody` | first jobs are: copy
 2 | error | brasserie plan @none.json --scheduler %sched | @none.json | No such file | Check the path
@@ -88,6 +90,8 @@ const ROWS: &str = r#"
 # Nobody, root included, may make a folder there.
 2 | error | brasserie run @config.json --data-dir /sys/brasserie | /sys/brasserie | cannot create the data directory | Choose another --data-dir
 2 | error | brasserie run @config.json --data-dir @extra.json | @extra.json | is a file | Name a directory
+2 | error | brasserie run @config.json --data-dir @mixed | @mixed/worker | is the data directory of a scheduler & used.json | Choose another --data-dir
+2 | error | brasserie run @config.json --data-dir @lost | @lost/scheduler/state.sqlite3 | this file is missing | choose another --data-dir
 2 | error | brasserie explain copy a --data-dir @extra.json | @extra.json | is a file | Name a directory
 # Addresses.
 1 | error | brasserie status --scheduler %free | %free | refused | Is one running there? & --scheduler
@@ -100,6 +104,7 @@ const ROWS: &str = r#"
 2 | error | brasserie statsu | statsu | unrecognized | 'status'
 2 | error | brasserie status --jobs | --jobs | unexpected | '--job'
 2 | error | brasserie task list --state faild | --state | `faild` is no state | states are & failed
+2 | error | brasserie task list --state done,runing | --state | `runing` is no state | did you mean `running`?
 2 | error | brasserie task list --limit 0 | --limit | '0' | above 0
 2 | error | brasserie logs copy --regex a(b | --regex | a(b | unclosed group
 2 | error | brasserie logs --stderr --events | --stderr | cannot be used with '--events' | --help
@@ -132,6 +137,7 @@ const ROWS: &str = r#"
 2 | - | brasserie-scheduler --data-dir @other | --config | required arguments were not provided | <FILE>
 2 | - | brasserie-scheduler --config @none.json --data-dir @other --listen %free --http-listen %two | @none.json | the configuration is not usable & No such file | Check the path
 2 | - | brasserie-scheduler --config @broken.json --data-dir @other --listen %free --http-listen %two | @broken.json:3:1 | the configuration is not usable | expected a key
+2 | - | brasserie-scheduler --config @config.json --data-dir @empty --after-restoring-a-backup --listen %free --http-listen %two | @empty | nothing was restored & state.sqlite3 | leave the flag out
 1 | - | brasserie-scheduler --config @config.json --data-dir @other --listen %sched --http-listen %two | %sched | in use | --listen
 1 | - | brasserie-scheduler --config @config.json --data-dir @scheduler --listen %free --http-listen %two | @scheduler | in use by process | --data-dir
 1 | - | brasserie-scheduler --config @config.json --data-dir @extra.json --listen %free --http-listen %two | @extra.json | cannot create the data directory | Choose another --data-dir
@@ -180,6 +186,22 @@ impl Played {
             ),
             ("source.json", &CONFIG.replace("\"manual\"", "\"manul\"")),
             ("program.json", &CONFIG.replace("/bin/true", "./gone.sh")),
+            (
+                "key.json",
+                &CONFIG.replace("\n}", ",\n  \"bistro_job-copy\": {}\n}"),
+            ),
+            (
+                "settings.json",
+                &format!(
+                    "{}\n  }}\n}}",
+                    CONFIG.split("\n  },").next().expect("settings")
+                ),
+            ),
+            // The directories of runs: a scheduler has used the worker's folder of one, and the other has lost its store.
+            ("mixed/lock", ""),
+            ("mixed/worker/used.json", "{}"),
+            ("lost/lock", ""),
+            ("lost/scheduler/used.json", "{}"),
             ("typo.json", &CONFIG.replace("\"command\"", "\"comand\"")),
             (
                 "above.json",

@@ -271,9 +271,29 @@ fn a_run_names_the_job_whose_filters_no_node_passes() {
     let config = stage.write("config.json", &config.to_string());
     let finished = stage.brasserie(&["run", text(&config)]);
     assert_eq!(finished.code, Some(0), "{}", finished.output);
-    let told =
-        "without a task: job `typo`. No enabled node of its `level_for_tasks` passes its `filters`";
+    let told = "\njob `typo` has no task: the only node of its level `item` is excluded by its `filters`\n";
     assert!(finished.output.contains(told), "{}", finished.output);
+}
+
+#[test]
+fn a_run_without_nodes_says_that_its_level_has_none() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": { "nodes": { "levels": ["item"], "node_sources": [
+            { "source": "manual", "prefs": {} }
+        ] } },
+        "bistro_job->all": { "command": ["/bin/true"] }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let data_dir = stage.path("data");
+    let finished = stage.brasserie(&["run", text(&config), "--data-dir", text(&data_dir)]);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    let why = "has no task, because its level `item` has no node";
+    let told = format!("\njob `all` {why}");
+    assert!(finished.output.contains(&told), "{}", finished.output);
+    assert!(!finished.output.contains("filters"), "{}", finished.output);
+    let explained = stage.brasserie(&["explain", "all", "--data-dir", text(&data_dir)]);
+    assert!(explained.output.contains(why), "{}", explained.output);
 }
 
 /// Writes a config with two nodes and a job that prints `word`.
@@ -316,8 +336,12 @@ fn a_run_says_what_earlier_runs_in_its_directory_have_done() {
     );
     let other = echoing(&stage, "two.json", "second");
     let other = in_it(&["run", text(&other)]);
-    let told = format!("the last run in this directory was of {}", text(&config));
-    ends(&other, &[NOTHING, &told, "Use another --data-dir"]);
+    let told = format!(
+        "the last run in this directory was of {}, with job `j`. What it has done of job `j` does not run again on nodes with the same names. \
+         Use another --data-dir",
+        text(&config)
+    );
+    ends(&other, &[NOTHING, &told]);
 
     let all = in_it(&["logs", "--all"]);
     assert_eq!(all.output.matches("first").count(), 2, "{}", all.output);
@@ -919,6 +943,15 @@ fn a_reader_that_begins_after_the_run_gets_every_line() {
     });
     // Longer than the run waits for any other output of progress.
     std::thread::sleep(3 * FLUSH_LIMIT);
+    // The state of the run is complete, and its directory is free, although nobody reads.
+    wait_for("the lock of the run", || {
+        let is_in_use = DataDir::is_in_use(&data).expect("it is there");
+        (!is_in_use).then_some(())
+    });
+    let again = stage.brasserie(&[&arguments[..], &["--output", "none"]].concat());
+    assert_eq!(again.code, Some(0), "{}", again.output);
+    let told = "all done by earlier runs in this directory";
+    assert!(again.output.contains(told), "{}", again.output);
     let mut rest = String::new();
     out.read_to_string(&mut rest).expect("text");
     let code = run.wait().expect("one's own child").code();
@@ -1249,6 +1282,61 @@ fn a_failure_with_retries_left_is_reported_during_the_run() {
     run.signal(Signal::SIGINT);
     assert_eq!(run.wait().code(), Some(130), "{}", run.output());
     assert!(!run.output().contains("to retry"), "{}", run.output());
+}
+
+/// The default backoff has no end: the run names the next retry and the ways to end the retries, at once and when it is interrupted.
+#[test]
+fn a_run_whose_retries_have_no_end_says_how_to_end_them() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "a": [] } }] },
+        },
+        "bistro_job->j": { "command": ["/bin/false"], "arguments": "none" }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let mut run = stage.start_brasserie(&["run", text(&config)]);
+    let ways = [
+        "`--no-retry`",
+        "`retries` in the job",
+        "\"fail\" as the last item of its `backoff`",
+    ];
+    wait_for("the ways to end the retries", || {
+        let told = run.output();
+        let (_, told) = told.split_once("will run again; the next retry is in ")?;
+        ways.iter().all(|way| told.contains(way)).then_some(())
+    });
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait().code(), Some(130), "{}", run.output());
+    let told = run.output();
+    let (_, summary) = told.split_once("interrupted after ").expect(&told);
+    assert!(
+        summary.contains("1 task was waiting for a retry, it for "),
+        "{told}"
+    );
+    assert!(ways.iter().all(|way| summary.contains(way)), "{told}");
+}
+
+/// Tasks may leave their results in their working directory, which is in the temporary folder.
+#[test]
+fn a_temporary_folder_with_files_of_tasks_is_kept() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "a": [] } }] },
+        },
+        "bistro_job->j": { "command": ["/bin/sh", "-c", "echo 42 > result"], "arguments": "none" }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let finished = stage.brasserie(&["run", text(&config)]);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    let (_, told) = finished
+        .output
+        .split_once("tasks have left files in ")
+        .expect(&finished.output);
+    let (jobs, _) = told.split_once(", so").expect(told);
+    let result = fs::read_to_string(Path::new(jobs).join("j/result"));
+    assert_eq!(result.expect("it is kept"), "42\n");
 }
 
 /// A later run without output must not be shown with the lines of the run before.

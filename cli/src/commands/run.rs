@@ -10,10 +10,11 @@ mod summary;
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use brasserie_common::logs::LineId;
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::telemetry;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
@@ -32,6 +33,7 @@ use cluster::{Cluster, WorkerFlags};
 use directory::{Directory, Keep};
 use output::{Output, Printer, Streams};
 use progress::Progress;
+use settings::ENDS_RETRIES;
 use summary::{How, Summary};
 
 /// Interval of status requests for the progress: smooth for the eye, one small call each.
@@ -137,7 +139,12 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     directory.record(&args.file, &config, cluster.scheduler())?;
     let address = cluster.scheduler().thrift_address().to_string();
     let connection = Connection::new(&address)?;
-    let mut progress = Progress::start(printer, args.output, directory.path());
+    let mut progress = Progress::start(
+        printer,
+        args.output,
+        directory.path(),
+        config.endless_jobs(),
+    );
 
     let before = async {
         match args.retry_failed {
@@ -157,41 +164,93 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
                 logs: LogReader::new(log_folder(&directory.path())),
                 output: args.output,
                 reported: BTreeSet::new(),
+                endless: config.endless_jobs(),
             };
             let watching = watch(&connection, &progress, setbacks);
             watch_cluster(&mut cluster, watching, &mut interrupts).await
         }
     };
     progress.end_bars().await;
+    let retries = progress.retries_left();
     if let Ok(Watched::NoNodes(_)) = &watched {
         directory.nothing_ran();
     }
-    let summary = end(cluster, watched, &connection, started, &mut interrupts).await;
-    let summary = summary.with_next_times(config.next_times());
-
-    let ending = summary.ending();
-    let has_failed_tasks = summary.has_failed_tasks();
-    let logs = LogReader::new(log_folder(&directory.path()));
+    let (summary, stop) = end(cluster, watched, &connection, started, &mut interrupts).await;
+    let summary = summary
+        .with_next_times(config.next_times())
+        .with_retries(retries);
     let report = Report {
+        ending: summary.ending(),
         summary,
-        logs,
-        folder: directory.path(),
-        kept: directory.kept_after(ending),
-        failed_to: args.failed_to,
+        logs: LogReader::new(log_folder(&directory.path())),
+        unwritten: None,
         json: args.json,
     };
-    let shown = tokio::select! {
-        shown = report.show(progress, ending) => shown,
-        () = interrupts.next() => Ok((Ending::Interrupted, Output::None)),
+    let ended = Ended {
+        directory,
+        stop,
+        progress,
     };
-    // An error of the output must not remove the folder.
-    let (ending, output) = match &shown {
-        Ok(shown) => *shown,
-        Err(_) => (Ending::Failure, Output::None),
-    };
-    directory.close(ending, has_failed_tasks, output)?;
-    shown?;
-    Ok(ending)
+    ended.report(report, args.failed_to, &mut interrupts).await
+}
+
+/// A run whose cluster has ended.
+struct Ended {
+    directory: Directory,
+    stop: Stop,
+    progress: Progress,
+}
+
+/// How the cluster of a run has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Every program of the run has ended.
+    Complete,
+    /// A second signal came first. The programs end with this process.
+    Cut,
+}
+
+impl Ended {
+    /// Completes the files of the run, frees its directory, prints the report, and removes or names the folder. A reader that does not
+    /// read delays only the printing.
+    async fn report(
+        mut self,
+        report: Report,
+        failed_to: Option<PathBuf>,
+        interrupts: &mut Interrupts,
+    ) -> Result<Ending> {
+        let has_failed_tasks = report.summary.has_failed_tasks();
+        let completed = tokio::task::spawn_blocking(move || report.complete(failed_to.as_deref()));
+        let report = tokio::select! {
+            report = completed => report?,
+            () = interrupts.next() => {
+                let ending = Ending::Interrupted;
+                self.directory.release(ending, has_failed_tasks)?;
+                self.directory.close(ending, has_failed_tasks, Output::None)?;
+                return Ok(ending);
+            }
+        };
+        let (ending, last_line) = (report.ending, report.last_line());
+        if self.stop == Stop::Complete {
+            self.directory.release(ending, has_failed_tasks)?;
+        }
+        let kept = self.directory.kept_after(ending);
+        let shown = tokio::select! {
+            shown = report.show(self.progress, last_line, kept) => shown,
+            () = interrupts.next() => Ok((Ending::Interrupted, Output::None)),
+        };
+        // An error of the output must not remove the folder.
+        let (ending, output) = match &shown {
+            Ok(shown) => *shown,
+            Err(_) => (Ending::Failure, Output::None),
+        };
+        if self.stop == Stop::Cut {
+            self.directory.release(ending, has_failed_tasks)?;
+        }
+        self.directory.close(ending, has_failed_tasks, output)?;
+        shown?;
+        Ok(ending)
+    }
 }
 
 /// Watches a run until it has settled, is interrupted, or cannot continue.
@@ -213,14 +272,15 @@ async fn watch_cluster(
     }
 }
 
-/// Stops the cluster and returns the summary. The summary of a settled run is made before the stop; any other after its tasks are killed.
+/// Stops the cluster and returns the summary, and whether every program has ended. The summary of a settled run is made before the stop;
+/// any other after its tasks are killed.
 async fn end(
     mut cluster: Cluster,
     watched: Result<Watched>,
     connection: &Connection,
     started: Instant,
     interrupts: &mut Interrupts,
-) -> Summary {
+) -> (Summary, Stop) {
     let (mut summary, how) = match watched {
         Ok(Watched::Settled(status)) => {
             let summary = Summary::of(connection, *status, How::Settled, started.elapsed());
@@ -246,55 +306,68 @@ async fn end(
         }
         cluster.stop_scheduler().await;
     };
-    tokio::select! {
-        () = stop => {}
-        () = interrupts.next() => telemetry::print_error("brasserie: stopping at once"),
-    }
-    summary.unwrap_or_else(|| Summary::empty(how, started.elapsed()))
+    let stop = tokio::select! {
+        () = stop => Stop::Complete,
+        () = interrupts.next() => {
+            telemetry::print_error("brasserie: stopping at once");
+            Stop::Cut
+        }
+    };
+    let summary = summary.unwrap_or_else(|| Summary::empty(how, started.elapsed()));
+    (summary, stop)
 }
 
 /// The report of a run. It is printed after the cluster has stopped, because a slow reader may block this program.
 struct Report {
     summary: Summary,
+    ending: Ending,
     logs: LogReader,
-    folder: PathBuf,
-    /// The folder, if it is kept after this ending.
-    kept: Option<PathBuf>,
-    failed_to: Option<PathBuf>,
+    /// Why the list of failed tasks could not be written.
+    unwritten: Option<String>,
     json: bool,
 }
 
 impl Report {
-    /// Prints the remaining task output, then the summary, and the reason if the list of failed tasks could not be written. Returns the
-    /// ending of the run, which is a failure without that list, and whose output was printed.
-    async fn show(mut self, progress: Progress, ending: Ending) -> Result<(Ending, Output)> {
-        let output = progress.finish().await.unwrap_or(Output::Failed);
+    /// Reads the last lines of failed tasks, and writes the list of failed tasks. A run without that list is a failure. Blocks for the disk.
+    fn complete(mut self, failed_to: Option<&Path>) -> Self {
+        self.summary.read_last_lines(&self.logs);
+        let unwritten = failed_to.and_then(|path| self.summary.write_failed_to(path).err());
+        self.unwritten = unwritten.map(|error| format!("{error:#}"));
+        if self.ending == Ending::Success && self.unwritten.is_some() {
+            self.ending = Ending::Failure;
+        }
+        self
+    }
+
+    /// Returns the id of the last line that a task of this run or of an earlier one has printed. The folder may get lines of the next run.
+    fn last_line(&self) -> Option<LineId> {
+        self.logs.last_id().ok().flatten()
+    }
+
+    /// Prints the remaining task output up to `last_line`, then the summary, and the reason if the list of failed tasks could not be
+    /// written. `kept` is the folder, if it is kept. Returns the ending of the run and whose output was printed.
+    async fn show(
+        self,
+        progress: Progress,
+        last_line: Option<LineId>,
+        kept: Option<PathBuf>,
+    ) -> Result<(Ending, Output)> {
+        let output = progress.finish(last_line).await.unwrap_or(Output::Failed);
         let show = move || {
-            self.summary.read_last_lines(&self.logs);
-            let path = self.failed_to.as_ref();
-            let unwritten = path.and_then(|path| self.summary.write_failed_to(path).err());
-            let ending = match ending {
-                Ending::Success if unwritten.is_some() => {
-                    self.kept = Some(self.folder);
-                    Ending::Failure
-                }
-                other => other,
-            };
-            let unwritten = unwritten.map(|error| format!("{error:#}"));
             match self.json {
                 true => {
-                    let mut document = self.summary.json(self.kept.as_deref());
+                    let mut document = self.summary.json(kept.as_deref());
                     if document["error"].is_null() {
-                        document["error"] = json!(unwritten);
+                        document["error"] = json!(self.unwritten);
                     }
                     print_json(&document)?;
                 }
                 false => print(&self.summary.text(output, stdout().is_terminal()))?,
             }
-            if let Some(why) = unwritten {
+            if let Some(why) = &self.unwritten {
                 telemetry::print_error(&format!("brasserie: {why}"));
             }
-            anyhow::Ok((ending, output))
+            anyhow::Ok((self.ending, output))
         };
         tokio::task::spawn_blocking(show).await?
     }
@@ -414,6 +487,8 @@ struct Setbacks {
     output: Option<Output>,
     /// The jobs whose failure was reported.
     reported: BTreeSet<String>,
+    /// The jobs whose tasks are retried for ever.
+    endless: BTreeSet<String>,
 }
 
 impl Setbacks {
@@ -433,13 +508,26 @@ impl Setbacks {
                 continue;
             }
             // A call that fails is repeated with the next status.
-            let setback = summary::setback(connection, &self.logs, name, output).await;
-            if let Ok(Some(text)) = setback {
+            let retry = next_retry(job, status.wall_time_ms);
+            let setback = summary::setback(connection, &self.logs, (name, retry), output).await;
+            if let Ok(Some(mut text)) = setback {
+                if self.endless.contains(name) {
+                    text.push_str(&format!(
+                        "  This job has no limit of retries: {ENDS_RETRIES}\n"
+                    ));
+                }
                 progress.say(text);
                 self.reported.insert(name.to_owned());
             }
         }
     }
+}
+
+/// Returns the time until the first task of the job that is in backoff may run again.
+fn next_retry(job: &JobStatus, wall_ms: Option<i64>) -> Duration {
+    let until = job.next_backoff_end_ms.zip(wall_ms);
+    let left = until.map_or(0, |(until, now)| until.saturating_sub(now));
+    Duration::from_millis(u64::try_from(left).unwrap_or(0))
 }
 
 /// Returns the number of tasks that neither run nor have ended for good.

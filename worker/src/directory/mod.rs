@@ -57,7 +57,9 @@ pub(crate) const SWEPT_VARIABLE: &str = "BRASSERIE_SWEPT";
 pub(crate) const LEFTOVER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The folder of working directories. A worker makes it after it has stored `worker.json`.
-pub(crate) const JOBS: &str = "jobs";
+pub const JOBS: &str = "jobs";
+/// The folder of working directories of tasks with the rights of other users, one for each user.
+pub const USERS: &str = "users";
 /// The folder of task logs.
 const LOGS: &str = "logs";
 

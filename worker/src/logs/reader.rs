@@ -41,6 +41,14 @@ impl LogReader {
         Ok(self.snapshot()?.query(query)?)
     }
 
+    /// Returns the id of the last line in the files; `None` if there is no line.
+    pub fn last_id(&self) -> io::Result<Option<LineId>> {
+        match segments(&self.folder)?.pop() {
+            Some((first, path)) => Ok(scan(&File::open(path)?)?.last_id().or(Some(first))),
+            None => Ok(None),
+        }
+    }
+
     /// Returns the present segments, for many queries.
     pub fn snapshot(&self) -> Result<LogSnapshot, ReadError> {
         let error = |error| ReadError::Folder {

@@ -18,7 +18,7 @@ use nix::unistd::{Gid, Uid, getegid, geteuid};
 use super::accounts::{Accounts, Chosen};
 use super::command::{StartFailure, c_string};
 use super::launch::Refused;
-use crate::directory::JOBS;
+use crate::directory::{JOBS, USERS};
 use crate::file_name::file_name;
 
 /// The number of folders that are remembered as existing. With more jobs at once, a start only costs another `mkdir`.
@@ -86,7 +86,7 @@ impl Folders {
     /// Opens the folders. If tasks may have other users, restricts the data directory's contents and makes the folder of users passable.
     pub(super) fn open(data_dir: &Path, accounts: &Accounts) -> io::Result<Self> {
         let data_dir = std::path::absolute(data_dir)?;
-        let (jobs, users) = (data_dir.join(JOBS), data_dir.join("users"));
+        let (jobs, users) = (data_dir.join(JOBS), data_dir.join(USERS));
         fs::create_dir_all(&jobs)?;
         let own = geteuid();
         if accounts.names_others_than(own) {

@@ -11,14 +11,15 @@ use anyhow::{Context, Result, anyhow};
 use brasserie_common_runtime::files::{DataDir, DataDirError, Owner};
 use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::SchedulerHandle;
-use brasserie_scheduler::store::MARKER_FILE;
+use brasserie_scheduler::store::{MARKER_FILE, STORE_FILE};
+use brasserie_worker::directory::{JOBS, USERS};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::output::Output;
 use super::settings::RunConfig;
 use crate::Ending;
-use crate::data_dir::{RunRecord, not_a_directory, scheduler_folder};
+use crate::data_dir::{RunRecord, not_a_directory, scheduler_folder, worker_folder};
 use crate::failure::Failure;
 use crate::output::shell_word;
 
@@ -33,13 +34,16 @@ pub(super) struct Directory {
 }
 
 enum Folder {
-    /// The lock and the name of the path are held as long as this value.
-    Given(
-        DataDir,
-        #[expect(dead_code, reason = "held, not read")] UnixListener,
-    ),
+    /// The path, and what reserves it for this run until [`Directory::release`].
+    Given(PathBuf, Option<Reserved>),
     Temporary(TempDir),
 }
+
+/// The lock and the name of the path are held as long as this value.
+struct Reserved(
+    #[expect(dead_code, reason = "held, not read")] DataDir,
+    #[expect(dead_code, reason = "held, not read")] UnixListener,
+);
 
 /// The choice whether a temporary folder is kept after success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +87,24 @@ pub(super) fn nothing_to_retry(directory: &Path) -> Option<String> {
     })
 }
 
+/// Returns whether an earlier run has left its store or the trace of one. The scheduler judges what it finds there.
 fn has_store(directory: &Path) -> bool {
-    scheduler_folder(directory).join(MARKER_FILE).exists()
+    let folder = scheduler_folder(directory);
+    let has_records = |store: std::fs::Metadata| store.len() > 0;
+    folder.join(MARKER_FILE).exists() || folder.join(STORE_FILE).metadata().is_ok_and(has_records)
+}
+
+/// Errors if the scheduler or the worker of the run would refuse its folder, for example because another program has used it.
+fn check_folders(directory: &Path) -> Result<()> {
+    for (folder, owner) in [
+        (scheduler_folder(directory), Owner::Scheduler),
+        (worker_folder(directory), Owner::Worker),
+    ] {
+        if folder.exists() {
+            DataDir::check(&folder, owner).map_err(unusable)?;
+        }
+    }
+    Ok(())
 }
 
 /// Errors if an earlier run has used the directory and its store is gone: all that the run has completed would run again.
@@ -92,12 +112,17 @@ fn check_store(directory: &Path) -> Result<()> {
     if has_store(directory) || !RunRecord::exists(directory) {
         return Ok(());
     }
+    let store = scheduler_folder(directory).join(STORE_FILE);
+    let what = match store.exists() {
+        true => "is empty",
+        false => "is gone",
+    };
     let message = format!(
-        "an earlier run has used {}, and its store, {}, is gone: what that run has completed would run again",
+        "an earlier run has used {}, and its store, {}, {what}: what that run has completed would run again",
         directory.display(),
-        scheduler_folder(directory).display()
+        store.display()
     );
-    let remedy = "Restore that folder, or choose another --data-dir";
+    let remedy = "Restore the whole directory from a backup, or choose another --data-dir, where every task runs again";
     Err(Failure::usage(message).remedy(remedy).into())
 }
 
@@ -129,9 +154,10 @@ impl Directory {
             Some(path) => {
                 let folder = DataDir::open(path).and_then(|folder| folder.of(Owner::Run));
                 let folder = folder.map_err(unusable)?;
+                check_folders(folder.path())?;
                 check_store(folder.path())?;
                 let name = hold_path(folder.path())?;
-                Folder::Given(folder, name)
+                Folder::Given(folder.path().to_owned(), Some(Reserved(folder, name)))
             }
             None => Folder::Temporary(
                 tempfile::Builder::new()
@@ -187,7 +213,7 @@ impl Directory {
 
     pub(super) fn path(&self) -> PathBuf {
         match &self.folder {
-            Folder::Given(folder, _) => folder.path().to_owned(),
+            Folder::Given(path, _) => path.clone(),
             Folder::Temporary(folder) => folder.path().to_owned(),
         }
     }
@@ -196,8 +222,31 @@ impl Directory {
     pub(super) fn kept_after(&self, ending: Ending) -> Option<PathBuf> {
         let goes = matches!(self.folder, Folder::Temporary(_))
             && self.keep == Keep::UnlessSuccess
-            && (ending == Ending::Success || self.nothing_ran);
+            && (ending == Ending::Success || self.nothing_ran)
+            && !self.has_files_of_tasks();
         (!goes).then(|| self.path())
+    }
+
+    /// Returns whether tasks have left files in the working directories that the worker has made for them. They may be results.
+    fn has_files_of_tasks(&self) -> bool {
+        let worker = worker_folder(&self.path());
+        has_files(&worker.join(JOBS)) || has_files(&worker.join(USERS))
+    }
+
+    /// Writes the record of the ended run, and lets another run use the directory. Call it once no task and no program of this run is
+    /// alive. The rest of the output may wait for a reader for ever.
+    pub(super) fn release(&mut self, ending: Ending, has_failed_tasks: bool) -> Result<()> {
+        if let Some(path) = self.kept_after(ending)
+            && let Some(record) = &self.record
+        {
+            let command = record.command_to_go_on().unwrap_or_default();
+            let next = next_command(command, ending, has_failed_tasks);
+            record.clone().ended(next).write(&path)?;
+        }
+        if let Folder::Given(_, reserved) = &mut self.folder {
+            *reserved = None;
+        }
+        Ok(())
     }
 
     /// Removes the folder, or prints its path and the commands that use it.
@@ -224,6 +273,17 @@ impl Directory {
                 Folder::Given(..) => Ok(()),
             };
         };
+        let is_kept_for_files = matches!(self.folder, Folder::Temporary(_))
+            && self.keep == Keep::UnlessSuccess
+            && ending == Ending::Success
+            && self.has_files_of_tasks();
+        if is_kept_for_files {
+            telemetry::print_error(&format!(
+                "brasserie: tasks have left files in {}, so the temporary folder is not removed; `\"cwd\": \".\"` in a job makes its tasks \
+                 write beside the config file",
+                worker_folder(&path).join(JOBS).display()
+            ));
+        }
         if let Folder::Temporary(folder) = self.folder {
             let _: PathBuf = folder.keep();
         }
@@ -236,21 +296,35 @@ impl Directory {
             return Ok(());
         };
         let command = record.command_to_go_on().unwrap_or_default();
-        let next = match ending {
-            Ending::Success => None,
-            _ if has_failed_tasks => {
-                let command = format!("{command} --retry-failed");
-                telemetry::print_error(&format!(
-                    "brasserie: to run the failed tasks again: {command}"
-                ));
-                Some(command)
-            }
-            _ => {
-                telemetry::print_error(&format!("brasserie: to go on: {command}"));
-                Some(command.to_owned())
-            }
-        };
-        record.ended(next).write(&path)
+        if let Some(command) = next_command(command, ending, has_failed_tasks) {
+            let what = match has_failed_tasks {
+                true => "to run the failed tasks again",
+                false => "to go on",
+            };
+            telemetry::print_error(&format!("brasserie: {what}: {command}"));
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether the folder or a folder in it has an entry that is no folder. An unreadable folder counts as one with files.
+fn has_files(folder: &Path) -> bool {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+    };
+    entries.flatten().any(|entry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        !is_folder || has_files(&entry.path())
+    })
+}
+
+/// Returns the command that continues a run after this ending; `None` if nothing is left to do. `command` is the run's own.
+fn next_command(command: &str, ending: Ending, has_failed_tasks: bool) -> Option<String> {
+    match ending {
+        Ending::Success => None,
+        _ if has_failed_tasks => Some(format!("{command} --retry-failed")),
+        _ => Some(command.to_owned()),
     }
 }
 

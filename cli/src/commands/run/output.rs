@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::path::Path;
 
 use anyhow::Result;
-use brasserie_common::logs::{LogLine, LogStream};
+use brasserie_common::logs::{LineId, LogLine, LogStream};
 use brasserie_common_runtime::telemetry;
 use brasserie_thrift::generated::brasserie::ClusterStatus;
 use brasserie_worker::logs::LogTail;
@@ -64,6 +64,8 @@ pub(super) struct Printer {
     /// `None` while the choice depends on the number of tasks, which is not known yet.
     output: Option<Output>,
     streams: Streams,
+    /// The last line to print; `None` for no limit.
+    last_line: Option<LineId>,
 }
 
 impl Printer {
@@ -74,11 +76,17 @@ impl Printer {
             tail: Some(tail),
             output: None,
             streams,
+            last_line: None,
         })
     }
 
     pub(super) fn choose(&mut self, output: Option<Output>) {
         self.output = output;
+    }
+
+    /// Prints no line after this one.
+    pub(super) fn end_at(&mut self, last_line: Option<LineId>) {
+        self.last_line = last_line;
     }
 
     /// Returns the next lines, at most a few mebibytes; empty if there are no new lines.
@@ -92,7 +100,11 @@ impl Printer {
         };
         loop {
             let lines = match tail.next_lines() {
-                Ok(lines) => lines,
+                Ok(mut lines) => {
+                    let last = self.last_line;
+                    lines.retain(|(_, line)| last.is_none_or(|last| line.id <= Some(last)));
+                    lines
+                }
                 Err(error) => {
                     telemetry::print_error(&format!("brasserie: cannot read task output: {error}"));
                     self.tail = None;

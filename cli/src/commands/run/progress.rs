@@ -1,9 +1,11 @@
 //! Shows the progress of a run: task output, and below it one bar for each job on a terminal, or plain lines elsewhere.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use brasserie_common::logs::LineId;
 use brasserie_common::text::mebibytes;
 use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
 use brasserie_common_runtime::telemetry;
@@ -17,7 +19,8 @@ use tokio::time::timeout;
 
 use super::output::{Output, Printer};
 use super::rate::{self, Rate};
-use super::waiting_or_in_backoff;
+use super::settings::ENDS_RETRIES;
+use super::{next_retry, waiting_or_in_backoff};
 use crate::data_dir::log_folder;
 use crate::output::{duration, printable};
 
@@ -46,6 +49,8 @@ struct Shown {
     /// All messages of the run, at most a few. The thread counts those that it has printed.
     messages: Vec<String>,
     phase: Phase,
+    /// The last line of the run; `None` while it runs, and if its logs cannot be read.
+    last_line: Option<LineId>,
 }
 
 /// ```text
@@ -71,7 +76,13 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Call it inside of a runtime. `output` is the choice of the command line, and `directory` the run's data directory.
-    pub(super) fn start(printer: Printer, output: Option<Output>, directory: PathBuf) -> Self {
+    /// `endless` are the jobs without a limit of retries.
+    pub(super) fn start(
+        printer: Printer,
+        output: Option<Output>,
+        directory: PathBuf,
+        endless: BTreeSet<String>,
+    ) -> Self {
         let (shown, news) = watch::channel(Shown {
             output,
             ..Shown::default()
@@ -82,7 +93,7 @@ impl Progress {
             runtime: Handle::current(),
             news,
             printer,
-            display: Display::new(directory),
+            display: Display::new(directory, endless),
             messages_printed: 0,
             tell_bars_over: Some(tell_bars_over),
         };
@@ -107,6 +118,11 @@ impl Progress {
         });
     }
 
+    /// Returns the retries that the last status has left.
+    pub(super) fn retries_left(&self) -> Option<Retries> {
+        Retries::of(&self.shown.borrow().status)
+    }
+
     /// Prints a message above the bars.
     pub(super) fn say(&self, message: String) {
         self.shown.send_modify(|shown| shown.messages.push(message));
@@ -119,9 +135,12 @@ impl Progress {
     }
 
     /// Waits until all task output is printed, however slow its readers are. For the bars alone, waits no longer than
-    /// [`Progress::end_bars`]. Returns the chosen output.
-    pub(super) async fn finish(mut self) -> Option<Output> {
-        self.shown.send_modify(|shown| shown.phase = Phase::Over);
+    /// [`Progress::end_bars`]. Returns the chosen output. Lines after `last_line` are of a later run in the same directory.
+    pub(super) async fn finish(mut self, last_line: Option<LineId>) -> Option<Output> {
+        self.shown.send_modify(|shown| {
+            shown.phase = Phase::Over;
+            shown.last_line = last_line;
+        });
         let output = self.shown.borrow().output;
         if output != Some(Output::All) {
             self.wait_for_bars().await;
@@ -171,8 +190,10 @@ impl Thread {
                 status,
                 messages,
                 phase,
+                last_line,
             } = self.news.borrow_and_update().clone();
             self.printer.choose(output);
+            self.printer.end_at(last_line);
             self.print_news();
             self.print_messages(&messages);
             match phase {
@@ -225,9 +246,37 @@ struct Row {
     bar: Option<ProgressBar>,
 }
 
+/// The tasks that wait for a retry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Retries {
+    pub tasks: u64,
+    /// The time until the first of them may run again.
+    pub next: Duration,
+    /// The jobs of these tasks.
+    pub jobs: Vec<String>,
+}
+
+impl Retries {
+    /// Returns `None` if no task of an enabled job waits for a retry.
+    fn of(status: &ClusterStatus) -> Option<Self> {
+        let jobs = status.jobs.iter().flatten();
+        let jobs: Vec<&JobStatus> = jobs
+            .filter(|job| job.enabled.unwrap_or(false) && unsigned(job.in_backoff) > 0)
+            .collect();
+        let retries = jobs.iter().map(|job| next_retry(job, status.wall_time_ms));
+        Some(Retries {
+            next: retries.min()?,
+            tasks: jobs.iter().map(|job| unsigned(job.in_backoff)).sum(),
+            jobs: jobs.iter().filter_map(|job| job.name.clone()).collect(),
+        })
+    }
+}
+
 struct Display {
     /// The run's data directory.
     directory: PathBuf,
+    /// The jobs without a limit of retries.
+    endless: BTreeSet<String>,
     rows: Vec<Row>,
     kind: Kind,
     /// Why no task starts, as last shown.
@@ -241,19 +290,34 @@ enum Wait {
     Initial(String),
     /// The store fails.
     Store(String),
+    /// Nothing runs, and a job without a limit of retries has tasks in backoff.
+    Retries,
 }
 
 impl Wait {
-    fn of(status: &ClusterStatus) -> Option<Self> {
+    fn of(status: &ClusterStatus, endless: &BTreeSet<String>) -> Option<Self> {
         let mut reasons = status.nothing_starts.iter().flatten();
         let store = reasons.find(|reason| reason.starts_with(STORE_FAILS));
         let store = store.map(|reason| Wait::Store(reason.clone()));
-        store.or_else(|| status.initial_wait.clone().map(Wait::Initial))
+        let initial = || status.initial_wait.clone().map(Wait::Initial);
+        store.or_else(initial).or_else(|| {
+            let runs = |job: &JobStatus| unsigned(job.running) > 0;
+            let is_endless =
+                |retries: &Retries| retries.jobs.iter().any(|job| endless.contains(job));
+            let retries = Retries::of(status).filter(is_endless);
+            let is_idle = !status.jobs.iter().flatten().any(runs);
+            retries.filter(|_| is_idle).map(|_| Wait::Retries)
+        })
     }
 
-    fn reason(&self) -> &str {
+    fn reason(&self) -> String {
         match self {
-            Wait::Initial(reason) | Wait::Store(reason) => reason,
+            Wait::Initial(reason) | Wait::Store(reason) => reason.clone(),
+            Wait::Retries => {
+                format!(
+                    "nothing runs until the next retry, and retries have no end: {ENDS_RETRIES}"
+                )
+            }
         }
     }
 
@@ -261,6 +325,8 @@ impl Wait {
     fn message(&self, directory: &Path, is_terminal: bool) -> Option<String> {
         match self {
             Wait::Initial(_) if is_terminal => None,
+            // The plain lines have the reason, and so does the bar.
+            Wait::Retries => None,
             Wait::Initial(reason) => Some(reason.clone()),
             Wait::Store(reason) => Some(format!(
                 "brasserie: the run stands still: {reason}.{}",
@@ -300,7 +366,7 @@ enum Kind {
 }
 
 impl Display {
-    fn new(directory: PathBuf) -> Self {
+    fn new(directory: PathBuf, endless: BTreeSet<String>) -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let kind = match std::io::stderr().is_terminal() && !is_dumb {
             true => Kind::Bars {
@@ -314,6 +380,7 @@ impl Display {
         };
         Display {
             directory,
+            endless,
             rows: Vec::new(),
             kind,
             wait: None,
@@ -322,7 +389,7 @@ impl Display {
 
     fn show(&mut self, status: &ClusterStatus) {
         self.update_rows(status);
-        self.show_wait(Wait::of(status));
+        self.show_wait(Wait::of(status, &self.endless));
         let wall_ms = status.wall_time_ms.unwrap_or(0);
         match &mut self.kind {
             Kind::Bars { all, wait: _ } => {
@@ -343,8 +410,8 @@ impl Display {
                     *last = Instant::now();
                     let line = |row: &Row| line(&row.job, &row.name, &row.rate, wall_ms);
                     let mut texts: Vec<String> = self.rows.iter().map(line).collect();
-                    if let Some(Wait::Store(reason)) = &self.wait {
-                        texts.push(reason.clone());
+                    if let Some(wait @ (Wait::Store(_) | Wait::Retries)) = &self.wait {
+                        texts.push(wait.reason());
                     }
                     telemetry::print_error(&texts.join("; "));
                 }
@@ -356,7 +423,8 @@ impl Display {
     fn show_wait(&mut self, wait: Option<Wait>) {
         let is_terminal = match &mut self.kind {
             Kind::Bars { all, wait: bar } => {
-                show_reason(all, bar, wait.as_ref().map(Wait::reason));
+                let reason = wait.as_ref().map(Wait::reason);
+                show_reason(all, bar, reason.as_deref());
                 true
             }
             Kind::Lines { .. } => false,
@@ -365,9 +433,13 @@ impl Display {
             return;
         }
         let message = match (&wait, &self.wait) {
-            (Some(wait), _) => wait.message(&self.directory, is_terminal),
-            (None, Some(Wait::Store(_))) => Some("brasserie: the run goes on".to_owned()),
-            (None, Some(Wait::Initial(_)) | None) => None,
+            (Some(wait @ (Wait::Initial(_) | Wait::Store(_))), _) => {
+                wait.message(&self.directory, is_terminal)
+            }
+            (None | Some(Wait::Retries), Some(Wait::Store(_))) => {
+                Some("brasserie: the run goes on".to_owned())
+            }
+            (None | Some(Wait::Retries), Some(Wait::Initial(_) | Wait::Retries) | None) => None,
         };
         if let Some(message) = message {
             self.hide_bars_for(|| telemetry::print_error(&message));
@@ -539,11 +611,7 @@ fn details(job: &JobStatus, wall_ms: i64) -> Vec<String> {
     part(job.failed, "failed");
     part(job.infeasible, "can never run");
     if let Some(n) = job.in_backoff.filter(|&n| n > 0) {
-        let until = job
-            .next_backoff_end_ms
-            .unwrap_or(wall_ms)
-            .saturating_sub(wall_ms);
-        let left = duration(Duration::from_millis(u64::try_from(until).unwrap_or(0)));
+        let left = duration(next_retry(job, Some(wall_ms)));
         parts.push(format!("{n} in backoff, the first for {left} more"));
     }
     parts
@@ -584,6 +652,32 @@ mod tests {
             details(&job, 1_000).join(", "),
             "1 running, 2 in backoff, the first for 2.0 s more"
         );
+    }
+
+    #[test]
+    fn retries_without_end_are_named_while_nothing_runs() {
+        let job = |running| JobStatus {
+            name: Some("j".to_owned()),
+            enabled: Some(true),
+            in_backoff: Some(2),
+            next_backoff_end_ms: Some(3_000),
+            running: Some(running),
+            ..JobStatus::default()
+        };
+        let status = |running| ClusterStatus {
+            jobs: Some(vec![job(running)]),
+            wall_time_ms: Some(1_000),
+            ..ClusterStatus::default()
+        };
+        let endless = BTreeSet::from(["j".to_owned()]);
+        let wait = Wait::of(&status(0), &endless).expect("it waits");
+        for way in ["--no-retry", "`retries`", "\"fail\"", "`backoff`"] {
+            assert!(wait.reason().contains(way), "{}", wait.reason());
+        }
+        assert_eq!(Wait::of(&status(1), &endless), None);
+        assert_eq!(Wait::of(&status(0), &BTreeSet::new()), None);
+        let retries = Retries::of(&status(1)).expect("two tasks wait");
+        assert_eq!((retries.tasks, retries.next.as_secs()), (2, 2));
     }
 
     #[test]
@@ -638,7 +732,7 @@ mod tests {
             text,
             "all 100 jobs: 0 of 5050 done, 0 waiting (100 running)"
         );
-        let mut display = Display::new(PathBuf::new());
+        let mut display = Display::new(PathBuf::new(), BTreeSet::new());
         display.update_rows(&status(1));
         assert_eq!(display.rows[0].name, r"j1\u{1b}[2J", "it stays in its line");
     }

@@ -1,5 +1,6 @@
 //! Reads the config file of a run, checks it as a whole, and adapts it to one machine.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,10 @@ use brasserie_common_runtime::files;
 use crate::commands::config::{NextTimes, fault};
 use crate::failure::Failure;
 use crate::output::complain;
+
+/// The ways to end retries that have no end.
+pub(super) const ENDS_RETRIES: &str = "`--no-retry` makes the first error of a task final; so do `retries` in the job, or \"fail\" as the last item of its \
+     `backoff`, after some retries";
 
 /// Whether a failed task is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +48,13 @@ pub(super) struct RunConfig {
 }
 
 impl RunConfig {
+    /// Returns the names of the jobs whose tasks are retried for ever.
+    pub(super) fn endless_jobs(&self) -> BTreeSet<String> {
+        let jobs = self.config.jobs.iter();
+        let endless = jobs.filter(|job| job.backoff.max_tries().is_none());
+        endless.map(|job| job.name.to_string()).collect()
+    }
+
     /// Says when its schedules give nodes next, a sentence each.
     pub(super) fn next_times(&self) -> Vec<String> {
         let all = NextTimes::all_of(&self.config);

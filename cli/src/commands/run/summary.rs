@@ -8,12 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use brasserie_common::ListedState;
+use brasserie_common::cluster_view::NO_TASK;
 use brasserie_common::logs::{LogLine, LogQuery, LogStream};
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, ListedTask};
 use brasserie_worker::logs::{LogReader, LogSnapshot};
 use serde_json::{Value, json};
 
 use super::output::Output;
+use super::progress::Retries;
+use super::settings::ENDS_RETRIES;
 use crate::Ending;
 use crate::commands::logs::lines::{self, Names, TaskText};
 use crate::connection::Connection;
@@ -34,7 +37,7 @@ const LINES_LAG: Duration = Duration::from_millis(50);
 const LAST_LINES: usize = 10;
 /// Limit for the printed characters of each line.
 const MAX_LINE_CHARS: usize = 1000;
-/// Limit for the named tasks of a job that never ran. Such tasks mostly share few reasons.
+/// Limit for the named tasks of a job that never ran, and for the named jobs without a task. Most of them share few reasons.
 const MAX_NEVER_RAN: usize = 5;
 
 /// How a run ended.
@@ -66,8 +69,12 @@ pub(super) struct Summary {
     failed: Vec<Task>,
     /// The first [`MAX_NEVER_RAN`] tasks of each job that never ran.
     never_ran: Vec<Task>,
+    /// The enabled jobs without a task, each with the end of the sentence that says why.
+    without_tasks: Vec<(String, String)>,
     /// When schedules give nodes next, a sentence each.
     next_times: Vec<String>,
+    /// The tasks that waited for a retry when the run ended.
+    retries: Option<Retries>,
 }
 
 impl Summary {
@@ -79,8 +86,15 @@ impl Summary {
             jobs: Vec::new(),
             failed: Vec::new(),
             never_ran: Vec::new(),
+            without_tasks: Vec::new(),
             next_times: Vec::new(),
+            retries: None,
         }
+    }
+
+    /// Adds the retries that the end of the run has left.
+    pub(super) fn with_retries(self, retries: Option<Retries>) -> Self {
+        Summary { retries, ..self }
     }
 
     /// Adds when the schedules of the config give nodes next.
@@ -104,6 +118,13 @@ impl Summary {
                 // The scheduler's order differs from start to start.
                 failed.sort_by(|one, other| one.node.cmp(&other.node));
                 summary.failed.extend(failed);
+            }
+            if count(job.total) == 0 {
+                // The summary names the job also without the reason.
+                let reasons = connection.explain(name, "").await.unwrap_or_default();
+                let why = reasons.iter().find_map(|why| why.strip_prefix(NO_TASK));
+                let without = (name.to_owned(), why.unwrap_or_default().to_owned());
+                summary.without_tasks.push(without);
             }
             if count(job.infeasible) > 0 {
                 let some = list(connection, name, ListedState::Never, MAX_NEVER_RAN);
@@ -234,25 +255,39 @@ impl Summary {
                 format!("not everything is done after {time}: {done} of {total} tasks are")
             }
             How::Interrupted => {
-                format!("interrupted after {time}: {done} of {total} tasks are done")
+                format!(
+                    "interrupted after {time}: {done} of {total} tasks are done{}",
+                    self.retries_left()
+                )
             }
         }
     }
 
-    /// Names the enabled jobs without a task, and says why and until when; empty if each has one.
+    /// Names the enabled jobs without a task, a line each, and says why; empty if each has one.
     fn without_tasks(&self) -> String {
-        let without = self
-            .jobs
-            .iter()
-            .filter(|job| is_enabled(job) && count(job.total) == 0);
-        let names = without.filter_map(|job| job.name.as_deref());
-        let names: Vec<String> = names.map(|name| format!("`{}`", printable(name))).collect();
-        if names.is_empty() {
-            return String::new();
+        let named = self.without_tasks.iter().take(MAX_NEVER_RAN);
+        let mut text: String = named
+            .map(|(job, why)| format!("\njob `{}` has no task{}", printable(job), printable(why)))
+            .collect();
+        match self.without_tasks.len().saturating_sub(MAX_NEVER_RAN) {
+            0 => {}
+            more => text.push_str(&format!("\n{more} more jobs have no task")),
         }
+        text
+    }
+
+    /// Says how many tasks waited for a retry, and how to have none; empty if no task did.
+    fn retries_left(&self) -> String {
+        let Some(Retries { tasks, next, .. }) = &self.retries else {
+            return String::new();
+        };
+        let (tasks, them) = match tasks {
+            1 => ("1 task was".to_owned(), "it"),
+            tasks => (format!("{tasks} tasks were"), "the first of them"),
+        };
         format!(
-            "; without a task: job {}. No enabled node of its `level_for_tasks` passes its `filters`",
-            names.join(", job ")
+            "\n{tasks} waiting for a retry, {them} for {} more: {ENDS_RETRIES}",
+            duration(*next)
         )
     }
 
@@ -398,11 +433,12 @@ async fn list(
     }
 }
 
-/// Describes a task of the job that waits for a retry, with its last lines; `None` if no task is in backoff.
+/// Describes a task of the job that waits for a retry, with its last lines; `None` if no task is in backoff. The job's next retry is in
+/// `retry`.
 pub(super) async fn setback(
     connection: &Connection,
     logs: &LogReader,
-    job: &str,
+    (job, retry): (&str, Duration),
     output: Output,
 ) -> Result<Option<String>> {
     let tasks = list(connection, job, ListedState::Backoff, 1).await?;
@@ -428,8 +464,9 @@ pub(super) async fn setback(
         task.last_lines = tokio::task::spawn_blocking(read).await?.unwrap_or_default();
     }
     let text = format!(
-        "{}: a task did not succeed and will run again\n{}",
+        "{}: a task did not succeed and will run again; the next retry is in {}\n{}",
         printable(job),
+        duration(retry),
         task.text(output)
     );
     Ok(Some(text))
