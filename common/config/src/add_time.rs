@@ -12,27 +12,35 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "format",
         Shape::Name,
-        "A name with `{parent}` and `{time}`.",
+        "The name of a node, with the placeholders `{parent}` and `{time}`.",
     ),
     Key::new(
         "schedule",
         Shape::List(&Shape::Fields(ITEM_KEYS)),
-        "Times that come again.",
+        "The items of the schedule.",
     ),
 ];
 const ITEM_KEYS: &[Key] = &[
-    Key::required("cron", CRON, "Which times."),
+    Key::required(
+        "cron",
+        CRON,
+        "The times: Unix seconds, or fields of a calendar.",
+    ),
     Key::required(
         "lifetime",
         Shape::Duration,
-        "How long the node of a time exists.",
+        "The time for which a node exists, from its own time on.",
     ),
     Key::new(
         "enabled_lifetime",
         Shape::Duration,
-        "For how much of that new tasks start.",
+        "The part of the lifetime during which new tasks start.",
     ),
-    Key::new("tags", TEXTS, "Tags of the nodes, for filters."),
+    Key::new(
+        "tags",
+        TEXTS,
+        "The tags of the nodes, for `tag_whitelist` of filters.",
+    ),
 ];
 const PLACEHOLDERS: &[&str] = &["parent", "time"];
 

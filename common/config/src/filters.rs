@@ -9,23 +9,31 @@ use crate::read::{At, Notes};
 use crate::settings::key_level;
 
 pub(crate) const FILTER_KEYS: &[Key] = &[
-    Key::new("whitelist", TEXTS, "One of these names; none: all."),
+    Key::new(
+        "whitelist",
+        TEXTS,
+        "Selects nodes with one of these names. An empty list selects all nodes.",
+    ),
     Key::new(
         "whitelist_regex",
         Shape::Text,
-        "Found anywhere in the name.",
+        "Selects nodes in whose name the regular expression matches anywhere.",
     ),
-    Key::new("blacklist", TEXTS, "None of these names."),
-    Key::new("blacklist_regex", Shape::Text, "Found nowhere in the name."),
+    Key::new("blacklist", TEXTS, "Removes nodes with one of these names."),
+    Key::new(
+        "blacklist_regex",
+        Shape::Text,
+        "Removes nodes in whose name the regular expression matches anywhere.",
+    ),
     Key::new(
         "tag_whitelist",
         TEXTS,
-        "The node has one of these tags; none: all.",
+        "Selects nodes with one of these tags. An empty list selects all nodes.",
     ),
     Key::new(
         "fraction_of_nodes",
         Shape::Number,
-        "A part of the nodes, always the same for a job.",
+        "The part of the nodes that is selected, always the same nodes for a job.",
     ),
 ];
 

@@ -46,8 +46,8 @@ pub(crate) enum Shape {
     Map(&'static str, &'static Shape),
     /// An object like [`Shape::Map`], restricted to these keys.
     Named(&'static str, fn() -> Vec<&'static str>, &'static Shape),
-    /// An object with some of these keys.
-    Each(fn() -> Vec<&'static str>, &'static Shape),
+    /// An object with some of these keys. The text describes each of them.
+    Each(fn() -> Vec<&'static str>, &'static Shape, &'static str),
     /// One of several objects. The first key decides the shape of the second.
     Tagged(Tagged),
 }
@@ -100,8 +100,68 @@ impl AsRef<str> for Key {
     }
 }
 
-/// Collects the paths of all keys below `path`, as in `bistro_job->NAME.filters.LEVEL.whitelist`.
-pub(crate) fn paths(path: &str, shape: Shape, out: &mut Vec<String>) {
+/// A key of a config, described for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    /// The path of the key, as in `bistro_job->NAME.filters.LEVEL.whitelist`.
+    pub path: String,
+    /// The type of the value, in words of Markdown.
+    pub value: String,
+    pub is_required: bool,
+    pub about: &'static str,
+}
+
+impl KeyRow {
+    fn new(path: String, key: &Key) -> KeyRow {
+        KeyRow {
+            path,
+            value: key.shape.in_words(),
+            is_required: key.need == Need::Required,
+            about: key.about,
+        }
+    }
+}
+
+impl Shape {
+    /// Returns the type of a value in words of Markdown.
+    fn in_words(self) -> String {
+        match self {
+            Shape::Any => "any value".to_owned(),
+            Shape::AnyObject
+            | Shape::Fields(_)
+            | Shape::Map(..)
+            | Shape::Named(..)
+            | Shape::Each(..)
+            | Shape::Tagged(_) => "object".to_owned(),
+            Shape::Truth => "boolean".to_owned(),
+            Shape::Integer(least, _) if least < 0 => "integer".to_owned(),
+            Shape::Integer(least, most) if most >= i64::from(i32::MAX) => {
+                format!("integer from {least} on")
+            }
+            Shape::Integer(least, most) => format!("integer from {least} to {most}"),
+            Shape::Number => "number".to_owned(),
+            Shape::Text | Shape::Name => "text".to_owned(),
+            Shape::Words(words) => {
+                let words = words();
+                let words = words.iter().map(|word| format!("`{word}`"));
+                words.collect::<Vec<_>>().join(", ")
+            }
+            Shape::Duration => "duration".to_owned(),
+            Shape::NeverOrSeconds => "boolean or duration".to_owned(),
+            Shape::Milliseconds(_) => "milliseconds".to_owned(),
+            Shape::Backoff => "list of waits".to_owned(),
+            Shape::List(inner) => format!("list of: {}", inner.in_words()),
+            Shape::Either(shapes) => {
+                let mut words: Vec<String> = shapes.iter().map(|it| it.in_words()).collect();
+                words.dedup();
+                words.join(", or ")
+            }
+        }
+    }
+}
+
+/// Collects all keys below `path`.
+pub(crate) fn rows(path: &str, shape: Shape, out: &mut Vec<KeyRow>) {
     match shape {
         Shape::Any
         | Shape::AnyObject
@@ -115,33 +175,34 @@ pub(crate) fn paths(path: &str, shape: Shape, out: &mut Vec<String>) {
         | Shape::NeverOrSeconds
         | Shape::Milliseconds(_)
         | Shape::Backoff => {}
-        Shape::List(inner) => paths(&format!("{path}[]"), *inner, out),
-        Shape::Either(shapes) => shapes.iter().for_each(|&inner| paths(path, inner, out)),
+        Shape::List(inner) => rows(&format!("{path}[]"), *inner, out),
+        Shape::Either(shapes) => shapes.iter().for_each(|&inner| rows(path, inner, out)),
         Shape::Fields(keys) => {
             for key in keys {
                 let path = format!("{path}.{}", key.name);
-                out.push(path.clone());
-                paths(&path, key.shape, out);
+                out.push(KeyRow::new(path.clone(), key));
+                rows(&path, key.shape, out);
             }
         }
         Shape::Map(word, inner) | Shape::Named(word, _, inner) => {
             let path = format!("{path}.{word}");
-            paths(&path, *inner, out);
+            rows(&path, *inner, out);
         }
-        Shape::Each(names, inner) => {
+        Shape::Each(names, inner, about) => {
             for name in names() {
                 let path = format!("{path}.{name}");
-                out.push(path.clone());
-                paths(&path, *inner, out);
+                let key = Key::new(name, *inner, about);
+                out.push(KeyRow::new(path.clone(), &key));
+                rows(&path, *inner, out);
             }
         }
         Shape::Tagged(tagged) => {
             for key in tagged.keys {
-                out.push(format!("{path}.{}", key.name));
+                out.push(KeyRow::new(format!("{path}.{}", key.name), key));
             }
             for variant in (tagged.variants)() {
                 let path = format!("{path}.{}({})", tagged.body, variant.name);
-                paths(&path, variant.shape, out);
+                rows(&path, variant.shape, out);
             }
         }
     }

@@ -103,13 +103,14 @@ pub use cron::{
 pub use diff::{Changes, KeyChange};
 pub use export::export_job;
 pub use format::{Format, MAX_CONFIG_BYTES, MAX_DEPTH, MAX_MARKUP_BYTES, MAX_VALUES};
+pub use keys::KeyRow;
 pub use manual::MAX_MANUAL_NODES;
 pub use model::*;
 pub use nodes::MAX_RANGE_NODES;
 pub use problem::{ConfigErrors, Problem, nearest};
 pub use read::{MAX_PROBLEMS, UnknownKeys};
 pub use resources::{CARD_PREFIX, MAX_RESOURCES};
-pub use schema::{config_schema, key_paths};
+pub use schema::{config_schema, key_paths, key_rows};
 pub use settings::MAX_LEVELS;
 pub use shared::Shared;
 pub use tree::Place;

@@ -13,17 +13,17 @@ use crate::tree::{Value as Node, quote};
 pub(crate) const LIMITS_KEY: Key = Key::new(
     "limits",
     Shape::Named("LIMIT", names, &ONE),
-    "Limits of the kernel on each process of a task, as `prlimit` names them.",
+    "Limits of the kernel on each process of a task, by the names of `prlimit`.",
 );
 pub(crate) const USER_KEY: Key = Key::new(
     "user",
     Shape::Name,
-    "Whose rights a task has: a user that its worker allows, by name or number.",
+    "The user whose rights a task has, by name or number. The worker must allow the user.",
 );
 pub(crate) const GROUP_KEY: Key = Key::new(
     "group",
     Shape::Name,
-    "The group of a task that has a `user`: one of that user's, or one that its worker allows.",
+    "The group of a task that has a `user`: a group of the user, or one that the worker allows.",
 );
 
 const ONE: Shape = Shape::Either(&[BOUND, Shape::Fields(BOTH)]);
@@ -32,11 +32,11 @@ const BOUND: Shape = Shape::Either(&[
     Shape::Words(|| vec![Bound::UNLIMITED]),
 ]);
 const BOTH: &[Key] = &[
-    Key::required("soft", BOUND, "What counts."),
+    Key::required("soft", BOUND, "The limit that applies."),
     Key::required(
         "hard",
         BOUND,
-        "How far a process may raise `soft` by itself.",
+        "The value up to which a process may raise `soft`.",
     ),
 ];
 

@@ -17,12 +17,12 @@ const SPEC_KEYS: &[Key] = &[
     Key::new(
         "children",
         Shape::Either(&[Shape::Name, Shape::List(&Shape::Name)]),
-        "The node's children.",
+        "The names of the node's children.",
     ),
     Key::new(
         "disabled",
         Shape::Any,
-        "No task starts on the node and below it.",
+        "With `true`, no task starts on the node and below it.",
     ),
 ];
 

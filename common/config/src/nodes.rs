@@ -19,12 +19,16 @@ pub const MAX_RANGE_NODES: i64 = 10_000_000;
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(60);
 
 const SOURCE_KEYS: &[Key] = &[
-    Key::required("source", Shape::Words(source_names), "Which source."),
-    Key::new("prefs", Shape::AnyObject, "What the source wants to know."),
+    Key::required(
+        "source",
+        Shape::Words(source_names),
+        "The kind of the source.",
+    ),
+    Key::new("prefs", Shape::AnyObject, "The preferences of the source."),
     Key::new(
         NAMES,
         Shape::Words(|| names(NAMINGS)),
-        "`path` puts the parent's name and a slash before each name; `shared` allows nodes of one name, which are one node.",
+        "The names of nodes. `path` puts the parent's name and a slash before each name. `shared` makes nodes with the same name one node.",
     ),
 ];
 const NAMES: &str = "names";
@@ -45,12 +49,12 @@ const RANGE_KEYS: &[Key] = &[
     Key::new(
         "format",
         Shape::Name,
-        "A name with `{parent}`, `{i}`, `{start}` and `{end}`.",
+        "The name of a node, with the placeholders `{parent}`, `{i}`, `{start}` and `{end}`.",
     ),
     Key::new(
         "enabled",
         Shape::Truth,
-        "False: no task starts on these nodes.",
+        "With `false`, no task starts on these nodes.",
     ),
 ];
 const SCRIPT_KEYS: &[Key] = &[
@@ -58,9 +62,13 @@ const SCRIPT_KEYS: &[Key] = &[
     Key::required(
         "script",
         Shape::Name,
-        "A program that gets a node's name and prints its children, one a line.",
+        "The program that gets the name of a node and prints its children, one per line.",
     ),
-    Key::new("timeout", Shape::Duration, "How long it may take."),
+    Key::new(
+        "timeout",
+        Shape::Duration,
+        "The time for which the program may run.",
+    ),
 ];
 
 /// An array of sources.

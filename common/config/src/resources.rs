@@ -15,35 +15,35 @@ const RESOURCE_KEYS: &[Key] = &[
     Key::required(
         "default",
         within(AMOUNT),
-        "The slots that a task takes which does not say.",
+        "The slots that a task takes if its job does not say otherwise.",
     ),
     Key::required("limit", within(AMOUNT), "The slots of each node."),
     Key::new(
         "weight",
         within(AMOUNT),
-        "How much a free slot counts for the selector `busiest`.",
+        "The weight of a free slot for the worker selector `busiest`.",
     ),
 ];
 const PHYSICAL_KEYS: &[Key] = &[
     Key::required(
         "logical_resource",
         Shape::Name,
-        "The resource of level `worker` that follows what the machine has.",
+        "The resource of the level `worker` whose limit follows the hardware.",
     ),
     Key::new(
         "multiply_logical_by",
         Shape::Number,
-        "The physical amount of one slot.",
+        "The physical amount of one slot: MiB, cores or GPUs.",
     ),
     Key::new(
         "enforcement",
         Shape::Words(enforcements),
-        "How a task is held to what it took, by a control group: `hard` is a limit, `soft` a share of the machine. A worker that cannot do it refuses the task.",
+        "Whether a control group limits each task to the slots that it took. `hard` is a limit, `soft` a share of the machine. A worker that cannot enforce it refuses the task.",
     ),
     Key::new(
         "physical_reserve_amount",
         Shape::Number,
-        "What is kept back of the machine's amount.",
+        "The physical amount that no task gets.",
     ),
 ];
 
@@ -54,7 +54,11 @@ pub(crate) const RESOURCES: Shape = Shape::Map(
     &Shape::Map("RESOURCE", &Shape::Fields(RESOURCE_KEYS)),
 );
 pub(crate) const OVERRIDES: Shape = Shape::Map("WORKER", &AMOUNTS);
-pub(crate) const PHYSICAL: Shape = Shape::Each(kinds, &Shape::Fields(PHYSICAL_KEYS));
+pub(crate) const PHYSICAL: Shape = Shape::Each(
+    kinds,
+    &Shape::Fields(PHYSICAL_KEYS),
+    "The resource that follows this kind of hardware.",
+);
 
 fn kinds() -> Vec<&'static str> {
     PhysicalKind::ALL.iter().map(|k| k.as_str()).collect()

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::keys::{Key, Need, Shape, Tagged, paths};
+use crate::keys::{Key, KeyRow, Need, Shape, Tagged, rows};
 use crate::{SETTINGS, jobs, settings};
 
 /// Patterns of texts that are integers, and of texts that are numbers.
@@ -25,7 +25,7 @@ pub fn config_schema() -> Value {
         "type": "object",
         "required": [SETTINGS],
         "properties": {
-            SETTINGS: described(of(Shape::Fields(settings::KEYS)), "What holds for all jobs."),
+            SETTINGS: described(of(Shape::Fields(settings::KEYS)), "The settings for all jobs."),
         },
         "patternProperties": {
             format!("^{}.", jobs::JOB_PREFIX): { "$ref": "#/$defs/job" },
@@ -35,13 +35,18 @@ pub fn config_schema() -> Value {
     })
 }
 
+/// Returns each key that a config may have.
+pub fn key_rows() -> Vec<KeyRow> {
+    let mut out = Vec::new();
+    rows(SETTINGS, Shape::Fields(settings::KEYS), &mut out);
+    let job = format!("{}NAME", jobs::JOB_PREFIX);
+    rows(&job, Shape::Fields(jobs::KEYS), &mut out);
+    out
+}
+
 /// Returns the path of each key that a config may have, as in `bistro_settings.resources.LEVEL.RESOURCE.limit`.
 pub fn key_paths() -> Vec<String> {
-    let mut out = Vec::new();
-    paths(SETTINGS, Shape::Fields(settings::KEYS), &mut out);
-    let job = format!("{}NAME", jobs::JOB_PREFIX);
-    paths(&job, Shape::Fields(jobs::KEYS), &mut out);
-    out
+    key_rows().into_iter().map(|row| row.path).collect()
 }
 
 /// Returns the definitions that many keys share.
@@ -122,10 +127,10 @@ fn of(shape: Shape) -> Value {
         }
         Shape::Fields(keys) => fields(keys),
         Shape::Map(_, inner) => json!({"type": "object", "additionalProperties": of(*inner)}),
-        Shape::Each(names, inner) => {
+        Shape::Each(names, inner, about) => {
             let properties: Map<String, Value> = names()
                 .into_iter()
-                .map(|name| (name.to_owned(), of(*inner)))
+                .map(|name| (name.to_owned(), described(of(*inner), about)))
                 .collect();
             json!({"type": "object", "properties": properties, "additionalProperties": false})
         }

@@ -13,39 +13,43 @@ use crate::subprocess::{self, KILL_SUBPROCESS, kill_subprocess, task_subprocess}
 use crate::{nodes, resources};
 
 pub(crate) const KEYS: &[Key] = &[
-    Key::new("enabled", Shape::Truth, "False: nothing new starts."),
+    Key::new("enabled", Shape::Truth, "With `false`, no new task starts."),
     Key::new(
         "working_wait",
         Shape::Duration,
-        "How soon a task runs again that ended without backoff and without being done.",
+        "The wait before a task runs again that ended without backoff and is neither done nor failed.",
     ),
     Key::new("idle_wait", Shape::Any, subprocess::NO_EFFECT),
     Key::new(
         "scheduler",
         Shape::Words(|| names(POLICIES)),
-        "Which job's task is next.",
+        "The policy that chooses the next job.",
     ),
     Key::new(
         "remote_worker_selector",
         Shape::Words(|| names(SELECTORS)),
-        "Which worker gets a task.",
+        "The rule that chooses the worker of a task.",
     ),
     Key::new(
         "backoff",
         Shape::Backoff,
-        "When a task runs again after an error.",
+        "The waits after the first, second and further errors of a task. The last item is `repeat` or `fail`.",
     ),
-    Key::required("nodes", Shape::Fields(NODES_KEYS), "What tasks run for."),
+    Key::required(
+        "nodes",
+        Shape::Fields(NODES_KEYS),
+        "The nodes: the pieces of data for which tasks run.",
+    ),
     Key::new("node_order", ORDER, "The same as `nodes.node_order`."),
     Key::new(
         "level_for_tasks",
         Shape::Name,
-        "On whose nodes jobs have their tasks.",
+        "The level on whose nodes jobs have their tasks.",
     ),
     Key::new(
         "resources",
         resources::RESOURCES,
-        "Slots of each node of a level.",
+        "The slots of each node of a level, by level and resource.",
     ),
     Key::new(
         "worker_resources_override",
@@ -60,7 +64,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "physical_resources",
         resources::PHYSICAL,
-        "Slots that follow what a worker's machine has.",
+        "Limits of resources that follow the hardware of a worker's machine.",
     ),
     subprocess::ORPHANS_KEY,
     subprocess::TASK_KEY,
@@ -69,25 +73,29 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new(
         "CAUTION_exit_initial_wait_before_timestamp",
         INT64,
-        "A Unix time in the future ends the initial wait.",
+        "A Unix time in the future ends the initial wait. Tasks may then run twice.",
     ),
 ];
 const NODES_KEYS: &[Key] = &[
     Key::required(
         "levels",
         Shape::List(&Shape::Name),
-        "Names of levels, top to bottom.",
+        "The names of the levels, from top to bottom.",
     ),
-    Key::new("node_order", ORDER, "Which node is tried first."),
+    Key::new(
+        "node_order",
+        ORDER,
+        "The order in which the scheduler tries nodes.",
+    ),
     Key::new(
         "node_sources",
         nodes::SOURCES_SHAPE,
-        "Where nodes come from.",
+        "The sources of nodes, in order.",
     ),
     Key::new(
         "node_source",
         Shape::Words(nodes::source_names),
-        "A source before those of `node_sources`.",
+        "The kind of a source that precedes those of `node_sources`.",
     ),
     Key::new(
         "node_source_prefs",

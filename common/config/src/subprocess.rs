@@ -14,17 +14,17 @@ use crate::read::{At, Notes};
 pub(crate) const ORPHANS_KEY: Key = Key::new(
     "kill_orphan_tasks_after_sec",
     Shape::NeverOrSeconds,
-    "When running tasks are ended that nobody wants any more.",
+    "The time after which the scheduler kills an orphan. `false` is never, and `true` is at once.",
 );
 pub(crate) const TASK_KEY: Key = Key::new(
     "task_subprocess",
     Shape::Fields(TASK_KEYS),
-    "How a task's process is looked after.",
+    "The treatment of a task's process and its output.",
 );
 pub(crate) const KILL_KEY: Key = Key::new(
     "kill_subprocess",
     Shape::Fields(KILL_KEYS),
-    "How a task's process is ended.",
+    "The way in which a task is killed.",
 );
 pub(crate) const KILL_ALIAS_KEY: Key = Key::new(
     "kill_request",
@@ -35,27 +35,27 @@ const TASK_KEYS: &[Key] = &[
     Key::new(
         "poll_ms",
         Shape::Milliseconds(i32::MIN),
-        "How often a task's output is read.",
+        "The time between two reads of a task's output.",
     ),
     Key::new(
         "max_log_lines_per_poll_interval",
         INT32,
-        "Lines that are read each time; 0 is as many as there are.",
+        "The lines that one read takes at most. 0 is no limit.",
     ),
     Key::new(
         "max_log_bytes_per_poll_interval",
         INT32,
-        "Bytes that are read each time, about; 0 is as many as there are.",
+        "The bytes that one read takes at most, approximately. 0 is no limit.",
     ),
     Key::new(
         "log_overflow",
         Shape::Words(|| names(LOG_OVERFLOWS)),
-        "What becomes of output beyond these limits.",
+        "The treatment of output beyond these limits: the task waits, or the output is dropped.",
     ),
     Key::new(
         "output",
         Shape::Words(|| names(OUTPUTS)),
-        "Where a task's output goes: into its worker's log, or into compressed files of the run's own there, which these limits do not slow.",
+        "The place of a task's output: the log of its worker, or compressed files of each run, to which these limits do not apply.",
     ),
     Key::new("parent_death_signal", Shape::Any, NO_EFFECT),
     Key::new("process_group_leader", Shape::Any, NO_EFFECT),
@@ -63,7 +63,7 @@ const TASK_KEYS: &[Key] = &[
     Key::new(
         "cgroups",
         Shape::Fields(CGROUP_KEYS),
-        "The control groups that a task runs in. One with limits has its own below the worker's in any case.",
+        "The control groups of a task. A task with limits always has groups of its own below those of the worker.",
     ),
     limits::LIMITS_KEY,
     limits::USER_KEY,
@@ -73,44 +73,44 @@ const CGROUP_KEYS: &[Key] = &[
     Key::new(
         "root",
         Shape::Text,
-        "Where control groups of version 1 are mounted: `/sys/fs/cgroup`.",
+        "The folder in which control groups of version 1 are mounted, as `/sys/fs/cgroup`.",
     ),
     Key::new(
         "slice",
         Shape::Text,
-        "The group below which tasks have theirs, in each subsystem; it must exist on the worker's machine.",
+        "The group below which tasks have their groups, in each subsystem. It must exist on the worker's machine.",
     ),
     Key::new(
         "subsystems",
         TEXTS,
-        "Controllers of version 1 whose `ROOT/SUBSYSTEM/SLICE` is used.",
+        "The controllers of version 1 whose groups `ROOT/SUBSYSTEM/SLICE` the worker uses.",
     ),
     Key::new(
         "kill_without_freezer",
         Shape::Truth,
-        "Whether what is left of a task may be killed by process ids alone, where the machine has no better way.",
+        "Permits the worker to kill the remaining processes of a task by process ids on a machine that has no better way.",
     ),
     Key::new(
         "pids_max",
         within(PIDS),
-        "Processes and threads that a task may have at once; 0 is as many as there may be.",
+        "The processes and threads that a task may have at once. 0 is no limit.",
     ),
 ];
 const KILL_KEYS: &[Key] = &[
     Key::new(
         "method",
         Shape::Words(|| names(KILL_METHODS)),
-        "Which signals end a task.",
+        "The signals that kill a task.",
     ),
     Key::new(
         "kill_wait_ms",
         Shape::Milliseconds(0),
-        "Between SIGTERM and SIGKILL.",
+        "The wait between SIGTERM and SIGKILL.",
     ),
 ];
 
 /// The schema's description of keys that are accepted only for the sake of existing files.
-pub(crate) const NO_EFFECT: &str = "Read; has no effect.";
+pub(crate) const NO_EFFECT: &str = "Has no effect.";
 
 /// The names of the key about ending tasks; the documented one is second.
 pub(crate) const KILL_SUBPROCESS: &[&str] = &["kill_subprocess", "kill_request"];

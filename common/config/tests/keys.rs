@@ -1,9 +1,14 @@
-//! A table of the test that fails if a config key has no effect, for each key. `KEYS.md` is generated from this table.
+//! Tables of the default of each config key, and of the test that fails if the key has no effect. `KEYS.md` is generated from these tables and
+//! from the table of keys that the parser uses.
+
+#[path = "keys/defaults.rs"]
+mod defaults;
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::Path;
 
-use brasserie_common_config::key_paths;
+use brasserie_common_config::{KeyRow, key_paths, key_rows};
 use regex::Regex;
 
 /// The source folders in which the tests are.
@@ -641,16 +646,84 @@ fn each_key_has_a_row_and_each_row_a_key() {
     );
 }
 
-fn table() -> String {
-    let mut text = "# Keys and their tests
+/// The text before the first table.
+const INTRO: &str = "# Config keys
 
-For each key of a config file the test that fails when the key has no effect. Where it takes two, the first sees that what the
-file says reaches who acts on it, the second that he does. It is made by `cargo test -p brasserie-common-config --test keys`.
+This page lists every key of a config, with its type, its default and its meaning. `brasserie config schema` prints the same as a JSON Schema, and the
+guide explains the keys with examples.
+
+A heading is the path of an object, and its table lists the keys of this object. The following parts of a path stand for others:
+
+* `NAME` is the name of a job.
+* `LEVEL`, `RESOURCE`, `NODE` and `LIMIT` are names of levels, resources, nodes and limits.
+* `[]` is each item of a list.
+* `prefs(KIND)` is the key `prefs` of a node source of this kind.
+
+| type | values |
+|---|---|
+| boolean | `true` or `false`; also `\"yes\"` or `\"no\"`, `\"on\"` or `\"off\"`, and 1 or 0 |
+| integer, number | a number, or a text that contains one |
+| text | a text, a number or a boolean |
+| duration | a number of seconds, or a text with a unit: `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"2h\"`, `\"1d\"` |
+| boolean or duration | `false` is never, `true` is at once, and a duration is the time until then |
+| milliseconds | a whole number of milliseconds, or a text with a unit |
+| list of waits | waits of at least one second, each a number of seconds or a text with a unit. The last item is `\"repeat\"` or `\"fail\"` |
+| `a`, `b` | one of these texts |
+
+*Required* means that the object needs the key. A default in words is not a value that the key can have.
+";
+
+/// The text before the table of tests.
+const TESTS: &str = "
+## Tests of the keys
+
+This table names, for each key, the test that fails if the key has no effect. If there are two tests, the first one checks that the value reaches the
+program that uses it, and the second one checks what the program does with it. `cargo test -p brasserie-common-config --test keys` checks this page.
 
 | key | test |
 |---|---|
-"
-    .to_owned();
+";
+
+/// The environment variable with which the test writes the page instead of comparing it.
+const BLESS_VARIABLE: &str = "BLESS";
+
+fn put(page: &mut String, text: &str) {
+    write!(page, "{text}").expect("a string takes every text");
+}
+
+/// Returns the object of a key, and the name of the key in it.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('.').expect("a key is in an object")
+}
+
+fn table() -> String {
+    let mut page = INTRO.to_owned();
+    let keys = key_rows();
+    let mut objects: Vec<&str> = Vec::new();
+    for key in &keys {
+        let (object, _) = split(&key.path);
+        if !objects.contains(&object) {
+            objects.push(object);
+        }
+    }
+    for object in objects {
+        put(
+            &mut page,
+            &format!("\n## `{object}`\n\n| key | type | default | meaning |\n|---|---|---|---|\n"),
+        );
+        for key in keys.iter().filter(|key| split(&key.path).0 == object) {
+            let KeyRow { value, about, .. } = key;
+            let default = defaults::in_words(key);
+            put(
+                &mut page,
+                &format!(
+                    "| `{}` | {value} | {default} | {about} |\n",
+                    split(&key.path).1
+                ),
+            );
+        }
+    }
+    put(&mut page, TESTS);
     for (path, proof) in rows() {
         let names = |tests: &[&str]| {
             let each = tests
@@ -662,25 +735,25 @@ file says reaches who acts on it, the second that he does. It is made by `cargo 
             Tests(tests) => names(tests),
             NoEffect(test) => format!("has no effect, and says so: {}", names(&[test])),
         };
-        text.push_str(&format!("| `{path}` | {cell} |\n"));
+        put(&mut page, &format!("| `{path}` | {cell} |\n"));
     }
-    text
+    page
 }
 
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "the table is left where it can be taken from"
+    reason = "the test writes the page into the repository if the environment says so"
 )]
 fn the_page_is_what_the_table_makes() {
     let table = table();
-    let made = Path::new(env!("CARGO_TARGET_TMPDIR")).join("KEYS.md");
-    std::fs::write(&made, &table).unwrap();
-    let page = include_str!("../KEYS.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("KEYS.md");
+    if std::env::var_os(BLESS_VARIABLE).is_some() {
+        std::fs::write(&path, &table).expect("the repository is writable");
+    }
     assert!(
-        page == table,
-        "common/config/KEYS.md is not what the table makes; take {}",
-        made.display()
+        std::fs::read_to_string(&path).expect("the page is UTF-8") == table,
+        "common/config/KEYS.md is out of date; {BLESS_VARIABLE}=1 cargo test -p brasserie-common-config --test keys writes it"
     );
 }
 

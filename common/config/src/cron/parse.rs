@@ -16,18 +16,18 @@ pub(crate) const CRON: Shape =
 const EPOCH_KEYS: &[Key] = &[Key::required(
     "epoch",
     Shape::Either(&[EPOCH.shape(), Shape::List(&EPOCH.shape()), RANGE]),
-    "Unix seconds.",
+    "Selected Unix seconds, in place of the other fields.",
 )];
 const STANDARD_KEYS: &[Key] = &[
     Key::required(
         "minute",
         Shape::Either(&[MINUTE.shape(), Shape::List(&MINUTE.shape()), RANGE]),
-        "0 to 59.",
+        "The minutes, 0 to 59.",
     ),
     Key::new(
         "hour",
         Shape::Either(&[HOUR.shape(), Shape::List(&HOUR.shape()), RANGE]),
-        "0 to 23.",
+        "The hours, 0 to 23.",
     ),
     Key::new(
         "day_of_month",
@@ -36,21 +36,29 @@ const STANDARD_KEYS: &[Key] = &[
             Shape::List(&DAY_OF_MONTH.shape()),
             RANGE,
         ]),
-        "1 to 31.",
+        "The days of the month, 1 to 31.",
     ),
-    Key::new("day_of_week", NAMED, "1 (Sunday) to 7, or a name."),
-    Key::new("month", NAMED, "1 to 12, or a name."),
+    Key::new(
+        "day_of_week",
+        NAMED,
+        "The days of the week, 1 (Sunday) to 7, or names.",
+    ),
+    Key::new("month", NAMED, "The months, 1 to 12, or names."),
     Key::new(
         "year",
         Shape::Either(&[YEAR.shape(), Shape::List(&YEAR.shape()), RANGE]),
-        "1969 to 9999.",
+        "The years, 1969 to 9999.",
     ),
     Key::required(
         "dst_fixes",
         Shape::List(&Shape::Words(fix_names)),
-        "What becomes of times that clocks skip, and of those that they repeat.",
+        "Two words: one for times that clocks skip, one for times that clocks repeat.",
     ),
-    Key::new("time_zone", Shape::Name, "A name of the IANA list."),
+    Key::new(
+        "time_zone",
+        Shape::Name,
+        "The time zone, by its name in the IANA list.",
+    ),
 ];
 const NAMED: Shape = Shape::Either(&[Shape::Name, TEXTS, RANGE]);
 const RANGE: Shape = Shape::Fields(RANGE_KEYS);
@@ -60,7 +68,7 @@ const RANGE_KEYS: &[Key] = &[
     Key::new(
         "period",
         Shape::Integer(1, EPOCH.most - EPOCH.least - 1),
-        "From one value to the next.",
+        "The step from one value to the next.",
     ),
 ];
 
