@@ -57,8 +57,8 @@ enum Command {
     List(AskArgs),
     /// Submit a new job, or replace an earlier version.
     ///
-    /// FILE contains what a config file has under the job's key, as in {"command": ["/usr/bin/dump"], "owner": "ann"}. Its command is an
-    /// absolute path or the name of a program that workers find. Missing fields are inherited from the settings, also when these change
+    /// FILE contains what a config file has under the job's key, as in `{"command": ["/usr/bin/dump"], "owner": "ann"}`. Its command is
+    /// an absolute path or the name of a program that workers find. Missing fields are inherited from the settings, also when these change
     /// later. If FILE has errors, nothing changes, and each error is printed with its place.
     Submit(Submit),
     /// Delete a submitted job. Its running tasks continue. Its history stays, in case the job is submitted again.
@@ -108,6 +108,7 @@ struct Submit {
 
 #[derive(Debug, clap::Args)]
 struct Delete {
+    /// The name of the job.
     job: String,
     /// Delete the job only if it has this version.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
@@ -118,6 +119,7 @@ struct Delete {
 
 #[derive(Debug, clap::Args)]
 struct DeleteHistory {
+    /// The name of the job.
     job: String,
     /// Delete the history only on this node; may be given several times [default: all nodes].
     #[arg(long = "node", value_name = "NODE")]
@@ -128,6 +130,7 @@ struct DeleteHistory {
 
 #[derive(Debug, clap::Args)]
 struct Forgive {
+    /// The name of the job.
     job: String,
     /// Forgive only tasks that have failed for good; backoffs continue.
     #[arg(long)]
@@ -138,6 +141,7 @@ struct Forgive {
 
 #[derive(Debug, clap::Args)]
 struct Named {
+    /// The name of the job.
     job: String,
     #[command(flatten)]
     ask: AskArgs,
