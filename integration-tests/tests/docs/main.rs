@@ -1,10 +1,15 @@
-//! Tests that the pages agree with the programs: configs, command lines, and the commands of the quickstart.
+//! Tests that the pages agree with the programs: reference pages, configs, and the commands of the quickstart.
 
+mod command_line;
 mod configs;
 mod quickstart;
+mod reference;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The environment variable with which tests write generated pages instead of comparing them.
+const BLESS_VARIABLE: &str = "BLESS";
 
 fn root() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -17,6 +22,17 @@ fn root() -> PathBuf {
 /// Returns the text of a page by its path from the root.
 fn page(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Compares a generated page with the committed one, or writes it if the environment says so.
+fn check_generated(path: &str, generated: &str) {
+    if std::env::var_os(BLESS_VARIABLE).is_some() {
+        fs::write(root().join(path), generated).expect("the repository is writable");
+    }
+    assert!(
+        page(path) == generated,
+        "{path} is out of date; {BLESS_VARIABLE}=1 cargo test -p integration-tests --test docs writes it"
+    );
 }
 
 /// A fenced block of a page.

@@ -1,0 +1,148 @@
+//! Tests the pages of `docs/src/reference` against the programs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use integration_tests::e2e::{SchedulerSpec, Stage, wait_for};
+
+use super::{check_generated, command_line, page, root};
+
+#[test]
+fn the_command_line_is_what_the_programs_parse() {
+    assert_eq!(command_line::arguments_without_help(), [""; 0]);
+    check_generated("docs/src/reference/command-line.md", &command_line::page());
+}
+
+/// Returns the calls of each service of an interface file.
+fn services(idl: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut services = BTreeMap::new();
+    let mut current: Option<(String, BTreeSet<String>)> = None;
+    for line in idl.lines() {
+        if let Some(rest) = line.strip_prefix("service ") {
+            let name = rest.split_whitespace().next().unwrap_or_default();
+            current = Some((name.to_owned(), BTreeSet::new()));
+        } else if line == "}" {
+            services.extend(current.take());
+        } else if let Some((_, calls)) = &mut current {
+            // A call begins two columns from the left: its type, its name, and an opening parenthesis.
+            let call = line
+                .strip_prefix("  ")
+                .filter(|it| !it.starts_with([' ', '/', ')']));
+            let before = call.and_then(|call| Some(call.split_once('(')?.0));
+            calls.extend(
+                before
+                    .and_then(|it| it.rsplit(' ').next())
+                    .map(str::to_owned),
+            );
+        }
+    }
+    services
+}
+
+/// Returns the calls in the tables below each heading that is a name in backquotes.
+fn listed_calls(page: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut listed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut service = String::new();
+    for line in page.lines() {
+        if let Some(name) = line.strip_prefix("## ") {
+            service = name.trim_matches('`').to_owned();
+        } else if let Some(row) = line.strip_prefix("| `") {
+            let call = row.split('`').next().unwrap_or_default().to_owned();
+            let calls = listed.entry(service.clone()).or_default();
+            assert!(
+                calls.insert(call.clone()),
+                "{service}.{call} is listed twice"
+            );
+        }
+    }
+    listed
+}
+
+#[test]
+fn the_page_of_calls_lists_the_calls_of_the_interface() {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(root().join("thrift/idl")).expect("the interface is readable") {
+        let path = entry.expect("a folder entry is readable").path();
+        let idl = fs::read_to_string(&path).expect("an interface file is UTF-8");
+        all.extend(services(&idl));
+    }
+    assert!(
+        all.len() >= 5 && all.values().all(|calls| !calls.is_empty()),
+        "{all:?}"
+    );
+    assert_eq!(listed_calls(&page("docs/src/reference/calls.md")), all);
+}
+
+/// Returns the paths in the first table of the page about HTTP, with their content types.
+fn listed_paths() -> BTreeMap<String, String> {
+    let page = page("docs/src/reference/http.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `/"));
+    let row = |row: &str| {
+        let path = format!("/{}", row.split('`').next().unwrap_or_default());
+        let kind = row.trim_end_matches(['`', ' ', '|']).rsplit('`').next();
+        (path, kind.unwrap_or_default().to_owned())
+    };
+    rows.map(row).collect()
+}
+
+#[test]
+fn the_page_of_http_paths_lists_the_paths_of_the_server() {
+    let server = page("scheduler/src/http/mod.rs");
+    let routes = server.split(".route(\"").skip(1);
+    let routes = routes.filter_map(|rest| rest.split('"').next());
+    let routes: BTreeSet<&str> = routes.collect();
+    let listed = listed_paths();
+    let listed: BTreeSet<&str> = listed.keys().map(String::as_str).collect();
+    assert!(routes.len() >= 5, "{routes:?}");
+    assert_eq!(listed, routes);
+}
+
+/// Returns the head and the body of an answer.
+fn request(spec: &SchedulerSpec, method: &str, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect((spec.address, spec.http_port)).expect("it listens");
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+    (head.to_lowercase(), body.to_owned())
+}
+
+#[test]
+fn the_server_answers_as_the_page_of_http_paths_says() {
+    let stage = Stage::new();
+    let spec = stage.calm_spec(&stage.write_work(1, Duration::ZERO));
+    let _scheduler = stage.start_scheduler(&spec);
+    wait_for("a ready scheduler", || {
+        TcpStream::connect((spec.address, spec.http_port)).ok()?;
+        (request(&spec, "GET", "/health/ready").1 == "ready\n").then_some(())
+    });
+    for (path, kind) in listed_paths() {
+        let (head, body) = request(&spec, "GET", &path);
+        assert!(head.starts_with("http/1.1 200 "), "{path}: {head}");
+        assert!(
+            head.contains(&format!("content-type: {kind}\r\n")),
+            "{path}: {kind}: {head}"
+        );
+        assert!(!body.is_empty(), "{path}");
+        let (head, _) = request(&spec, "POST", &path);
+        assert!(head.starts_with("http/1.1 405 "), "{path}: {head}");
+    }
+    assert_eq!(request(&spec, "GET", "/health").1, "alive\n");
+    assert_eq!(request(&spec, "GET", "/health/live").1, "alive\n");
+    for (path, code) in [
+        ("/no-path", 404),
+        ("/status?job=none", 404),
+        ("/status?limit=x", 400),
+    ] {
+        let (head, _) = request(&spec, "GET", path);
+        assert!(
+            head.starts_with(&format!("http/1.1 {code} ")),
+            "{path}: {head}"
+        );
+    }
+}
