@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::{CallId, RecordSeq, RequestId, RunningTask, Time};
-use brasserie_scheduler_core::{
-    Call, Effect, EndedTask, Event, ExitReason, Record, Reply,
-};
+use brasserie_scheduler_core::{Call, Effect, EndedTask, Event, ExitReason, Record, Reply};
 
 use crate::inbox::{Inbox, Lane, Waiter};
 use crate::rpc::workers::{WorkerCall, Workers};

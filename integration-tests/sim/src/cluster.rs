@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use brasserie_common::{RecordSeq, Time, Timeouts, WallTime};
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::{Durable, Call};
+use brasserie_scheduler_core::{Call, Durable};
 use brasserie_scheduler_engine::NodeTable;
 
 use crate::clock::MachineClock;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::{CallId, CallOutcome, ServiceAddress, Time};
-use brasserie_scheduler_core::{CallReply as SchedulerCallReply, ExitReason, Call};
+use brasserie_scheduler_core::{Call, CallReply as SchedulerCallReply, ExitReason};
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
 use super::{CALL_TIMEOUT, Cluster, Due};

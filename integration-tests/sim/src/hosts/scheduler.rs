@@ -15,7 +15,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, CallReply, ConfigOrigin, Durable, Event, ExitReason, Call, Options, Query, Record,
+    Answer, Call, CallReply, ConfigOrigin, Durable, Event, ExitReason, Options, Query, Record,
     Scheduler,
 };
 use brasserie_scheduler_engine::NodeTable;

@@ -1,7 +1,7 @@
 //! Packets between hosts, and their fates.
 
 use brasserie_common::{CallId, CallOutcome, ServiceAddress};
-use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Call};
+use brasserie_scheduler_core::{Call, CallReply as SchedulerCallReply};
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
 use super::lives::CALL_DEADLINE;

@@ -9,8 +9,7 @@ use brasserie_common::{
     CallOutcome, InvocationId, RefusalCode, SchedulerId, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    CallReply as SchedulerCallReply, Durable, EndedTask, InstanceRecord, Call, Record,
-    StatusUpdate,
+    Call, CallReply as SchedulerCallReply, Durable, EndedTask, InstanceRecord, Record, StatusUpdate,
 };
 use brasserie_worker_core::CallReply as WorkerCallReply;
 use siphasher::sip128::{Hasher128, SipHasher13};

@@ -13,7 +13,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_core::{
-    Answer, CallReply as SchedulerReply, Call, Options as SchedulerOptions, Query,
+    Answer, Call, CallReply as SchedulerReply, Options as SchedulerOptions, Query,
 };
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 use brasserie_worker_core::{

@@ -3,11 +3,12 @@
 use brasserie_common::cards::WHOLE_CARD;
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::{
-    CallId, CallOutcome, Health, RecordSeq, RequestId, RunningTask, ServiceAddress, WorkReply, WorkerId,
+    CallId, CallOutcome, Health, RecordSeq, RequestId, RunningTask, ServiceAddress, WorkReply,
+    WorkerId,
 };
 use brasserie_scheduler_core::{
-    Answer, Call, Effect, EndedTask, ForgetRefusal, ForgottenTask, JobChanged, JobRefusal,
-    Query, Record, Rejection, Reply,
+    Answer, Call, Effect, EndedTask, ForgetRefusal, ForgottenTask, JobChanged, JobRefusal, Query,
+    Record, Rejection, Reply,
 };
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
