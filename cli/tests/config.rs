@@ -34,7 +34,10 @@ fn out(output: &Output) -> (Option<i32>, String) {
 fn all_problems_of_all_files_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    write("good.json", &format!("{{{SETTINGS}}}"));
+    write(
+        "good.json",
+        &format!(r#"{{{SETTINGS}, "bistro_job->x": {{"command": ["a"]}}}}"#),
+    );
     write(
         "odd.yaml",
         "bistro_settings:\n  nodes: {levels: [], node_source: empty}\n  idle_wait: 5\nbistro_job->x: {command: [a], priorty: 1}\n",
@@ -45,7 +48,7 @@ fn all_problems_of_all_files_are_told() {
     );
     write(
         "slips.json",
-        "{\"bistro_settings\": {\"nodes\": {\"levels\": [],},\n \"enabled\": Yes}}",
+        "{\"bistro_settings\": {\"nodes\": {\"levels\": [],},\n \"enabled\": Yes}, \"bistro_job->x\": {\"command\": [\"a\"]}}",
     );
     let check = |arguments: &[&str]| {
         let all: Vec<&str> = ["config", "check"]
@@ -302,7 +305,7 @@ fn check_shows_the_next_times_of_schedules() {
         {"source": "add_time", "prefs": {"parent_level": "city", "format": "x{time}", "schedule": [
             {"lifetime": 60, "cron": {"epoch": 1}}]}},
         {"source": "add_time", "prefs": {"parent_level": "city", "format": "y{time}", "schedule": [
-            {"lifetime": 2147483647, "cron": {"epoch": {"start": 1700000000, "end": 1700000001}}}]}}]}, "resources": {}}}"#;
+            {"lifetime": 2147483647, "cron": {"epoch": {"start": 1700000000, "end": 1700000001}}}]}}]}, "resources": {}}, "bistro_job->x": {"command": ["a"], "enabled": false}}"#;
     fs::write(folder.path().join("c.json"), config).unwrap();
     let times = [
         "Wed 3000-01-01 03:00 +01:00 (Europe/Berlin)",
