@@ -383,7 +383,10 @@ impl Connection {
     pub(crate) async fn plan_config(&self, arguments: &BrasseriePlanConfigArgs) -> Result<Plan> {
         let result: BrasseriePlanConfigResult = self.ask("planConfig", arguments).await?;
         match result.ex {
-            Some(refused) => bail!("no plan was made: {}", refused.message.unwrap_or_default()),
+            Some(refused) => bail!(
+                "the scheduler made no plan: {}",
+                refused.message.unwrap_or_default()
+            ),
             None => result.result_value.context("the scheduler sent no plan"),
         }
     }
@@ -509,7 +512,7 @@ impl Connection {
 fn next_page(after: &str, last: Option<String>) -> Result<String> {
     let last = last.unwrap_or_default();
     if last.as_str() <= after {
-        bail!("the scheduler says that there are more jobs, and sends none");
+        bail!("the scheduler reports more jobs, but sent none");
     }
     Ok(last)
 }
@@ -581,7 +584,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_there_says_what_to_do() {
+    async fn an_unreachable_scheduler_is_reported_with_a_remedy() {
         let free = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

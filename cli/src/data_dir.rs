@@ -165,7 +165,7 @@ impl RunRecord {
         let mut others = new.jobs.iter().filter(|job| is_other(job));
         let mut notes: Vec<String> = others.by_ref().take(MAX_DIFFERENCES).map(|job| {
             format!(
-                "job `{}` has changed since the last run in this directory, and what is done of it does not run again",
+                "job `{}` has changed since the last run in this directory; its tasks that are done do not run again",
                 printable(job.name.as_str())
             )
         }).collect();
@@ -350,7 +350,7 @@ impl Source {
         let running = record.running(directory).await;
         let running = running.with_context(|| {
             let directory = directory.display();
-            format!("the run in {directory} goes on, and its scheduler does not answer")
+            format!("the run in {directory} is still active, but its scheduler does not answer")
         });
         if let Some(connection) = running? {
             return Ok((Source::running(connection), None));
@@ -453,7 +453,12 @@ impl EndedRun {
                 StartError::Store(error) => anyhow!(error.text_for(UsedBy::Run)),
                 error => anyhow!(error),
             })
-            .with_context(|| format!("cannot read what the run in {} left", directory.display()))?;
+            .with_context(|| {
+                format!(
+                    "cannot read the results of the run in {}",
+                    directory.display()
+                )
+            })?;
         Ok(EndedRun {
             scheduler,
             _copy: copy,

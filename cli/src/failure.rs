@@ -68,7 +68,7 @@ impl Failure {
 pub(crate) fn path_remedy() -> String {
     let folder = std::env::current_dir().unwrap_or_default();
     format!(
-        "Check the path; relative paths begin in {}",
+        "Check the path; relative paths resolve against {}",
         folder.display()
     )
 }

@@ -21,28 +21,28 @@ use clap::{Parser, Subcommand};
     arg_required_else_help = true,
     after_help = "\
 Try it:
-  brasserie run FILE                              one config, to its end, on this machine
-  brasserie config check FILE                     everything that is wrong with a config, without running it
+  brasserie run FILE                              run all tasks of a config on this machine
+  brasserie config check FILE                     show all problems of a config without running it
   brasserie plan FILE                             what a changed config would start, kill and change
   brasserie status                                what a running scheduler is doing
   brasserie explain JOB NODE                      why a task is not running
   brasserie task list --state failed              the failed tasks, since when, and why
   brasserie task kill JOB NODE                    end a running task
-  brasserie job submit FILE                       one more job, beside those of the config file
-  brasserie job wait JOB                          until all of a job is done, or cannot get done
-  brasserie job cancel JOB                        end a job's running tasks, and start none any more
+  brasserie job submit FILE                       add a job to those of the config file
+  brasserie job wait JOB                          wait until all tasks are done, or none runs or can start
+  brasserie job cancel JOB                        kill a job's running tasks, and start no more
   brasserie logs JOB NODE --stderr                what a task printed
-  brasserie doctor                                what this machine has for a worker
+  brasserie doctor                                what a worker on this machine can provide and enforce
   brasserie worker list                           the workers, their state and last heartbeat
-  brasserie worker work-fetch                     what workers ask their schedulers for, and why not
-  brasserie worker forget NAME                    a worker is dead and never returns: wait for it no longer
+  brasserie worker work-fetch                     the work that pull workers request, and why they request none
+  brasserie worker forget NAME                    declare a worker dead that never returns
 
 Exit codes:
   0  success; for `run`: every task of every enabled job is done
-  1  failure; for `run`: a task failed or can never run; for `doctor`: something lacks that a worker needs
+  1  failure; for `run`: a task failed or can never run; for `doctor`: a requirement of a worker is missing
   2  wrong usage, or a file that the command line names cannot be read or used
   3  only `plan --detailed-exitcode`: something would change
-  4  only `job wait --timeout`: the time was over first
+  4  only `job wait --timeout`: the timeout passed first
   130  interrupted
 
 With --json, standard output holds one JSON document, also if the command fails: {\"error\": {...}} with the keys program, message, causes,

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_harms_nobody() {
+    fn non_finite_numbers_are_harmless() {
         let nonsense = [
             (f64::NAN, 1.0),
             (-5.0, 1.0),
@@ -234,7 +234,7 @@ mod tests {
         256;
 
         #[test]
-        fn it_is_the_rule_as_it_is_written_down(
+        fn the_simulation_equals_the_plain_rule(
             processors in 1_usize..6,
             jobs in proptest::collection::vec((0_u32..20, 0_u32..40), 0..20),
         ) {

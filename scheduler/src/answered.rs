@@ -79,7 +79,7 @@ enum State {
 /// The bound could be neither advanced nor removed, so the scheduler must answer no worker any more.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot write or empty {} ({error}); with its old content a later scheduler would start tasks too early, so this scheduler ends", path.display()
+    "cannot write or empty {} ({error}); with its old content a later scheduler would start tasks too early, so this scheduler exits", path.display()
 )]
 pub(crate) struct Stuck {
     path: PathBuf,
@@ -100,7 +100,7 @@ impl AnsweredFile {
                 tracing::warn!(
                     folder = %folder.display(),
                     %error,
-                    "cannot note when workers were last answered: after a restart the initial wait counts from that restart"
+                    "cannot record when workers were last answered: after a restart the initial wait begins at that restart"
                 );
                 None
             }
@@ -147,7 +147,7 @@ impl AnsweredFile {
         if let (Some(why), Some(_)) = (doubt, previous) {
             tracing::info!(
                 file = %path.display(),
-                "what was noted of when workers were last answered does not count, since {why}: the initial wait counts from this start"
+                "the recorded times of the last answers to workers are not used, because {why}: the initial wait begins at this start"
             );
         }
         let former = match content.filter(|_| doubt.is_none()) {
@@ -198,7 +198,7 @@ impl AnsweredFile {
             tracing::warn!(
                 path = %self.path.display(),
                 %error,
-                "cannot note when workers were last answered: after a restart the initial wait counts from that restart"
+                "cannot record when workers were last answered: after a restart the initial wait begins at that restart"
             );
             return Ok(());
         }

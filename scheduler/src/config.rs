@@ -18,7 +18,7 @@ use clap::{Args, Parser};
 use crate::sources::{ConfigSource, Periods};
 use crate::start::{Directory, NewCluster, StartOptions};
 
-const ABOUT: &str = "Decides which task runs where, and remembers what became of it.
+const ABOUT: &str = "Decides which task runs on which worker, and records the completions.
 
 The scheduler reads jobs and nodes from a config file, waits for workers (brasserie-worker --scheduler HOST:PORT), and hands them \
 every task that may run. Final statuses are on disk before they are acknowledged, so it may be killed and started again at any \
@@ -27,12 +27,12 @@ time.";
 const AFTER: &str = "Times are written as 500ms, 30s, 5m, 2h or 1d; a bare number is seconds.
 
 BRASSERIE_LOG chooses what is logged to standard error: a level (debug) or targets (brasserie_scheduler=debug,info). At debug the \
-log has the start and the completion of each task. NO_COLOR, set and not empty, keeps colours out.
+log has the start and the completion of each task. NO_COLOR, if set and not empty, turns colours off.
 
 Exit codes:
   0  ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP
   1  could not start, or could not go on; standard error says why
-  2  the command line makes no sense, --new-cluster was given for a data directory that a scheduler has used,
+  2  the command line is invalid, --new-cluster was given for a data directory that a scheduler has used,
      --after-restoring-a-backup for one without a store, or, in a directory that none has used, the config file is missing or has errors
   3  stepped down: a worker obeys a newer scheduler instance; do not restart it automatically
 

@@ -37,7 +37,7 @@ pub struct Stopped;
 /// Why a request was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotTaken {
-    #[error("the scheduler has too much to do; try again")]
+    #[error("the scheduler is overloaded; try again")]
     Full,
     #[error("the scheduler is ending")]
     Stopped,

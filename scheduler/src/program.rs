@@ -80,8 +80,8 @@ fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
                 return Err(error.into());
             }
         }
-        tracing::info!("asked to end; tasks go on running on their workers");
-        manager.stopping("ends; tasks go on running on their workers");
+        tracing::info!("received a request to exit; tasks continue on their workers");
+        manager.stopping("exiting; tasks continue on their workers");
         tokio::select! {
             ended = scheduler.shutdown() => Ok(ended?),
             () = shutdown.insisted().cancelled() => anyhow::bail!("ended by a second signal"),

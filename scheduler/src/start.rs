@@ -78,9 +78,9 @@ pub enum EndError {
     Driver(tokio::task::JoinError),
     #[error("{0}")]
     Exit(ExitReason),
-    #[error("the scheduler has ended by itself")]
+    #[error("the scheduler ended unexpectedly")]
     EndedAlone,
-    #[error("not everything could be written before the end")]
+    #[error("the scheduler exited before it could write everything")]
     Store(#[from] StoreError),
 }
 
@@ -376,12 +376,12 @@ impl FirstConfig {
         match LoadedConfig::of_kept(kept, unknown_keys) {
             Ok(loaded) => {
                 tracing::error!(
-                    "the configuration is not usable; the last good one, which was kept, stays in force: {problems}"
+                    "the configuration is not usable; the stored last good configuration stays in force: {problems}"
                 );
                 self.kept = Some(loaded);
             }
             Err(others) => {
-                problems.push_str("\nnor can the last good one be used that was kept:\n");
+                problems.push_str("\nthe stored last good configuration is not usable either:\n");
                 problems.push_str(&others);
                 tracing::error!("the configuration is not usable, so nothing starts: {problems}");
             }

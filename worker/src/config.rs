@@ -40,25 +40,20 @@ pub mod exit_code {
 
 const AFTER_HELP: &str = "\
 HOW IT WORKS
-  The worker tells its scheduler every --heartbeat-period that it is there, starts the tasks that the \
-scheduler sends, and reports how they ended until the scheduler has noted it.
+  The worker sends its scheduler a heartbeat every --heartbeat-period, starts the tasks that the scheduler sends, and reports each completion until the scheduler acknowledges it.
 
   If it is out of touch with the scheduler for too long (the scheduler's \
 --lose-unhealthy-worker-after), it kills its tasks and ends: by then they run elsewhere. Let a \
 service manager start it again. A worker with several schedulers kills only the tasks of that one, and goes \
 on: for that scheduler it begins anew, as if it had just been started.
 
-  A task's program runs in DIR/jobs/JOB; what it prints is kept in DIR/logs (`brasserie logs`), or, \
-compressed, in DIR/output if the job wants it. The program must exist on this machine.
+  A task's program runs in DIR/jobs/JOB; the worker keeps its output in DIR/logs (`brasserie logs`), or compressed in DIR/output if the job says so. The program must exist on this machine.
 
-  With --on-sigterm drain the worker takes its leave when its tasks have: it starts no more, stays \
-healthy, and its scheduler says that it drains.
+  With --on-sigterm drain the worker starts no more tasks, stays healthy, and exits when its running tasks have completed. Its scheduler shows it as draining.
 
-  Under systemd (Type=notify, NotifyAccess=all) it says when it takes calls, how it is, and that it \
-lives.
+  Under systemd (Type=notify, NotifyAccess=all) the worker reports its readiness, its state, and that it is alive.
 
-  A small process, brasserie-keeper, stands above the worker and ends its tasks if the worker is killed, \
-or stopped until it had to end them itself.
+  A small parent process, brasserie-keeper, kills the worker's tasks if the worker is killed, or is still stopped when its lease expires.
 
 EXAMPLES
   On the scheduler's machine:
@@ -78,7 +73,7 @@ EXAMPLES
 EXIT CODES
   0  ended by a signal (SIGTERM, SIGINT, SIGQUIT, SIGHUP) after its tasks were dead, or had ended by themselves
   1  ended by its scheduler, or out of touch with it for too long; its tasks are dead
-  2  the command line cannot be used
+  2  the command line is invalid
   3  it could not start
   128 and more  killed by that signal; its tasks are dead, or end within the kill wait if its keeper was killed
 
@@ -239,7 +234,7 @@ pub enum ConfigError {
     #[error("--listen: {0}")]
     Listen(AddressError),
     #[error(
-        "--listen {0} takes calls for every address of this machine, so the scheduler cannot be told which one to call: add --advertise \
+        "--listen {0} accepts calls on every address of this machine, so the worker cannot report which address to call: add --advertise \
          HOST:PORT with the name or address that it can reach"
     )]
     NothingToAdvertise(std::net::SocketAddr),
@@ -395,7 +390,7 @@ fn parse_heartbeat_period(text: &str) -> Result<Duration, String> {
 
 /// Parses a number of bytes, optionally with a unit in powers of 1024.
 fn parse_size(text: &str) -> Result<u64, String> {
-    let error = || format!("`{text}` is no size: write bytes, or a number with K, M, G or T");
+    let error = || format!("`{text}` is not a size: write bytes, or a number with K, M, G or T");
     let trimmed = text.trim();
     let (number, shift) = match trimmed.char_indices().next_back() {
         Some((at, 'k' | 'K')) => (&trimmed[..at], 10),

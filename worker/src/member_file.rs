@@ -112,7 +112,7 @@ impl MemberFile {
         if reading.patience == Patience::Usual {
             reading.patience = Patience::Lost;
             tracing::warn!(
-                "the scheduler's members stay who they were, since {} is still being read: its file system does not answer",
+                "the known addresses of the scheduler stay in use, because the read of {} has not finished: its file system does not answer",
                 self.path.display()
             );
         }
@@ -127,7 +127,7 @@ impl MemberFile {
             }
             Err(error) if state.told.as_ref() != Some(error) => {
                 tracing::warn!(
-                    "the scheduler's members stay who they were, since their list cannot be used: {}",
+                    "the known addresses of the scheduler stay in use, because the new list is not usable: {}",
                     error.problems.join("; ")
                 );
             }
@@ -218,7 +218,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<ServiceAddress>, MemberFileError
     }
     if members.is_empty() && problems.is_empty() {
         problems.push(format!(
-            "{path} names nobody: write HOST:PORT, one a line; what follows a # is a comment"
+            "{path} contains no address: write HOST:PORT, one a line; a # starts a comment"
         ));
     }
     if problems.is_empty() {
@@ -268,7 +268,7 @@ mod tests {
             assert!(
                 parsed(nobody)
                     .expect_err("nobody")
-                    .starts_with("/f names nobody: write HOST:PORT")
+                    .starts_with("/f contains no address: write HOST:PORT")
             );
         }
         let many: String = (1..=100).map(|port| format!("a:{port}\n")).collect();

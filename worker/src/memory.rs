@@ -24,7 +24,7 @@ pub(crate) fn recall(dir: &Path, wall: WallTime) -> Option<SavedState> {
     // Opening anything but a file might block for ever.
     if std::fs::metadata(&path).is_ok_and(|about| !about.is_file()) {
         tracing::warn!(
-            "what was learned of schedulers is lost: {} is no file",
+            "the saved work-fetch state is lost: {} is not a file",
             path.display()
         );
         return None;
@@ -101,7 +101,7 @@ fn write(path: &Path, state: &SavedState) {
     if let Err(error) = atomic_write(path, state.to_text().as_bytes()) {
         tracing::warn!(
             file = %path.display(),
-            "what was learned of schedulers could not be written, and is learned anew after a restart: {error}"
+            "cannot save the work-fetch state, so the next worker in this directory starts without it: {error}"
         );
     }
 }

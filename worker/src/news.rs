@@ -111,7 +111,7 @@ impl News {
                 let other = twin.of.trim_end_matches(": ");
                 let of = &side.of;
                 tracing::warn!(
-                    "{of}the same scheduler answers at {other}: leave out one of the two --scheduler"
+                    "{of}the same scheduler answers at {other}: remove one of the two --scheduler flags"
                 );
                 side.is_twin_of = scheduler;
             }
@@ -142,7 +142,7 @@ impl Side {
                 }
                 None => "has not met its scheduler".to_owned(),
             },
-            LifeStage::Draining => "draining: ends with its tasks".to_owned(),
+            LifeStage::Draining => "draining: exits when its tasks have completed".to_owned(),
             LifeStage::Leaving | LifeStage::Dying => "ends its tasks".to_owned(),
             LifeStage::Gone => "every task is dead".to_owned(),
         };
@@ -165,15 +165,15 @@ impl Side {
             match now.life {
                 LifeStage::Running => {
                     let instance = association.instance();
-                    tracing::info!(%instance, "{of}begins anew as another instance");
+                    tracing::info!(%instance, "{of}continues as a new instance");
                 }
                 LifeStage::Draining => tracing::info!(
                     tasks,
-                    "{of}draining: no task starts any more, the worker ends with those that run"
+                    "{of}draining: no further task starts, and the worker exits when the running tasks have completed"
                 ),
                 LifeStage::Leaving => tracing::info!(
                     tasks,
-                    "{of}ending: no task starts any more, running ones are being ended"
+                    "{of}exiting: no further task starts, and the worker kills the running tasks"
                 ),
                 LifeStage::Dying => {
                     let why = association
@@ -192,7 +192,7 @@ impl Side {
         {
             let known = association.worker_set().version;
             tracing::warn!(
-                "{of}the scheduler sent version {} of its worker set after version {known}, which stays: the answer was delayed",
+                "{of}the scheduler sent version {} of its worker set after version {known}, which stays in use: the answer was delayed",
                 older.version
             );
         }

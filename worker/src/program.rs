@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wants_the_tasks_dead_is_heard_within_the_second_of_a_drain() {
+    fn a_shutdown_within_a_second_of_a_drain_is_obeyed() {
         use Wish::{Drain, Shutdown};
         // The keeper is killed right after it has passed SIGTERM on: only the worker is left to end the tasks.
         let lost = [(0, Drain), (1, Shutdown), (2, Drain), (3, Shutdown)];

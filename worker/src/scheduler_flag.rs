@@ -38,7 +38,7 @@ impl SchedulerFlag {
         let mut parts = text.split(',');
         let place = parts.next().unwrap_or_default();
         let place = match place.strip_prefix('@') {
-            Some("") => return Err("no file is named behind the `@`".to_owned()),
+            Some("") => return Err("the `@` is not followed by a file name".to_owned()),
             Some(file) => Place::Listed(file.into()),
             None => Place::At(parse_peer(place).map_err(|e| e.to_string())?),
         };
@@ -46,7 +46,7 @@ impl SchedulerFlag {
         for part in parts {
             let Some((name, value)) = part.split_once('=') else {
                 return Err(format!(
-                    "`{part}` behind the address is no property: write `share=NUMBER` or `shard=NAME`"
+                    "`{part}` after the address is not a property: write `share=NUMBER` or `shard=NAME`"
                 ));
             };
             let is_first = match name {
@@ -96,7 +96,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
     // Minus zero becomes zero.
     share.map(f64::abs).ok_or_else(|| {
         format!(
-            "`{text}` is no share: write a number from 0, which is only what other schedulers leave, to {MOST_SHARE}; {USUAL_SHARE} is usual"
+            "`{text}` is not a share: write a number from 0 (the scheduler gets only what others leave) to {MOST_SHARE}; {USUAL_SHARE} is usual"
         )
     })
 }
@@ -142,8 +142,8 @@ mod tests {
         for (text, parts) in [
             ("share=3", &["share=3"][..]),
             ("", &[]),
-            ("@", &["no file"]),
-            ("@,share=1", &["no file"]),
+            ("@", &["not followed by a file name"]),
+            ("@,share=1", &["not followed by a file name"]),
             ("a.example", &[]),
             ("a:1,", &["``", "share=NUMBER"]),
             ("a:1,300", &["`300`", "share=NUMBER"]),

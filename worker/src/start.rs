@@ -59,7 +59,7 @@ pub enum StartError {
         address: SocketAddr,
         error: io::Error,
     },
-    #[error("cannot find out what --worker-command {program:?} means: {error}")]
+    #[error("cannot resolve --worker-command {program:?}: {error}")]
     WorkerCommand { program: String, error: io::Error },
     #[error(
         "control groups of the last worker that used this directory still hold processes {} s after they were killed ({}). They \
@@ -70,9 +70,13 @@ pub enum StartError {
     Accounts(#[from] AccountsError),
     #[error("cannot open the list of process groups once more: {0}")]
     GroupList(io::Error),
-    #[error("cannot tell the keeper what it must know: {0}")]
+    #[error(
+        "cannot pass the locations of the control groups and the number of schedulers to the keeper: {0}"
+    )]
     Keeper(io::Error),
-    #[error("no scheduler is named, or one without an address: a worker works for one at least")]
+    #[error(
+        "no scheduler is given, or one without an address: a worker needs at least one scheduler with an address"
+    )]
     NoScheduler,
     #[error("a thread of the start ended early")]
     Interrupted,
@@ -105,8 +109,8 @@ pub struct Ended {
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.reason {
-            ExitReason::Shutdown => return f.write_str("ended as asked"),
-            ExitReason::SuicideRequested => "the scheduler asks for it",
+            ExitReason::Shutdown => return f.write_str("ended by the operator"),
+            ExitReason::SuicideRequested => "the scheduler has requested it",
             ExitReason::MustDie => "the scheduler counts this worker as lost",
         };
         write!(f, "ended: {}", self.why.as_deref().unwrap_or(text))

@@ -221,7 +221,7 @@ fn limits_hold_in_the_task() {
 }
 
 #[test]
-fn who_writes_more_than_he_may_is_ended_for_his_own_fault() {
+fn a_task_above_its_file_size_limit_ends_by_its_own_fault() {
     let bench = Bench::new();
     let options = held_to(&[(Limited::Fsize, at(4096)), (Limited::Core, at(0))]);
     let script = "exec head -c 100000 /dev/zero > large";

@@ -53,15 +53,15 @@ fn as_text(found: &[Finding]) -> String {
             vec![topic.to_owned(), verdict.to_owned(), finding.text.clone()]
         })
         .collect();
-    let mut text = table(&["what", "is", "because"], &rows);
+    let mut text = table(&["topic", "verdict", "details"], &rows);
     let lacking = found
         .iter()
         .filter(|f| f.verdict == Verdict::Lacking)
         .count();
     text.push_str(&match lacking {
-        0 => "\nA worker can keep its promises here.\n".to_owned(),
-        1 => "\nOne thing lacks that a worker needs.\n".to_owned(),
-        count => format!("\n{count} things lack that a worker needs.\n"),
+        0 => "\nA worker can fulfil its guarantees here.\n".to_owned(),
+        1 => "\nOne requirement of a worker is missing.\n".to_owned(),
+        count => format!("\n{count} requirements of a worker are missing.\n"),
     });
     text
 }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lacks_is_a_failure() {
+    fn only_missing_requirements_are_failures() {
         let good = found(&[Verdict::Fine, Verdict::Limited]);
         assert_eq!(ending(&good), Ending::Success);
         let bad = found(&[Verdict::Fine, Verdict::Lacking]);
@@ -104,11 +104,11 @@ mod tests {
     fn the_table_has_a_line_for_each_finding_and_moves_no_cursor() {
         let text = as_text(&found(&[Verdict::Limited, Verdict::Lacking]));
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "what    is       because");
+        assert_eq!(lines[0], "topic   verdict  details");
         let told = r"as \u{1b}[1mit\u{1b}[0m's";
         assert_eq!(lines[1], format!("kernel  limited  {told}"));
         assert_eq!(lines[2], format!("kernel  lacking  {told}"));
-        assert_eq!(lines[4], "One thing lacks that a worker needs.");
+        assert_eq!(lines[4], "One requirement of a worker is missing.");
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 }

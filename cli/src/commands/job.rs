@@ -31,7 +31,7 @@ const AS_TEXT_SAYS: i64 = -1;
 Try it:
   brasserie job list                                   every job, of the file or submitted
   brasserie job submit dump.json                       a new job `dump`
-  brasserie job submit dump.json --expect-version 3    in place of version 3, and of no other
+  brasserie job submit dump.json --expect-version 3    replace version 3, and no other version
   brasserie job wait dump --timeout 2h                 until all of it is done, or cannot get done
   brasserie job pause dump                             nothing of it starts any more; what runs goes on
   brasserie job cancel dump                            nothing of it starts any more; what runs is ended
@@ -41,11 +41,11 @@ Try it:
   brasserie job delete-history dump                    how its tasks have ended is forgotten
 
 Exit codes:
-  0  it is done, and on disk; `wait`: every task of the jobs is done
-  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie status` tells; `wait`: some tasks are not done, and
-     nothing runs or can start any more
+  0  the change is on disk; `wait`: every task of the jobs is done
+  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie status` shows the result; `wait`: some tasks are
+     not done, and no task runs or can start
   2  wrong usage, or a file with a job that cannot be read or used
-  4  only `wait`: the time was over first")]
+  4  only `wait`: the timeout passed first")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -311,11 +311,11 @@ fn delete_history(args: &DeleteHistory) -> Result<Ending> {
     let mut sentence = format!("{job}: history deleted, {}", tasks_text(tasks));
     if running > 0 {
         let runs = if running == 1 { "it runs" } else { "they run" };
-        sentence.push_str(&format!("; {running} left alone, as {runs}"));
+        sentence.push_str(&format!("; {running} kept, because {runs}"));
     }
     if maybe_alive > 0 {
         sentence.push_str(&format!(
-            "; {maybe_alive} left alone, as they were lost and may still be alive: ask again later"
+            "; {maybe_alive} kept, because their lost runs may still be alive: repeat the command later"
         ));
     }
     let document = json!({
@@ -394,7 +394,7 @@ fn whole_file(text: &str) -> Option<String> {
     };
     let key = fields.keys().find(|key| key.starts_with("bistro_"))?;
     Some(format!(
-        "this is a config file, as it has a key `{key}`; a job's file holds only what stands under `bistro_job->NAME`"
+        "this is a config file, because it has the key `{key}`; a job file contains only the value of `bistro_job->NAME`"
     ))
 }
 

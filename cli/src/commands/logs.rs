@@ -169,7 +169,7 @@ async fn why_no_lines(args: &Args) -> Result<Option<String>> {
         Some(node) => {
             source.connection.explain(job, node).await?;
             Ok(match source.connection.last_run(job, node).await {
-                Ok(None) => "no run of this task has ended or written a line; `brasserie explain` says what it waits for".to_owned(),
+                Ok(None) => "no run of this task has completed or written a line; `brasserie explain` shows what the task waits for".to_owned(),
                 Ok(Some(_)) | Err(_) => format!("this task has written no line on {stream}"),
             })
         }
@@ -282,7 +282,7 @@ async fn collect(
             false => "newest",
         };
         notices.push(format!(
-            "only the {which} {limit} lines are shown; there may be more, which `--limit LINES` or `--all` shows"
+            "only the {which} {limit} lines are shown; `--limit LINES` or `--all` shows more, if there are any"
         ));
     }
     lines.truncate(limit);
@@ -327,7 +327,7 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
                 tell(&mut told, notices);
                 if cursor.end_round() == Round::GaveUp {
                     complain!(
-                        "brasserie: going on without them; what they write meanwhile may be missing here"
+                        "brasserie: continuing without these workers; lines that they write meanwhile may be missing"
                     );
                 }
             }

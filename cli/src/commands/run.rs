@@ -405,9 +405,7 @@ async fn retry_failed(
         ));
         return Ok(Some(Watched::Settled(Box::new(status))));
     }
-    telemetry::print_error(&format!(
-        "brasserie: tasks that have failed and run again: {failed}"
-    ));
+    telemetry::print_error(&format!("brasserie: failed tasks that run again: {failed}"));
     Ok(None)
 }
 

@@ -31,9 +31,9 @@ const LONG_REASON: usize = 60;
 #[command(after_help = "\
 Try it:
   brasserie task list                              the first 1000 tasks, of all jobs
-  brasserie task list --job dump --state failed    what has failed for good, since when, and why
-  brasserie task list --state running,unsure       what runs, where, and since when
-  brasserie task kill dump db1 db2                 end two running tasks
+  brasserie task list --job dump --state failed    tasks that failed for good, with time and reason
+  brasserie task list --state running,unsure       running tasks, with worker and start time
+  brasserie task kill dump db1 db2                 kill two running tasks
 
 Exit codes:
   0  success
@@ -260,7 +260,7 @@ fn reasons_for_none(view: &ClusterView, args: &List, has_disabled: bool) -> Stri
         let job = args.job.as_deref().map(shell_word);
         let job = job.map_or_else(String::new, |job| format!(" --job {job}"));
         text.push_str(&format!(
-            "Further tasks are disabled: their nodes are, or filters of their jobs exclude these. To list them: brasserie task list{job} --state disabled{flag}\n"
+            "Further tasks are disabled, because their nodes are disabled or filters of their jobs exclude the nodes. To list them: brasserie task list{job} --state disabled{flag}\n"
         ));
     }
     text
@@ -274,10 +274,10 @@ fn remedy_of(state: JobState, job: &str) -> Option<String> {
             "Its configuration has errors, so no task starts: `brasserie status --job {job}` shows them."
         )),
         JobState::Cancelled => Some(format!(
-            "It is cancelled, so no task starts: `brasserie job resume {job}` ends that."
+            "It is cancelled, so no task starts: `brasserie job resume {job}` resumes it."
         )),
         JobState::Paused => Some(format!(
-            "It is paused, so no task starts: `brasserie job resume {job}` ends that."
+            "It is paused, so no task starts: `brasserie job resume {job}` resumes it."
         )),
         JobState::Disabled => {
             Some("It is disabled, so no task starts: set its key `enabled` to true.".to_owned())
@@ -491,7 +491,9 @@ fn sentence_of(killed: &TaskKill) -> String {
     let KillRequest { method, wait } = method_of(killed);
     let how = match method {
         KillMethod::Term => "by SIGTERM".to_owned(),
-        KillMethod::TermWaitKill => format!("by SIGTERM, and by SIGKILL {} later", duration(wait)),
+        KillMethod::TermWaitKill => {
+            format!("with SIGTERM, and with SIGKILL after {}", duration(wait))
+        }
         KillMethod::Kill => "by SIGKILL".to_owned(),
     };
     let then = match (&killed.unwanted, killed.held) {
@@ -721,7 +723,7 @@ mod tests {
         let of_job = reasons_for_none(&view, &args, true);
         for part in [
             "Job `a b` has 3 tasks: 2 held, 1 done.\n",
-            "It is paused, so no task starts: `brasserie job resume 'a b' --scheduler s1:6789` ends that.\n",
+            "It is paused, so no task starts: `brasserie job resume 'a b' --scheduler s1:6789` resumes it.\n",
             ": brasserie task list --job 'a b' --state disabled --scheduler s1:6789\n",
         ] {
             assert!(of_job.contains(part), "{part}: {of_job}");

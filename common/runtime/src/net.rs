@@ -28,15 +28,14 @@ pub enum NetworkExposure {
 pub enum AddressError {
     #[error("`{0}` is no ADDR:PORT; write for example 127.0.0.1:6789 or [::1]:6789")]
     NotAnAddress(String),
-    #[error("`{0}` is no HOST:PORT; write for example scheduler.example.org:6789")]
+    #[error("`{0}` is not HOST:PORT; write for example scheduler.example.org:6789")]
     NotAPeer(String),
     #[error(
         "`{0}` is a URL; write HOST:PORT of the Thrift port, for example scheduler.example.org:6789"
     )]
     Url(String),
     #[error(
-        "{0} is not a loopback address, and peers are not authenticated yet: whoever reaches that port can run programs here. \
-         Listen on 127.0.0.1, or pass --insecure-network if everybody on that network may do that"
+        "{0} is not a loopback address, and peers are not authenticated: anyone who can reach that port can run programs here. Listen on 127.0.0.1, or pass --insecure-network if you trust everybody on that network"
     )]
     NotLoopback(SocketAddr),
 }

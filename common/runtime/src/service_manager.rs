@@ -58,7 +58,7 @@ impl ServiceManager {
         let mut manager = match ServiceManager::at(&address) {
             Ok(manager) => manager,
             Err(error) => {
-                tracing::warn!("no service manager is told anything: {error}");
+                tracing::warn!("cannot notify the service manager: {error}");
                 return ServiceManager::default();
             }
         };
@@ -130,7 +130,7 @@ impl ServiceManager {
             text.push_str(line);
         }
         if let Err(error) = socket.send(text.trim_start().as_bytes()) {
-            tracing::debug!("the service manager was not told `{word}`: {error}");
+            tracing::debug!("cannot send `{word}` to the service manager: {error}");
         }
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn serve(listener: TcpListener, app: Router, stop: Cancellation
                         tracing::warn!(
                             %peer,
                             limit = MAX_CONNECTIONS,
-                            "too many HTTP connections, none of which is idle: new ones are closed until others end"
+                            "too many HTTP connections, and none is idle: the scheduler closes new connections until others end"
                         );
                     }
                     continue;

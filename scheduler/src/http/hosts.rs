@@ -60,7 +60,7 @@ fn refusal(hosts: &Hosts, uri: &Uri, headers: &HeaderMap) -> Option<(StatusCode,
         return uri.host().and_then(|host| refuse_name(hosts, host));
     };
     let Some(named) = named else {
-        return bad("the Host header is no HOST or HOST:PORT");
+        return bad("the Host header is not HOST or HOST:PORT");
     };
     refuse_name(hosts, named.host()).or_else(|| refuse_name(hosts, uri.host()?))
 }

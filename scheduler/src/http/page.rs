@@ -58,7 +58,7 @@ fn write_page(out: &mut String, view: &ClusterView, selection: &Selection) -> fm
         out,
         "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Brasserie</title>\
          <style>{STYLE}</style></head><body><h1>Brasserie</h1>\
-         <p>Cluster {}, scheduler instance {}. The same as <a href=\"/status\">JSON</a>.</p>",
+         <p>Cluster {}, scheduler instance {}. This page <a href=\"/status\">as JSON</a>.</p>",
         Escaped(&view.cluster),
         Escaped(&view.scheduler)
     )?;

@@ -64,14 +64,14 @@ pub(crate) enum Failure {
     Unknown(String),
     #[error("{0}")]
     BadList(String),
-    #[error("the scheduler gave the answer to another question")]
+    #[error("internal error: the scheduler's answer does not match the request")]
     AnotherAnswer,
     #[error(transparent)]
     Name(#[from] NameError),
-    #[error("what happened cannot be read: {0}")]
+    #[error("cannot read the task's history: {0}")]
     Store(#[from] StoreError),
     #[error(
-        "what happened could not be read within {} s; check the disk of the scheduler's data directory", HISTORY_TIMEOUT.as_secs()
+        "the task's history could not be read within {} s; check the disk of the scheduler's data directory", HISTORY_TIMEOUT.as_secs()
     )]
     SlowDisk,
     #[error("the scheduler is ending")]
@@ -85,7 +85,7 @@ macro_rules! expect_answer {
             $kind(value) => Ok(value),
             Answer::Unknown(text) => Err(Failure::Unknown(text)),
             other => {
-                tracing::error!(?other, "the answer to another question");
+                tracing::error!(?other, "the answer does not match the request");
                 Err(Failure::AnotherAnswer)
             }
         }
@@ -130,7 +130,7 @@ impl Answers {
                 result_value: Some(jobs.collect()),
             };
             let advice = format!(
-                "{} jobs are too many for one answer: ask for them page by page, by `getJobPage` with `after` and `limit`",
+                "one answer cannot hold {} jobs: request them page by page with `getJobPage`, `after` and `limit`",
                 config.jobs.len()
             );
             to.reply_or_advise(&result, &advice);
@@ -373,7 +373,9 @@ fn task_list(args: BrasserieGetTaskPageArgs) -> Result<TaskList, Failure> {
     let state = |text: &String| ListedState::parse(text).map_err(Failure::BadList);
     let after = args.after.map(|after| {
         let cursor = cursor(after);
-        cursor.ok_or_else(|| Failure::BadList("`after` is of no earlier page".to_owned()))
+        cursor.ok_or_else(|| {
+            Failure::BadList("`after` does not come from an earlier page".to_owned())
+        })
     });
     Ok(TaskList {
         job: Some(args.job).filter(|job| !job.is_empty()),

@@ -23,7 +23,7 @@ pub(super) struct Forgetting {
 enum Failure {
     #[error(transparent)]
     Refused(#[from] ForgetRefusal),
-    #[error("the worker's name cannot be one: {0}")]
+    #[error("the worker's name is invalid: {0}")]
     Name(#[from] NameError),
     #[error(transparent)]
     Instance(#[from] WireError),

@@ -47,12 +47,12 @@ enum Failure {
     Refused(#[from] JobRefusal),
     #[error(transparent)]
     NotKilled(#[from] Rejection),
-    #[error("the job's name cannot be one: {0}")]
+    #[error("the job's name is invalid: {0}")]
     Name(#[from] NameError),
-    #[error("a node's name cannot be one: {0}")]
+    #[error("a node's name is invalid: {0}")]
     Node(NameError),
     #[error(
-        "{0} is no version that could be expected: 1 or more, 0 for none, -1 for the text's `version_id`, -2 for any"
+        "{0} is not a valid expected version: use 1 or more, 0 for a new job, -1 for the text's `version_id`, or -2 for any version"
     )]
     Expected(i64),
     #[error("the store cannot keep up; try again")]

@@ -32,7 +32,7 @@ const MAX_NAMED: usize = 10;
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LogsError {
-    #[error("no worker is connected, so there is nobody to ask for logs")]
+    #[error("no worker is connected, so no logs are available")]
     NoWorkers,
     #[error("no worker can be asked for logs: {0}")]
     NoneUsable(String),

@@ -30,13 +30,13 @@ pub(super) struct Plans {
 enum Failure {
     #[error(transparent)]
     NotBegun(#[from] NotBegun),
-    #[error("`{0}` is no format of config files; those are json, toml and yaml")]
+    #[error("`{0}` is not a format of config files; use json, toml or yaml")]
     Format(String),
-    #[error("the folder {0} is relative, and to what is not known here")]
+    #[error("the folder {0} is relative; give an absolute path")]
     Folder(String),
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    #[error("the scheduler gave the answer to another question")]
+    #[error("internal error: the scheduler's answer does not match the request")]
     AnotherAnswer,
     #[error("making the plan failed: {0}")]
     Died(#[from] tokio::task::JoinError),
@@ -160,7 +160,7 @@ async fn same_sources(inbox: &Inbox, from: Principal, config: &Config) -> Result
 fn other_format(file: &Path, format: Format) -> Option<String> {
     (Format::of_path(file) != format).then(|| {
         format!(
-            "{} is read as another format by its name: start the scheduler with another `--config`",
+            "the scheduler reads {} in another format because of its file name: start the scheduler with another `--config`",
             file.display()
         )
     })

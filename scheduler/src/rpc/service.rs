@@ -188,7 +188,7 @@ impl SchedulerService {
     pub(super) fn take(&self, lane: Lane, waiter: Waiter, event: impl FnOnce(RequestId) -> Event) {
         // If the lane fills up just now, it drops the waiter. The waiter's responder then answers that the call was dropped.
         if let Err(error) = self.inbox.try_request(lane, waiter, event) {
-            tracing::debug!(%error, "a request was turned away");
+            tracing::debug!(%error, "refused a request");
         }
     }
 }

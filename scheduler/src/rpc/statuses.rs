@@ -31,7 +31,7 @@ struct Results {
 
 impl Results {
     fn new(count: usize, to: Responder) -> Self {
-        let not_taken = refusal("the scheduler has not taken this status; send it again");
+        let not_taken = refusal("the scheduler has not accepted this status; send it again");
         Results {
             all: Mutex::new(vec![not_taken; count]),
             to: Some(to),

@@ -214,7 +214,7 @@ impl Watch {
         let look = match Stamp::of(path) {
             Ok(stamp) => Look::File(stamp),
             Err(error) => Look::Unreadable(format!(
-                "{}: cannot read it: {error}. Check the path, and who may read it",
+                "{}: cannot read it: {error}. Check the path and its permissions",
                 path.display()
             )),
         };

@@ -167,7 +167,7 @@ impl Sources {
                             if known.has_nodes || self.file.is_some() {
                                 tracing::error!(
                                     error = message,
-                                    "the nodes could not be read; the last good ones stay"
+                                    "cannot read the nodes; the last good nodes stay in force"
                                 );
                             }
                             self.periods.nodes_retry

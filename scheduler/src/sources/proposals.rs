@@ -119,7 +119,7 @@ impl Proposals {
             Ok(Ok(built)) => ProposedNodes::Read(Arc::new(built.table)),
             Ok(Err(error)) => ProposedNodes::Failed(error.to_string()),
             Err(_) => ProposedNodes::Failed(format!(
-                "they were not read within {}, which is all the time that a plan has",
+                "reading them takes longer than {}, the time limit of a plan",
                 format_duration(NODES_DEADLINE)
             )),
         }

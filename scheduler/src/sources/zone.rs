@@ -65,7 +65,7 @@ impl Machine {
         match &self.localtime {
             // A machine without a setting is in UTC, as for the C library.
             Err(error) if error.kind() == io::ErrorKind::NotFound => known(Zone::utc()),
-            Ok(_) | Err(_) => unknown(format!("{LOCALTIME} does not tell the zone's name")),
+            Ok(_) | Err(_) => unknown(format!("{LOCALTIME} does not contain the zone's name")),
         }
     }
 }

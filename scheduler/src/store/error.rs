@@ -32,7 +32,7 @@ pub enum StoreError {
     },
     #[error("{} is a SQLite file, but not a store of this program", path.display())]
     Foreign { path: PathBuf },
-    #[error("cannot bring the store {} from format {from} to {to}: {error}. Nothing was changed", path.display())]
+    #[error("cannot convert the store {} from format {from} to {to}: {error}. Nothing was changed", path.display())]
     Migrate {
         path: PathBuf,
         from: i64,
@@ -92,7 +92,7 @@ pub enum StoreError {
     )]
     Lost { path: PathBuf, what: &'static str },
     #[error(
-        "{} {what}, and the last scheduler of this data directory did not end in good order, so its latest records are lost, unless \
+        "{} {what}, and the last scheduler of this data directory did not exit cleanly, so its latest records are lost, unless \
          sqlite3 or a former release has opened the store since and removed the file. Put the file back, or start once with \
          --after-restoring-a-backup: nothing starts during the safe wait, and tasks whose completions are lost run again", path.display()
     )]
@@ -111,7 +111,7 @@ pub enum StoreError {
     Encode(#[from] serde_json::Error),
     #[error("cannot start the store's thread: {0}")]
     Thread(std::io::Error),
-    #[error("the store's thread has ended by itself")]
+    #[error("the store's thread ended unexpectedly")]
     WriterDied,
 }
 

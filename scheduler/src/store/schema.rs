@@ -302,7 +302,7 @@ impl Database {
         if let Err(error) = compaction::convert(&self.connection) {
             tracing::warn!(
                 store = %self.path.display(), %error,
-                "the store cannot be rewritten so that it can shrink, which needs as much room again as it has; the next start tries again"
+                "cannot rewrite the store so that its file can shrink: the rewrite needs free disk space of the file's size; the next start tries again"
             );
         }
     }
@@ -527,7 +527,7 @@ fn remove_copies_before(path: &Path, version: i64) {
     };
     let prefix = format!("{}.format-", name.to_string_lossy());
     let entries = std::fs::read_dir(folder).inspect_err(|error| {
-        tracing::warn!(folder = %folder.display(), %error, "earlier copies of the store cannot be looked for");
+        tracing::warn!(folder = %folder.display(), %error, "cannot list earlier copies of the store");
     });
     for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name();

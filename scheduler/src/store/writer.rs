@@ -205,7 +205,7 @@ impl Writer {
             until: begun + pause,
         });
         if is_news {
-            tracing::warn!(store = %self.path.display(), %error, "the store cannot be made smaller for now");
+            tracing::warn!(store = %self.path.display(), %error, "cannot shrink the store's file now");
         }
         if !compaction::is_busy(&error) {
             // A failed write of a record does the same.
@@ -296,7 +296,7 @@ impl Writer {
     fn fail(&mut self, error: &StoreError) {
         let message = match error {
             StoreError::Sqlite(error) => format!(
-                "{error} ({}). The scheduler goes on by itself once the disk has room and works",
+                "{error} ({}). The scheduler continues by itself once the disk works and has free space",
                 self.path.display()
             ),
             error => error.text_for(self.used_by),
@@ -305,7 +305,7 @@ impl Writer {
             (self.report)(StoreReport::Failed(message.clone()));
             tracing::error!(
                 error = message,
-                "the store cannot write; nothing is acknowledged until it can"
+                "the store cannot write; the scheduler acknowledges nothing until it can"
             );
         }
     }

@@ -37,11 +37,11 @@ pub(super) enum Close {
     Silent(Duration),
     #[error("no call for {0:?}")]
     Idle(Duration),
-    #[error("it was idle, and a new connection needed its place")]
+    #[error("it was idle, and the server closed it to accept a new connection")]
     MadeRoom,
     #[error("a frame was not complete after {0:?}")]
     SlowFrame(Duration),
-    #[error("the peer does not read its replies")]
+    #[error("the peer does not read the answers")]
     Stalled,
     #[error(
         "calls were not answered in time after the peer closed its side or the server began to shut down"

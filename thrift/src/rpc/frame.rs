@@ -114,10 +114,10 @@ pub(super) enum FrameError {
     #[error("a frame of {length} bytes exceeds the limit of {limit} bytes")]
     TooLong { length: usize, limit: usize },
     #[error(
-        "a frame that is neither framed compact, framed strict binary nor the header transport"
+        "a frame in none of the supported encodings: framed compact, framed strict binary and header transport"
     )]
     UnknownDialect,
-    #[error("a header that is longer than its frame or not well formed")]
+    #[error("a malformed header, or one that is longer than its frame")]
     BadHeader,
     /// An error that can be answered, because dialect and sequence id are known.
     #[error("{message}")]

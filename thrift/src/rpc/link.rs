@@ -377,10 +377,10 @@ impl Link {
             let ending = match call.stage {
                 Stage::Sent(_) => Ending::Reply(payload),
                 Stage::Queued => Ending::NotSent(NotSent::ConnectionLost(
-                    "the peer answered a call that it had not been sent".to_owned(),
+                    "the peer answered a call that this program has not sent".to_owned(),
                 )),
                 Stage::Leaving => Ending::Unknown(Unknown::BadReply(
-                    "it came before the call was sent completely".to_owned(),
+                    "it came before the whole call was sent".to_owned(),
                 )),
             };
             call.slot.tell(ending);

@@ -79,17 +79,17 @@ pub enum NotSent {
         peer: String,
     },
     /// Too many calls or bytes are already queued for this peer.
-    #[error("too much waits to be sent to this peer already")]
+    #[error("too many calls to this peer are queued already")]
     Backlogged,
     /// The connection ended while the call was queued.
-    #[error("the connection ended before the call's turn: {0}")]
+    #[error("the connection ended before the call was sent: {0}")]
     ConnectionLost(String),
     /// The call was not sent in time, and was removed from the queue.
-    #[error("the call's turn to be sent did not come in time")]
+    #[error("the call could not be sent in time")]
     SendTimeout,
     /// The caller's own time limit had passed when the call could be sent, by the clock that counts suspended time.
     #[error(
-        "its time was over before its turn came: was this machine or program paused, or the disk slow?"
+        "the call's time limit passed before it could be sent: this machine or program may have been paused, or the disk slow"
     )]
     TooLate,
     /// The arguments cannot be encoded, or exceed the frame limit.
@@ -109,13 +109,13 @@ pub enum Unknown {
         message: String,
     },
     /// A part of the frame was sent, but not all of it in time.
-    #[error("the call could not be sent completely in time")]
+    #[error("only a part of the call was sent in time")]
     SendTimeout,
     /// The frame was sent, but no reply came in time.
     #[error("no reply came in time")]
     ReceiveTimeout,
     /// The connection ended after the first byte of the frame was sent.
-    #[error("the connection ended before the reply: {0}")]
+    #[error("the connection ended before the answer: {0}")]
     ConnectionLost(String),
     /// The reply does not belong to this call or cannot be decoded.
     #[error("the reply cannot be understood: {0}")]

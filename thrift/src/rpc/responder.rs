@@ -38,7 +38,7 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 }
 
 /// The answer to a call that exceeds a limit.
-pub const LACK_OF_ROOM: &str = "too many calls wait for their answers here; try again later";
+pub const LACK_OF_ROOM: &str = "too many calls are in progress here; try again later";
 
 /// A call whose name is decoded and whose arguments are still bytes.
 pub struct IncomingCall<'a> {
@@ -196,7 +196,7 @@ impl Responder {
             Ok(frame) => self.finish(frame),
             Err(reason) => {
                 // Happens only with a frame limit below the size of an exception. The caller times out.
-                tracing::warn!(method = %self.method, reason, "an exception could not be sent");
+                tracing::warn!(method = %self.method, reason, "cannot send an exception");
                 self.finish(Vec::new());
             }
         }

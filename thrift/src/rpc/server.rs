@@ -198,7 +198,7 @@ impl<S: Service> Acceptor<S> {
                 tracing::warn!(
                     %peer,
                     limit = self.shared.limits.max_connections,
-                    "too many Thrift connections, none of which is idle and a stranger's: new ones are closed until others end"
+                    "too many Thrift connections, and each is in use or from a known peer: the server closes new connections until others end"
                 );
             }
             return;
@@ -234,7 +234,7 @@ impl Shared {
         drop(last);
         tracing::warn!(
             %peer,
-            "a peer speaks {protocol} on a port for Thrift; its connection is closed. A scheduler serves HTTP at --http-listen, and nothing serves \
+            "a peer speaks {protocol} on a port for Thrift, so the server closes its connection. A scheduler serves HTTP at --http-listen, and no port serves \
              TLS"
         );
     }

@@ -124,13 +124,13 @@ impl Report {
                 return match (line.strip_prefix(wanted), line.strip_prefix("failed ")) {
                     (Some(rest), _) => Ok(rest.to_owned()),
                     (None, Some(why)) => Err(why.to_owned()),
-                    (None, None) => Err(format!("a stage says `{line}`")),
+                    (None, None) => Err(format!("a stage reported `{line}`")),
                 };
             }
             self.wait()?;
             let mut bytes = [0; REPORT_BYTES];
             match self.pipe.read(&mut bytes) {
-                Ok(0) => return Err("a stage ended without a word".to_owned()),
+                Ok(0) => return Err("a stage ended without a report".to_owned()),
                 Ok(count) => self
                     .text
                     .push_str(&String::from_utf8_lossy(&bytes[..count])),
@@ -143,7 +143,10 @@ impl Report {
     fn wait(&self) -> Result<(), String> {
         let left = self.give_up.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(format!("its stages hang for {} s", PATIENCE.as_secs()));
+            return Err(format!(
+                "its stages have not finished within {} s",
+                PATIENCE.as_secs()
+            ));
         }
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
         let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];

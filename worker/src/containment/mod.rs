@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_worker_is_told_comes_through() {
+    fn the_containment_variable_round_trips() {
         let namespace = Namespace {
             own: 4026532000,
             base: 4026531836,

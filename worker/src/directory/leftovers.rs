@@ -72,13 +72,13 @@ pub enum LeftoverError {
     Copied { pids: Vec<Pid> },
     #[error(
         "these processes may be tasks of the last worker that used this directory: {}. Their environments cannot be read: they hang in the \
-         kernel, or the system refuses a thread that would read them. None of them was killed. Wait until they go on or end them (a device or a file system may have \
+         kernel, or the system refuses a thread that would read them. None of them was killed. Wait until they continue, or end them (a device or a file system may have \
          to answer first), or restart the machine; then start the worker again",
         list(named)
     )]
     Unreadable { named: Vec<String> },
     #[error(
-        "the last worker that used this directory (process {init}) has let go of it, but the kernel has not yet ended every process in its PID namespace after {} s. One of them hangs in a device or a file system: wait until it answers, or restart the machine", PATIENCE.as_secs()
+        "the last worker that used this directory (process {init}) has released it, but the kernel has not yet ended every process in its PID namespace after {} s. One of them hangs in a device or a file system: wait until it answers, or restart the machine", PATIENCE.as_secs()
     )]
     Namespace { init: Pid },
     #[error(

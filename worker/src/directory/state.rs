@@ -145,7 +145,9 @@ impl State {
         }
         if state.last_start_time > LAST_SECOND {
             let time = state.last_start_time;
-            let reason = format!("last_start_time {time} leaves no room for later instances");
+            let reason = format!(
+                "last_start_time {time} is too large: no later instance can have a larger one"
+            );
             return Err(malformed(reason));
         }
         Ok(Some(state))

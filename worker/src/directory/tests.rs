@@ -447,7 +447,7 @@ fn the_successor_ends_a_listed_group_whose_leader_is_dead() {
 }
 
 #[test]
-fn what_may_be_a_task_or_a_stranger_is_named_and_lives_on() {
+fn processes_that_may_not_be_tasks_are_named_and_not_killed() {
     let parent = tempfile::tempdir().expect("a folder");
     let long_ago = Time::from_nanos(1);
     let mut directory = None;

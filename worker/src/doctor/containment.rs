@@ -4,8 +4,7 @@ use super::{Finding, Verdict};
 use crate::containment::{Choice, Contain, Powers, choose, stage::try_namespaces};
 
 const TOPIC: &str = "containment";
-const OUTSIDE: &str =
-    "processes that docker, at or systemd-run start for a task are outside of either";
+const OUTSIDE: &str = "processes that docker, at or systemd-run start for a task escape both kinds";
 
 /// Describes the containment that a worker would get if it were started as this process was.
 pub(super) fn containment() -> Finding {

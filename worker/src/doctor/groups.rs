@@ -46,7 +46,7 @@ pub(super) fn systemd(place: &Path) -> Finding {
             Finding::new("systemd", Verdict::Fine, text)
         }
         false => {
-            let text = "does not run: somebody else must start a worker again";
+            let text = "does not run: another service manager must restart workers";
             Finding::new("systemd", Verdict::Limited, text)
         }
     }

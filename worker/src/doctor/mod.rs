@@ -86,14 +86,14 @@ pub async fn examine(what: &Examined) -> Vec<Finding> {
     found.push(match &what.data_dir {
         Some(path) => data_dir::examine(path),
         None => {
-            let text = "not looked at; give --data-dir DIR";
+            let text = "not checked; give --data-dir DIR";
             Finding::new(data_dir::TOPIC, Verdict::Limited, text)
         }
     });
     found.push(match &what.nvidia_smi {
         Some(program) => cards(usage::count_cards(program).await),
         None => {
-            let text = "not looked for; give --nvidia-smi PATH where there are some";
+            let text = "not checked; give --nvidia-smi PATH if this machine has GPUs";
             Finding::new(CARDS, Verdict::Limited, text)
         }
     });

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_is_found_again_and_nobody_elses() {
+    fn recorded_groups_are_found_again_and_no_others() {
         let dir = tempfile::tempdir().expect("a folder");
         let (first, second) = (dir.path().join("memory"), dir.path().join("cpu"));
         let tag = Tag(0x1f);

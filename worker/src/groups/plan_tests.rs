@@ -243,7 +243,7 @@ fn named_places_are_used_and_what_they_lack_comes_from_the_worker() {
 }
 
 #[test]
-fn only_who_asks_has_a_group() {
+fn only_tasks_with_limits_have_a_group() {
     assert!(!asks_for_a_group(&CGroupOptions::default()));
     assert!(asks_for_a_group(&options()));
     let named = CGroupOptions {

@@ -269,7 +269,7 @@ impl Guard {
             return match self.parts.enforce(&all[..schedulers], places, now) {
                 Verdict::Alive { until } => self.arm(until),
                 Verdict::Hangs => {
-                    self.end_program("the program does not notice that its tasks are dead");
+                    self.end_program("the worker does not react to the death of its tasks");
                     self.arm(Time::NEVER);
                 }
             };
@@ -288,7 +288,7 @@ impl Guard {
             }
         };
         if due <= now {
-            self.end_program("the program's tasks should be dead");
+            self.end_program("the worker's tasks should be dead by now");
             return self.arm(Time::NEVER);
         }
         self.arm(due);
@@ -302,7 +302,7 @@ impl Guard {
             signal_all_of(&task, Signal::SIGTERM);
         }
         say(
-            "the program did not end its tasks when it had to (is it stopped, or does it hang?); sent them SIGTERM",
+            "the worker did not end its tasks in time (it may be stopped, or hang); sent them SIGTERM",
         );
     }
 
@@ -310,7 +310,7 @@ impl Guard {
     fn end_program(&mut self, why: &str) {
         let _ = kill(self.program, Signal::SIGKILL);
         self.sweep_from_now(LAPSED_CODE);
-        say(&format!("{why}; killing it and all of them"));
+        say(&format!("{why}; killing the worker and all its tasks"));
     }
 
     fn arm(&self, at: Time) {

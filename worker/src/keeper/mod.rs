@@ -96,20 +96,20 @@ pub enum KeeperError {
     #[error("cannot open the lease of {KEEPER_NAME}: {0}. Is /proc mounted?")]
     Lease(io::Error),
     #[error(
-        "{KEEPER_NAME} cannot open /proc, by which it finds what it must end: {0}. Is it mounted?"
+        "{KEEPER_NAME} cannot open /proc, where it finds the processes to kill: {0}. Is /proc mounted?"
     )]
     Proc(io::Error),
     #[error("{KEEPER_NAME} ended while this program was starting")]
     Gone,
     #[error(
-        "--contain pid-namespace cannot be had here: {0}. Leave the flag out, or use --contain process-groups, which promises less"
+        "--contain pid-namespace is not available here: {0}. Leave the flag out, or use --contain process-groups, which guarantees less"
     )]
     Containment(String),
     /// A [`crate::directory::DirectoryError`] in another process.
     #[error("{0}")]
     Sweep(String),
     #[error(
-        "cannot watch {KEEPER_NAME}, with which this program must end: {0}. Is /proc mounted, and does a sandbox forbid pidfd_open?"
+        "cannot watch {KEEPER_NAME}, whose death must end this program: {0}. Is /proc mounted, and does a sandbox forbid pidfd_open?"
     )]
     Life(io::Error),
 }

@@ -200,7 +200,7 @@ impl Part {
         *rounds += 1;
         if *rounds == 1 {
             say(&format!(
-                "{} should be dead; killing them, and no others",
+                "{} should be dead by now; killing only these tasks",
                 self.name()
             ));
         }
@@ -212,7 +212,7 @@ impl Part {
     }
 
     fn name(&self) -> String {
-        format!("the tasks of the program's scheduler {}", self.of.0 + 1)
+        format!("the tasks of the worker's scheduler {}", self.of.0 + 1)
     }
 
     /// Sends SIGTERM to the program's children among the tasks, as the program would have done.
@@ -225,7 +225,7 @@ impl Part {
             search.look(&mut |unknown| environments.find(unknown, until)),
         );
         say(&format!(
-            "the program did not end {} when it had to (is it stopped, or does it hang?); sent them SIGTERM",
+            "the worker did not end {} in time (it may be stopped, or hang); sent them SIGTERM",
             self.name()
         ));
     }

@@ -79,7 +79,9 @@ pub(super) fn final_status(
 
 /// Returns the status of a task that the worker ended before it wrote one. Its fault decides whether it loses a retry.
 fn ended_before_a_status(exit: ProcessExit, ended_by: Option<EndedBy>) -> ReportedStatus {
-    let why = ended_by.map(|by| format!(" as {by}")).unwrap_or_default();
+    let why = ended_by
+        .map(|by| format!(" because {by}"))
+        .unwrap_or_default();
     let text = format!("ended by the worker{why} before it wrote a status ({exit})");
     match ended_by {
         Some(by) => ReportedStatus::by_fault(by.fault(), &text),

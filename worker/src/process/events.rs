@@ -149,7 +149,8 @@ pub(super) fn log(
             fields.message = Some(message);
         }
         Event::LinesDropped { dropped } => {
-            fields.message = Some("more output than the job's rate or the log takes was dropped");
+            fields.message =
+                Some("output beyond the job's rate limit or the log's capacity was dropped");
             fields.lines = Some(dropped.lines);
             fields.bytes = Some(dropped.bytes);
         }

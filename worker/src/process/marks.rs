@@ -43,8 +43,7 @@ impl LimitMarks {
         let own = own.filter(|bits| *bits > 0);
         if own.is_none() {
             tracing::warn!(
-                "the hard limit on file locks (ulimit -x, LimitLOCKS=) of this worker is too low for marks, so daemons of tasks that shed \
-                 their session and environment cannot be told apart; Linux ignores this limit: start the worker without it"
+                "the hard limit on file locks (ulimit -x, LimitLOCKS=) of this worker is too low for marks, so the worker cannot attribute daemons that shed their session and environment to tasks; Linux ignores this limit: start the worker without it"
             );
         }
         LimitMarks { own }

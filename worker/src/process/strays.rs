@@ -304,8 +304,7 @@ impl<'a> Whose<'a> {
         let owner = self.owner(&process).unwrap_or_else(|| {
             tracing::warn!(
                     process = %host_pid(pid),
-                    "a process came here that says of no task to belong to it; it is killed when the first task ends that may \
-                     have started it"
+                    "the worker has adopted a process without a task's marks; it kills the process when the first task that may have started it ends"
                 );
             Owner::Unknown { before: next }
         });

@@ -372,7 +372,7 @@ impl Supervisor {
             account,
         };
         if Clock.now() > request.not_after {
-            let why = "the worker was paused until it was too late to start it";
+            let why = "the worker was paused, and the task's latest start has passed";
             return Err(StartFailure::of_worker(why.to_owned()));
         }
         let child = match self.launcher.spawn(&launch) {
@@ -409,10 +409,14 @@ impl Supervisor {
             Some(groups) => groups
                 .create(asked, Clock.wall(), request.association)
                 .map_err(|e| e.to_string()),
-            None if asks_for_a_group(asked) => Err("this worker makes none".to_owned()),
+            None if asks_for_a_group(asked) => {
+                Err("this worker makes no control groups".to_owned())
+            }
             None => Ok(None),
         };
-        made.map_err(|why| StartFailure::of_worker(format!("its control groups: {why}")))
+        made.map_err(|why| {
+            StartFailure::of_worker(format!("its control groups cannot be made: {why}"))
+        })
     }
 
     fn report_failure(

@@ -92,10 +92,10 @@ impl CardWatch {
             match &failure {
                 Some(why) => warn!(
                     program = ?self.program,
-                    "the tasks' use of graphics cards is unknown: {why}"
+                    "the GPU use of the tasks is unknown: {why}"
                 ),
                 None => {
-                    info!(program = ?self.program, "the tasks' use of graphics cards is known again")
+                    info!(program = ?self.program, "the GPU use of the tasks is known again")
                 }
             }
         }

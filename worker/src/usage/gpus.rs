@@ -42,7 +42,7 @@ pub(super) enum GpuError {
 pub(super) enum RowProblem {
     #[error("not UTF-8 text")]
     NotText,
-    #[error("{0} fields, and not {1}")]
+    #[error("{0} fields instead of {1}")]
     Fields(usize, &'static str),
     #[error("the bus or the name is empty")]
     Empty,
@@ -50,7 +50,7 @@ pub(super) enum RowProblem {
     Amount,
     #[error("the index is no number of 0 or more")]
     Index,
-    #[error("the UUID is none, and does not say in brackets why there is none")]
+    #[error("the UUID is neither a UUID nor a reason in brackets")]
     Uuid,
     #[error("the bus, or the UUID or index, occurs twice")]
     Twice,

@@ -65,7 +65,7 @@ impl Monitor {
         let failure = match gpus::cards(program).await {
             Ok(cards) => {
                 if self.failure.is_some() {
-                    info!(program = %program.display(), "graphics cards are listed again");
+                    info!(program = %program.display(), "GPUs are listed again");
                 }
                 self.cards = cards;
                 None
@@ -76,7 +76,7 @@ impl Monitor {
             warn!(
                 program = %program.display(),
                 cards = self.cards.len(),
-                "graphics cards cannot be listed, those known stay: {error}"
+                "cannot list GPUs, so the known GPUs stay in use: {error}"
             );
         }
         self.failure = failure;

@@ -24,7 +24,7 @@ pub(super) fn text(run: &LastRun) -> String {
         printable_block(&story.ending.to_string())
     )];
     if let Some(by) = story.ended_by {
-        lines.push(format!("  It was ended as {by}."));
+        lines.push(format!("  It ended because {by}."));
     }
     match story.fault {
         Fault::Nobody => {}
@@ -40,14 +40,17 @@ pub(super) fn text(run: &LastRun) -> String {
         ));
     }
     if !story.waited.is_zero() {
-        times.push(format!("waited {} at its worker", duration(story.waited)));
+        times.push(format!(
+            "waited {} in its worker's queue",
+            duration(story.waited)
+        ));
     }
     times.push(format!("took {} to start", duration(story.starting)));
     times.push(format!("ran {}", duration(story.ran)));
-    times.push(format!("used {} of processors", duration(story.cpu)));
+    times.push(format!("used {} of CPU time", duration(story.cpu)));
     if let Some(bytes) = story.peak_memory_bytes {
         times.push(format!(
-            "and {:.1} MiB of memory at most",
+            "and at most {:.1} MiB of memory",
             bytes as f64 / MIB
         ));
     }

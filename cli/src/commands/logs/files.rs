@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn each_run_is_told_of_once_with_the_last_that_is_known() {
+    fn each_file_has_one_notice_from_its_newest_event() {
         let events = [
             running(2),
             written(1),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_newest_runs_are_told_of() {
+    fn only_the_newest_runs_have_notices() {
         let told = sentences((0..50).rev().map(written), "stdout");
         assert_eq!(told.len(), RUNS);
         assert_eq!(told[0], "40 is there");

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn text_names_what_was_not_asked_for() {
+    fn lines_begin_with_the_names_that_the_command_left_open() {
         let line = line(b"x\n");
         assert_eq!(text(&line, Names::None, TaskText::AsWritten), "x\n");
         assert_eq!(text(&line, Names::Node, TaskText::AsWritten), "n: x\n");

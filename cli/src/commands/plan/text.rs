@@ -147,13 +147,13 @@ fn add_level(nodes: &PlannedNodes, text: &mut String) {
 fn add_starts(plan: &Plan, text: &mut String) {
     if let Some(why) = &plan.not_counted {
         text.push_str(&format!(
-            "\n! which nodes would be others, and which tasks would start, is not known: {why}\n"
+            "\n! the changed nodes and the tasks that would start are unknown: {why}\n"
         ));
         return;
     }
     let held = plan.held.as_deref().unwrap_or_default();
     for why in held {
-        text.push_str(&format!("\n! nothing starts at present: {why}\n"));
+        text.push_str(&format!("\n! no task starts at present: {why}\n"));
     }
     let starts = plan.starts.unwrap_or(0);
     let count = match plan.starts_more {
@@ -236,7 +236,7 @@ fn add_orphans(plan: &Plan, text: &mut String) {
     if left > 0 {
         let left = count(left, "running task", "running tasks");
         text.push_str(&format!(
-            "\n{left} nobody wants any more, and run on to their end (see `kill_orphan_tasks_after_sec`)\n"
+            "\n{left} would continue although the configuration no longer wants them (see `kill_orphan_tasks_after_sec`)\n"
         ));
         let rows = rows(&plan.left, &left_row);
         text.push_str(&table(&["task", "worker", "why"], &rows));
@@ -259,7 +259,7 @@ fn killed_row(orphan: &PlannedOrphan) -> Vec<String> {
         ms => format!("in {}", duration(Duration::from_millis(ms))),
     };
     let when = match orphan.already {
-        Some(true) => format!("{when}, as without this"),
+        Some(true) => format!("{when}, with or without this plan"),
         Some(false) | None => when,
     };
     vec![
@@ -293,7 +293,7 @@ fn how(request: &KillRequest) -> String {
     match request.method {
         Some(KillMethod::KILL) => "SIGKILL".to_owned(),
         Some(KillMethod::TERM_WAIT_KILL) => format!(
-            "SIGTERM, {} later SIGKILL",
+            "SIGTERM, and SIGKILL after {}",
             duration(Duration::from_millis(wait))
         ),
         Some(_) | None => "SIGTERM".to_owned(),
@@ -452,7 +452,7 @@ a         2        1      0  db2, db3
 
 1 running task is killed
 task        worker  when      how                        why
-old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not configured any more
+old on db1  w1      in 5.0 s  SIGTERM, and SIGKILL after 2.0 s  its job is not configured any more
 
 ! something is odd
 ";
@@ -574,7 +574,7 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
     }
 
     #[test]
-    fn nothing_is_said_in_one_line() {
+    fn a_plan_without_changes_is_one_line() {
         let plan = Plan {
             changes_nothing: Some(true),
             ..usable()

@@ -142,9 +142,9 @@ impl Cluster {
         };
         match worker.process.wait().await {
             Ok(status) => match status.code() {
-                Some(0) => "it was asked to".to_owned(),
+                Some(0) => "a signal ended it".to_owned(),
                 Some(1) => {
-                    "its scheduler asked it to, or it could not reach it for too long".to_owned()
+                    "its scheduler asked it to exit, or the worker could not reach the scheduler for too long".to_owned()
                 }
                 Some(2 | 3) => "it could not start".to_owned(),
                 Some(_) | None => format!("{status}"),

@@ -194,7 +194,7 @@ impl Summary {
         let more = self.failed.len().saturating_sub(shown);
         if more > 0 {
             text.push_str(&format!(
-                "\n{more} more tasks failed. --failed-to FILE writes all of them into a file, and without a terminal (| less) all are here.\n"
+                "\n{more} more tasks failed. `--failed-to FILE` writes all of them to a file, and output to a pipe (| less) contains all of them.\n"
             ));
         }
         for job in &self.jobs {
@@ -236,7 +236,7 @@ impl Summary {
         match self.how {
             How::Settled if total == 0 => {
                 format!(
-                    "nothing to do: no enabled job has a task; it took {time} to see that{}{}",
+                    "nothing to do: no enabled job has a task (checked in {time}){}{}",
                     self.without_tasks(),
                     self.later()
                 )
@@ -296,7 +296,7 @@ impl Summary {
         match self.next_times.is_empty() {
             true => String::new(),
             false => format!(
-                "\n`brasserie run` ends without waiting for later times of schedules, as a scheduler does: {}",
+                "\n`brasserie run` does not wait for later times of schedules, as a scheduler would: {}",
                 self.next_times.join("; ")
             ),
         }
@@ -606,7 +606,7 @@ mod tests {
         let screen = summary.text(Output::Failed, true);
         assert!(screen.lines().count() < 45, "{screen}");
         assert!(
-            screen.contains("490 more tasks failed. --failed-to FILE"),
+            screen.contains("490 more tasks failed. `--failed-to FILE`"),
             "{screen}"
         );
         let quiet = summary.text(Output::None, false);

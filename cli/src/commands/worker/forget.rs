@@ -24,13 +24,14 @@ use crate::output::{complain, date, duration, print, printable};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
-  brasserie status                       which worker is waited for, and since when it is silent
-  brasserie worker forget host7          shows what is meant, and asks
-  brasserie worker forget host7 --yes    for scripts: the promise is given
+  brasserie status                       the workers that the scheduler waits for, and since when each is silent
+  brasserie worker forget host7          shows the instances, and asks for confirmation
+  brasserie worker forget host7 --yes    for scripts: confirms without a question
 
 Exit codes:
   0  the worker is declared dead, on disk; or it has left already, and nothing waits for it
-  1  refused, also if no worker of this name is here or waited for; not confirmed; or no answer: nothing has changed, as far as is known
+  1  refused, also if the scheduler neither has nor waits for a worker of this name; not confirmed; or no answer: as far as the
+     command knows, nothing has changed
   2  wrong usage")]
 pub(crate) struct Args {
     /// The worker's name, as `brasserie status` shows it.
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         Ok(_) => {
             let (shard, flag) = (printable(&args.shard), args.scheduler.flag());
             print(&format!(
-                "Worker `{shard}` is declared dead; that is on disk. `brasserie status{flag}` shows what is still waited for.\n"
+                "Worker `{shard}` is declared dead, on disk. `brasserie status{flag}` shows the workers that the scheduler still waits for.\n"
             ))?;
             Ok(Ending::Success)
         }
@@ -80,7 +81,10 @@ fn ask(
 }
 
 fn refused(refusal: &str) -> Result<Ending> {
-    complain!("brasserie: nobody is declared dead: {}", printable(refusal));
+    complain!(
+        "brasserie: the scheduler did not declare the worker dead: {}",
+        printable(refusal)
+    );
     Ok(Ending::Failure)
 }
 
@@ -114,7 +118,7 @@ fn promise(shard: &str, meant: &[MissingInstance]) -> String {
     }
     text.push_str(
         "You promise that the machine or the process of each is dead, and that no process of its tasks is alive.\n\
-         Their tasks start again after their `backoff`. If one is alive, it runs twice at the same time.\n",
+         Their tasks start again after their `backoff`. If a task is still alive, it then runs twice at the same time.\n",
     );
     text
 }
@@ -144,7 +148,7 @@ fn described(missing: &MissingInstance) -> String {
 /// Returns whether the operator confirms the declaration. Asks only on a terminal.
 fn confirmed() -> Result<bool> {
     if !std::io::stdin().is_terminal() {
-        complain!("brasserie: to confirm, run it on a terminal, or add --yes");
+        complain!("brasserie: to confirm, run this command on a terminal, or add --yes");
         return Ok(false);
     }
     print("Type `yes` to promise that: ")?;
@@ -214,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_left_is_a_question_only_while_something_waits_for_it() {
+    fn forget_asks_about_a_worker_that_left_only_while_the_scheduler_waits_for_it() {
         let missing = |left_for_ms, waits_for_ms| MissingInstance {
             silent_for_ms: Some(700_000),
             left_for_ms,

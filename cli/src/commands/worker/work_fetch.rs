@@ -30,17 +30,17 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// Show one worker in full, or one line for each worker and scheduler.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A worker that was started with --work-fetch asks for work when less is there than its low water
-mark, for up to its high water mark. What is shown:
-  saturated    for so long the processors of a type all stay busy with the tasks that are there
-  shortfall    instance-seconds that are missing to keep them busy until the high water mark
-  busy         for so long all of them are taken by tasks whose deadlines are in danger
-  got          REC: what a scheduler's tasks got of the worker lately, as a part of what all got
-  share        what the scheduler is to have of the worker, as a part of all shares
-  priority     got against share, less what is queued: 0 for who got nothing, -1 for who got its
-               share; the highest is asked first
-  may have     the part of the processors that it may have of what is fetched now
-  not asked    why it is not asked, or not for this type; a backoff tells when it ends
+A worker that was started with --work-fetch requests work when it has less work than its low water
+mark, and then enough to reach its high water mark. The columns:
+  saturated    the time for which the present tasks keep all processors of a type busy
+  shortfall    the instance-seconds that are missing to keep them busy until the high water mark
+  busy         the time for which tasks in danger of missing their deadlines occupy all of them
+  got          REC: the scheduler's part of the worker's recent computing
+  share        the scheduler's part of all shares
+  priority     got compared with share, less the queued work: 0 if the scheduler got nothing, -1 if
+               it got its share; the worker asks the scheduler with the highest priority first
+  may have     the part of the processors that the scheduler may get in the present requests
+  not asked    why the worker does not ask the scheduler, or not for this type; a backoff shows its end
 
 Try it:
   brasserie worker work-fetch                           all workers of the scheduler here
@@ -51,9 +51,9 @@ Try it:
   brasserie worker work-fetch w1 --now                  have it ask all its schedulers for work at once
   brasserie worker work-fetch w1 --now --from s2:6789   ... or only this one
 
-With --now the worker ends what it waits for of its own accord: its backoffs after failures, and after requests that brought
-nothing. What a scheduler itself asked it to wait for stands, and so does everything else that the answer then names.
-It asks for what it lacks, which may be nothing.
+With --now the worker cancels its own waits: its backoffs after failures, and after requests that returned no work. It keeps the
+waits that a scheduler has requested, and all other waits that the output then shows. The worker requests the work that it lacks,
+which may be none.
 
 Exit codes:
   0  shown; with --now: each scheduler is asked, at once or when what the answer names is over

@@ -250,7 +250,7 @@ fn keys_and_values_remember_their_places_and_order() {
 }
 
 #[test]
-fn of_a_key_that_occurs_twice_the_first_counts() {
+fn the_first_of_duplicate_keys_counts() {
     let node = parse(r#"{"b": 1, "a": 2, "b": 3, "b": 4}"#).unwrap();
     let Value::Object(object) = &node.value else {
         panic!("{node}");

@@ -20,7 +20,7 @@ fn a_level_named_twice_is_one_level() {
 }
 
 #[test]
-fn whatever_is_no_truth_disables_a_node() {
+fn a_disabled_value_that_is_not_a_boolean_disables_the_node() {
     let of = |disabled: &str| {
         let parsed = nodes(&format!(
             "{{\"levels\": [\"a\"], \"node_sources\": [{{\"source\": \"manual\", \"prefs\":\n{{\"n\": {{\"disabled\": {disabled}}}}}}}]}}"

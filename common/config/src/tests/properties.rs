@@ -261,7 +261,7 @@ fn check(text: &str) {
 
 /// A job is exported with its errors but without its bad values: reading those again would find the errors a second time.
 #[test]
-fn what_is_wrong_is_told_and_not_kept() {
+fn bad_values_are_reported_and_not_exported() {
     for wrong in [
         r#""command": [""]"#,
         r#""command": ["a", "b\u0000"]"#,
@@ -283,7 +283,7 @@ integration_tests_properties::properties! {
     256;
 
     #[test]
-    fn bytes_are_answered(bytes in vec(any::<u8>(), 0..64)) {
+    fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..64)) {
         let _ = parse_bytes(&bytes, ParseOptions::default());
     }
 

@@ -178,7 +178,7 @@ integration_tests_properties::properties! {
     }
 
     #[test]
-    fn nor_on_what_looks_like_yaml(text in r#"([a"'&*!<>|?%@`=\[\]{}#, \n0-9:._-]|---|\.\.\.|\t|: |- |\? ){0,40}"#) {
+    fn never_panics_on_text_like_yaml(text in r#"([a"'&*!<>|?%@`=\[\]{}#, \n0-9:._-]|---|\.\.\.|\t|: |- |\? ){0,40}"#) {
         let _ = read_text(&text);
     }
 

@@ -77,8 +77,7 @@ impl Supervisor {
                     format!("{left} of its processes had left its process group; they are killed")
                 }
                 true => format!(
-                    "{left} processes that it left behind do not die (do they hang in a file system or a device, or have they rights that this worker has not?); until then \
-                     it has not ended, and its slot stays taken"
+                    "{left} of its processes do not die (they may hang in a file system or a device, or have rights that this worker lacks); the task keeps its slot until they are dead"
                 ),
             };
             self.log(&key, &tag, Event::StraysKilled { message: &message });

@@ -82,7 +82,7 @@ fn each_method_ends_a_task_and_costs_no_retry() {
 }
 
 #[test]
-fn who_ends_a_task_decides_whose_fault_it_is_and_whether_it_costs_a_retry() {
+fn the_cause_of_a_kill_decides_the_fault_and_the_retry() {
     let mut bench = Bench::new();
     for by in EndedBy::ALL {
         let key = start(&bench, POLITE, StatusFrom::Auto);

@@ -93,7 +93,7 @@ fn output_goes_into_files_and_the_log_says_where() {
 }
 
 #[test]
-fn who_prints_nothing_has_no_file_and_no_name_leaves_the_folder() {
+fn silent_tasks_have_no_file_and_no_name_escapes_the_folder() {
     let mut bench = Bench::new();
     let (end, events) = bench.script_with_files(key("quiet"), "true", 0);
     assert!(end.status.is_done());

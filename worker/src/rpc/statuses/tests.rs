@@ -177,7 +177,7 @@ async fn each_hears_its_own_result() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_does_not_know_such_messages_is_told_one_by_one() {
+async fn an_older_scheduler_receives_statuses_one_by_one() {
     let pair = Pair::new(Takes::OneByOne).await;
     assert_eq!(pair.tell(0..30, 4).await, halves(0..30));
     let first = pair.sizes();
@@ -195,7 +195,7 @@ async fn an_answer_of_too_few_acknowledges_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_taken_together_is_told_one_by_one_this_time() {
+async fn a_refused_batch_is_sent_one_by_one_this_time() {
     let pair = Pair::new(Takes::NotThis).await;
     for _ in 0..2 {
         assert_eq!(pair.tell(0..4, 4).await, halves(0..4));

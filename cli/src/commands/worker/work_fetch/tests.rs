@@ -236,7 +236,7 @@ fn the_next_request_is_told_as_far_as_it_is_known() {
 
 /// The cases include a backoff that the end of a request would end, and types with and without a shortfall.
 #[test]
-fn a_backoff_is_told_while_nothing_else_is_asked_for() {
+fn the_next_request_waits_for_a_backoff_unless_another_type_needs_work() {
     let in_backoff = "in 4.5 s at the earliest";
     assert_eq!(
         next(&|overview| overview.of_association[0].of_type[0].reason = None),
@@ -262,7 +262,7 @@ fn a_backoff_is_told_while_nothing_else_is_asked_for() {
 }
 
 #[test]
-fn programs_get_all_of_it() {
+fn json_contains_the_whole_overview() {
     let document = document(&Seen::All(vec![
         worker("w1", Ok(Some(overview()))),
         worker("w2", Ok(None)),
@@ -298,7 +298,7 @@ fn programs_get_all_of_it() {
 }
 
 #[test]
-fn who_gets_nothing_to_see_is_told_why() {
+fn an_error_says_why_no_worker_can_be_shown() {
     assert_eq!(
         said(&Seen::One(worker("w1", Ok(None)))),
         "error: worker `w1` takes what it is sent and asks for nothing; to have it ask for work, start it with `--work-fetch`"
@@ -407,7 +407,7 @@ impl Service for Peer {
 }
 
 #[tokio::test]
-async fn whoever_is_no_worker_that_tells_is_called_what_it_is() {
+async fn an_error_says_why_a_peer_has_no_work_fetch() {
     for (other, expected) in [
         (
             Peer::Older,
@@ -468,7 +468,7 @@ struct Line {
 }
 
 #[test]
-fn who_is_asked_is_a_shard_an_address_or_everybody() {
+fn the_command_calls_a_shard_an_address_or_all_workers() {
     let read = |line: &[&str]| {
         let line = ["work-fetch"].iter().chain(line);
         let read = Line::try_parse_from(line).map_err(|error| {

@@ -281,6 +281,6 @@ fn seconds(seconds: f64) -> String {
     match Duration::try_from_secs_f64(seconds) {
         Ok(span) if span.is_zero() => "0 s".to_owned(),
         Ok(span) => duration(span),
-        Err(_) => "for ever".to_owned(),
+        Err(_) => "forever".to_owned(),
     }
 }

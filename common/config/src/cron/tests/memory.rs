@@ -216,7 +216,7 @@ fn what_is_remembered_is_bounded() {
 }
 
 #[test]
-fn what_cannot_be_is_not_restored() {
+fn impossible_records_are_not_restored() {
     let stretch = |after, up_to| Stretch {
         after: WallTime::from_secs(after),
         up_to: WallTime::from_secs(up_to),
@@ -264,7 +264,7 @@ fn each_item_has_a_memory_of_its_own() {
 }
 
 #[test]
-fn what_is_given_up_is_counted_once() {
+fn times_that_are_not_caught_up_with_are_counted_once() {
     let mut machine = Machine::new(source(r#"{"epoch": {"period": 60}}"#, 60), DAY, "UTC");
     let given_up = |due: DueTimes| {
         due.given_up
@@ -320,7 +320,7 @@ fn an_item_that_comes_back_goes_on() {
 
 /// An item without times for hours is not written at each refresh.
 #[test]
-fn a_record_is_written_for_what_it_says() {
+fn a_record_is_written_only_when_it_changes() {
     let daily = r#"{"minute": 0, "hour": 12, "dst_fixes": ["skip", "repeat_use_both"]}"#;
     let mut machine = Machine::new(source(daily, 3600), DAY, "UTC");
     machine.restarts = false;

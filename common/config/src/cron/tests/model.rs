@@ -181,7 +181,7 @@ integration_tests_properties::properties! {
 
     /// Distant steps of the search are right, too: no instant precedes the first one found.
     #[test]
-    fn nothing_is_between(item in any_item(), zone in select(ZONES.to_vec()), from in 631_152_000i64..2_114_380_800, part in 0.0..1.0f64) {
+    fn no_time_precedes_the_next_time(item in any_item(), zone in select(ZONES.to_vec()), from in 631_152_000i64..2_114_380_800, part in 0.0..1.0f64) {
         let (cron, zone) = (item.cron(), Zone::named(zone).unwrap());
         let first = cron.first_from(WallTime::from_secs(from), &zone);
         if let Some(first) = first.map(WallTime::as_secs) {
