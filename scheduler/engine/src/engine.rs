@@ -31,8 +31,8 @@ use crate::pool::Pool;
 use crate::queues::Queues;
 use crate::reclaim::Reclaim;
 use crate::refresh::Refresh;
-use crate::refresh::disposal::Rubbish;
-use crate::refresh::slices::Patience;
+use crate::refresh::disposal::Disposal;
+use crate::refresh::slice_length::SliceLength;
 use crate::slots::Slots;
 use crate::tasks::Tasks;
 use crate::types::NodesOf;
@@ -45,29 +45,29 @@ pub use presence::Presence;
 /// affected jobs. A node table builds new columns of all jobs beside those in force.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    node_names: NodeNames,
     config: Option<Arc<Config>>,
-    /// The table in force under the configuration; absent until both exist.
+    /// Messages about jobs that are configured twice.
+    config_problems: Vec<String>,
+    node_names: NodeNames,
+    /// The node table in force under the configuration; absent until both exist.
     forest: Option<Box<Forest>>,
-    /// The newest node table, if its processing has not begun.
-    waiting: Option<Arc<NodeTable>>,
-    /// Number of tables that have come into force.
-    put_in_force: u64,
-    /// The node table that comes into force next.
-    refresh: Option<Box<Refresh>>,
-    rubbish: Rubbish,
-    patience: Patience,
-    reclaim: Reclaim,
     slots: Slots,
+    pool: Pool,
     tasks: Tasks,
     queues: Queues,
     needs: Needs,
-    pool: Pool,
     policy: Box<dyn Policy>,
     /// Jobs that were noted as missing and are configured again, until [`Engine::take_returned_jobs`].
     returned_jobs: Vec<JobId>,
-    /// Messages about jobs that are configured twice.
-    config_problems: Vec<String>,
+    /// The newest node table, if its processing has not begun.
+    waiting: Option<Arc<NodeTable>>,
+    /// The node table that comes into force next.
+    refresh: Option<Box<Refresh>>,
+    /// Number of tables that have come into force.
+    put_in_force: u64,
+    slice_length: SliceLength,
+    disposal: Disposal,
+    reclaim: Reclaim,
     rng: Rng,
     seed: u64,
     /// Hash of the configuration and the node tables for fingerprints, computed on first use.
@@ -84,8 +84,8 @@ impl Engine {
             waiting: None,
             put_in_force: 0,
             refresh: None,
-            rubbish: Rubbish::default(),
-            patience: Patience::default(),
+            disposal: Disposal::default(),
+            slice_length: SliceLength::default(),
             reclaim: Reclaim::default(),
             slots: Slots::new(seed),
             tasks: Tasks::new(seed),

@@ -1,4 +1,18 @@
-//! Decides which tasks may run where: the forest, statuses, placement and explanations.
+//! Decides which tasks may run where.
+//!
+//! Components own their state, and import only those before them in this list:
+//!
+//! * `names`: ids of names, and which names are in use;
+//! * `forest`: nodes, and the filters that say on which nodes a job may run;
+//! * `slots`: resources, their limits, and the slots in use;
+//! * `pool`: workers, and jobs in groups with the same demand on a worker;
+//! * `tasks`: settings and links of jobs, last statuses, running tasks, waits;
+//! * `queues`: the state of each task, which tasks may be tried, and where the others wait;
+//! * `placement`: the policies that choose the next job;
+//! * `refresh`, `reclaim`: work in slices, for a node table on its way into force and for names that nothing refers to any more.
+//!
+//! [`Engine`] alone sees all of them. Its files follow its interface: an event changes a component and passes on what follows for others;
+//! a query changes nothing.
 
 #![deny(clippy::iter_over_hash_type)]
 

@@ -229,7 +229,12 @@ impl NodeNames {
     /// Returns the id of a name. Ignores an unused name even if it is not released yet.
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
         let found = self.find_hashed(self.keys.hash_one(name), name);
-        found.filter(|id| !self.marks.as_ref().is_some_and(|marks| marks.dooms(*id)))
+        found.filter(|id| {
+            !self
+                .marks
+                .as_ref()
+                .is_some_and(|marks| marks.is_unused(*id))
+        })
     }
 
     fn find_hashed(&self, hash: u64, name: &str) -> Option<u32> {
@@ -313,7 +318,7 @@ impl NodeNames {
     }
 
     /// Returns whether a reclaim is finding out which ids are in use.
-    pub(crate) fn are_looked_through(&self) -> bool {
+    pub(crate) fn is_marking(&self) -> bool {
         self.marks.is_some()
     }
 
@@ -348,10 +353,10 @@ impl NodeNames {
         while work.is_left() && rest > 0 {
             rest -= 1;
             work.spend(LOOK_COST);
-            let doomed = marks.doomed(rest * BLOCK..(rest + 1) * BLOCK);
-            let doomed: Vec<usize> = doomed.filter(|id| self.has(*id as u32)).collect();
-            if !doomed.is_empty() {
-                self.give_back(rest, &doomed, work);
+            let unused = marks.unused(rest * BLOCK..(rest + 1) * BLOCK);
+            let unused: Vec<usize> = unused.filter(|id| self.has(*id as u32)).collect();
+            if !unused.is_empty() {
+                self.give_back(rest, &unused, work);
             }
         }
         let mut has_more = true;
@@ -364,9 +369,9 @@ impl NodeNames {
         !has_more
     }
 
-    fn give_back(&mut self, block: usize, doomed: &[usize], work: &mut Work) {
+    fn give_back(&mut self, block: usize, unused: &[usize], work: &mut Work) {
         work.spend(BLOCK_COST);
-        for &id in doomed {
+        for &id in unused {
             work.spend(FREE_COST);
             self.missing.remove(&(id as u32));
             let text = self.get(id as u32);

@@ -17,12 +17,11 @@ use brasserie_common_config::{Config, JobConfig, WorkerSelector};
 
 use demand::{Demand, Load};
 use work_need::{LearnedStep, Refusal};
-use worker::{Presence, Worker};
+use worker::{Presence, RunCards, Worker};
 
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
 use crate::slots::Slots;
-use crate::tasks::runs::RunCards;
 use crate::types::{Allowances, Due, Eligibility, WorkerIndex, WorkerResources};
 
 /// Whether a group of jobs existed before.

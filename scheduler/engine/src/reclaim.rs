@@ -32,7 +32,7 @@ const RUN_COST: u64 = 200;
 /// ```
 /// Another forest abandons the reclaim, which begins anew later. Node tables that arrive meanwhile wait.
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum ReclaimStage {
     /// Nodes of rows before this one are marked.
     Forest(u32),
     /// Nodes with statuses are marked: those of jobs before this one, and those of this job's pages before `page`.
@@ -53,7 +53,7 @@ enum Stage {
 /// The state of the reclaim of unused node names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reclaim {
-    stage: Option<Stage>,
+    stage: Option<ReclaimStage>,
     /// Number of reclaims so far.
     cycle: u64,
     /// Number of names after the last reclaim.
@@ -67,13 +67,13 @@ impl Reclaim {
     pub(crate) fn is_under_way(&self) -> bool {
         match self.stage {
             Some(
-                Stage::Forest(_)
-                | Stage::Statuses { .. }
-                | Stage::Waits { .. }
-                | Stage::Running(_)
-                | Stage::Sweep,
+                ReclaimStage::Forest(_)
+                | ReclaimStage::Statuses { .. }
+                | ReclaimStage::Waits { .. }
+                | ReclaimStage::Running(_)
+                | ReclaimStage::Sweep,
             ) => true,
-            Some(Stage::Others) | None => false,
+            Some(ReclaimStage::Others) | None => false,
         }
     }
 
@@ -129,7 +129,7 @@ impl Reclaim {
 
     pub(crate) fn begin(&mut self, names: &mut NodeNames) {
         names.begin_marking();
-        self.stage = Some(Stage::Forest(0));
+        self.stage = Some(ReclaimStage::Forest(0));
         self.cycle += 1;
     }
 
@@ -142,13 +142,13 @@ impl Reclaim {
     /// Returns the number of the reclaim that waits for the nodes held outside the engine, if one does.
     pub(crate) fn waits_for_caller(&self) -> Option<u64> {
         match self.stage {
-            Some(Stage::Others) => Some(self.cycle),
+            Some(ReclaimStage::Others) => Some(self.cycle),
             Some(
-                Stage::Forest(_)
-                | Stage::Statuses { .. }
-                | Stage::Waits { .. }
-                | Stage::Running(_)
-                | Stage::Sweep,
+                ReclaimStage::Forest(_)
+                | ReclaimStage::Statuses { .. }
+                | ReclaimStage::Waits { .. }
+                | ReclaimStage::Running(_)
+                | ReclaimStage::Sweep,
             )
             | None => None,
         }
@@ -161,7 +161,7 @@ impl Reclaim {
             names.mark(node.0);
         }
         names.begin_sweeping();
-        self.stage = Some(Stage::Sweep);
+        self.stage = Some(ReclaimStage::Sweep);
     }
 
     /// Runs one slice of the reclaim.
@@ -177,14 +177,16 @@ impl Reclaim {
             && let Some(stage) = self.stage
         {
             self.stage = match stage {
-                Stage::Forest(row) => Some(mark_forest(names, forest, row, work)),
-                Stage::Statuses { job, page } => {
+                ReclaimStage::Forest(row) => Some(mark_forest(names, forest, row, work)),
+                ReclaimStage::Statuses { job, page } => {
                     Some(mark_statuses(names, tasks, (job, page), work))
                 }
-                Stage::Waits { job, after } => Some(mark_waits(names, tasks, (job, after), work)),
-                Stage::Running(place) => Some(mark_run(names, tasks, place, work)),
-                Stage::Others => return,
-                Stage::Sweep => match names.sweep(work) {
+                ReclaimStage::Waits { job, after } => {
+                    Some(mark_waits(names, tasks, (job, after), work))
+                }
+                ReclaimStage::Running(place) => Some(mark_run(names, tasks, place, work)),
+                ReclaimStage::Others => return,
+                ReclaimStage::Sweep => match names.sweep(work) {
                     true => {
                         self.kept = names.count();
                         None
@@ -196,15 +198,20 @@ impl Reclaim {
     }
 }
 
-fn mark_forest(names: &mut NodeNames, forest: &Forest, first: u32, work: &mut Work) -> Stage {
+fn mark_forest(
+    names: &mut NodeNames,
+    forest: &Forest,
+    first: u32,
+    work: &mut Work,
+) -> ReclaimStage {
     for row in first..forest.len() as u32 {
         if !work.is_left() {
-            return Stage::Forest(row);
+            return ReclaimStage::Forest(row);
         }
         work.spend(ROW_COST);
         names.mark(forest.node(row).0);
     }
-    Stage::Statuses { job: 0, page: 0 }
+    ReclaimStage::Statuses { job: 0, page: 0 }
 }
 
 fn mark_statuses(
@@ -212,9 +219,9 @@ fn mark_statuses(
     tasks: &Tasks,
     (job, page): (usize, usize),
     work: &mut Work,
-) -> Stage {
+) -> ReclaimStage {
     let Some(of) = tasks.jobs().get(job) else {
-        return Stage::Waits {
+        return ReclaimStage::Waits {
             job: 0,
             after: None,
         };
@@ -224,12 +231,12 @@ fn mark_statuses(
             work.spend(PAGE_COST);
             nodes.for_each(|node| names.mark(node.0));
             let page = page + 1;
-            Stage::Statuses { job, page }
+            ReclaimStage::Statuses { job, page }
         }
         None => {
             work.spend(JOB_COST);
             let (job, page) = (job + 1, 0);
-            Stage::Statuses { job, page }
+            ReclaimStage::Statuses { job, page }
         }
     }
 }
@@ -239,9 +246,9 @@ fn mark_waits(
     tasks: &Tasks,
     (job, after): (usize, Option<(Time, NodeId)>),
     work: &mut Work,
-) -> Stage {
+) -> ReclaimStage {
     if job >= tasks.len() {
-        return Stage::Running(0);
+        return ReclaimStage::Running(0);
     }
     let id = JobId(job as u32);
     work.spend(JOB_COST);
@@ -250,17 +257,17 @@ fn mark_waits(
         names.mark(wait.1.0);
         if !work.is_left() {
             let after = Some(wait);
-            return Stage::Waits { job, after };
+            return ReclaimStage::Waits { job, after };
         }
     }
     let (job, after) = (job + 1, None);
-    Stage::Waits { job, after }
+    ReclaimStage::Waits { job, after }
 }
 
-fn mark_run(names: &mut NodeNames, tasks: &Tasks, place: usize, work: &mut Work) -> Stage {
+fn mark_run(names: &mut NodeNames, tasks: &Tasks, place: usize, work: &mut Work) -> ReclaimStage {
     work.spend(RUN_COST);
     match tasks.runs().at(place) {
-        None => return Stage::Others,
+        None => return ReclaimStage::Others,
         Some(None) => {}
         Some(Some(_)) if sabotage::on(Sabotage::GiveBackNamesInUse) => {}
         Some(Some((task, run))) => {
@@ -274,5 +281,5 @@ fn mark_run(names: &mut NodeNames, tasks: &Tasks, place: usize, work: &mut Work)
             }
         }
     }
-    Stage::Running(place + 1)
+    ReclaimStage::Running(place + 1)
 }

@@ -1,7 +1,7 @@
 //! A node table on its way into force: its forest and queues, which are built in slices beside those in force.
 
 pub(crate) mod disposal;
-pub(crate) mod slices;
+pub(crate) mod slice_length;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::queues::states::{Filling, Reach};
 use crate::tasks::Tasks;
 use crate::types::Task;
 use crate::work::Work;
-use slices::{Loss, Progress};
+use slice_length::{Loss, Progress};
 
 /// Nanoseconds to begin a job's columns and to update the jobs that depend on it.
 const BEGIN_COST: u64 = 500;
@@ -34,12 +34,12 @@ const BEGIN_COST: u64 = 500;
 /// ```
 /// If the levels or the node order change, in any stage, the newest table begins anew.
 #[derive(Clone, Debug)]
-enum Stage {
+enum RefreshStage {
     /// The forest is incomplete, and there are no columns.
     Growing(Box<Growing>),
     /// Indexes that jobs need may be missing. These pairs of levels are still to be checked.
     Below(Vec<(LevelId, LevelId)>),
-    /// Progress of two passes over the order of dependency: the first builds the columns of all but the restless jobs, the second theirs.
+    /// Progress of two passes over the order of dependency: the first builds the columns of all but the changing jobs, the second theirs.
     Columns(usize),
     /// All jobs have their columns, and all gates follow from them.
     Paths,
@@ -72,7 +72,7 @@ pub(crate) enum Step {
 /// in force changes it here, too.
 #[derive(Clone, Debug)]
 pub(crate) struct Refresh {
-    stage: Stage,
+    stage: RefreshStage,
     /// Absent while the forest grows.
     forest: Option<Box<Forest>>,
     queues: Queues,
@@ -82,7 +82,7 @@ pub(crate) struct Refresh {
     under_way: Option<(JobId, Filling)>,
     below: Option<Box<BelowBuilder>>,
     /// Jobs that changed during this refresh, and all jobs that wait for them. They may change again, so they come last.
-    restless: BTreeSet<JobId>,
+    changing: BTreeSet<JobId>,
     /// Number of known jobs when the forest was complete.
     known_jobs: usize,
     /// The random numbers of this refresh. It has its own, so that an abandoned refresh leaves no trace.
@@ -96,7 +96,7 @@ pub(crate) struct Complete {
     pub rng: Rng,
 }
 
-/// What an abandoned refresh leaves, to be freed step by step.
+/// The data of an abandoned refresh, to be freed step by step.
 pub(crate) struct Abandoned {
     pub table: Option<Arc<NodeTable>>,
     pub forest: Option<Box<Forest>>,
@@ -112,13 +112,13 @@ impl Refresh {
         rng: Rng,
     ) -> Self {
         Refresh {
-            stage: Stage::Growing(Box::new(Growing::new(config, table, names))),
+            stage: RefreshStage::Growing(Box::new(Growing::new(config, table, names))),
             forest: None,
             queues: Queues::next(jobs),
             paths: None,
             under_way: None,
             below: None,
-            restless: BTreeSet::new(),
+            changing: BTreeSet::new(),
             known_jobs: 0,
             rng,
         }
@@ -126,10 +126,11 @@ impl Refresh {
 
     pub(crate) fn table(&self) -> Option<&Arc<NodeTable>> {
         match &self.stage {
-            Stage::Growing(growing) => Some(growing.table()),
-            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => {
-                self.forest.as_ref().map(|forest| forest.table())
-            }
+            RefreshStage::Growing(growing) => Some(growing.table()),
+            RefreshStage::Below(_)
+            | RefreshStage::Columns(_)
+            | RefreshStage::Paths
+            | RefreshStage::Ready => self.forest.as_ref().map(|forest| forest.table()),
         }
     }
 
@@ -141,8 +142,11 @@ impl Refresh {
     /// Returns whether jobs may have columns. A growing forest does not depend on jobs.
     pub(crate) fn has_columns(&self) -> bool {
         match self.stage {
-            Stage::Growing(_) => false,
-            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => true,
+            RefreshStage::Growing(_) => false,
+            RefreshStage::Below(_)
+            | RefreshStage::Columns(_)
+            | RefreshStage::Paths
+            | RefreshStage::Ready => true,
         }
     }
 
@@ -154,27 +158,27 @@ impl Refresh {
     /// Returns the next step. A job under construction goes first, so that a job that changes again and again does not undo the progress of
     /// others. All jobs that it depends on are built, or its construction would not have begun.
     ///
-    /// A job that waits for a restless job, task by task or as a whole, is restless. So no job is built before those that it depends on.
+    /// A job that waits for a changing job, task by task or as a whole, is changing. So no job is built before those that it depends on.
     pub(crate) fn next_step(&self, tasks: &Tasks) -> Step {
         let place = match self.stage {
-            Stage::Growing(_) => return Step::Grow,
-            Stage::Below(_) => return Step::Index,
-            Stage::Columns(place) => place,
-            Stage::Paths => return Step::KeepPath(self.paths.unwrap_or(0)),
-            Stage::Ready => return Step::Exchange,
+            RefreshStage::Growing(_) => return Step::Grow,
+            RefreshStage::Below(_) => return Step::Index,
+            RefreshStage::Columns(place) => place,
+            RefreshStage::Paths => return Step::KeepPath(self.paths.unwrap_or(0)),
+            RefreshStage::Ready => return Step::Exchange,
         };
         if let Some((id, _)) = self.under_way {
             return Step::Build(id);
         }
         let order = tasks.by_dependency();
-        let (id, are_restless) = match place.checked_sub(order.len()) {
+        let (id, are_changing) = match place.checked_sub(order.len()) {
             None => (order.get(place), false),
             Some(place) => (order.get(place), true),
         };
         let Some(&id) = id else {
             return Step::Settle;
         };
-        let is_its_turn = self.restless.contains(&id) == are_restless;
+        let is_its_turn = self.changing.contains(&id) == are_changing;
         match is_its_turn && !self.queues.of(id).are_whole {
             true => Step::Build(id),
             false => Step::PassOver,
@@ -184,15 +188,18 @@ impl Refresh {
     /// Continues the construction of the forest. Returns whether it is complete; then [`Refresh::begin_indexes`] must follow.
     pub(crate) fn grow(&mut self, names: &mut NodeNames, work: &mut Work) -> bool {
         match &mut self.stage {
-            Stage::Growing(growing) => growing.grow(names, &mut self.rng, work),
-            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => true,
+            RefreshStage::Growing(growing) => growing.grow(names, &mut self.rng, work),
+            RefreshStage::Below(_)
+            | RefreshStage::Columns(_)
+            | RefreshStage::Paths
+            | RefreshStage::Ready => true,
         }
     }
 
     /// Begins to build the indexes of these levels for the complete forest. `jobs` is the number of known jobs.
     pub(crate) fn begin_indexes(&mut self, levels: Vec<(LevelId, LevelId)>, jobs: usize) {
-        let below = Stage::Below(levels);
-        if let Stage::Growing(growing) = std::mem::replace(&mut self.stage, below) {
+        let below = RefreshStage::Below(levels);
+        if let RefreshStage::Growing(growing) = std::mem::replace(&mut self.stage, below) {
             self.forest = Some(growing.into_forest());
         }
         self.known_jobs = jobs;
@@ -200,7 +207,8 @@ impl Refresh {
 
     /// Runs a step of the construction of indexes.
     pub(crate) fn build_index(&mut self, work: &mut Work) -> Progress {
-        let (Stage::Below(levels), Some(forest)) = (&mut self.stage, &mut self.forest) else {
+        let (RefreshStage::Below(levels), Some(forest)) = (&mut self.stage, &mut self.forest)
+        else {
             return Progress::None;
         };
         if let Some(builder) = &mut self.below {
@@ -218,7 +226,7 @@ impl Refresh {
                 self.below = Some(Box::new(builder));
             }
             Some(_) => {}
-            None => self.stage = Stage::Columns(0),
+            None => self.stage = RefreshStage::Columns(0),
         }
         Progress::None
     }
@@ -254,7 +262,7 @@ impl Refresh {
             }
             self.queues.reset(id);
         }
-        let first = first.map_or(Filling::Room, |(_, filling)| filling);
+        let first = first.map_or(Filling::Allocate, |(_, filling)| filling);
         let rest = self.queues.fill(forest, tasks, id, first, work);
         self.under_way = rest.map(|filling| (id, filling));
         if rest.is_none() {
@@ -265,7 +273,7 @@ impl Refresh {
 
     /// Moves on to the next job in the order of dependency.
     pub(crate) fn pass_over(&mut self) {
-        if let Stage::Columns(place) = &mut self.stage {
+        if let RefreshStage::Columns(place) = &mut self.stage {
             *place += 1;
         }
     }
@@ -280,7 +288,7 @@ impl Refresh {
             false => Vec::new(),
         };
         if changed.is_empty() {
-            self.stage = Stage::Paths;
+            self.stage = RefreshStage::Paths;
         }
         changed
     }
@@ -291,7 +299,7 @@ impl Refresh {
             true => self.paths = Some(index + 1),
             false => {
                 self.paths = Some(index);
-                self.stage = Stage::Ready;
+                self.stage = RefreshStage::Ready;
             }
         }
     }
@@ -306,7 +314,7 @@ impl Refresh {
     }
 
     /// Drops these jobs' columns. Gates may have to be re-evaluated, and indexes of these levels are needed. From now on these jobs, and all
-    /// that wait for them, are restless. Returns the loss and the columns.
+    /// that wait for them, are changing. Returns the loss and the columns.
     ///
     /// Invariant: the forest is complete.
     pub(crate) fn take_out(
@@ -317,21 +325,24 @@ impl Refresh {
     ) -> (Loss, Vec<Columns>) {
         let loss = self.loss_of(changed);
         match &mut self.stage {
-            Stage::Below(left) => levels.append(left),
-            Stage::Growing(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => {}
+            RefreshStage::Below(left) => levels.append(left),
+            RefreshStage::Growing(_)
+            | RefreshStage::Columns(_)
+            | RefreshStage::Paths
+            | RefreshStage::Ready => {}
         }
         if self.under_way.is_some_and(|(id, _)| changed.contains(&id)) {
             self.under_way = None;
         }
         let columns = self.queues.take_out(changed);
-        self.stage = Stage::Below(levels);
-        let restless = &mut self.restless;
+        self.stage = RefreshStage::Below(levels);
+        let changing = &mut self.changing;
         let mut open: Vec<JobId> = changed.iter().copied().collect();
-        open.retain(|id| restless.insert(*id));
+        open.retain(|id| changing.insert(*id));
         while let Some(id) = open.pop() {
             let job = tasks.job(id);
             let after = job.dependents.iter().chain(&job.followers);
-            open.extend(after.copied().filter(|id| restless.insert(*id)));
+            open.extend(after.copied().filter(|id| changing.insert(*id)));
         }
         (loss, columns)
     }
@@ -339,7 +350,7 @@ impl Refresh {
     fn loss_of(&self, changed: &BTreeSet<JobId>) -> Loss {
         let is_begun = |id: &JobId| self.is_building(*id) || self.queues.of(*id).are_whole;
         let (before, first): (Vec<&JobId>, Vec<&JobId>) =
-            changed.iter().partition(|id| self.restless.contains(id));
+            changed.iter().partition(|id| self.changing.contains(id));
         if before.into_iter().any(is_begun) {
             Loss::Again
         } else if first.into_iter().any(|id| self.is_added(*id)) {
@@ -357,8 +368,11 @@ impl Refresh {
     /// Restarts the pass over all jobs, because indexes into the order of dependency have a new meaning. Returns whether that undoes work.
     pub(crate) fn restart_pass(&mut self) -> bool {
         match &mut self.stage {
-            Stage::Columns(place) => std::mem::take(place) > 0,
-            Stage::Growing(_) | Stage::Below(_) | Stage::Paths | Stage::Ready => false,
+            RefreshStage::Columns(place) => std::mem::take(place) > 0,
+            RefreshStage::Growing(_)
+            | RefreshStage::Below(_)
+            | RefreshStage::Paths
+            | RefreshStage::Ready => false,
         }
     }
 
@@ -379,8 +393,11 @@ impl Refresh {
             below.give_up(forest);
         }
         let forest = match self.stage {
-            Stage::Growing(growing) => Some(growing.into_forest()),
-            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => self.forest,
+            RefreshStage::Growing(growing) => Some(growing.into_forest()),
+            RefreshStage::Below(_)
+            | RefreshStage::Columns(_)
+            | RefreshStage::Paths
+            | RefreshStage::Ready => self.forest,
         };
         Abandoned {
             table,

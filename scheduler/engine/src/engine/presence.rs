@@ -100,7 +100,7 @@ impl Engine {
     /// Keeps the names of these nodes. The caller passes every node that it holds when the reclaim asks, and every node that it finds by
     /// name and keeps while the reclaim waits.
     pub fn hold_nodes(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
-        if !self.node_names.are_looked_through() {
+        if !self.node_names.is_marking() {
             return;
         }
         for node in nodes {

@@ -1,6 +1,6 @@
 //! Puts a configuration into force and updates the jobs that it affects.
 
-mod step;
+mod job_list;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::types::WorkerIndex;
 
 /// The inputs of a job's columns, except its statuses and the nodes.
 #[derive(Clone, Debug)]
-struct Standing {
+struct FormerJob {
     config: Shared<JobConfig>,
     depends_on: Vec<JobId>,
     after_all: Vec<JobId>,
@@ -61,23 +61,23 @@ impl Engine {
     /// rest. Under other levels or another node order, no node is in force until [`Engine::continue_refresh`] has completed.
     pub fn begin_config(&mut self, now: Time, config: Arc<Config>) {
         self.expire(now);
-        if let Some(step) = self.step_to(&config) {
+        if let Some(step) = self.job_list_change(&config) {
             self.config = Some(config);
             self.sources_shape = Default::default();
-            return self.take_step(step);
+            return self.apply_job_list_change(step);
         }
         let before = self.config.replace(Arc::clone(&config));
         if before.as_ref().is_none_or(|b| b.policy != config.policy) {
             self.policy = policy::make(config.policy, self.seed);
         }
-        let standing = self.standing(self.tasks.configured());
+        let former = self.former_jobs(self.tasks.configured());
         self.sources_shape = Default::default();
         let former_limits = self.slots.configure(&config);
         self.config_problems.clear();
-        self.adopt_jobs(&config);
+        self.configure_jobs(&config);
         self.tasks.link_dependencies();
         self.expect_jobs();
-        self.order_has_changed();
+        self.restart_pass();
         let limits = match &before {
             Some(before) if same_worker_limits(before, &config) => WorkerLimits::Kept,
             Some(_) | None => WorkerLimits::Changed,
@@ -92,8 +92,8 @@ impl Engine {
                 self.begin_anew();
             }
             Some(before) => {
-                let ids = standing.keys().chain(self.tasks.configured()).copied();
-                let (changed, requeued) = self.changes(ids.collect(), &standing);
+                let ids = former.keys().chain(self.tasks.configured()).copied();
+                let (changed, requeued) = self.affected_jobs(ids.collect(), &former);
                 for i in 0..self.tasks.configured().len() {
                     self.check_feasibility(self.tasks.configured()[i]);
                 }
@@ -102,13 +102,13 @@ impl Engine {
                 } else {
                     let changed = self.tasks.with_dependents(changed);
                     let levels = levels_below(&self.tasks, &self.slots, self.tasks.configured());
-                    self.build_again(&changed, levels);
+                    self.drop_columns(&changed, levels);
                     self.keep_paths();
                     if self.refresh.is_some() || self.waiting.is_some() {
                         // The lists must be freed before other work.
-                        self.patience.undo();
+                        self.slice_length.undo();
                     }
-                    self.rubbish.take_lists(self.queues.take_lists());
+                    self.disposal.take_lists(self.queues.take_lists());
                     self.rebuild_columns();
                 }
             }
@@ -127,22 +127,22 @@ impl Engine {
         }
     }
 
-    fn standing(&self, jobs: &[JobId]) -> BTreeMap<JobId, Standing> {
+    fn former_jobs(&self, jobs: &[JobId]) -> BTreeMap<JobId, FormerJob> {
         let of = |id: &JobId| {
             let job = self.tasks.job(*id);
-            let standing = Standing {
+            let former = FormerJob {
                 config: job.config.clone()?,
                 depends_on: job.depends_on.clone(),
                 after_all: job.after_all.clone(),
                 cyclic: job.cyclic,
                 infeasible: job.infeasible,
             };
-            Some((*id, standing))
+            Some((*id, former))
         };
         jobs.iter().filter_map(of).collect()
     }
 
-    fn adopt_jobs(&mut self, config: &Config) {
+    fn configure_jobs(&mut self, config: &Config) {
         self.tasks.clear_settings();
         self.needs = Needs::default();
         for job_config in &config.jobs {
@@ -152,13 +152,13 @@ impl Engine {
                     .push(format!("job `{}` is configured twice", job_config.name));
                 continue;
             }
-            self.adopt(id, job_config);
+            self.configure_job(id, job_config);
             self.tasks.append(id);
         }
     }
 
     /// Applies a job's configuration.
-    fn adopt(&mut self, id: JobId, job_config: &Shared<JobConfig>) {
+    fn configure_job(&mut self, id: JobId, job_config: &Shared<JobConfig>) {
         let expires = sabotage::on(Sabotage::ExpireWhatCameBack);
         if !expires && self.tasks.note_returned(id) == WasMissing::Yes {
             self.returned_jobs.push(id);
@@ -284,15 +284,15 @@ impl Engine {
     }
 
     /// Returns the jobs whose columns no longer hold, and the jobs whose tasks may have to wait elsewhere.
-    fn changes(
+    fn affected_jobs(
         &self,
         ids: BTreeSet<JobId>,
-        standing: &BTreeMap<JobId, Standing>,
+        former: &BTreeMap<JobId, FormerJob>,
     ) -> (BTreeSet<JobId>, BTreeSet<JobId>) {
         let mut changed = BTreeSet::new();
         let mut requeued = BTreeSet::new();
         for id in ids {
-            match self.change_of(id, standing.get(&id)) {
+            match self.effect_on(id, former.get(&id)) {
                 Change::Nothing => {}
                 Change::Waits => {
                     requeued.insert(id);
@@ -306,9 +306,9 @@ impl Engine {
     }
 
     /// Returns how far a job differs from its former state.
-    fn change_of(&self, id: JobId, standing: Option<&Standing>) -> Change {
+    fn effect_on(&self, id: JobId, former: Option<&FormerJob>) -> Change {
         let job = self.tasks.job(id);
-        let (Some(old), Some(is)) = (standing, &job.config) else {
+        let (Some(old), Some(is)) = (former, &job.config) else {
             return Change::Columns;
         };
         let was = &old.config;
@@ -350,7 +350,7 @@ impl Engine {
         if !changed.is_empty() || !requeued.is_empty() || self.tasks.has_gates() {
             let jobs = changed.iter().chain(requeued);
             let levels = levels_below(&self.tasks, &self.slots, jobs);
-            self.build_again(&changed, levels);
+            self.drop_columns(&changed, levels);
         }
         if self.forest.is_none() {
             return;

@@ -10,7 +10,7 @@ use super::Engine;
 use super::reconfigure::levels_below;
 use crate::forest::{Forest, NodeTable};
 use crate::queues::states::Reach;
-use crate::refresh::slices::Progress;
+use crate::refresh::slice_length::Progress;
 use crate::refresh::{Complete, Refresh, Step};
 use crate::tasks::runs::RunPath;
 use crate::types::Task;
@@ -32,7 +32,7 @@ impl Engine {
     /// Puts a node table into force at once, however long it takes. Tasks that run on removed nodes go on.
     pub fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>) {
         self.expire(now);
-        self.give_refresh_up();
+        self.abandon_refresh();
         self.abandon_reclaim();
         self.begin_nodes(nodes);
         self.finish_refresh();
@@ -44,9 +44,9 @@ impl Engine {
         let former = self.waiting.replace(nodes);
         if former.is_some() {
             // The former table must be freed before other work.
-            self.patience.undo();
+            self.slice_length.undo();
         }
-        self.rubbish.take_table(former);
+        self.disposal.take_table(former);
         self.sources_shape = Default::default();
         self.begin_refresh();
     }
@@ -54,7 +54,7 @@ impl Engine {
     /// Returns whether [`Engine::continue_refresh`] has work to do.
     pub fn is_refreshing(&self) -> bool {
         self.refresh.is_some()
-            || !self.rubbish.is_empty()
+            || !self.disposal.is_empty()
             || self.reclaim.is_under_way()
             || self.is_reclaim_due()
             || (self.waiting.is_some() && self.config.is_some())
@@ -68,19 +68,19 @@ impl Engine {
     /// Runs one slice of the work that [`Engine::begin_nodes`] began: some milliseconds at most. [`Engine::nodes`] shows when the table is
     /// in force.
     pub fn continue_refresh(&mut self) {
-        self.go_on(&mut Work::new(SLICE));
+        self.run_slice(&mut Work::new(SLICE));
     }
 
     pub(super) fn finish_refresh(&mut self) {
         while self.is_refreshing() {
-            self.go_on(&mut Work::endless());
+            self.run_slice(&mut Work::endless());
         }
     }
 
-    pub(super) fn go_on(&mut self, work: &mut Work) {
-        self.patience.begin_slice(work);
+    pub(super) fn run_slice(&mut self, work: &mut Work) {
+        self.slice_length.begin_slice(work);
         while work.is_left() {
-            if !self.rubbish.shed(work) || !work.is_left() {
+            if !self.disposal.shed(work) || !work.is_left() {
                 return;
             }
             if self.is_reclaim_due() {
@@ -89,7 +89,7 @@ impl Engine {
             if let Some(forest) = self.forest.as_deref()
                 && self.reclaim.is_under_way()
             {
-                self.patience.note_progress(Progress::Lasting);
+                self.slice_length.note_progress(Progress::Lasting);
                 let inputs = (forest, &self.tasks);
                 self.reclaim.run(&mut self.node_names, inputs, work);
                 continue;
@@ -132,26 +132,26 @@ impl Engine {
     /// Starts over with the newest table: under other levels or another node order, its forest is a different one.
     pub(super) fn begin_anew(&mut self) {
         self.abandon_reclaim();
-        self.patience.undo_again();
-        let on_its_way = self.give_refresh_up();
+        self.slice_length.undo_again();
+        let on_its_way = self.abandon_refresh();
         let forest = self.forest.take();
         if self.waiting.is_none() {
             let in_force = forest.as_ref().map(|forest| Arc::clone(forest.table()));
             self.waiting = on_its_way.or(in_force);
         } else {
-            // Its forest holds this table too, and frees it as rubbish. So nothing is freed here, and the cost is charged once.
+            // The table is freed with its forest. So nothing is freed here, and the cost is charged once.
             drop(on_its_way);
         }
-        self.rubbish.take_forest(forest);
-        self.rubbish.take_columns(self.queues.take_all());
-        self.rubbish.take_lists(self.queues.take_lists());
+        self.disposal.take_forest(forest);
+        self.disposal.take_columns(self.queues.take_all());
+        self.disposal.take_lists(self.queues.take_lists());
     }
 
     /// Abandons the refresh. Returns its table.
-    fn give_refresh_up(&mut self) -> Option<Arc<NodeTable>> {
+    fn abandon_refresh(&mut self) -> Option<Arc<NodeTable>> {
         let abandoned = self.refresh.take()?.abandon();
-        self.rubbish.take_forest(abandoned.forest);
-        self.rubbish.take_columns(abandoned.columns);
+        self.disposal.take_forest(abandoned.forest);
+        self.disposal.take_columns(abandoned.columns);
         abandoned.table
     }
 
@@ -172,16 +172,16 @@ impl Engine {
         };
         match step {
             Step::Grow => {
-                self.patience.note_progress(Progress::Lasting);
+                self.slice_length.note_progress(Progress::Lasting);
                 if refresh.grow(&mut self.node_names, work) {
                     let jobs = self.tasks.configured();
                     let levels = levels_below(&self.tasks, &self.slots, jobs);
                     refresh.begin_indexes(levels, self.tasks.len());
                 }
             }
-            Step::Index => self.patience.note_progress(refresh.build_index(work)),
+            Step::Index => self.slice_length.note_progress(refresh.build_index(work)),
             Step::Build(id) => {
-                self.patience.note_progress(refresh.progress_of(id));
+                self.slice_length.note_progress(refresh.progress_of(id));
                 if !refresh.is_building(id) {
                     self.check_feasibility(id);
                 }
@@ -197,7 +197,7 @@ impl Engine {
                 let exists = self.tasks.keep_path(index, self.forest.as_deref());
                 refresh.note_path(index, exists);
                 if exists {
-                    self.patience.note_progress(Progress::Lasting);
+                    self.slice_length.note_progress(Progress::Lasting);
                 }
             }
             Step::Exchange => {}
@@ -207,7 +207,7 @@ impl Engine {
     fn build_columns(&mut self, id: JobId, work: &mut Work) {
         if let Some(refresh) = &mut self.refresh {
             let changed = refresh.build_columns(&self.tasks, id, work);
-            self.hope_has_changed(changed);
+            self.drop_dependents(changed);
         }
     }
 
@@ -224,7 +224,7 @@ impl Engine {
             }
         }
         let changed = refresh.settle(&self.tasks);
-        self.hope_has_changed(changed);
+        self.drop_dependents(changed);
     }
 
     /// Returns the path that a run that starts now stores.
@@ -246,16 +246,16 @@ impl Engine {
         } = refresh.complete();
         self.rng = rng;
         self.put_in_force += 1;
-        self.patience.table_is_in_force();
+        self.slice_length.table_is_in_force();
         self.sources_shape = Default::default();
         let rows = forest.len();
         let former = self.forest.replace(forest);
         if let Some(former) = &former {
             self.reclaim.expect_rows(former.len(), rows);
         }
-        self.rubbish.take_forest(former);
-        self.rubbish.take_columns(self.queues.exchange(queues));
-        self.rubbish.take_lists(self.queues.take_lists());
+        self.disposal.take_forest(former);
+        self.disposal.take_columns(self.queues.exchange(queues));
+        self.disposal.take_lists(self.queues.take_lists());
         self.pool.clear_active();
         self.count_all_ready();
         self.check_root();
@@ -268,20 +268,20 @@ impl Engine {
         {
             let changed = refresh.refresh(&self.tasks, task, reach);
             if !changed.is_empty() {
-                self.patience.undo();
+                self.slice_length.undo();
             }
-            self.hope_has_changed(changed);
+            self.drop_dependents(changed);
         }
     }
 
     /// Drops these jobs' columns of the refresh. Gates may have to be re-evaluated, and indexes of these levels are needed.
-    pub(super) fn build_again(
+    pub(super) fn drop_columns(
         &mut self,
         changed: &BTreeSet<JobId>,
         levels: Vec<(LevelId, LevelId)>,
     ) {
         if self.refresh.as_ref().is_some_and(|r| r.has_columns()) {
-            self.patience.undo();
+            self.slice_length.undo();
             self.take_out(changed, levels);
         }
     }
@@ -289,7 +289,7 @@ impl Engine {
     /// Drops the columns of jobs that depend on tasks which became hopeless or stopped being so.
     ///
     /// An event may have moved only a gate, and the loss shows when the gate is evaluated. So the loss counts here.
-    fn hope_has_changed(&mut self, changed: Vec<JobId>) {
+    fn drop_dependents(&mut self, changed: Vec<JobId>) {
         if !changed.is_empty() {
             let changed = self.tasks.with_dependents(changed.into_iter().collect());
             self.take_out(&changed, Vec::new());
@@ -299,15 +299,15 @@ impl Engine {
     fn take_out(&mut self, changed: &BTreeSet<JobId>, levels: Vec<(LevelId, LevelId)>) {
         if let Some(refresh) = &mut self.refresh {
             let (loss, columns) = refresh.take_out(&self.tasks, changed, levels);
-            self.rubbish.take_columns(columns);
-            self.patience.lose(loss);
+            self.disposal.take_columns(columns);
+            self.slice_length.lose(loss);
         }
     }
 
     /// Restarts the pass over all jobs, because indexes into the order of dependency have a new meaning.
-    pub(super) fn order_has_changed(&mut self) {
+    pub(super) fn restart_pass(&mut self) {
         if self.refresh.as_mut().is_some_and(|r| r.restart_pass()) {
-            self.patience.undo();
+            self.slice_length.undo();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Wakes waiting tasks when slots or workers become free, and keeps the pool in step with the queues.
 //!
-//! At places where many jobs wait, jobs are woken one at a time, in the order of the policy. So a freed slot does not cost a check by each
-//! of ten thousand jobs.
+//! Jobs that wait at a crowded place are woken one at a time, in the order of the policy. So a freed slot does not cost a check by each of
+//! ten thousand jobs.
 
 use brasserie_common::JobId;
 use brasserie_common::sabotage::{self, Sabotage};

@@ -6,9 +6,10 @@ use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
 
 use super::Engine;
+use crate::pool::worker::RunCards;
 use crate::queues::states::Reach;
 use crate::slots::{Charge, ChargeGroup};
-use crate::tasks::runs::{Run, RunCards, RunPath};
+use crate::tasks::runs::{Run, RunPath};
 use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
 
 impl Engine {

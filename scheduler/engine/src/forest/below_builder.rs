@@ -25,13 +25,13 @@ enum Way {
 }
 
 /// ```text
-///   New --> Count --> Sum --> Room --> Fill --------------> Shed --> Built
-///                                        |                   ^
-///                                        +-----> Sort -------+     row by row
+///   New --> Count --> Sum --> Allocate --> Fill --------------> Shed --> Built
+///                                            |                   ^
+///                                            +-----> Sort -------+     row by row
 /// ```
 /// The index is built by position if a node has replicas or very many tasks.
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum BuildStage {
     /// `starts` and `next` are being allocated.
     New,
     /// `starts` has, one place late, the number of tasks below each node, counted up to this step.
@@ -39,7 +39,7 @@ enum Stage {
     /// `starts` has the start of the tasks of each node, up to this node.
     Sum(usize),
     /// `positions` is being allocated.
-    Room,
+    Allocate,
     /// Tasks up to this step are stored below their nodes; `next` is behind the last one of each node.
     Fill(Way, Step),
     /// Tasks of the nodes before this one are sorted.
@@ -72,7 +72,7 @@ pub(crate) fn index_below(forest: &mut Forest, tasks: LevelId, above: LevelId) {
 pub(crate) struct BelowBuilder {
     tasks: LevelId,
     above: LevelId,
-    stage: Stage,
+    stage: BuildStage,
     /// Number of nodes of the upper level.
     nodes: usize,
     index: BelowIndex,
@@ -92,7 +92,7 @@ impl BelowBuilder {
         BelowBuilder {
             tasks,
             above,
-            stage: Stage::New,
+            stage: BuildStage::New,
             nodes: forest.order(above).len(),
             index: BelowIndex::default(),
             next: Vec::new(),
@@ -120,18 +120,18 @@ impl BelowBuilder {
     pub(crate) fn build(&mut self, forest: &Forest, work: &mut Work) -> bool {
         while work.is_left() {
             self.stage = match self.stage {
-                Stage::New => self.make_places(work),
-                Stage::Count(way, first) => self.count(forest, way, first, work),
-                Stage::Sum(node) => self.sum(node, work),
-                Stage::Room => self.make_room(work),
-                Stage::Fill(way, first) => self.fill(forest, way, first, work),
-                Stage::Sort(node) => self.sort(node, work),
-                Stage::Shed if shed(&mut self.next, work) => Stage::Built,
-                Stage::Shed => Stage::Shed,
-                Stage::Built => return true,
+                BuildStage::New => self.make_places(work),
+                BuildStage::Count(way, first) => self.count(forest, way, first, work),
+                BuildStage::Sum(node) => self.sum(node, work),
+                BuildStage::Allocate => self.make_room(work),
+                BuildStage::Fill(way, first) => self.fill(forest, way, first, work),
+                BuildStage::Sort(node) => self.sort(node, work),
+                BuildStage::Shed if shed(&mut self.next, work) => BuildStage::Built,
+                BuildStage::Shed => BuildStage::Shed,
+                BuildStage::Built => return true,
             };
         }
-        matches!(self.stage, Stage::Built)
+        matches!(self.stage, BuildStage::Built)
     }
 
     /// Calls `found` with each node and a task below it, from a step on. Returns the step to continue with if the budget is spent. A pair
@@ -186,16 +186,16 @@ impl BelowBuilder {
         None
     }
 
-    fn make_places(&mut self, work: &mut Work) -> Stage {
+    fn make_places(&mut self, work: &mut Work) -> BuildStage {
         let len = self.nodes + 1;
         if fill(&mut self.index.starts, len, 0, work) && fill(&mut self.next, len, 0, work) {
-            Stage::Count(self.counted, Step::default())
+            BuildStage::Count(self.counted, Step::default())
         } else {
-            Stage::New
+            BuildStage::New
         }
     }
 
-    fn count(&mut self, forest: &Forest, way: Way, first: Step, work: &mut Work) -> Stage {
+    fn count(&mut self, forest: &Forest, way: Way, first: Step, work: &mut Work) -> BuildStage {
         let mut starts = std::mem::take(&mut self.index.starts);
         let mut last = std::mem::take(&mut self.next);
         let rest = self.pairs(forest, (way, first), work, |node, position| {
@@ -206,36 +206,36 @@ impl BelowBuilder {
         });
         self.index.starts = starts;
         self.next = last;
-        rest.map_or(Stage::Sum(0), |step| Stage::Count(way, step))
+        rest.map_or(BuildStage::Sum(0), |step| BuildStage::Count(way, step))
     }
 
-    fn sum(&mut self, first: usize, work: &mut Work) -> Stage {
+    fn sum(&mut self, first: usize, work: &mut Work) -> BuildStage {
         let starts = &mut self.index.starts;
         for node in first..starts.len() - 1 {
             if !work.is_left() {
-                return Stage::Sum(node);
+                return BuildStage::Sum(node);
             }
             work.spend(SUM_COST);
             self.most = self.most.max(starts[node + 1]);
             starts[node + 1] += starts[node];
             self.next[node] = starts[node];
         }
-        Stage::Room
+        BuildStage::Allocate
     }
 
-    fn make_room(&mut self, work: &mut Work) -> Stage {
+    fn make_room(&mut self, work: &mut Work) -> BuildStage {
         let found = self.index.starts.last().map_or(0, |end| *end as usize);
         if !fill(&mut self.index.positions, found, 0, work) {
-            return Stage::Room;
+            return BuildStage::Allocate;
         }
         if self.most <= MOST_SORTED && self.counted == Way::Rows {
-            Stage::Fill(Way::Rows, Step::default())
+            BuildStage::Fill(Way::Rows, Step::default())
         } else {
-            Stage::Fill(Way::Positions, Step::default())
+            BuildStage::Fill(Way::Positions, Step::default())
         }
     }
 
-    fn fill(&mut self, forest: &Forest, way: Way, first: Step, work: &mut Work) -> Stage {
+    fn fill(&mut self, forest: &Forest, way: Way, first: Step, work: &mut Work) -> BuildStage {
         let mut positions = std::mem::take(&mut self.index.positions);
         let mut next = std::mem::take(&mut self.next);
         let starts = &self.index.starts;
@@ -250,23 +250,23 @@ impl BelowBuilder {
         self.index.positions = positions;
         self.next = next;
         match (rest, way) {
-            (Some(step), _) => Stage::Fill(way, step),
-            (None, Way::Rows) => Stage::Sort(0),
-            (None, Way::Positions) => Stage::Shed,
+            (Some(step), _) => BuildStage::Fill(way, step),
+            (None, Way::Rows) => BuildStage::Sort(0),
+            (None, Way::Positions) => BuildStage::Shed,
         }
     }
 
-    fn sort(&mut self, first: usize, work: &mut Work) -> Stage {
+    fn sort(&mut self, first: usize, work: &mut Work) -> BuildStage {
         let starts = &self.index.starts;
         for node in first..starts.len() - 1 {
             if !work.is_left() {
-                return Stage::Sort(node);
+                return BuildStage::Sort(node);
             }
             let below = starts[node] as usize..starts[node + 1] as usize;
             work.spend(SUM_COST + SORT_COST * below.len() as u64);
             self.index.positions[below].sort_unstable();
         }
-        Stage::Shed
+        BuildStage::Shed
     }
 }
 

@@ -28,7 +28,7 @@ const POSITION_COST: u64 = 150;
 ///   Rows --> Replicas --> Order(level) --> Positions(level) --> Order(next level) ... --> Grown
 /// ```
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum GrowthStage {
     /// All rows before this one exist. Replicas only have the position of their canonical row.
     Rows(usize),
     /// Replicas from this row on are behind their canonical rows.
@@ -66,7 +66,7 @@ pub(crate) struct Growing {
     order: NodeOrder,
     has_replicas: bool,
     sorting: Option<Sorting>,
-    stage: Stage,
+    stage: GrowthStage,
 }
 
 impl Growing {
@@ -95,7 +95,7 @@ impl Growing {
             order: config.node_order,
             has_replicas: false,
             sorting: None,
-            stage: Stage::Rows(0),
+            stage: GrowthStage::Rows(0),
         }
     }
 
@@ -107,14 +107,16 @@ impl Growing {
     pub(crate) fn grow(&mut self, names: &mut NodeNames, rng: &mut Rng, work: &mut Work) -> bool {
         while work.is_left() {
             self.stage = match self.stage {
-                Stage::Rows(next) => self.add_rows(next, names, work),
-                Stage::Replicas(from) => self.chain_replicas(from, work),
-                Stage::Order(level, shuffle) => self.arrange(level, shuffle, rng, work),
-                Stage::Positions(level, next, row) => self.tell_positions(level, (next, row), work),
-                Stage::Grown => return true,
+                GrowthStage::Rows(next) => self.add_rows(next, names, work),
+                GrowthStage::Replicas(from) => self.chain_replicas(from, work),
+                GrowthStage::Order(level, shuffle) => self.arrange(level, shuffle, rng, work),
+                GrowthStage::Positions(level, next, row) => {
+                    self.store_positions(level, (next, row), work)
+                }
+                GrowthStage::Grown => return true,
             };
         }
-        matches!(self.stage, Stage::Grown)
+        matches!(self.stage, GrowthStage::Grown)
     }
 
     #[cfg(test)]
@@ -129,20 +131,20 @@ impl Growing {
         self.forest
     }
 
-    fn add_rows(&mut self, first: usize, names: &mut NodeNames, work: &mut Work) -> Stage {
+    fn add_rows(&mut self, first: usize, names: &mut NodeNames, work: &mut Work) -> GrowthStage {
         let forest = &mut *self.forest;
         let table = Arc::clone(&forest.table);
         // There must be room for all ids that exist, because the ids of new names may be far behind.
         if !fill(&mut forest.rows, names.end(), NONE, work) {
-            return Stage::Rows(first);
+            return GrowthStage::Rows(first);
         }
         for index in first..table.len() {
             if !work.is_left() {
-                return Stage::Rows(index);
+                return GrowthStage::Rows(index);
             }
             let ahead = table.len().min((index / AHEAD + 1) * AHEAD);
             if !fill(&mut forest.places, ahead, UNKNOWN, work) {
-                return Stage::Rows(index);
+                return GrowthStage::Rows(index);
             }
             let row = Row(index as u32);
             let known = names.count();
@@ -155,7 +157,7 @@ impl Growing {
             let is_first = level != NO_LEVEL && canonical.is_none();
             let is_elsewhere = is_first && forest.any_row_of(id).is_some();
             if is_elsewhere && !forest.more_rows.make_room(table.len(), work) {
-                return Stage::Rows(index);
+                return GrowthStage::Rows(index);
             }
             work.spend(ROW_COST);
             let parent = table.parent(row);
@@ -186,20 +188,20 @@ impl Growing {
         forest.rows.shrink_to_fit();
         forest.orders.iter_mut().for_each(Vec::shrink_to_fit);
         match self.has_replicas {
-            true => Stage::Replicas(table.len()),
-            false => Stage::Order(0, Shuffle::New),
+            true => GrowthStage::Replicas(table.len()),
+            false => GrowthStage::Order(0, Shuffle::New),
         }
     }
 
     /// Chains the replicas, from the last row to the first, each directly behind its canonical row.
-    fn chain_replicas(&mut self, end: usize, work: &mut Work) -> Stage {
+    fn chain_replicas(&mut self, end: usize, work: &mut Work) -> GrowthStage {
         let forest = &mut *self.forest;
         if !forest.replicas.make_room(forest.table.len(), work) {
-            return Stage::Replicas(end);
+            return GrowthStage::Replicas(end);
         }
         for index in (0..end).rev() {
             if !work.is_left() {
-                return Stage::Replicas(index + 1);
+                return GrowthStage::Replicas(index + 1);
             }
             work.spend(REPLICA_COST);
             let row = index as u32;
@@ -211,23 +213,29 @@ impl Growing {
                 forest.replicas.put_behind(canonical, row);
             }
         }
-        Stage::Order(0, Shuffle::New)
+        GrowthStage::Order(0, Shuffle::New)
     }
 
     /// Sorts or shuffles a level. Tasks on the first rows start first.
-    fn arrange(&mut self, level: usize, from: Shuffle, rng: &mut Rng, work: &mut Work) -> Stage {
+    fn arrange(
+        &mut self,
+        level: usize,
+        from: Shuffle,
+        rng: &mut Rng,
+        work: &mut Work,
+    ) -> GrowthStage {
         let Some(rows) = self.forest.orders.get_mut(level) else {
-            return Stage::Grown;
+            return GrowthStage::Grown;
         };
         match self.order {
-            NodeOrder::Original => return Stage::Order(level + 1, Shuffle::New),
+            NodeOrder::Original => return GrowthStage::Order(level + 1, Shuffle::New),
             NodeOrder::Lexicographic => {
                 let taken = self.sorting.take();
                 let mut sorting = taken.unwrap_or_else(|| Sorting::new(std::mem::take(rows)));
                 let table = &self.forest.table;
                 if !sorting.sort(work, |a, b| table.name(Row(a)).cmp(table.name(Row(b)))) {
                     self.sorting = Some(sorting);
-                    return Stage::Order(level, from);
+                    return GrowthStage::Order(level, from);
                 }
                 self.forest.orders[level] = sorting.into_sorted();
             }
@@ -238,22 +246,22 @@ impl Growing {
                 };
                 for i in (1..end).rev() {
                     if !work.is_left() {
-                        return Stage::Order(level, Shuffle::From(i + 1));
+                        return GrowthStage::Order(level, Shuffle::From(i + 1));
                     }
                     work.spend(SWAP_COST);
                     rows.swap(i, rng.below(i + 1));
                 }
             }
         }
-        Stage::Positions(level, 0, None)
+        GrowthStage::Positions(level, 0, None)
     }
 
-    fn tell_positions(
+    fn store_positions(
         &mut self,
         level: usize,
         (first, mut from): (usize, Option<u32>),
         work: &mut Work,
-    ) -> Stage {
+    ) -> GrowthStage {
         let Forest {
             orders,
             places,
@@ -264,13 +272,13 @@ impl Growing {
         for (position, &canonical) in rows {
             for row in replicas.from(from.take().unwrap_or(canonical)) {
                 if !work.is_left() {
-                    return Stage::Positions(level, position, Some(row));
+                    return GrowthStage::Positions(level, position, Some(row));
                 }
                 work.spend(POSITION_COST);
                 places[row as usize].position = position as u32;
             }
         }
-        Stage::Order(level + 1, Shuffle::New)
+        GrowthStage::Order(level + 1, Shuffle::New)
     }
 }
 

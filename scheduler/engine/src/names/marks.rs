@@ -112,7 +112,7 @@ impl Marks {
     }
 
     /// Returns whether an id is unused and will be released.
-    pub(super) fn dooms(&self, id: u32) -> bool {
+    pub(super) fn is_unused(&self, id: u32) -> bool {
         match self.phase {
             Phase::Marking => false,
             Phase::Sweeping { .. } => !self.is_marked(id as usize),
@@ -120,7 +120,7 @@ impl Marks {
     }
 
     /// Returns the ids of the range that have no mark.
-    pub(super) fn doomed(&self, ids: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn unused(&self, ids: Range<usize>) -> impl Iterator<Item = usize> + '_ {
         // Nearly always all of these ids are in use.
         let are_all_marked = self.marked.get(ids.start / WORD) == Some(&u64::MAX);
         let ids = if are_all_marked { 0..0 } else { ids };

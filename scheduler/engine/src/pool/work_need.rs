@@ -1,4 +1,4 @@
-//! What a group of jobs needs besides slots, and why a worker does not take its tasks.
+//! Needs of a group of jobs besides slots, and the reasons why a worker does not take its tasks.
 
 use brasserie_common::Estimate;
 use brasserie_common_config::{JobConfig, ResourceId};

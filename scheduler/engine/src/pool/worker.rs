@@ -12,8 +12,18 @@ use brasserie_common_config::{Config, ResourceId};
 use super::limits::slots_of;
 use super::work_need::{Refusal, WorkNeed};
 use crate::slots::Slots;
-use crate::tasks::runs::RunCards;
 use crate::types::{Allowances, Eligibility, WorkerResources};
+
+/// The GPUs of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunCards {
+    /// GPUs that the engine chose or the worker reported.
+    pub gpus: Box<[GpuShare]>,
+    /// Needed GPUs, if the worker chooses them.
+    pub need: Option<CardNeed>,
+    /// The model that the run counts as, if its worker is a pull worker.
+    pub counts_as: Option<Arc<str>>,
+}
 
 /// The worker of one shard.
 #[derive(Clone, Debug)]

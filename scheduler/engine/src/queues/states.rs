@@ -21,16 +21,16 @@ const REPLICA_COST: u64 = 300;
 /// Progress of filling a job's columns.
 ///
 /// ```text
-///              +----------------+
-///              v                |
-///   Room --> Tasks(step) --> Replicas(step, row)
-///              |
-///              +--> whole
+///                  +----------------+
+///                  v                |
+///   Allocate --> Tasks(step) --> Replicas(step, row)
+///                  |
+///                  +--> whole
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filling {
     /// Positions exist for some of the tasks.
-    Room,
+    Allocate,
     /// Tasks before this step of the scan are classified.
     Tasks(usize),
     /// The replicas before this row do not let the task of this step run.
@@ -71,7 +71,7 @@ impl Queues {
     pub(super) fn rebuild_job(&mut self, forest: &Forest, tasks: &Tasks, id: JobId) {
         self.move_gate(tasks, id);
         self.reset(id);
-        self.fill(forest, tasks, id, Filling::Room, &mut Work::endless());
+        self.fill(forest, tasks, id, Filling::Allocate, &mut Work::endless());
         self.touch(id);
     }
 
@@ -90,10 +90,12 @@ impl Queues {
         // own columns.
         let mut columns = std::mem::take(&mut self.columns[id.index()]);
         let rest = match first {
-            Filling::Room if !columns.make_room(forest.order(level).len(), work) => {
-                Some(Filling::Room)
+            Filling::Allocate if !columns.make_room(forest.order(level).len(), work) => {
+                Some(Filling::Allocate)
             }
-            Filling::Room => self.fill_tasks((forest, tasks), (id, &mut columns), (0, None), work),
+            Filling::Allocate => {
+                self.fill_tasks((forest, tasks), (id, &mut columns), (0, None), work)
+            }
             Filling::Tasks(step) => {
                 self.fill_tasks((forest, tasks), (id, &mut columns), (step, None), work)
             }

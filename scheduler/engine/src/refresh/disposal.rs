@@ -21,7 +21,7 @@ const COLUMNS_COST: u64 = 200;
 /// alone, and not from other owners of the same data: other threads drop it at any time. A copy of an engine has none of it, because the
 /// memory is not its own, so its refresh is ahead by as much.
 #[derive(Debug, Default)]
-pub(crate) struct Rubbish {
+pub(crate) struct Disposal {
     lists: Vec<IntoIter<WaitKey, Waiters>>,
     columns: Vec<Columns>,
     forests: Vec<Forest>,
@@ -61,15 +61,15 @@ impl OldTable {
     }
 }
 
-impl Clone for Rubbish {
+impl Clone for Disposal {
     fn clone(&self) -> Self {
-        Rubbish::default()
+        Disposal::default()
     }
 }
 
-impl Rubbish {
+impl Disposal {
     pub(crate) fn is_empty(&self) -> bool {
-        let Rubbish {
+        let Disposal {
             lists,
             columns,
             forests,

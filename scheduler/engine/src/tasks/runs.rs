@@ -1,11 +1,10 @@
 //! The table of running tasks. Entries keep their index, so that slices can visit all of them while tasks start and complete.
 
-use std::sync::Arc;
-
+use brasserie_common::NodeId;
 use brasserie_common::collections::IdMap;
-use brasserie_common::{CardNeed, GpuShare, NodeId};
 
 use crate::forest::Forest;
+use crate::pool::worker::RunCards;
 use crate::slots::Charge;
 use crate::types::{Task, WorkerIndex};
 
@@ -16,17 +15,6 @@ pub(crate) struct Run {
     pub path: RunPath,
     pub charges: Vec<Charge>,
     pub cards: RunCards,
-}
-
-/// The GPUs of a run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RunCards {
-    /// GPUs that the engine chose or the worker reported.
-    pub gpus: Box<[GpuShare]>,
-    /// Needed GPUs, if the worker chooses them.
-    pub need: Option<CardNeed>,
-    /// The model that the run counts as, if its worker is a pull worker.
-    pub counts_as: Option<Arc<str>>,
 }
 
 /// The nodes that a run was placed along.

@@ -16,7 +16,7 @@ struct JobWaits {
     queue: BTreeSet<(Time, NodeId)>,
 }
 
-/// What keeps tasks from starting, besides slots and other tasks.
+/// The waits and holds that keep tasks from starting.
 ///
 /// Invariant: `heads` has each job with waits exactly once, with its earliest wait.
 #[derive(Clone, Debug, Default)]

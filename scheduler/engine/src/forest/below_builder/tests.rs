@@ -86,7 +86,7 @@ fn an_index_gets_its_places_piece_by_piece() {
     // The index has as many nodes above as tasks.
     let mut builder = BelowBuilder::new(&forest, HOST, DB);
     let mut slices = 0;
-    while let Stage::New = builder.stage {
+    while let BuildStage::New = builder.stage {
         builder.build(&forest, &mut Work::new(1));
         slices += 1;
     }

@@ -36,7 +36,7 @@ pub(crate) enum Loss {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct SliceLength {
     /// Whether an event since the last slice undid some work, if only the progress of a pass over all jobs.
     undone: bool,
     /// Whether work was undone since the last slice began that may be undone as often as it is done.
@@ -46,7 +46,7 @@ pub(crate) struct Patience {
     in_vain: u32,
 }
 
-impl Patience {
+impl SliceLength {
     /// Notes that work must be redone. It does not count as progress, or it was lost for the first time, which happens only so often.
     pub(crate) fn undo(&mut self) {
         self.undone = true;

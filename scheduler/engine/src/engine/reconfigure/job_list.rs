@@ -7,12 +7,12 @@ use brasserie_common::{JobId, JobName};
 use brasserie_common_config::{Config, JobConfig, Shared};
 
 use super::super::Engine;
-use super::Standing;
+use super::FormerJob;
 use crate::pool::Group;
 use crate::tasks::links::InOrder;
 
 /// The part of the job list in which two configurations differ.
-pub(super) struct Step {
+pub(super) struct JobListChange {
     /// Its range in the former list.
     range: Range<usize>,
     /// Its jobs in the new list.
@@ -21,7 +21,7 @@ pub(super) struct Step {
 
 impl Engine {
     /// Returns the step to a configuration; `None` if more than jobs differ, or a job is configured twice.
-    pub(super) fn step_to(&self, config: &Config) -> Option<Step> {
+    pub(super) fn job_list_change(&self, config: &Config) -> Option<JobListChange> {
         let before = self.config.as_ref()?;
         let (old, new) = (&before.jobs, &config.jobs);
         if self.tasks.configured().len() != old.len() || !before.has_settings_of(config) {
@@ -46,35 +46,35 @@ impl Engine {
                 return None;
             }
         }
-        Some(Step {
+        Some(JobListChange {
             range,
             jobs: jobs.to_vec(),
         })
     }
 
-    pub(super) fn take_step(&mut self, Step { range, jobs }: Step) {
+    pub(super) fn apply_job_list_change(&mut self, JobListChange { range, jobs }: JobListChange) {
         let Some(config) = self.config.clone() else {
             return;
         };
         let old = self.tasks.configured()[range.clone()].to_vec();
-        let standing = self.standing(&old);
+        let former = self.former_jobs(&old);
         let new: Vec<JobId> = jobs.iter().map(|job| self.intern_job(&job.name)).collect();
         self.tasks.replace(range, &new);
         let stay: BTreeSet<JobId> = new.iter().copied().collect();
         let mut touched: BTreeSet<JobId> =
             old.into_iter().filter(|id| !stay.contains(id)).collect();
         for id in &touched {
-            self.let_go(*id, &standing);
+            self.remove_job(*id, &former);
         }
         for (&id, job) in new.iter().zip(&jobs) {
-            let before = standing.get(&id).map(|standing| &standing.config);
+            let before = former.get(&id).map(|former| &former.config);
             if !before.is_some_and(|before| before.is_same(job)) {
-                self.change(id, job, &config, before);
+                self.change_job(id, job, &config, before);
                 touched.insert(id);
             }
         }
-        let turned = self.relink(&touched, &standing);
-        let (mut changed, requeued) = self.changes(touched.clone(), &standing);
+        let turned = self.relink(&touched, &former);
+        let (mut changed, requeued) = self.affected_jobs(touched.clone(), &former);
         changed.extend(turned);
         self.rebuild_jobs(changed, &requeued);
         for &id in &touched {
@@ -84,16 +84,16 @@ impl Engine {
     }
 
     /// Removes a job that is no longer configured.
-    fn let_go(&mut self, id: JobId, standing: &BTreeMap<JobId, Standing>) {
+    fn remove_job(&mut self, id: JobId, former: &BTreeMap<JobId, FormerJob>) {
         self.tasks.remove_settings(id);
         self.pool.leave(id, self.tasks.job(id).demand);
-        if let Some(standing) = standing.get(&id) {
-            self.needs.leave(id, &standing.config);
+        if let Some(former) = former.get(&id) {
+            self.needs.leave(id, &former.config);
         }
     }
 
     /// Applies a job that is new or configured differently.
-    fn change(
+    fn change_job(
         &mut self,
         id: JobId,
         job: &Shared<JobConfig>,
@@ -104,7 +104,7 @@ impl Engine {
             self.needs.leave(id, before);
         }
         let left = self.tasks.job(id).demand;
-        self.adopt(id, job);
+        self.configure_job(id, job);
         if self.join_pool(id, config) == Group::New {
             self.check_demand(id);
         }
@@ -118,7 +118,7 @@ impl Engine {
     fn relink(
         &mut self,
         touched: &BTreeSet<JobId>,
-        standing: &BTreeMap<JobId, Standing>,
+        former: &BTreeMap<JobId, FormerJob>,
     ) -> Vec<JobId> {
         let mut moved = BTreeSet::new();
         for &id in touched {
@@ -130,7 +130,7 @@ impl Engine {
                 } = &**config;
                 (depends_on.clone(), after_all.clone())
             };
-            let was = standing.get(&id).map(|standing| links(&standing.config));
+            let was = former.get(&id).map(|former| links(&former.config));
             let is = self.tasks.job(id).config.as_ref().map(links);
             if was != is {
                 moved.insert(id);
@@ -139,13 +139,13 @@ impl Engine {
         if moved.is_empty() {
             return Vec::new();
         }
-        let order = match moved.iter().any(|id| standing.contains_key(id)) {
+        let order = match moved.iter().any(|id| former.contains_key(id)) {
             true => InOrder::Some,
             false => InOrder::None,
         };
         let mut turned = self.tasks.relink(&moved, order);
         self.expect_jobs();
-        self.order_has_changed();
+        self.restart_pass();
         turned.retain(|id| !touched.contains(id));
         turned
     }

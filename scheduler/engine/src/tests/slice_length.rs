@@ -37,7 +37,7 @@ fn save(engine: &mut Engine, config: &Config) {
 fn grown(engine: &mut Engine, table: &Arc<NodeTable>) {
     engine.begin_nodes(Arc::clone(table));
     while !engine.refresh.as_ref().unwrap().has_columns() {
-        engine.go_on(&mut Work::new(1000));
+        engine.run_slice(&mut Work::new(1000));
     }
 }
 
@@ -62,7 +62,7 @@ fn what_leaves_a_restless_job_alone_makes_no_slice_longer() {
         let turns = in_spite_of((&mut engine, &table), 10_000, |engine, _| {
             change(&mut config);
             save(engine, &config);
-            let in_vain = engine.patience.in_vain();
+            let in_vain = engine.slice_length.in_vain();
             assert!(in_vain < 2, "{in_vain} slices in vain");
         });
         assert!(turns > 14, "{turns} turns: what is big takes some");
@@ -75,14 +75,14 @@ fn before_there_are_columns_saves_undo_nothing() {
     let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
     engine.begin_nodes(wide(&config, 50, "n"));
     // Former data is freed first.
-    engine.rubbish.take_columns(vec![Columns::default(); 30]);
+    engine.disposal.take_columns(vec![Columns::default(); 30]);
     let mut freeing = 0;
     while !engine.refresh.as_ref().unwrap().has_columns() {
         config.jobs[0].enabled ^= true;
         save(&mut engine, &config);
-        engine.go_on(&mut Work::new(500));
-        freeing += u32::from(!engine.rubbish.is_empty());
-        assert_eq!(engine.patience.in_vain(), 0, "after {freeing} turns");
+        engine.run_slice(&mut Work::new(500));
+        freeing += u32::from(!engine.disposal.is_empty());
+        assert_eq!(engine.slice_length.in_vain(), 0, "after {freeing} turns");
     }
     assert!(freeing > 5, "{freeing} turns");
 }
@@ -152,7 +152,7 @@ fn paths_of_runs_that_are_written_down_stay_so() {
         // Every save re-evaluates all gates.
         config.jobs[0].priority += 1.0;
         save(engine, &config);
-        let in_vain = engine.patience.in_vain();
+        let in_vain = engine.slice_length.in_vain();
         assert!(in_vain < FIRST_DOUBLING, "{in_vain} slices in vain");
     });
     assert!(turns > 50, "{turns} turns");
