@@ -77,6 +77,15 @@ pub struct Refusal {
     pub message: String,
 }
 
+impl Refusal {
+    pub(crate) fn new(code: RefusalCode, message: impl Into<String>) -> Self {
+        Refusal {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
 /// A call from the worker to its scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {

@@ -1,40 +1,43 @@
-//! The work fetch of a pull worker: passes associations and tasks to its policies, and carries out their decisions.
+//! The work fetch of a pull worker: passes associations and tasks to the policies, and returns their decisions.
 
-use std::collections::BTreeMap;
+mod jobs;
+mod requests;
+mod view;
+mod wishes;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
-    CallId, JobName, Processor, ReportPolicy, RunningTask, SchedulerId, ServiceAddress, TaskKey,
-    Time, WallTime, WorkReply, WorkRequestSeq, WorkerId,
+    CallId, Card, Processor, RefusalCode, ReportPolicy, ReportedStatus, RunningTask, SchedulerId,
+    ServiceAddress, TaskKey, Time, WallTime, WorkReply, WorkerId,
 };
 use brasserie_worker_fetch::{
-    Association as Terms, AssociationIndex, CheckEvent, Fetcher, Leaves, ListReason, Overview,
-    ProcessorKind, Processors, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step, Task,
+    Association as Terms, AssociationIndex, CheckEvent, Fetcher, Leaves, Limits, Overview,
+    ProcessorKind, Processors, Saved, SavedScheduler, SavedState, Setup, Step, Task as PolicyTask,
     TaskEnd, TaskNumber,
 };
 
-use self::scene::{is_absent, scene, true_reason, unreported};
-use crate::association::Association;
-use crate::config::{MemberList, Options, WorkFetch};
-use crate::jobs::Jobs;
-use crate::piece::Piece;
-use crate::turn::Turn;
-use crate::whereabouts::Reader;
-
-mod choosing;
-mod scene;
-mod talks;
-mod wishes;
-
-use choosing::pause_after;
-pub(crate) use choosing::{Turns, choose_runs};
+use self::jobs::Jobs;
+use crate::config::{Options, WorkFetch};
+use crate::effect::Refusal;
+use crate::event::RunTask;
+use crate::machine::{Begin, processor_of};
+use crate::tasks::{PullTask, Task};
+pub(crate) use requests::Asked;
+pub(crate) use view::{Moment, SchedulerView, unreported};
 pub(crate) use wishes::fetches_none;
 
 /// More processors of one type than any machine has.
 const MOST_INSTANCES: f64 = 1_000_000.0;
 /// The worker queues at most this many times the content of its buffer.
 const MOST_BUFFERS: f64 = 2.0;
+
+/// The pause after a scan of all tasks, for each task: the more tasks there are, the more expensive a scan is.
+const SCAN_FOR_EACH: Duration = Duration::from_micros(20);
+/// The maximum pause.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Texts for people.
 const NO_REQUESTS: &str = "it takes no requests, and sends as much as it has slots for";
@@ -54,7 +57,7 @@ pub(crate) struct Fetching {
     met: Vec<Met>,
     /// One entry per association. A scheduler that takes no requests is asked again once another instance answers.
     takes_requests: Vec<Takes>,
-    calls: BTreeMap<CallId, Asking>,
+    calls: BTreeMap<CallId, Asked>,
     /// The queued work by processor type, in instance-milliseconds.
     backlog: BTreeMap<Processor, u64>,
     /// No new choice of running tasks is made before this time.
@@ -103,18 +106,21 @@ impl Takes {
     }
 }
 
-/// A request for work in flight.
-#[derive(Clone, Copy, Debug)]
-struct Asking {
-    association: AssociationIndex,
-    seq: WorkRequestSeq,
-    deadline: Time,
+/// The open tasks in the form for policies, with their associations and keys.
+#[derive(Debug, Default)]
+pub(crate) struct OpenTasks {
+    pub tasks: Vec<PolicyTask>,
+    keys: Vec<(AssociationIndex, TaskKey)>,
+    /// Those that were asked to end.
+    ending: BTreeSet<TaskNumber>,
 }
 
-/// The open tasks in the form for policies, with their associations and keys.
-struct Here {
-    tasks: Vec<Task>,
-    keys: Vec<(AssociationIndex, TaskKey)>,
+/// The result of a choice, with the most important tasks first.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub order: Vec<(AssociationIndex, TaskKey)>,
+    pub stop: Vec<(AssociationIndex, TaskKey)>,
+    pub resume: Vec<(AssociationIndex, TaskKey)>,
 }
 
 impl Fetching {
@@ -155,49 +161,77 @@ impl Fetching {
 
     // ---- tasks ----
 
-    /// Returns a new number for a task, and the number of its job.
-    pub(crate) fn numbers(&mut self, of: AssociationIndex, job: &JobName) -> (TaskNumber, u32) {
+    /// Handles the acceptance of a run, and returns its data for the policies.
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        of: AssociationIndex,
+        run: &RunTask,
+        begin: &Begin,
+        machine: &[Card],
+    ) -> PullTask {
         self.last_task += 1;
-        (TaskNumber(self.last_task), self.jobs.number(of, job))
-    }
-
-    /// Returns the expected run time of a task that has not begun, in seconds.
-    pub(crate) fn estimate(&self, of: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
-        self.fetcher.expected(of, job, given)
-    }
-
-    /// Handles the acceptance of a task.
-    pub(crate) fn came(&mut self, now: Time, of: AssociationIndex, piece: &Piece) {
-        if piece.waits() {
-            *self.backlog.entry(piece.processor.clone()).or_default() += piece.backlog;
+        let job = self.jobs.number(of, &run.task.job);
+        let numbers = (TaskNumber(self.last_task), job);
+        // A queued task adds at most one buffer to the backlog for each instance that it uses. A long task for a single instance gives the
+        // other instances nothing to do, so work for them is requested while it waits.
+        let seconds = self.fetcher.expected(of, job, run.task.work.est_duration);
+        let backlog = seconds.min(self.fetcher.profile().high_water());
+        let own = (&run.task, &run.options);
+        let mut pull = PullTask::new(now, numbers, own, machine, backlog);
+        match begin {
+            Begin::Now(_) => pull.begin(now),
+            Begin::Later => {
+                *self.backlog.entry(pull.processor.clone()).or_default() += pull.backlog;
+            }
         }
-        let task = self.task(now, of, piece);
+        let task = self.task(now, of, &pull);
         self.fetcher.task_came(&task);
+        pull
     }
 
     /// Removes a task from the backlog, because it is no longer queued.
-    pub(crate) fn left_the_queue(&mut self, piece: &Piece) {
-        if let Some(backlog) = self.backlog.get_mut(&piece.processor) {
-            *backlog = backlog.saturating_sub(piece.backlog);
+    pub(crate) fn left_queue(&mut self, pull: &PullTask) {
+        if let Some(backlog) = self.backlog.get_mut(&pull.processor) {
+            *backlog = backlog.saturating_sub(pull.backlog);
         }
     }
 
     /// Records that a task stops executing now.
-    pub(crate) fn stopped(&mut self, now: Time, of: AssociationIndex, piece: &Piece) {
-        let task = self.task(now, of, piece);
+    pub(crate) fn stopped(&mut self, now: Time, of: AssociationIndex, pull: &PullTask) {
+        let task = self.task(now, of, pull);
         self.fetcher.task_stopped(now, &task);
     }
 
-    /// Handles the end of a task. A task that executed must have been passed to `stopped` before.
+    /// Handles the end of a task with this final status.
     pub(crate) fn ended(
         &mut self,
         now: Time,
         of: AssociationIndex,
-        piece: &Piece,
-        end: TaskEnd<'_>,
-        leaves: Leaves,
+        (task, pull): (&Task, &PullTask),
+        status: &ReportedStatus,
     ) {
-        let task = self.task(now, of, piece);
+        if pull.executes() {
+            self.stopped(now, of, pull);
+        } else if pull.waits() {
+            self.left_queue(pull);
+        }
+        let end = match &task.running.story {
+            _ if status.is_done() && !pull.waits() => TaskEnd::Well {
+                given: pull.given,
+                took: pull.executed(now),
+            },
+            Some(story) if !status.is_done() => TaskEnd::Failed { story },
+            Some(_) | None => TaskEnd::Other,
+        };
+        let is_told_at_once = self.report_policy(of, &task.running) == ReportPolicy::Immediate;
+        // The scheduler counts nothing as idle again for a run that never began or that a fault of the machine ended.
+        let counts = !status.is_incomplete_backoff() && !status.is_overwriteable();
+        let leaves = match is_told_at_once && counts {
+            true => Leaves::Idle,
+            false => Leaves::Nothing,
+        };
+        let task = self.task(now, of, pull);
         self.fetcher.task_ended(now, &task, end, leaves);
     }
 
@@ -207,48 +241,61 @@ impl Fetching {
     }
 
     /// Handles the scheduler's acknowledgement of a completion.
-    pub(crate) fn gone(&mut self, of: AssociationIndex, piece: &Piece) {
-        self.fetcher.task_gone(of, piece.number);
+    pub(crate) fn acknowledged(&mut self, of: AssociationIndex, pull: &PullTask) {
+        self.fetcher.task_gone(of, pull.number);
     }
 
-    fn task(&self, now: Time, of: AssociationIndex, piece: &Piece) -> Task {
-        let estimate = self.estimate(of, piece.job, piece.given);
-        let type_of_cards = match &piece.processor {
+    fn task(&self, now: Time, of: AssociationIndex, pull: &PullTask) -> PolicyTask {
+        let estimate = self.fetcher.expected(of, pull.job, pull.given);
+        let type_of_cards = match &pull.processor {
             Processor::Cpu => None,
             cards @ Processor::Cards(_) => self.fetcher.processor_type(cards),
         };
         let reckoned = (self.fetcher.lengths(), estimate);
-        piece.task(now, of, reckoned, type_of_cards)
+        pull.for_policies(now, of, reckoned, type_of_cards)
     }
 
-    /// Returns the seconds that a queued task adds to the backlog for each instance that it uses: at most one buffer. A long task for a
-    /// single instance gives the other instances nothing to do, so work for them is requested while it waits.
-    pub(crate) fn backlog(&self, seconds: f64) -> f64 {
-        seconds.min(self.fetcher.profile().high_water())
-    }
-
-    /// Returns whether another task may wait for this processor type. The first one always may.
-    pub(crate) fn may_wait(&self, processor: &Processor) -> bool {
-        let waiting = self.backlog.get(processor).copied().unwrap_or(0);
+    /// Refuses to queue a task if too much work waits. The bound is needed because tasks beyond it would complete as late elsewhere. The
+    /// first one may always wait.
+    pub(crate) fn check_backlog(
+        &self,
+        task: &RunningTask,
+        machine: &[Card],
+    ) -> Result<(), Refusal> {
+        let processor = processor_of(task, machine);
+        let waiting = self.backlog.get(&processor).copied().unwrap_or(0);
         let instances = self
             .fetcher
-            .processor_type(processor)
+            .processor_type(&processor)
             .map_or(1.0, |of| self.fetcher.processors().instances(of).max(1.0));
         let most = MOST_BUFFERS * self.fetcher.profile().high_water() * instances;
-        waiting == 0 || (waiting as f64) < most * 1000.0
+        if waiting == 0 || (waiting as f64) < most * 1000.0 {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            RefusalCode::Busy,
+            format!("so much work waits for {processor} that this would wait too long"),
+        ))
     }
 
     /// Returns when the completion of this task is reported. A scheduler that takes no requests is never contacted for work, so its
     /// completions are not held back.
     pub(crate) fn report_policy(&self, of: AssociationIndex, task: &RunningTask) -> ReportPolicy {
         let own = self.fetcher.profile().report;
-        match self.takes_requests.get(of.0) {
-            Some(takes) if takes.any() => task.work.report.unwrap_or(own),
-            Some(_) | None => ReportPolicy::Immediate,
+        match self.takes_requests(of) {
+            true => task.work.report.unwrap_or(own),
+            false => ReportPolicy::Immediate,
         }
     }
 
     // ---- schedulers ----
+
+    /// Returns whether the scheduler may know requests for work.
+    pub(crate) fn takes_requests(&self, of: AssociationIndex) -> bool {
+        self.takes_requests
+            .get(of.0)
+            .is_some_and(|takes| takes.any())
+    }
 
     /// Handles the part of a heartbeat answer that concerns work.
     pub(crate) fn heartbeat_answered(
@@ -287,12 +334,12 @@ impl Fetching {
     }
 
     /// Detects associations with a new scheduler or a new worker instance, which begin anew, and those whose scheduler may be asked again.
-    fn meet(&mut self, now: Time, associations: &[Association]) {
-        for (association, met) in associations.iter().zip(&mut self.met) {
-            let with = association.scheduler();
+    pub(crate) fn meet(&mut self, now: Time, schedulers: &[SchedulerView<'_>]) {
+        for (view, met) in schedulers.iter().zip(&mut self.met) {
+            let with = view.scheduler;
             let met_now = Met {
-                with: with.map(|scheduler| (association.id(), scheduler)),
-                is_absent: is_absent(association),
+                with: with.map(|scheduler| (view.instance, scheduler)),
+                is_absent: view.is_absent,
                 scheduler: met.scheduler,
             };
             let before = std::mem::replace(met, met_now);
@@ -300,19 +347,19 @@ impl Fetching {
                 self.fetcher.check(CheckEvent::Reconnected);
             }
             if met_now.is_absent && !before.is_absent {
-                self.fetcher.out_of_favour(association.index);
+                self.fetcher.out_of_favour(view.index);
             }
             if before.with == met_now.with {
                 continue;
             }
-            let index = association.index;
-            self.calls.retain(|_, asking| asking.association != index);
+            let index = view.index;
+            self.calls.retain(|_, asked| asked.association != index);
             self.takes_requests[index.0] = Takes::Requests;
-            let is_another = match (met.scheduler, association.scheduler()) {
+            let is_another = match (met.scheduler, with) {
                 (Some(before), Some(now)) => before != now,
                 (None, _) | (_, None) => false,
             };
-            met.scheduler = association.scheduler().or(met.scheduler);
+            met.scheduler = with.or(met.scheduler);
             match is_another {
                 true => self.fetcher.is_another(now, index),
                 false => self.fetcher.reset(index),
@@ -330,85 +377,81 @@ impl Fetching {
     }
 
     /// Returns when to choose the running tasks again. Without waiting tasks, a choice changes nothing and only keeps the accounts.
-    fn choice_due(&self, waiting: usize) -> Time {
+    pub(crate) fn choice_due(&self, waiting: usize) -> Time {
         match waiting {
             0 => self.fetcher.accounts_due(),
             _ => self.fetcher.choice_due().max(self.chosen_until),
         }
     }
 
-    fn ask_due(&self) -> Time {
+    pub(crate) fn ask_due(&self) -> Time {
         self.fetcher.due().max(self.asked_until)
     }
 
-    fn here(&self, now: Time, associations: &[Association]) -> Here {
-        let mut here = Here {
-            tasks: Vec::new(),
-            keys: Vec::new(),
+    /// Returns the open tasks of all associations, in order.
+    pub(crate) fn open_tasks<'a>(
+        &self,
+        now: Time,
+        tasks: impl Iterator<Item = (AssociationIndex, &'a TaskKey, &'a Task)>,
+    ) -> OpenTasks {
+        let mut open = OpenTasks::default();
+        for (of, key, task) in tasks {
+            if let Some(pull) = task.pull.as_ref().filter(|_| task.is_open()) {
+                open.tasks.push(self.task(now, of, pull));
+                open.keys.push((of, key.clone()));
+                if pull.is_ending() {
+                    open.ending.insert(pull.number);
+                }
+            }
+        }
+        open
+    }
+
+    /// Chooses the running tasks and the order of the queued ones. `held_back` are the queued tasks that could not begin whatever is chosen.
+    pub(crate) fn choose(
+        &mut self,
+        now: Time,
+        open: &OpenTasks,
+        held_back: &BTreeSet<TaskNumber>,
+    ) -> Chosen {
+        let limits = Limits {
+            ending: &open.ending,
+            held_back,
         };
-        for association in associations {
-            for (key, task) in association.tasks.iter() {
-                if let Some(piece) = task.piece.as_ref().filter(|_| task.is_open()) {
-                    here.tasks.push(self.task(now, association.index, piece));
-                    here.keys.push((association.index, key.clone()));
-                }
-            }
-        }
-        here
-    }
-
-    /// Sends requests until there is nothing more to ask for now.
-    fn ask(&mut self, associations: &mut [Association], turn: &mut Turn<'_>) {
-        self.give_up_calls(turn.now);
-        for (association, takes) in associations.iter_mut().zip(&self.takes_requests) {
-            if !takes.any() && association.reports.held().len() > 0 {
-                association.tell_ends(turn);
-            }
-        }
-        while self.ask_due() <= turn.now {
-            let here = self.here(turn.now, associations);
-            self.asked_until = turn.now + pause_after(here.tasks.len());
-            let standings = self.standings(associations);
-            let unreported = unreported(associations);
-            let looks = (&here.tasks[..], &standings[..], &unreported[..]);
-            let scene = scene(turn.now, associations, looks);
-            match self.fetcher.next(&scene) {
-                Step::Wait { .. } => return,
-                Step::ReadList { association, why } => {
-                    if why == ListReason::NobodyKnown(RpcReason::ResultsDue) {
-                        // Only requests for work need a member. Completions that are due can leave now.
-                        associations[association.0].tell_ends(turn);
-                    }
-                    let one = &mut associations[association.0];
-                    match one.whereabouts.list() {
-                        MemberList::Read { .. } => one.read_members(turn, Reader::WorkFetch),
-                        MemberList::Fixed => {
-                            let own = one.whereabouts.members();
-                            let read = (!own.is_empty()).then(|| own.to_vec());
-                            self.fetcher.list_read(turn.now, association, read);
-                        }
-                    }
-                }
-                Step::Ask(request) => {
-                    // Completions go first: they free resources that the requested tasks may need.
-                    associations[request.association.0].tell_ends(turn);
-                    self.send(associations, turn, request);
-                }
-            }
+        self.chosen_until = now + pause_after(open.tasks.len());
+        let schedule = self.fetcher.choose(now, &open.tasks, limits);
+        let by_number: BTreeMap<TaskNumber, usize> = (open.tasks.iter().enumerate())
+            .map(|(at, task)| (task.number, at))
+            .collect();
+        let whose = |numbers: &[TaskNumber]| -> Vec<(AssociationIndex, TaskKey)> {
+            let at = numbers.iter().filter_map(|one| by_number.get(one));
+            at.map(|at| open.keys[*at].clone()).collect()
+        };
+        Chosen {
+            order: [whose(&schedule.start), whose(&schedule.next)].concat(),
+            stop: whose(&schedule.preempt),
+            resume: whose(&schedule.resume),
         }
     }
 
-    pub(crate) fn overview(&self, now: Time, associations: &[Association]) -> Overview {
-        let here = self.here(now, associations);
-        let standings = self.standings(associations);
-        let unreported = unreported(associations);
-        let looks = (&here.tasks[..], &standings[..], &unreported[..]);
-        let scene = scene(now, associations, looks);
-        let mut overview = self.fetcher.overview(&scene);
-        for (told, one) in overview.of_association.iter_mut().zip(associations) {
-            told.facts = Some(one.facts());
-            let takes = self.takes_requests[one.index.0];
-            told.reason = true_reason(now, (one, takes), told.reason.take());
+    /// Returns the next step of the work fetch, which is due.
+    pub(crate) fn next_step(&mut self, moment: &Moment<'_>) -> Step {
+        self.asked_until = moment.now + pause_after(moment.tasks.len());
+        let standings = self.standings(moment.schedulers);
+        self.fetcher.next(&moment.scene(&standings))
+    }
+
+    /// Returns what people see of the work fetch. `unanswered` returns for how long a scheduler has not answered, and why.
+    pub(crate) fn overview(
+        &self,
+        moment: &Moment<'_>,
+        unanswered: impl Fn(AssociationIndex) -> Option<String>,
+    ) -> Overview {
+        let standings = self.standings(moment.schedulers);
+        let mut overview = self.fetcher.overview(&moment.scene(&standings));
+        for (told, view) in overview.of_association.iter_mut().zip(moment.schedulers) {
+            let takes = self.takes_requests[view.index.0];
+            told.reason = true_reason(view, takes, unanswered(view.index), told.reason.take());
         }
         overview
     }
@@ -440,13 +483,34 @@ impl Fetching {
     }
 }
 
-/// Requests work, if it is time.
-pub(crate) fn ask_for_work(associations: &mut [Association], turn: &mut Turn<'_>) {
-    let Some(mut fetching) = turn.machine.fetching.take() else {
-        return;
-    };
-    fetching.ask(associations, turn);
-    turn.machine.fetching = Some(fetching);
+/// Returns the pause between two scans of this many tasks for the same purpose.
+fn pause_after(tasks: usize) -> Duration {
+    let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
+    SCAN_FOR_EACH.saturating_mul(tasks).min(LONGEST_PAUSE)
+}
+
+/// Returns why a scheduler is not asked, or is asked in vain. The policies know only that it would send nothing, and not why.
+fn true_reason(
+    view: &SchedulerView<'_>,
+    takes: Takes,
+    unanswered: Option<String>,
+    said: Option<String>,
+) -> Option<String> {
+    if !view.is_running {
+        return match view.is_absent {
+            true => Some(ENDING.to_owned()),
+            false => said,
+        };
+    }
+    // All other reasons follow from this one: completions wait for the scheduler, and requests fail.
+    if unanswered.is_some() {
+        return unanswered;
+    }
+    match (view.is_absent, takes.any()) {
+        (true, _) => Some(NOT_HEALTHY.to_owned()),
+        (false, false) => Some(NO_REQUESTS.to_owned()),
+        (false, true) => said,
+    }
 }
 
 /// Returns the processors of the machine by type; GPUs of one model are one type. A machine that reports nothing has one CPU.

@@ -71,8 +71,8 @@ enum EchoRight {
 /// A heartbeat in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Beat {
-    pub(crate) call: CallId,
-    pub(crate) sent: Time,
+    pub call: CallId,
+    pub sent: Time,
     deadline: Time,
 }
 

@@ -1,11 +1,13 @@
-//! The invocations that were accepted, refused or denied before, so that a repeated message starts nothing.
+//! The invocations that were accepted, refused or denied before, and the healthchecks that were accepted, so that a repeated message starts
+//! nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::Hasher;
 
 use brasserie_common::fingerprint::Shape;
-use brasserie_common::{InvocationId, Time};
+use brasserie_common::{InvocationId, NodeName, SchedulerId, Time};
 
+use crate::event::RunTask;
 use crate::timer::MESSAGE_LIFE;
 
 /// The maximum number of ids in one generation, about 4 MiB of memory. A worker cannot start as many tasks in most of a minute, so an id
@@ -116,6 +118,41 @@ impl Generation {
             None => BTreeSet::new(),
         };
         self.floor = self.floor.max(Some(oldest));
+    }
+}
+
+/// The number of accepted healthchecks to remember. At most one arrives a second, so they span more than the longest life of a message.
+const MAX_HEALTHCHECKS_SEEN: usize = 1024;
+
+/// The last accepted healthchecks. A repeated one would count as fresh on the worker and not on the scheduler, so the worker would believe
+/// in its health for longer. The id of a healthcheck is only a second, so scheduler and node count, too.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HealthchecksSeen(VecDeque<(SchedulerId, NodeName, InvocationId)>);
+
+impl HealthchecksSeen {
+    pub(crate) fn contains(&self, run: &RunTask) -> bool {
+        self.0.iter().any(|(scheduler, node, invocation)| {
+            *scheduler == run.scheduler
+                && *node == run.task.node
+                && *invocation == run.task.invocation
+        })
+    }
+
+    pub(crate) fn remember(&mut self, run: &RunTask) {
+        if self.0.len() == MAX_HEALTHCHECKS_SEEN {
+            self.0.pop_front();
+        }
+        self.0
+            .push_back((run.scheduler, run.task.node.clone(), run.task.invocation));
+    }
+
+    /// Writes the state for fingerprints.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.each(&self.0, |s, (scheduler, node, invocation)| {
+            s.scheduler(*scheduler);
+            s.put(node);
+            s.healthcheck(*invocation);
+        });
     }
 }
 

@@ -3,37 +3,29 @@
 //!
 //! The crate performs no input or output. A shell passes [`Event`]s to [`Worker::handle`], calls [`Worker::handle_timeout`] once a turn,
 //! drains [`Worker::poll_effect`], and sleeps until [`Worker::poll_timeout`] or the next event.
+//!
+//! [`Worker`] alone sees all components: the sessions with the schedulers, their tasks and reports, the machine, and the work fetch. No
+//! component calls another one. Each returns what must become of the others.
 
 #![deny(clippy::iter_over_hash_type)]
 
-mod association;
-mod cards;
 mod config;
-mod delivery;
 mod effect;
 mod event;
 mod fetching;
 mod heartbeat;
 mod invocations;
-mod jobs;
-mod limits;
 mod machine;
-mod passing;
-mod piece;
-mod preemption;
-mod queue;
+mod members;
 mod reports;
-mod requests;
-mod suicide;
+mod session;
 mod tasks;
 mod timer;
-mod turn;
-mod whereabouts;
 mod worker;
 
-pub use association::{Association, HeartbeatTrouble, LifeStage};
 pub use brasserie_worker_fetch::{AssociationIndex, Preemption, Profile, SavedJob, SavedState};
 pub use config::{AssociationOptions, MemberList, Options, WorkFetch};
 pub use effect::{Call, Effect, ExitReason, Goes, Goodbye, Refusal, Reply};
 pub use event::{CallReply, Event, RunTask};
-pub use worker::Worker;
+pub use session::{HeartbeatTrouble, LifeStage};
+pub use worker::{Association, Worker};

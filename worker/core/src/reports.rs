@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{
-    CallId, InvocationId, ReportedStatus, RunningTask, SchedulerId, TaskKey, Time, WorkerId,
+    CallId, InvocationId, RefusalCode, ReportedStatus, RunningTask, SchedulerId, TaskKey, Time,
+    WorkerId,
 };
 use brasserie_worker_fetch::{AssociationIndex, TaskNumber};
 
-use crate::effect::{Call, Goes};
+use crate::effect::{Call, Goes, Outbox, Refusal};
 use crate::timer::{LONGEST_REPORT_RETRY, REPORT_RETRY};
-use crate::turn::Turn;
 
 /// The maximum number of calls in flight while the scheduler keeps up. The scheduler answers a call once its record is durable, which takes
 /// the store's pause and a sync: about 10 ms, or 20 ms on a busy machine. So a thousand calls carry 50,000 completions a second, more than
@@ -26,7 +26,7 @@ const MOST_IN_FLIGHT: usize = 1024;
 const LEAST_IN_FLIGHT: usize = 100;
 
 /// The maximum number of pending "was not running" answers. A question that would exceed it is refused as a whole, and asked again.
-pub(crate) const MAX_NOT_RUNNING: usize = 10_000;
+const MAX_NOT_RUNNING: usize = 10_000;
 
 /// The number of a report, in the order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,9 +43,9 @@ pub(crate) struct ReportId(u64);
 /// ```
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    pub(crate) task: Arc<RunningTask>,
-    pub(crate) status: ReportedStatus,
-    pub(crate) kind: Kind,
+    pub task: Arc<RunningTask>,
+    pub status: ReportedStatus,
+    pub kind: Kind,
     goes: Goes,
     /// The earliest time of the next sending; `None` while the report is in flight or held.
     ready_at: Option<Time>,
@@ -56,9 +56,9 @@ pub(crate) struct Report {
 /// A completion that is held back, to be sent together with others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
-    pub(crate) task: TaskNumber,
-    pub(crate) ended: Time,
-    pub(crate) deadline: Option<Time>,
+    pub task: TaskNumber,
+    pub ended: Time,
+    pub deadline: Option<Time>,
 }
 
 /// The subject of a report.
@@ -75,19 +75,19 @@ pub(crate) enum Kind {
 /// A report in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
-    pub(crate) report: ReportId,
+    pub report: ReportId,
     /// Only this instance's acknowledgement counts.
-    pub(crate) addressed: SchedulerId,
+    pub addressed: SchedulerId,
     deadline: Time,
 }
 
 /// The scheduler instance that reports may go to now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addressee {
-    pub(crate) association: AssociationIndex,
-    pub(crate) scheduler: SchedulerId,
-    pub(crate) worker: WorkerId,
-    pub(crate) tasks: TaskLane,
+    pub association: AssociationIndex,
+    pub scheduler: SchedulerId,
+    pub worker: WorkerId,
+    pub tasks: TaskLane,
 }
 
 /// Whether the scheduler accepts the statuses of tasks. It always accepts those of healthchecks.
@@ -157,8 +157,17 @@ impl Reports {
         self.healthchecks.len() + in_flight.filter(|r| is_healthcheck(r)).count()
     }
 
-    pub(crate) fn not_running_room(&self) -> usize {
-        MAX_NOT_RUNNING.saturating_sub(self.not_running.len())
+    /// Refuses this many further "was not running" answers if they would exceed the limit.
+    pub(crate) fn check_answers(&self, number: usize) -> Result<(), Refusal> {
+        if number <= MAX_NOT_RUNNING.saturating_sub(self.not_running.len()) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            RefusalCode::Busy,
+            format!(
+                "{number} tasks do not fit into the {MAX_NOT_RUNNING} answers that may wait: ask again later, or for fewer"
+            ),
+        ))
     }
 
     pub(crate) fn add(
@@ -306,10 +315,6 @@ impl Reports {
             .collect()
     }
 
-    pub(crate) fn is_in_flight(&self, call: CallId) -> bool {
-        self.calls.contains_key(&call)
-    }
-
     /// Takes the report that this outcome is for. `None` if the call has timed out.
     pub(crate) fn take(&mut self, call: CallId) -> Option<InFlight> {
         self.calls.remove(&call)
@@ -322,8 +327,8 @@ impl Reports {
     }
 
     /// Sends the reports that are ready.
-    pub(crate) fn send(&mut self, turn: &mut Turn<'_>, to: Addressee, deadline: Time) {
-        while let Some(id) = self.ready(turn.now, to)
+    pub(crate) fn send(&mut self, now: Time, to: Addressee, deadline: Time, out: &mut Outbox) {
+        while let Some(id) = self.ready(now, to)
             && let Some(report) = self.all.get_mut(&id)
         {
             let ready_at = report.ready_at.take();
@@ -334,7 +339,7 @@ impl Reports {
                 worker: to.worker,
                 goes: report.goes,
             };
-            let call = turn.call(to.association, call);
+            let call = out.call(to.association, call);
             self.healthchecks.remove(&id);
             if let Some(at) = ready_at {
                 self.lane.remove(&(at, id));

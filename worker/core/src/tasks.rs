@@ -1,27 +1,32 @@
 //! The tasks of an association, from acceptance until the scheduler has acknowledged their completion.
 
+mod limits;
+mod pull_task;
+
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    GpuShare, InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
+    Card, CardUse, GpuShare, InvocationId, Kill, RefusalCode, ReportedStatus, RunningTask,
+    SchedulerId, Story, TaskKey, Time,
 };
-use brasserie_worker_fetch::AssociationIndex;
 
+use self::limits::{LimitTimers, Limits, status_of};
+use crate::effect::Refusal;
 use crate::event::RunTask;
-use crate::limits::{LimitTimers, Limits, status_of};
-use crate::machine::Machine;
-use crate::piece::Piece;
-use crate::queue::{Place, Queue};
+use crate::machine::Place;
+pub(crate) use pull_task::PullTask;
 
 /// The maximum number of tasks that are open or whose completion is not acknowledged. Each completion is a pending report, so this bounds
 /// those reports too.
-pub(crate) const MAX_TASKS: usize = 100_000;
+const MAX_TASKS: usize = 100_000;
 
 /// The maximum bytes of stderr lines in one task list: a quarter of the largest message. Tasks beyond it are listed without their lines. A
 /// list that is too large to send would keep the scheduler from knowing what runs.
@@ -33,15 +38,15 @@ pub(crate) const HEALTHCHECK_NODES: [&str; 2] = ["", HEALTHCHECK_NEW_WORKER_NODE
 /// One run of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    pub(crate) running: Arc<RunningTask>,
+    pub running: Arc<RunningTask>,
     /// The scheduler instance that sent the run. A healthcheck answers this instance alone.
-    pub(crate) requester: SchedulerId,
+    pub requester: SchedulerId,
     /// The time of acceptance by the worker's own clock. A healthcheck is as fresh as this time.
-    pub(crate) accepted_at: Time,
-    pub(crate) limits: Option<Limits>,
-    pub(crate) stage: Stage,
-    /// Present only if the worker fetches work.
-    pub(crate) piece: Option<Box<Piece>>,
+    pub accepted_at: Time,
+    limits: Option<Limits>,
+    pub stage: Stage,
+    /// Present only at a pull worker, and not for healthchecks.
+    pub pull: Option<Box<PullTask>>,
 }
 
 /// The state of a run.
@@ -62,6 +67,18 @@ pub(crate) enum Stage {
 }
 
 impl Task {
+    /// Returns a run that is accepted now.
+    pub(crate) fn new(now: Time, run: &RunTask, stage: Stage, pull: Option<Box<PullTask>>) -> Self {
+        Task {
+            running: Arc::new(run.task.clone()),
+            requester: run.scheduler,
+            accepted_at: now,
+            limits: Limits::new(now, &run.options, &run.task),
+            stage,
+            pull,
+        }
+    }
+
     pub(crate) fn is_live(&self) -> bool {
         match self.stage {
             Stage::Live => true,
@@ -81,9 +98,58 @@ impl Task {
     pub(crate) fn is_queued(&self) -> bool {
         self.is_open() && !self.is_live()
     }
+
+    /// Returns whether the process is stopped in favour of others.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_live() && self.pull.as_ref().is_some_and(|pull| pull.is_stopped())
+    }
+
+    /// Returns the data for the policies of a task that executes and may be stopped.
+    pub(crate) fn stoppable(&self) -> Option<&PullTask> {
+        let pull = self.pull.as_deref().filter(|_| self.is_live())?;
+        (pull.executes() && !pull.is_ending()).then_some(pull)
+    }
 }
 
-/// Invariant: at most one task has a given key, and `live` of them have a process. [`Machine`] counts the resources that they use.
+/// A queued task that has just begun.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub running: Arc<RunningTask>,
+    pub run: Arc<RunTask>,
+    /// Its former place in the queue.
+    pub place: Place,
+}
+
+/// A run that has just ended.
+#[derive(Debug)]
+pub(crate) struct Ended<'a> {
+    pub task: &'a Task,
+    /// The final status.
+    pub status: ReportedStatus,
+    pub before: BeforeEnd,
+}
+
+/// The state of a run before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BeforeEnd {
+    Queued(Place),
+    Executing,
+    Stopped,
+}
+
+/// A run whose time limit has expired.
+#[derive(Debug)]
+pub(crate) struct Expired {
+    pub key: TaskKey,
+    pub invocation: InvocationId,
+    pub is_queued: bool,
+    /// How to end its process.
+    pub kill: Kill,
+}
+
+/// The tasks of one association.
+///
+/// Invariant: at most one task has a given key, and `live` of them have a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tasks {
     by_key: BTreeMap<TaskKey, Task>,
@@ -94,10 +160,6 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    pub(crate) fn len(&self) -> usize {
-        self.by_key.len()
-    }
-
     /// Returns the number of tasks with a process.
     pub(crate) fn live(&self) -> usize {
         self.live
@@ -116,20 +178,48 @@ impl Tasks {
         self.by_key.iter()
     }
 
+    /// Refuses a run if a task with its key does not permit it.
+    pub(crate) fn check_key(&self, run: &RunTask) -> Result<(), Refusal> {
+        let known = self.by_key.get(&run.task.key());
+        if run.task.is_healthcheck() {
+            return match known {
+                Some(known) if known.is_open() || known.requester >= run.scheduler => Err(
+                    Refusal::new(RefusalCode::Duplicate, "another healthcheck is not over"),
+                ),
+                Some(_) | None => Ok(()),
+            };
+        }
+        let Some(known) = known else {
+            return Ok(());
+        };
+        let (job, node, other) = (&run.task.job, &run.task.node, known.running.invocation);
+        let what = match known.stage {
+            Stage::Queued { .. } => "waits here",
+            Stage::Live => "runs",
+            Stage::Ended(_) => "has ended, which is not acknowledged yet",
+        };
+        Err(Refusal::new(
+            RefusalCode::Duplicate,
+            format!("task `{job}` on `{node}`: invocation {other} {what}"),
+        ))
+    }
+
+    /// Refuses a task if there are too many.
+    pub(crate) fn check_number(&self) -> Result<(), Refusal> {
+        if self.by_key.len() < MAX_TASKS {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            RefusalCode::Busy,
+            format!("{MAX_TASKS} tasks run here or wait to be acknowledged"),
+        ))
+    }
+
     /// Adds a task. No open task may have the key.
-    pub(crate) fn insert(
-        &mut self,
-        machine: &mut Machine,
-        (association, key): (AssociationIndex, TaskKey),
-        task: Task,
-    ) {
+    pub(crate) fn insert(&mut self, key: TaskKey, task: Task) {
         match &task.stage {
-            Stage::Queued { place, .. } => {
-                let waiting = (association, key.clone());
-                machine.queue.insert(*place, waiting, &task.running);
-            }
-            Stage::Live => self.lives(machine, &task.running),
-            Stage::Ended(_) => {}
+            Stage::Live => self.count_begin(task.running.suicide_kill_wait),
+            Stage::Queued { .. } | Stage::Ended(_) => {}
         }
         self.limits.add(&key, task.limits.as_ref());
         let before = self.by_key.insert(key, task);
@@ -140,133 +230,128 @@ impl Tasks {
     }
 
     /// Counts a task whose process begins.
-    fn lives(&mut self, machine: &mut Machine, task: &RunningTask) {
-        let kill_wait = task.suicide_kill_wait;
+    fn count_begin(&mut self, kill_wait: Duration) {
         self.shortest_kill_wait = match self.live {
             0 => kill_wait,
             _ => self.shortest_kill_wait.min(kill_wait),
         };
         self.live += 1;
-        machine.lives(task);
     }
 
-    /// Stops counting a task whose process is gone.
-    fn is_dead(&mut self, machine: &mut Machine, task: &RunningTask) {
-        self.live -= 1;
-        machine.is_dead(task);
-    }
-
-    /// Starts a queued task with these GPUs. Returns the run to start, or `None` if the task is not queued.
+    /// Starts a queued task with these GPUs, which are among the machine's. `None` if the task is not queued.
     pub(crate) fn begin(
         &mut self,
-        machine: &mut Machine,
-        key: &TaskKey,
-        cards: Vec<GpuShare>,
         now: Time,
-    ) -> Option<Arc<RunTask>> {
+        key: &TaskKey,
+        own: Vec<GpuShare>,
+        machine: &[Card],
+    ) -> Option<Begun> {
         let task = self.by_key.get_mut(key).filter(|task| task.is_queued())?;
-        if let Some(piece) = &mut task.piece {
-            if let Some(fetching) = &mut machine.fetching {
-                fetching.left_the_queue(piece);
-            }
-            piece.has_cards(&cards, &machine.cards);
-            piece.begin(now);
+        if let Some(pull) = &mut task.pull {
+            pull.set_cards(&own, machine);
+            pull.begin(now);
         }
         let Stage::Queued { mut run, place } = mem::replace(&mut task.stage, Stage::Live) else {
             return None;
         };
         if task.running.takes_cards() {
-            Arc::make_mut(&mut task.running).give_cards(cards);
+            Arc::make_mut(&mut task.running).give_cards(own);
             Arc::make_mut(&mut run).task = (*task.running).clone();
         }
         let running = Arc::clone(&task.running);
-        machine.queue.remove(place);
-        self.lives(machine, &running);
-        Some(run)
+        self.count_begin(running.suicide_kill_wait);
+        Some(Begun {
+            running,
+            run,
+            place,
+        })
     }
 
-    /// Marks an executing task as stopped, if it may stop, and returns the invocation of its run.
-    pub(crate) fn suspend(
-        &mut self,
-        machine: &mut Machine,
-        (of, key): (AssociationIndex, &TaskKey),
-        now: Time,
-    ) -> Option<InvocationId> {
+    /// Marks an executing task as stopped, if it may stop, and returns its run.
+    pub(crate) fn suspend(&mut self, now: Time, key: &TaskKey) -> Option<Arc<RunningTask>> {
+        let task = self.by_key.get_mut(key)?;
+        task.stoppable()?;
+        task.pull.as_mut()?.stop(now);
+        let running = Arc::clone(&task.running);
+        self.change_limits(key, running.invocation, |limits| limits.stopped(now));
+        Some(running)
+    }
+
+    /// Marks a stopped task as executing again, unless it is ending, and returns its run.
+    pub(crate) fn resume(&mut self, now: Time, key: &TaskKey) -> Option<Arc<RunningTask>> {
         let task = self.by_key.get_mut(key).filter(|task| task.is_live())?;
-        let piece = task.piece.as_mut();
-        let piece = piece.filter(|piece| piece.executes() && !piece.is_ending())?;
-        if let Some(fetching) = &mut machine.fetching {
-            fetching.stopped(now, of, piece);
-        }
-        piece.stop(now);
-        machine.stops(&task.running);
-        Some(task.running.invocation)
+        let pull = task.pull.as_mut();
+        let pull = pull.filter(|pull| pull.is_stopped() && !pull.is_ending())?;
+        pull.begin(now);
+        let running = Arc::clone(&task.running);
+        self.change_limits(key, running.invocation, |limits| limits.resumed(now));
+        Some(running)
     }
 
-    /// Marks a stopped task as executing again, unless it is ending, and returns the invocation of its run.
-    pub(crate) fn resume(
+    /// Records that this run was asked to end. Returns whether its process is stopped and was not asked before: then it must continue, or
+    /// it would not handle the signal.
+    pub(crate) fn record_kill(
         &mut self,
-        machine: &mut Machine,
+        now: Time,
         key: &TaskKey,
-        now: Time,
-    ) -> Option<InvocationId> {
-        let task = self.by_key.get_mut(key).filter(|task| task.is_live())?;
-        let piece = task.piece.as_mut();
-        let piece = piece.filter(|piece| piece.is_stopped() && !piece.is_ending())?;
-        piece.begin(now);
-        machine.goes_on(&task.running);
-        Some(task.running.invocation)
-    }
-
-    /// Records that the task was asked to end. Returns whether it is stopped and was not asked before.
-    pub(crate) fn note_kill(&mut self, key: &TaskKey) -> bool {
+        invocation: InvocationId,
+    ) -> bool {
         let task = self.by_key.get_mut(key);
-        let piece = task.and_then(|task| task.piece.as_mut());
-        piece.is_some_and(|piece| piece.note_kill())
+        let pull = task.and_then(|task| task.pull.as_mut());
+        let must_continue = pull.is_some_and(|pull| pull.record_kill());
+        if must_continue {
+            self.change_limits(key, invocation, |limits| limits.resumed(now));
+        }
+        must_continue
     }
 
-    /// Moves a queued task to the front of the queue.
-    pub(crate) fn move_to_the_front(&mut self, queue: &mut Queue, key: &TaskKey) {
+    /// Changes the place of a queued task to the one that `new` returns.
+    pub(crate) fn change_place(&mut self, key: &TaskKey, new: impl FnOnce(Place) -> Place) {
         let task = self.by_key.get_mut(key);
         if let Some(Stage::Queued { place, .. }) = task.map(|task| &mut task.stage) {
-            *place = queue.move_to_the_front(*place);
+            *place = new(*place);
         }
     }
 
-    /// Ends a run whose process is gone or will never exist. Returns the task and its final status, or `None` if the run is unknown or has
-    /// ended before.
+    /// Ends a run whose process is gone or will never exist. `None` if the run is unknown or has ended before.
     pub(crate) fn end(
         &mut self,
-        machine: &mut Machine,
+        now: Time,
         (key, invocation): (&TaskKey, InvocationId),
         (status, mut story): (ReportedStatus, Story),
-        now: Time,
-    ) -> Option<(&Task, ReportedStatus)> {
+    ) -> Option<Ended<'_>> {
         let task = self.open_run(key, invocation)?;
         let limits = task.limits.take();
-        if let Some(piece) = &task.piece
-            && !piece.waits()
+        if let Some(pull) = &task.pull
+            && !pull.waits()
         {
-            story.waited = piece.waited();
+            story.waited = pull.waited();
             // Estimates of run times must not include the time for which the task was stopped.
-            story.ran = story.ran.saturating_sub(piece.stopped(now));
+            story.ran = story.ran.saturating_sub(pull.stopped(now));
         }
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
-        let running = Arc::clone(&task.running);
-        if task.piece.as_ref().is_some_and(|piece| piece.is_stopped()) {
-            // A stopped task has given its processors back already, and `is_dead` gives them back again.
-            machine.goes_on(&running);
-        }
-        match mem::replace(&mut task.stage, Stage::Ended(status.clone())) {
-            Stage::Queued { place, .. } => machine.queue.remove(place),
-            Stage::Live | Stage::Ended(_) => self.is_dead(machine, &running),
-        }
+        let was_stopped = task.is_stopped();
+        let before = match mem::replace(&mut task.stage, Stage::Ended(status.clone())) {
+            Stage::Queued { place, .. } => BeforeEnd::Queued(place),
+            Stage::Live | Stage::Ended(_) => {
+                self.live -= 1;
+                match was_stopped {
+                    true => BeforeEnd::Stopped,
+                    false => BeforeEnd::Executing,
+                }
+            }
+        };
         self.limits.remove(key, limits.as_ref());
-        Some((self.by_key.get(key)?, status))
+        Some(Ended {
+            task: self.by_key.get(key)?,
+            status,
+            before,
+        })
     }
 
-    pub(crate) fn sampled(
+    /// Records the resources that a run uses.
+    pub(crate) fn record_sample(
         &mut self,
         key: &TaskKey,
         invocation: InvocationId,
@@ -282,16 +367,37 @@ impl Tasks {
         self.limits.next()
     }
 
-    /// Returns a run whose limit has expired and that was not asked to end yet.
-    pub(crate) fn first_over(&self, now: Time) -> Option<(TaskKey, InvocationId)> {
-        let key = self.limits.first_until(now)?;
+    /// Starts the timeout of a run, because its process exists.
+    pub(crate) fn record_process(&mut self, now: Time, key: &TaskKey, invocation: InvocationId) {
         let task = self.by_key.get(key);
+        let pull = task.and_then(|task| task.pull.as_ref());
+        let is_stopped = pull.is_some_and(|pull| pull.is_stopped() && !pull.is_ending());
+        self.change_limits(key, invocation, |limits| {
+            limits.started(now);
+            if is_stopped {
+                limits.stopped(now);
+            }
+        });
+    }
+
+    /// Takes a run whose limit has expired. Each run is taken once.
+    pub(crate) fn take_expired(&mut self, now: Time) -> Option<Expired> {
+        let key = self.limits.first_until(now)?.clone();
+        let task = self.by_key.get(&key);
         let task = task.expect("Invariant: limits are those of live runs");
-        Some((key.clone(), task.running.invocation))
+        let (invocation, is_queued) = (task.running.invocation, task.is_queued());
+        let mut kill = None;
+        self.change_limits(&key, invocation, |limits| kill = limits.expire());
+        Some(Expired {
+            key,
+            invocation,
+            is_queued,
+            kill: kill.expect("Invariant: a timer is that of a limit that is due"),
+        })
     }
 
     /// Changes the limits of this run, if it is open and has limits.
-    pub(crate) fn change_limits(
+    fn change_limits(
         &mut self,
         key: &TaskKey,
         invocation: InvocationId,
@@ -359,5 +465,36 @@ impl Tasks {
                 ..(*task.running).clone()
             })
             .collect()
+    }
+
+    /// Returns the GPUs that the processes of this association use.
+    pub(crate) fn card_use(&self) -> CardUse {
+        let mut own = CardUse::default();
+        for task in self.by_key.values().filter(|task| task.is_live()) {
+            own.take(&task.running.gpus);
+        }
+        own
+    }
+
+    /// Writes the state for fingerprints. `queued` writes the place of a queued task.
+    pub(crate) fn shape<H: Hasher>(
+        &self,
+        s: &mut Shape<'_, H>,
+        queued: impl Fn(&mut Shape<'_, H>, Place),
+    ) {
+        s.each(&self.by_key, |s, (_, task)| {
+            s.running_task(&task.running);
+            s.scheduler(task.requester);
+            match &task.stage {
+                Stage::Queued { place, .. } => queued(s, *place),
+                Stage::Live => s.put(true),
+                Stage::Ended(status) => s.reported(status),
+            }
+            s.opt(task.limits, |s, limits| limits.shape(s));
+            // The time dates a healthcheck. For other tasks it is only displayed.
+            if task.running.is_healthcheck() {
+                s.time(task.accepted_at);
+            }
+        });
     }
 }

@@ -1,34 +1,55 @@
-//! The worker: it dispatches events to associations, performs what is due, and restarts associations that are over or ends the program.
+//! The worker: the only module that sees all components. It passes each event to those that it concerns, performs what is due, and restarts
+//! associations that are over or ends the program.
+
+mod association;
+mod processes;
+mod requests;
+mod talks;
+mod work_fetch;
 
 use std::hash::Hasher;
 use std::sync::Arc;
 
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
-use brasserie_common::{CallId, CallOutcome, InvocationId, TaskKey, Time, WallTime, WorkerId};
+use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::{EndedBy, InvocationId, RequestId, TaskKey, Time, WallTime, WorkerId};
 use brasserie_worker_fetch::{AssociationIndex, SavedState};
 
-use crate::association::Association;
+use self::work_fetch::Turns;
 use crate::config::Options;
-use crate::effect::{Effect, ExitReason, Outbox, Reply};
-use crate::event::{CallReply, Event, RunTask};
-use crate::fetching::{Fetching, Turns, ask_for_work, choose_runs, fetches_none};
-use crate::machine::Machine;
-use crate::queue::begin_queued;
-use crate::requests::Elsewhere;
-use crate::suicide::Life;
+use crate::effect::{Effect, ExitReason, Outbox, Refusal, Reply};
+use crate::event::Event;
+use crate::fetching::Fetching;
+use crate::machine::{Machine, Queueing};
+use crate::reports::Reports;
+use crate::session::{Session, Unfinished};
+use crate::tasks::Tasks;
 use crate::timer::earliest;
-use crate::turn::Turn;
 
 /// A worker's side of the protocol: one association for each scheduler, and the machine that they share. To each scheduler, the worker
 /// looks like one that has this scheduler only.
 #[derive(Clone, Debug)]
 pub struct Worker {
+    options: Arc<Options>,
     associations: Vec<Association>,
     machine: Machine,
+    /// `None`: the worker does not fetch work.
+    fetching: Option<Box<Fetching>>,
     operator: Operator,
     out: Outbox,
+    /// Associations that came to their end in this turn.
+    over: Vec<(AssociationIndex, ExitReason)>,
     /// The latest time of all calls. Time never goes back here, even if a caller passes an earlier time.
     now: Time,
+}
+
+/// The association of the worker with one scheduler. A worker with several schedulers has one for each, and each scheduler sees an
+/// independent worker.
+#[derive(Clone, Debug)]
+pub struct Association {
+    session: Session,
+    tasks: Tasks,
+    reports: Reports,
 }
 
 /// Whether the operator has asked the worker to end.
@@ -57,33 +78,47 @@ impl Worker {
         );
         let own = options.associations.iter().cloned().enumerate();
         let associations = own.map(|(at, own)| {
-            Association::new(AssociationIndex(at), Arc::clone(&options), own, now)
+            let index = AssociationIndex(at);
+            Association::new(Session::new(index, Arc::clone(&options), own, now))
         });
         let fetching = options.work_fetch.as_ref();
         let fetching = fetching.map(|own| Box::new(Fetching::new(&options, own, now)));
+        let queueing = match fetching {
+            Some(_) => Queueing::IfPermitted,
+            None => Queueing::Never,
+        };
         Worker {
             associations: associations.collect(),
-            machine: Machine::new(&options.description.usable, fetching),
+            machine: Machine::new(&options.description, queueing),
+            fetching,
             operator: Operator::Content,
             out: Outbox::default(),
+            over: Vec::new(),
             now,
+            options,
         }
     }
 
     /// Handles one event. Judges health first, so that a worker whose machine wakes up does not act on outdated health.
     pub fn handle(&mut self, now: Time, event: Event) {
-        self.turn(now, Some(event));
+        self.now = self.now.max(now);
+        for of in self.indexes() {
+            self.judge_health(of);
+        }
+        self.hear(event);
+        self.advance();
     }
 
     /// Performs what is due.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.turn(now, None);
+        self.now = self.now.max(now);
+        self.advance();
     }
 
     /// Returns when [`Worker::handle_timeout`] next has something to do; always later than the last handled time.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let waiting = self.machine.queue.len() + self.machine.stopped();
-        let fetching = self.machine.fetching.as_ref();
+        let waiting = self.machine.queued() + self.machine.stopped();
+        let fetching = self.fetching.as_ref();
         let fetching = fetching.filter(|_| self.operator != Operator::HasIt);
         let own = self.associations.iter().map(|one| one.due(self.now));
         earliest(own.chain([fetching.map(|fetching| fetching.due(waiting))]))
@@ -93,27 +128,184 @@ impl Worker {
         self.out.pop()
     }
 
-    fn turn(&mut self, now: Time, event: Option<Event>) {
-        self.now = self.now.max(now);
-        let mut turn = Turn {
-            now: self.now,
-            out: &mut self.out,
-            machine: &mut self.machine,
-            over: Vec::new(),
-        };
-        if let Some(event) = event {
-            for association in &mut self.associations {
-                association.judge_health(&mut turn);
+    /// Passes an event to the components that it concerns.
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::WallClock(_) => {}
+            Event::GetRunningTasks {
+                request,
+                from: _,
+                worker,
+                scheduler,
+            } => self.answer(request, |own| own.get_running_tasks(worker, scheduler)),
+            Event::RunTask {
+                request,
+                from: _,
+                run,
+            } => self.answer(request, |own| own.run_task(*run)),
+            Event::NotifyIfTasksNotRunning {
+                request,
+                from: _,
+                tasks,
+                scheduler,
+                worker,
+                sequence,
+            } => self.answer(request, |own| {
+                own.notify_if_tasks_not_running(tasks, (scheduler, worker), sequence)
+            }),
+            Event::RequestSuicide {
+                request,
+                from: _,
+                scheduler,
+                worker,
+                why,
+            } => self.answer(request, |own| {
+                own.request_suicide((scheduler, worker), why.as_deref())
+            }),
+            Event::KillTask {
+                request,
+                from: _,
+                task,
+                invocation,
+                scheduler,
+                worker,
+                kill,
+            } => self.answer(request, |own| {
+                own.kill_task((task, invocation), (scheduler, worker), kill)
+            }),
+            Event::ShowWorkFetch { request } => {
+                self.answer(request, |own| Ok(own.show_work_fetch()))
             }
-            hear(&mut self.associations, &mut self.operator, &mut turn, event);
+            Event::FetchWork {
+                request,
+                from: _,
+                scheduler,
+            } => self.answer(request, |own| own.fetch_work(scheduler.as_ref())),
+            Event::CallCompleted { call, outcome } => self.call_completed(call, outcome),
+            Event::ConnectionLost { association } => self.connection_lost(association),
+            Event::NewInstance { association, id } => self.begin_anew(association, id),
+            Event::TaskStarted { task, invocation } => self.task_started(&task, invocation),
+            Event::TaskEnded {
+                task,
+                invocation,
+                status,
+                story,
+            } => self.process_ended(&task, invocation, (status, *story)),
+            Event::TaskSampled {
+                task,
+                invocation,
+                physical,
+            } => self.task_sampled(&task, invocation, physical),
+            Event::UsableResources(usable) => self.set_usable(&usable),
+            Event::Drain => self.drain(),
+            Event::Shutdown => self.shut_down(),
         }
-        advance(&mut self.associations, &mut turn);
-        let over = turn.over;
-        self.see_off(over);
+    }
+
+    fn answer(
+        &mut self,
+        request: RequestId,
+        reply: impl FnOnce(&mut Self) -> Result<Reply, Refusal>,
+    ) {
+        let reply = reply(self);
+        self.out.reply(request, reply);
+    }
+
+    /// Performs everything that is due because time has passed.
+    fn advance(&mut self) {
+        for of in self.indexes() {
+            self.judge_health(of);
+            self.enforce_limits(of);
+        }
+        match self.choose_runs() {
+            Turns::Open => self.begin_queued(),
+            Turns::Chosen => {}
+        }
+        for of in self.indexes() {
+            self.advance_life(of);
+            self.send_heartbeat(of);
+            self.send_reports(of);
+        }
+        self.ask_for_work();
+        self.see_off();
+    }
+
+    fn indexes(&self) -> impl Iterator<Item = AssociationIndex> + use<> {
+        (0..self.associations.len()).map(AssociationIndex)
+    }
+
+    /// Returns the association with this worker id, or else the first one, which refuses the call.
+    fn meant(&self, worker: WorkerId) -> AssociationIndex {
+        let mut associations = self.associations.iter();
+        let named = associations.position(|one| one.session.id() == worker);
+        AssociationIndex(named.unwrap_or(0))
+    }
+
+    /// Returns the association that has this run open. At most one has.
+    fn whose_run(&self, task: &TaskKey, invocation: InvocationId) -> Option<AssociationIndex> {
+        let mut associations = self.associations.iter();
+        let at = associations.position(|one| one.tasks.is_open(task, invocation));
+        at.map(AssociationIndex)
+    }
+
+    fn set_usable(&mut self, usable: &UsablePhysicalResources) {
+        self.machine.set_usable(usable);
+        if let Some(fetching) = &mut self.fetching {
+            fetching.set_usable(self.now, usable);
+        }
+        for one in &mut self.associations {
+            one.session.set_usable(usable);
+        }
+    }
+
+    // ---- the ends of associations ----
+
+    fn judge_health(&mut self, of: AssociationIndex) {
+        let kill = self.associations[of.0].session.judge_health(self.now);
+        self.kill_all(of, kill);
+    }
+
+    fn drain(&mut self) {
+        self.operator.want_an_end();
+        for of in self.indexes() {
+            if self.associations[of.0].session.drain(self.now) {
+                self.end_all_queued(of, EndedBy::Shutdown);
+            }
+        }
+    }
+
+    fn shut_down(&mut self) {
+        self.operator.want_an_end();
+        for of in self.indexes() {
+            let kill = self.associations[of.0].session.shut_down(self.now);
+            self.kill_all(of, kill);
+        }
+    }
+
+    /// Advances the life of an association as far as its processes and reports allow.
+    fn advance_life(&mut self, of: AssociationIndex) {
+        let one = &mut self.associations[of.0];
+        let kill = one.session.end_draining(self.now, one.unfinished());
+        self.kill_all(of, kill);
+        let one = &mut self.associations[of.0];
+        let over = one.session.advance_life(self.now, one.unfinished());
+        self.over.extend(over.map(|reason| (of, reason)));
+    }
+
+    /// Begins an association anew that is over.
+    fn begin_anew(&mut self, of: AssociationIndex, id: WorkerId) {
+        // The operator may have asked for the end since the instance was requested.
+        if let Some(one) = self.associations.get_mut(of.0)
+            && one.session.is_gone()
+            && self.operator == Operator::Content
+        {
+            *one = Association::new(one.session.anew(id, self.now));
+        }
     }
 
     /// Requests new instances for associations that are over, or ends the program.
-    fn see_off(&mut self, over: Vec<(AssociationIndex, ExitReason)>) {
+    fn see_off(&mut self) {
+        let over = std::mem::take(&mut self.over);
         match self.operator {
             Operator::Content if self.associations.len() > 1 => {
                 for (association, _) in over {
@@ -127,8 +319,7 @@ impl Worker {
                 }
             }
             Operator::WantsAnEnd => {
-                let mut lives = self.associations.iter().map(|one| &one.life);
-                if lives.all(|life| *life == Life::Gone) {
+                if self.associations.iter().all(|one| one.session.is_gone()) {
                     let own = over.into_iter().next().map(|(_, reason)| reason);
                     let own = own.filter(|_| self.associations.len() == 1);
                     // An association that had to end earlier is not the reason for the end of a worker with several.
@@ -143,6 +334,8 @@ impl Worker {
         self.operator = Operator::HasIt;
         self.out.push(Effect::Exit { reason });
     }
+
+    // ---- getters ----
 
     /// Returns the associations in the order of [`Options::associations`].
     pub fn associations(&self) -> &[Association] {
@@ -162,19 +355,18 @@ impl Worker {
 
     /// Returns whether this is a pull worker: it requests work and queues tasks.
     pub fn fetches_work(&self) -> bool {
-        let mut associations = self.associations.iter();
-        associations.any(|one| one.options.work_fetch.is_some())
+        self.fetching.is_some()
     }
 
     /// Returns what a pull worker has learned, for a later worker in its place.
     pub fn saved_work_fetch(&self, wall: WallTime) -> Option<SavedState> {
-        let fetching = self.machine.fetching.as_ref();
+        let fetching = self.fetching.as_ref();
         fetching.map(|fetching| fetching.save(self.now, wall))
     }
 
     /// Returns the number of queued tasks.
     pub fn queued_tasks(&self) -> usize {
-        self.machine.queue.len()
+        self.machine.queued()
     }
 
     /// Writes the state into a world's hash, with ids renamed and times relative to `now`; see [`brasserie_common::fingerprint`]. Drain the
@@ -197,244 +389,29 @@ impl Worker {
     }
 }
 
+impl Association {
+    fn new(session: Session) -> Self {
+        Association {
+            session,
+            tasks: Tasks::default(),
+            reports: Reports::default(),
+        }
+    }
+
+    fn unfinished(&self) -> Unfinished {
+        Unfinished {
+            processes: self.tasks.live(),
+            reports: self.reports.tasks_pending(),
+        }
+    }
+}
+
 impl Operator {
     fn want_an_end(&mut self) {
         *self = match self {
             Operator::Content | Operator::WantsAnEnd => Operator::WantsAnEnd,
             Operator::HasIt => Operator::HasIt,
         };
-    }
-}
-
-/// Performs everything that is due because time has passed.
-fn advance(associations: &mut [Association], turn: &mut Turn<'_>) {
-    for association in associations.iter_mut() {
-        association.judge_health(turn);
-        association.enforce_limits(turn);
-    }
-    match choose_runs(associations, turn) {
-        Turns::Open => begin_queued(associations, turn),
-        Turns::Chosen => {}
-    }
-    for association in associations.iter_mut() {
-        association.advance_life(turn);
-        association.send_heartbeat(turn);
-        association.send_reports(turn);
-    }
-    ask_for_work(associations, turn);
-}
-
-/// Dispatches an event to one association, or to all.
-fn hear(
-    associations: &mut [Association],
-    operator: &mut Operator,
-    turn: &mut Turn<'_>,
-    event: Event,
-) {
-    match event {
-        Event::WallClock(_) => {}
-        Event::GetRunningTasks { .. }
-        | Event::RunTask { .. }
-        | Event::NotifyIfTasksNotRunning { .. }
-        | Event::RequestSuicide { .. }
-        | Event::KillTask { .. } => answer(associations, turn, event),
-        Event::ShowWorkFetch { request } => {
-            let fetching = turn.machine.fetching.as_ref();
-            let shown = fetching.map(|one| Box::new(one.overview(turn.now, associations)));
-            turn.reply(request, Ok(Reply::WorkFetch(shown)));
-        }
-        Event::FetchWork {
-            request,
-            from: _,
-            scheduler,
-        } => {
-            let reply = match &mut turn.machine.fetching {
-                Some(fetching) => fetching.wish(turn.now, associations, scheduler.as_ref()),
-                None => Err(fetches_none()),
-            };
-            turn.reply(request, reply.map(Reply::WorkWishes));
-        }
-        Event::CallCompleted { call, outcome } => call_completed(associations, turn, call, outcome),
-        Event::ConnectionLost { association } => {
-            if let Some(one) = associations.get_mut(association.0) {
-                one.connection_lost();
-            }
-        }
-        Event::NewInstance { association, id } => match associations.get_mut(association.0) {
-            // The operator may have asked for the end since the instance was requested.
-            Some(one) if one.life == Life::Gone && *operator == Operator::Content => {
-                one.begin_anew(id, turn.now);
-            }
-            Some(_) | None => {}
-        },
-        Event::TaskStarted { .. } | Event::TaskEnded { .. } | Event::TaskSampled { .. } => {
-            hear_of_process(associations, turn, event);
-        }
-        Event::UsableResources(usable) => {
-            turn.machine.set_usable(&usable);
-            if let Some(fetching) = &mut turn.machine.fetching {
-                fetching.set_usable(turn.now, &usable);
-            }
-            for one in associations {
-                one.description.usable.clone_from(&usable);
-            }
-        }
-        Event::Drain => {
-            operator.want_an_end();
-            associations.iter_mut().for_each(|one| one.drain(turn));
-        }
-        Event::Shutdown => {
-            operator.want_an_end();
-            associations.iter_mut().for_each(|one| one.shut_down(turn));
-        }
-    }
-}
-
-/// Passes the outcome of a call to the part of the worker that made it.
-fn call_completed(
-    associations: &mut [Association],
-    turn: &mut Turn<'_>,
-    call: CallId,
-    outcome: CallOutcome<CallReply>,
-) {
-    if let Some(fetching) = &mut turn.machine.fetching
-        && fetching.call_completed(turn.now, call, &outcome)
-    {
-        return;
-    }
-    if let Some(one) = associations.iter_mut().find(|one| one.waits_for(call)) {
-        one.call_completed(turn, call, outcome);
-    }
-}
-
-/// Passes an event of a process to the association that has the run.
-fn hear_of_process(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
-    match event {
-        Event::TaskStarted { task, invocation } => {
-            if let Some(one) = whose_run(associations, &task, invocation) {
-                one.started(turn.now, &task, invocation);
-            }
-        }
-        Event::TaskEnded {
-            task,
-            invocation,
-            status,
-            story,
-        } => {
-            if let Some(one) = whose_run(associations, &task, invocation) {
-                one.task_ended(turn, &task, invocation, (status, *story));
-            }
-        }
-        Event::TaskSampled {
-            task,
-            invocation,
-            physical,
-        } => {
-            if let Some(one) = whose_run(associations, &task, invocation) {
-                one.tasks.sampled(&task, invocation, physical);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Passes a scheduler's call to the association that it names, and replies.
-fn answer(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
-    let (request, reply) = match event {
-        Event::GetRunningTasks {
-            request,
-            from: _,
-            worker,
-            scheduler,
-        } => {
-            let one = meant(associations, worker);
-            (request, one.get_running_tasks(worker, scheduler))
-        }
-        Event::RunTask {
-            request,
-            from: _,
-            run,
-        } => {
-            let elsewhere = elsewhere(associations, &run);
-            let one = meant(associations, run.worker);
-            (request, one.run_task(turn, *run, elsewhere))
-        }
-        Event::NotifyIfTasksNotRunning {
-            request,
-            from: _,
-            tasks,
-            scheduler,
-            worker,
-            sequence,
-        } => {
-            let one = meant(associations, worker);
-            let ids = (scheduler, worker);
-            let reply = one.notify_if_tasks_not_running(turn, tasks, ids, sequence);
-            (request, reply)
-        }
-        Event::RequestSuicide {
-            request,
-            from: _,
-            scheduler,
-            worker,
-            why,
-        } => {
-            let one = meant(associations, worker);
-            let reply = one.request_suicide(turn, (scheduler, worker), why.as_deref());
-            (request, reply)
-        }
-        Event::KillTask {
-            request,
-            from: _,
-            task,
-            invocation,
-            scheduler,
-            worker,
-            kill,
-        } => {
-            let one = meant(associations, worker);
-            let run = (task, invocation);
-            (request, one.kill_task(turn, run, (scheduler, worker), kill))
-        }
-        Event::WallClock(_)
-        | Event::CallCompleted { .. }
-        | Event::ConnectionLost { .. }
-        | Event::NewInstance { .. }
-        | Event::TaskStarted { .. }
-        | Event::TaskEnded { .. }
-        | Event::TaskSampled { .. }
-        | Event::UsableResources(_)
-        | Event::ShowWorkFetch { .. }
-        | Event::FetchWork { .. }
-        | Event::Drain
-        | Event::Shutdown => return,
-    };
-    turn.reply(request, reply);
-}
-
-/// Returns the association with this worker id, or else the first one, which refuses the call.
-fn meant(associations: &mut [Association], worker: WorkerId) -> &mut Association {
-    let named = associations.iter().position(|one| one.id() == worker);
-    &mut associations[named.unwrap_or(0)]
-}
-
-/// Returns the association that has this run open. At most one has.
-fn whose_run<'a>(
-    associations: &'a mut [Association],
-    task: &TaskKey,
-    invocation: InvocationId,
-) -> Option<&'a mut Association> {
-    let mut associations = associations.iter_mut();
-    associations.find(|one| one.tasks.is_open(task, invocation))
-}
-
-/// Returns whether an association other than the addressed one has this run open.
-fn elsewhere(associations: &[Association], run: &RunTask) -> Elsewhere {
-    let (task, invocation) = (run.task.key(), run.task.invocation);
-    let mut others = associations.iter().filter(|one| one.id() != run.worker);
-    match others.any(|one| one.tasks.is_open(&task, invocation)) {
-        true => Elsewhere::Open,
-        false => Elsewhere::Unknown,
     }
 }
 

@@ -2,31 +2,32 @@
 
 use brasserie_common::work_overview::{Asks, WorkWish};
 use brasserie_common::{RefusalCode, ServiceAddress, Time};
+use brasserie_worker_fetch::AssociationIndex;
 
-use super::{ENDING, Fetching, NO_REQUESTS};
-use crate::association::Association;
+use super::{ENDING, Fetching, NO_REQUESTS, SchedulerView};
 use crate::effect::Refusal;
-use crate::suicide::Life;
 
 impl Fetching {
-    /// Asks this scheduler, or all, as soon as possible, and returns when that is.
+    /// Asks this scheduler, or all, as soon as possible, and returns when that is. `unanswered` returns for how long a scheduler has not
+    /// answered, and why.
     pub(crate) fn wish(
         &mut self,
         now: Time,
-        associations: &[Association],
+        schedulers: &[SchedulerView<'_>],
         scheduler: Option<&ServiceAddress>,
+        unanswered: impl Fn(AssociationIndex) -> Option<String>,
     ) -> Result<Vec<WorkWish>, Refusal> {
         let is_meant =
-            |one: &&Association| scheduler.is_none_or(|at| one.whereabouts.members().contains(at));
-        let meant: Vec<&Association> = associations.iter().filter(is_meant).collect();
+            |one: &&SchedulerView<'_>| scheduler.is_none_or(|at| one.members.contains(at));
+        let meant: Vec<&SchedulerView<'_>> = schedulers.iter().filter(is_meant).collect();
         if let (Some(scheduler), true) = (scheduler, meant.is_empty()) {
-            return Err(unknown(associations, scheduler));
+            return Err(unknown(schedulers, scheduler));
         }
-        let standings = self.standings(associations);
+        let standings = self.standings(schedulers);
         let mut wishes = Vec::with_capacity(meant.len());
         for one in meant {
-            let takes_requests = self.takes_requests[one.index.0].any();
-            let never = match (one.life == Life::Running, takes_requests) {
+            let takes_requests = self.takes_requests(one.index);
+            let never = match (one.is_running, takes_requests) {
                 (true, true) => None,
                 (false, _) => Some(ENDING),
                 (true, false) => Some(NO_REQUESTS),
@@ -40,11 +41,11 @@ impl Fetching {
                     let ended = self.fetcher.update(now, one.index);
                     let standing = standings.get(one.index.0).copied().unwrap_or_default();
                     let asks = self.fetcher.asks(now, one.index, standing);
-                    (ended, asks_in_vain(now, one, asks))
+                    (ended, asks_in_vain(asks, unanswered(one.index)))
                 }
             };
             wishes.push(WorkWish {
-                members: one.whereabouts.members().to_vec(),
+                members: one.members.to_vec(),
                 ended,
                 asks,
             });
@@ -54,8 +55,8 @@ impl Fetching {
 }
 
 /// Adds that the scheduler does not answer. Such a scheduler is asked as usual, but sends nothing before it answers.
-fn asks_in_vain(now: Time, association: &Association, asks: Asks) -> Asks {
-    let Some(why) = association.unanswered(now) else {
+fn asks_in_vain(asks: Asks, unanswered: Option<String>) -> Asks {
+    let Some(why) = unanswered else {
         return asks;
     };
     let left = match asks {
@@ -69,22 +70,20 @@ fn asks_in_vain(now: Time, association: &Association, asks: Asks) -> Asks {
 
 /// Returns the refusal of a worker that does not fetch work.
 pub(crate) fn fetches_none() -> Refusal {
-    Refusal {
-        code: RefusalCode::Unspecified,
-        message: "it takes what it is sent and asks for nothing; to have it ask for work, start it with `--work-fetch`".to_owned(),
-    }
+    Refusal::new(
+        RefusalCode::Unspecified,
+        "it takes what it is sent and asks for nothing; to have it ask for work, start it with `--work-fetch`",
+    )
 }
 
-fn unknown(associations: &[Association], scheduler: &ServiceAddress) -> Refusal {
-    let known = associations
-        .iter()
-        .flat_map(|one| one.whereabouts.members());
+fn unknown(schedulers: &[SchedulerView<'_>], scheduler: &ServiceAddress) -> Refusal {
+    let known = schedulers.iter().flat_map(|one| one.members);
     let known: Vec<String> = known.map(ToString::to_string).collect();
-    Refusal {
-        code: RefusalCode::Unspecified,
-        message: format!(
+    Refusal::new(
+        RefusalCode::Unspecified,
+        format!(
             "it has no scheduler at {scheduler}; it has {}",
             known.join(", ")
         ),
-    }
+    )
 }

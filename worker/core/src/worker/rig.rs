@@ -155,7 +155,7 @@ impl Rig {
     /// Replaces the worker by one that starts now.
     pub(super) fn born_at(&mut self, now: Time) {
         self.now = now;
-        let options = Options::clone(&self.own().options);
+        let options = Options::clone(&self.worker.options);
         self.worker = Worker::new(options, now);
     }
 

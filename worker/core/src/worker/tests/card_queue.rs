@@ -5,7 +5,7 @@ use brasserie_common::{CardAmount, CardNeed, CardsWanted, GpuShare, RefusalCode,
 use brasserie_worker_fetch::Profile;
 
 use crate::effect::{Call, Effect};
-use crate::passing::MOST_PASSES;
+use crate::machine::MOST_OVERTAKEN;
 use crate::worker::rig::*;
 use crate::{Event, RunTask, WorkFetch};
 
@@ -175,7 +175,7 @@ fn passes(mut rig: Rig, cards: usize) -> u32 {
     assert_eq!(rig.run(wants("whole", 1_000_000, WHOLE)), [accepted()]);
     let mut passed = 0;
     // The loop is far longer than needed.
-    for _ in 0..100 * MOST_PASSES {
+    for _ in 0..100 * MOST_OVERTAKEN {
         last += 1;
         rig.run(wants(&format!("n{last}"), last, HALF));
         // The policies choose again, and put tasks that fit before those that do not.
@@ -198,10 +198,13 @@ fn passes(mut rig: Rig, cards: usize) -> u32 {
 #[test]
 fn one_that_wants_a_whole_card_is_passed_so_often_and_no_more() {
     // The halves of a GPU end one by one, so it never becomes free by chance.
-    assert_eq!(passes(rig(&["A"]), 1), MOST_PASSES);
+    assert_eq!(passes(rig(&["A"]), 1), MOST_OVERTAKEN);
     // The task reserves one of two GPUs. Others use the other one, until both halves of the reserved one have ended.
     let passed = passes(rig(&["A", "A"]), 2);
-    assert!((MOST_PASSES..MOST_PASSES + 4).contains(&passed), "{passed}");
+    assert!(
+        (MOST_OVERTAKEN..MOST_OVERTAKEN + 4).contains(&passed),
+        "{passed}"
+    );
 }
 
 #[test]
@@ -211,12 +214,12 @@ fn who_keeps_cards_is_asked_first_and_who_may_not_wait_does_not_get_them() {
         rig.run(wants(&format!("n{number}"), number, HALF));
     }
     rig.run(wants("whole", 100, WHOLE));
-    for number in 1..=i64::from(MOST_PASSES) {
+    for number in 1..=i64::from(MOST_OVERTAKEN) {
         ends(&mut rig, &format!("n{number}"), number);
         let next = at_once(wants(&format!("n{}", number + 2), number + 2, HALF));
         assert_eq!(begun(&rig.run(next)).len(), 1);
     }
-    let last = i64::from(MOST_PASSES);
+    let last = i64::from(MOST_OVERTAKEN);
     ends(&mut rig, &format!("n{}", last + 1), last + 1);
     let (code, _) = refusal(&rig.run(at_once(wants("late", 200, HALF))));
     assert_eq!(code, RefusalCode::Busy);

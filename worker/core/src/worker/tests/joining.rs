@@ -248,7 +248,7 @@ fn however_often_the_set_changes_heartbeats_at_most_double() {
         }
         // The worker stays HEALTHY. Only the results of healthchecks matter here.
         let now = rig.now();
-        rig.worker.associations[0].health.good_healthcheck(now);
+        rig.worker.associations[0].session.good_healthcheck(now);
     }
     assert_eq!(rig.beats.len() - start, 2 * 40);
 }
@@ -432,7 +432,7 @@ fn a_new_scheduler_may_have_met_a_worker_that_hears_of_it_late() {
         let effects = rig.wait(15_000);
         rig.serve(effects, 1, Health::Healthy);
         let now = rig.now();
-        rig.worker.associations[0].health.good_healthcheck(now);
+        rig.worker.associations[0].session.good_healthcheck(now);
     }
     let effects = rig.wait(15_000);
     let [Effect::Call { id, .. }] = effects[..] else {

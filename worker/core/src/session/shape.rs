@@ -1,17 +1,16 @@
-//! Fingerprints of associations.
+//! Fingerprints of sessions.
 
 use std::hash::Hasher;
 
 use brasserie_common::fingerprint::Shape;
 
-use super::{Association, Binding};
-use crate::machine::Machine;
-use crate::suicide::Life;
-use crate::tasks::Stage;
+use super::life::Life;
+use super::{Binding, Session};
 
-impl Association {
-    /// Writes the state for fingerprints. Omits the options, which are constant for an instance, and texts for people.
-    pub(crate) fn shape<H: Hasher>(&self, machine: &Machine, s: &mut Shape<'_, H>) {
+impl Session {
+    /// Writes the state for fingerprints, apart from the remembered runs. Omits the options, which are constant for an instance, and texts
+    /// for people.
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.worker(self.id());
         s.put((&self.description.shard, self.patience));
         s.put(self.description.intake);
@@ -48,26 +47,12 @@ impl Association {
         }
         s.put((self.sequence, self.trouble.is_some()));
         self.heartbeats.shape(s);
-        s.each(self.tasks.iter(), |s, (_, task)| {
-            s.running_task(&task.running);
-            s.scheduler(task.requester);
-            match &task.stage {
-                Stage::Queued { place, .. } => {
-                    let queue = &machine.queue;
-                    s.put((queue.rank(*place), queue.passes(*place)));
-                }
-                Stage::Live => s.put(true),
-                Stage::Ended(status) => s.reported(status),
-            }
-            s.opt(task.limits, |s, limits| limits.shape(s));
-            // The time dates a healthcheck. For other tasks it is only displayed.
-            if task.running.is_healthcheck() {
-                s.time(task.accepted_at);
-            }
-        });
+    }
+
+    /// Writes the remembered runs for fingerprints.
+    pub(crate) fn shape_runs<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         self.invocations.shape(s);
         self.healthchecks.shape(s);
-        self.reports.shape(s);
     }
 
     fn shape_life<H: Hasher>(&self, s: &mut Shape<'_, H>) {

@@ -10,13 +10,13 @@ const MOST_JOBS: usize = 100_000;
 
 /// The numbers of all associations' jobs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Jobs {
+pub(super) struct Jobs {
     numbers: BTreeMap<(AssociationIndex, JobName), u32>,
     last: u32,
 }
 
 impl Jobs {
-    pub(crate) fn number(&mut self, of: AssociationIndex, name: &JobName) -> u32 {
+    pub(super) fn number(&mut self, of: AssociationIndex, name: &JobName) -> u32 {
         let key = (of, name.clone());
         if let Some(known) = self.numbers.get(&key) {
             return *known;
@@ -29,7 +29,7 @@ impl Jobs {
         self.last
     }
 
-    pub(crate) fn names(&self) -> BTreeMap<(AssociationIndex, u32), &JobName> {
+    pub(super) fn names(&self) -> BTreeMap<(AssociationIndex, u32), &JobName> {
         let numbers = self.numbers.iter();
         numbers
             .map(|((of, name), number)| ((*of, *number), name))
@@ -38,7 +38,7 @@ impl Jobs {
 
     /// Converts saved state from addresses and names to indexes into `addresses` and job numbers. Drops the state of schedulers that are
     /// not in `addresses`.
-    pub(crate) fn places(&mut self, saved: &SavedState, addresses: &[String]) -> Saved {
+    pub(super) fn places(&mut self, saved: &SavedState, addresses: &[String]) -> Saved {
         let own = |address: &String| saved.schedulers.get(address);
         let rec = |address| own(address).map(|one| one.rec).unwrap_or_default();
         let correction = |address| own(address).map_or(1.0, |one| one.correction);

@@ -7,14 +7,9 @@ use std::time::Duration;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::time::format_duration;
 use brasserie_common::{
-    EndedBy, InvocationId, Kill, KillMethod, KillRequest, ReportedStatus, RunningTask, Story,
-    TaskKey, TaskSubprocessOptions, Time,
+    EndedBy, Kill, KillMethod, KillRequest, ReportedStatus, RunningTask, Story, TaskKey,
+    TaskSubprocessOptions, Time,
 };
-
-use crate::association::Association;
-use crate::queue::NeverBegins;
-use crate::tasks::Task;
-use crate::turn::Turn;
 
 /// The limits of one run.
 ///
@@ -22,7 +17,7 @@ use crate::turn::Turn;
 ///   SET --a limit is over, which is told to the process--> OVER --the process is gone--> (the status says so)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(super) struct Limits {
     /// Counts from the start of the process, without the time for which the process is stopped.
     timeout: Option<Duration>,
     /// The time that was left at the acceptance.
@@ -59,7 +54,7 @@ enum Stage {
 
 impl Limits {
     /// Returns the limits of a run that is accepted now; `None` if it has none.
-    pub(crate) fn new(
+    pub(super) fn new(
         now: Time,
         options: &TaskSubprocessOptions,
         task: &RunningTask,
@@ -96,8 +91,18 @@ impl Limits {
             .min_by_key(|(at, _)| *at)
     }
 
+    /// Marks the limits as enforced, and returns how to end the process. `None` if they were enforced before, or if none is active.
+    pub(super) fn expire(&mut self) -> Option<Kill> {
+        let (_, by) = self.due()?;
+        self.stage = Stage::Over;
+        Some(Kill {
+            request: self.kill,
+            by,
+        })
+    }
+
     /// Starts the timeout, because the process exists now.
-    fn started(&mut self, now: Time) {
+    pub(super) fn started(&mut self, now: Time) {
         if let (TimeoutStage::Awaited, Some(timeout)) = (self.timeout_stage, self.timeout) {
             self.timeout_stage = TimeoutStage::Runs {
                 until: now + timeout,
@@ -106,7 +111,7 @@ impl Limits {
     }
 
     /// Suspends the timeout while the process is stopped.
-    pub(crate) fn stopped(&mut self, now: Time) {
+    pub(super) fn stopped(&mut self, now: Time) {
         if let TimeoutStage::Runs { until } = self.timeout_stage {
             let left = until.since(now);
             self.timeout_stage = TimeoutStage::Stopped { left };
@@ -114,14 +119,14 @@ impl Limits {
     }
 
     /// Resumes the timeout with the time that was left.
-    pub(crate) fn resumed(&mut self, now: Time) {
+    pub(super) fn resumed(&mut self, now: Time) {
         if let TimeoutStage::Stopped { left } = self.timeout_stage {
             self.timeout_stage = TimeoutStage::Runs { until: now + left };
         }
     }
 
     /// Writes the state for fingerprints.
-    pub(crate) fn shape<H: Hasher>(self, s: &mut Shape<'_, H>) {
+    pub(super) fn shape<H: Hasher>(self, s: &mut Shape<'_, H>) {
         s.put((self.timeout, self.deadline, self.kill));
         s.put(std::mem::discriminant(&self.stage));
         match self.timeout_stage {
@@ -154,66 +159,34 @@ fn ends_for_certain(asked: KillRequest, suicide_kill_wait: Duration) -> KillRequ
 ///
 /// Invariant: the set holds exactly the next limit of each open run that has one and was not asked to end for it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LimitTimers(BTreeSet<(Time, TaskKey)>);
+pub(super) struct LimitTimers(BTreeSet<(Time, TaskKey)>);
 
 impl LimitTimers {
-    pub(crate) fn next(&self) -> Option<Time> {
+    pub(super) fn next(&self) -> Option<Time> {
         self.0.first().map(|(at, _)| *at)
     }
 
     /// Returns the task whose limit expired first, if any has expired.
-    pub(crate) fn first_until(&self, now: Time) -> Option<&TaskKey> {
+    pub(super) fn first_until(&self, now: Time) -> Option<&TaskKey> {
         let (_, key) = self.0.first().filter(|(at, _)| *at <= now)?;
         Some(key)
     }
 
-    pub(crate) fn add(&mut self, key: &TaskKey, limits: Option<&Limits>) {
+    pub(super) fn add(&mut self, key: &TaskKey, limits: Option<&Limits>) {
         if let Some((at, _)) = limits.and_then(Limits::due) {
             self.0.insert((at, key.clone()));
         }
     }
 
-    pub(crate) fn remove(&mut self, key: &TaskKey, limits: Option<&Limits>) {
+    pub(super) fn remove(&mut self, key: &TaskKey, limits: Option<&Limits>) {
         if let Some((at, _)) = limits.and_then(Limits::due) {
             self.0.remove(&(at, key.clone()));
         }
     }
 }
 
-impl Association {
-    /// Starts the timeout of a run, because its process exists.
-    pub(crate) fn started(&mut self, now: Time, key: &TaskKey, invocation: InvocationId) {
-        let task = self.tasks.get(key);
-        let piece = task.and_then(|task| task.piece.as_ref());
-        let is_stopped = piece.is_some_and(|piece| piece.is_stopped() && !piece.is_ending());
-        self.tasks.change_limits(key, invocation, |limits| {
-            limits.started(now);
-            if is_stopped {
-                limits.stopped(now);
-            }
-        });
-    }
-
-    /// Ends each run whose limit has expired, once.
-    pub(crate) fn enforce_limits(&mut self, turn: &mut Turn<'_>) {
-        while let Some((key, invocation)) = self.tasks.first_over(turn.now) {
-            let mut ended = None;
-            self.tasks.change_limits(&key, invocation, |limits| {
-                ended = limits.due().map(|(_, by)| (limits.kill, by));
-                limits.stage = Stage::Over;
-            });
-            let (request, by) = ended.expect("Invariant: a timer is that of a limit that is due");
-            if self.tasks.get(&key).is_some_and(Task::is_queued) {
-                self.end_queued(turn, &key, invocation, &NeverBegins::Killed(by));
-                continue;
-            }
-            self.kill(turn, key, invocation, Kill { request, by });
-        }
-    }
-}
-
 /// Returns the final status of a run. If a limit ended the run and the status is an error with backoff, the status begins with the limit.
-pub(crate) fn status_of(
+pub(super) fn status_of(
     status: ReportedStatus,
     story: &Story,
     limits: Option<&Limits>,

@@ -2,7 +2,7 @@
 //!
 //! A task that needs whole GPUs lets tasks overtake it that fit on a free part of a GPU, because GPUs would be idle otherwise. A steady
 //! stream of such tasks could block it forever. So each waiting task counts how often it was overtaken: another task got GPUs that it could
-//! use, while it could not begin itself. A task that was overtaken [`MOST_PASSES`] times reserves the GPUs that will be free for it
+//! use, while it could not begin itself. A task that was overtaken [`MOST_OVERTAKEN`] times reserves the GPUs that will be free for it
 //! soonest. Until it has begun, no other task gets any part of them, whatever the order of the queue. Of several such tasks, the one that
 //! arrived first reserves GPUs.
 //!
@@ -14,17 +14,17 @@ use std::sync::Arc;
 
 use brasserie_common::{Card, CardNeed, CardUse, GpuShare, RunningTask};
 
-use crate::queue::{Place, WHOLE_CPU, cpus_of};
+use super::{Place, WHOLE_CPU, cpus_of};
 
 /// A limit that lets a machine fill with parts of GPUs about twice, and that lets no task wait for long.
-pub(crate) const MOST_PASSES: u32 = 8;
+pub(crate) const MOST_OVERTAKEN: u32 = 8;
 
 /// The tasks that wait for GPUs, by their places in the queue.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ForCards {
+pub(super) struct GpuWaiters {
     waiters: BTreeMap<Place, Waiter>,
     /// The places of tasks that were overtaken too often, by their places at arrival.
-    passed: BTreeMap<Place, Place>,
+    reservers: BTreeMap<Place, Place>,
 }
 
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ struct Waiter {
     cpus: u64,
     /// The task's place at arrival, which is higher than those of all earlier tasks.
     came: Place,
-    passes: u32,
+    overtaken: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -46,16 +46,16 @@ enum Wants {
 
 /// The state of the machine when a task begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scene<'a> {
-    pub(crate) cards: &'a [Card],
-    pub(crate) used: &'a CardUse,
+pub(super) struct MachineUse<'a> {
+    pub cards: &'a [Card],
+    pub used: &'a CardUse,
     /// Thousandths of a processor.
-    pub(crate) busy_cpus: u64,
-    pub(crate) all_cpus: u64,
+    pub busy_cpus: u64,
+    pub all_cpus: u64,
 }
 
-impl ForCards {
-    pub(crate) fn insert(&mut self, place: Place, task: &RunningTask) {
+impl GpuWaiters {
+    pub(super) fn insert(&mut self, place: Place, task: &RunningTask) {
         let wants = match &task.gpus_wanted {
             Some(wanted) if task.gpus.is_empty() => Wants::Such(wanted.need.clone()),
             Some(_) | None => Wants::These(task.gpus.clone()),
@@ -64,40 +64,40 @@ impl ForCards {
             wants,
             cpus: cpus_of(task),
             came: place,
-            passes: 0,
+            overtaken: 0,
         };
         self.waiters.insert(place, waiter);
     }
 
-    pub(crate) fn remove(&mut self, place: Place) {
+    pub(super) fn remove(&mut self, place: Place) {
         if let Some(waiter) = self.waiters.remove(&place) {
-            self.passed.remove(&waiter.came);
+            self.reservers.remove(&waiter.came);
         }
     }
 
-    pub(crate) fn replace(&mut self, place: Place, new: Place) {
+    pub(super) fn replace(&mut self, place: Place, new: Place) {
         if let Some(waiter) = self.waiters.remove(&place) {
-            if let Some(at) = self.passed.get_mut(&waiter.came) {
+            if let Some(at) = self.reservers.get_mut(&waiter.came) {
                 *at = new;
             }
             self.waiters.insert(new, waiter);
         }
     }
 
-    pub(crate) fn next_behind(&self, place: Place) -> Option<Place> {
+    pub(super) fn next_behind(&self, place: Place) -> Option<Place> {
         let behind = (Bound::Excluded(place), Bound::Unbounded);
         self.waiters.range(behind).next().map(|(place, _)| *place)
     }
 
     /// Returns the place of the task that reserves GPUs.
-    pub(crate) fn keeper(&self) -> Option<Place> {
-        self.passed.first_key_value().map(|(_, place)| *place)
+    pub(super) fn reserver(&self) -> Option<Place> {
+        self.reservers.first_key_value().map(|(_, place)| *place)
     }
 
     /// Returns the reserved GPUs.
-    pub(crate) fn kept(&self, cards: &[Card], used: &CardUse) -> Vec<Arc<str>> {
-        let keeper = self.keeper().and_then(|place| self.waiters.get(&place));
-        match keeper.map(|waiter| &waiter.wants) {
+    pub(super) fn reserved(&self, cards: &[Card], used: &CardUse) -> Vec<Arc<str>> {
+        let reserver = self.reserver().and_then(|place| self.waiters.get(&place));
+        match reserver.map(|waiter| &waiter.wants) {
             None => Vec::new(),
             Some(Wants::Such(need)) => need.soonest(cards, used),
             Some(Wants::These(shares)) => {
@@ -108,20 +108,22 @@ impl ForCards {
     }
 
     /// Returns how often this task was overtaken.
-    pub(crate) fn passes(&self, place: Place) -> u32 {
-        self.waiters.get(&place).map_or(0, |waiter| waiter.passes)
+    pub(super) fn overtaken(&self, place: Place) -> u32 {
+        self.waiters
+            .get(&place)
+            .map_or(0, |waiter| waiter.overtaken)
     }
 
-    /// Records that a task, which is no longer queued, is about to begin with these GPUs.
-    pub(crate) fn note_begin(&mut self, scene: Scene<'_>, taken: &[GpuShare]) {
+    /// Counts whom a task overtakes that is no longer queued and is about to begin with these GPUs.
+    pub(super) fn count_overtaken(&mut self, now: MachineUse<'_>, taken: &[GpuShare]) {
         for (place, waiter) in &mut self.waiters {
-            if waiter.passes < MOST_PASSES
-                && waiter.competes_for(scene, taken)
-                && !waiter.could_begin(scene)
+            if waiter.overtaken < MOST_OVERTAKEN
+                && waiter.competes_for(now, taken)
+                && !waiter.could_begin(now)
             {
-                waiter.passes += 1;
-                if waiter.passes == MOST_PASSES {
-                    self.passed.insert(waiter.came, *place);
+                waiter.overtaken += 1;
+                if waiter.overtaken == MOST_OVERTAKEN {
+                    self.reservers.insert(waiter.came, *place);
                 }
             }
         }
@@ -129,24 +131,24 @@ impl ForCards {
 }
 
 impl Waiter {
-    fn could_begin(&self, scene: Scene<'_>) -> bool {
-        let with_it = scene.busy_cpus + self.cpus;
-        let has_cpus = scene.busy_cpus == 0 || with_it <= scene.all_cpus + WHOLE_CPU;
+    fn could_begin(&self, now: MachineUse<'_>) -> bool {
+        let with_it = now.busy_cpus + self.cpus;
+        let has_cpus = now.busy_cpus == 0 || with_it <= now.all_cpus + WHOLE_CPU;
         has_cpus
             && match &self.wants {
-                Wants::These(shares) => scene.used.check(shares, |_| true).is_ok(),
-                Wants::Such(need) => need.pack(scene.cards, scene.used).is_some(),
+                Wants::These(shares) => now.used.check(shares, |_| true).is_ok(),
+                Wants::Such(need) => need.pack(now.cards, now.used).is_some(),
             }
     }
 
-    fn competes_for(&self, scene: Scene<'_>, taken: &[GpuShare]) -> bool {
+    fn competes_for(&self, now: MachineUse<'_>, taken: &[GpuShare]) -> bool {
         let mut devices = taken.iter().map(|share| &share.device);
         match &self.wants {
             Wants::These(shares) => {
                 devices.any(|device| shares.iter().any(|own| own.device == *device))
             }
             Wants::Such(need) => devices.any(|device| {
-                let card = scene.cards.iter().find(|card| card.device == *device);
+                let card = now.cards.iter().find(|card| card.device == *device);
                 card.is_some_and(|card| need.can_use(&card.model))
             }),
         }

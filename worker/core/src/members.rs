@@ -1,13 +1,9 @@
 //! The members of an association's scheduler: which of them gets heartbeats and statuses, and when the worker reads the list of members
 //! again.
 
-use brasserie_common::{CallId, CallOutcome, ServiceAddress, Time};
+use brasserie_common::{CallId, ServiceAddress, Time};
 
-use crate::association::Association;
 use crate::config::{AssociationOptions, MemberList};
-use crate::effect::Call;
-use crate::event::CallReply;
-use crate::turn::Turn;
 
 /// The members of one scheduler. One of them gets the heartbeats until it fails to answer; then the next one does.
 ///
@@ -17,7 +13,7 @@ use crate::turn::Turn;
 ///       +-------- a heartbeat is answered -+
 /// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Whereabouts {
+pub(crate) struct SchedulerMembers {
     /// The members, each once.
     members: Vec<ServiceAddress>,
     list: MemberList,
@@ -56,9 +52,9 @@ pub(crate) enum AfterFailure {
     ReadList,
 }
 
-impl Whereabouts {
+impl SchedulerMembers {
     pub(crate) fn new(own: &AssociationOptions) -> Self {
-        Whereabouts {
+        SchedulerMembers {
             members: own.members.clone(),
             list: own.list.clone(),
             next: 0,
@@ -106,7 +102,7 @@ impl Whereabouts {
     }
 
     /// Forgets which member answered, because another scheduler instance answers now.
-    pub(crate) fn is_another(&mut self) {
+    pub(crate) fn forget_answered(&mut self) {
         self.answered = None;
     }
 
@@ -126,14 +122,14 @@ impl Whereabouts {
     // ---- the list ----
 
     /// Returns whether a read is in flight. If so, its result also goes to this reader.
-    pub(crate) fn joins(&mut self, reader: Reader) -> bool {
+    pub(crate) fn join_read(&mut self, reader: Reader) -> bool {
         if let (Some(reading), Reader::WorkFetch) = (&mut self.reading, reader) {
             reading.reader = reader;
         }
         self.reading.is_some()
     }
 
-    pub(crate) fn reads(&mut self, call: CallId, deadline: Time, reader: Reader) {
+    pub(crate) fn begin_read(&mut self, call: CallId, deadline: Time, reader: Reader) {
         self.reading = Some(Reading {
             call,
             deadline,
@@ -191,67 +187,6 @@ impl Whereabouts {
     }
 }
 
-impl Association {
-    /// Tells the work fetch which member answered a heartbeat: it gets requests for work first.
-    pub(crate) fn found(&mut self, turn: &mut Turn<'_>) {
-        if let Some(member) = self.whereabouts.answered()
-            && let Some(fetching) = &mut turn.machine.fetching
-        {
-            fetching.found_at(self.index, member);
-        }
-    }
-
-    /// Requests a read of the scheduler's current members.
-    pub(crate) fn read_members(&mut self, turn: &mut Turn<'_>, reader: Reader) {
-        if !self.whereabouts.joins(reader) {
-            let call = turn.call(self.index, Call::ReadMembers);
-            let deadline = turn.now + self.options.call_deadline;
-            self.whereabouts.reads(call, deadline, reader);
-        }
-    }
-
-    /// Handles the result of a read. `None` if the read failed or found no members; the members then stay as they were.
-    fn members_read(
-        &mut self,
-        turn: &mut Turn<'_>,
-        reader: Reader,
-        read: Option<Vec<ServiceAddress>>,
-    ) {
-        if let Some(read) = &read {
-            self.whereabouts.replace(read.clone());
-        }
-        // A failed read counts as a failure only for a work fetch that waits for it.
-        let hears = read.is_some() || reader == Reader::WorkFetch;
-        if let Some(fetching) = &mut turn.machine.fetching
-            && hears
-        {
-            fetching.list_read(turn.now, self.index, read);
-        }
-    }
-
-    pub(crate) fn list_call_completed(
-        &mut self,
-        turn: &mut Turn<'_>,
-        reader: Reader,
-        outcome: CallOutcome<CallReply>,
-    ) {
-        let read = match outcome {
-            CallOutcome::Done(CallReply::Members(read)) if !read.is_empty() => Some(read),
-            CallOutcome::Done(_)
-            | CallOutcome::Refused(..)
-            | CallOutcome::NotSent(_)
-            | CallOutcome::Unknown(_) => None,
-        };
-        self.members_read(turn, reader, read);
-    }
-
-    pub(crate) fn give_up_list(&mut self, turn: &mut Turn<'_>) {
-        if let Some(reader) = self.whereabouts.give_up(turn.now) {
-            self.members_read(turn, reader, None);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -267,9 +202,9 @@ mod tests {
         }
     }
 
-    fn of(ports: &[u16], list: MemberList) -> Whereabouts {
+    fn of(ports: &[u16], list: MemberList) -> SchedulerMembers {
         let description = brasserie_common::WorkerDescription::default();
-        Whereabouts::new(&AssociationOptions {
+        SchedulerMembers::new(&AssociationOptions {
             members: ports.iter().copied().map(member).collect(),
             list,
             ..AssociationOptions::new(&description)
@@ -283,7 +218,7 @@ mod tests {
     }
 
     /// Sends a heartbeat, and returns the port of its member.
-    fn beat(of: &mut Whereabouts) -> u16 {
+    fn beat(of: &mut SchedulerMembers) -> u16 {
         of.sent();
         of.of_heartbeats().expect("somebody").port
     }
@@ -332,7 +267,7 @@ mod tests {
         assert_eq!(of.of_statuses(), Some(&member(6)));
         beat(&mut of);
         assert_eq!(of.answered(), Some(&member(6)));
-        of.is_another();
+        of.forget_answered();
         assert_eq!(of.answered(), Some(&member(6)));
     }
 
@@ -342,7 +277,7 @@ mod tests {
         for _ in 0..5 {
             assert_eq!((beat(&mut of), of.failed()), (1, AfterFailure::TryNext));
         }
-        let mut nobody = Whereabouts::new(&AssociationOptions::new(&Default::default()));
+        let mut nobody = SchedulerMembers::new(&AssociationOptions::new(&Default::default()));
         nobody.sent();
         assert_eq!(nobody.failed(), AfterFailure::TryNext);
         assert_eq!((nobody.of_heartbeats(), nobody.of_statuses()), (None, None));
@@ -351,13 +286,13 @@ mod tests {
     #[test]
     fn it_is_read_once_for_all_who_want_it() {
         let mut of = of(&[1], listed());
-        assert!(!of.joins(Reader::Heartbeats));
-        of.reads(CallId(3), Time::ZERO, Reader::Heartbeats);
-        assert!(of.joins(Reader::WorkFetch) && of.joins(Reader::Heartbeats));
+        assert!(!of.join_read(Reader::Heartbeats));
+        of.begin_read(CallId(3), Time::ZERO, Reader::Heartbeats);
+        assert!(of.join_read(Reader::WorkFetch) && of.join_read(Reader::Heartbeats));
         assert_eq!(of.take(CallId(2)), None);
         assert_eq!(of.take(CallId(3)), Some(Reader::WorkFetch));
         assert_eq!(of.give_up(Time::NEVER), None);
-        of.reads(CallId(4), Time::ZERO, Reader::Heartbeats);
+        of.begin_read(CallId(4), Time::ZERO, Reader::Heartbeats);
         assert_eq!(of.give_up(Time::ZERO), Some(Reader::Heartbeats));
         assert_eq!(of.take(CallId(4)), None);
     }
@@ -393,7 +328,7 @@ mod tests {
                     Step::Sent => of.sent(),
                     Step::Answered => drop(of.answered().cloned()),
                     Step::Failed => drop(of.failed()),
-                    Step::IsAnother => of.is_another(),
+                    Step::IsAnother => of.forget_answered(),
                 }
                 for to in [of.of_heartbeats(), of.of_statuses()] {
                     prop_assert!(of.members().contains(to.expect("somebody")));

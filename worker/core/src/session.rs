@@ -1,9 +1,9 @@
-//! The association of a worker with one scheduler: the binding, the worker's view of its own health, and the tasks and reports. A worker
-//! with several schedulers has one association for each, and each scheduler sees an independent worker.
+//! The worker's session with one scheduler: which scheduler instance it obeys, its own view of its health, its heartbeats, and the stage of
+//! its life. The tasks and reports of the association are elsewhere; methods return what must become of them.
 
+mod checks;
+mod life;
 mod shape;
-mod trouble;
-mod view;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,30 +11,28 @@ use std::time::Duration;
 
 use brasserie_common::health::timeouts::{whole_secs, worker_gaps};
 use brasserie_common::health::{FirstHealth, Gaps};
+use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION, Supply};
 use brasserie_common::worker_set::version_order;
 use brasserie_common::{
-    CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, Time, WorkerDescription,
-    WorkerId, WorkerSetId,
+    CallId, CallOutcome, Health, HealthModel, InvocationId, RunningTask, SchedulerId,
+    SequenceNumber, ServiceAddress, Time, WorkReply, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_worker_fetch::AssociationIndex;
 
+use self::life::{Life, Patience};
 use crate::config::{AssociationOptions, MemberList, Options};
-use crate::effect::{Call, ExitReason, Goodbye};
-use crate::event::CallReply;
+use crate::effect::{ExitReason, Goodbye};
+use crate::event::{CallReply, RunTask};
 use crate::heartbeat::Heartbeats;
-use crate::invocations::Invocations;
-use crate::reports::{Kind, Reports};
-use crate::requests::HealthchecksSeen;
-use crate::suicide::{Life, Patience};
-use crate::tasks::Tasks;
+use crate::invocations::{HealthchecksSeen, Invocations};
+use crate::members::{AfterFailure, Reader, SchedulerMembers};
+use crate::reports::{Addressee, TaskLane};
 use crate::timer::earliest;
-use crate::turn::Turn;
-use crate::whereabouts::{AfterFailure, Reader, Whereabouts};
-pub use trouble::HeartbeatTrouble;
-pub use view::LifeStage;
+pub use life::LifeStage;
+pub(crate) use life::{KillAll, Unfinished};
 
 /// The longest wait that a scheduler can request, because the wire carries seconds as signed 32-bit integers. It keeps sums of waits from
 /// overflowing.
@@ -42,7 +40,7 @@ const MAX_WAIT: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// The scheduler instance that may start tasks here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Binding {
+enum Binding {
     /// No scheduler has fetched the running tasks.
     Unbound,
     /// This instance fetched the running tasks last.
@@ -53,7 +51,7 @@ pub(crate) enum Binding {
 }
 
 impl Binding {
-    pub(crate) fn bound(self) -> Option<SchedulerId> {
+    fn bound(self) -> Option<SchedulerId> {
         match self {
             Binding::Unbound => None,
             Binding::To(scheduler) => Some(scheduler),
@@ -62,47 +60,95 @@ impl Binding {
     }
 }
 
-/// The worker's half of an association.
+/// The reason why the last heartbeat did not count. The worker keeps trying; the shell displays the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeartbeatTrouble {
+    #[error(
+        "the scheduler speaks protocol version {theirs}, this worker {PROTOCOL_VERSION}: run the same release on both"
+    )]
+    ProtocolVersion { theirs: i16 },
+    #[error("scheduler instance {scheduler} answered with a worker set of instance {of}")]
+    ForeignWorkerSet {
+        scheduler: SchedulerId,
+        of: SchedulerId,
+    },
+    #[error(
+        "scheduler instance {answered} answered, but this worker has met the later instance {newest}: stop the older scheduler"
+    )]
+    OldScheduler {
+        answered: SchedulerId,
+        newest: SchedulerId,
+    },
+    #[error("the scheduler refused the heartbeat: {0}")]
+    Refused(String),
+    #[error("the heartbeat failed: {0}")]
+    Failed(String),
+}
+
+/// The consequence of a heartbeat's outcome.
+#[derive(Debug)]
+pub(crate) enum HeartbeatResult {
+    /// The association no longer depends on it.
+    Ignored,
+    /// The goodbye has an outcome, so the association is over.
+    Over(ExitReason),
+    Counts(Box<Answer>),
+    Failed(AfterFailure),
+}
+
+/// What follows from a heartbeat answer that counts, for the other parts of the association and of the worker.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The scheduler instance that did not answer before, and the earliest time at which the association with it can have begun.
+    pub new_scheduler: Option<(SchedulerId, Time)>,
+    pub work: Option<Box<WorkReply>>,
+    pub request_delay: Option<Duration>,
+    /// The scheduler accepts the statuses of tasks from now on.
+    pub accepts_statuses: bool,
+    pub kill: Option<KillAll>,
+    /// The member that answered, if another one answered before.
+    pub found_at: Option<ServiceAddress>,
+}
+
+/// The worker's side of an association without tasks and reports.
 ///
 /// Invariant: `newest` is never older than the bound instance or the scheduler of `response`.
 #[derive(Clone, Debug)]
-pub struct Association {
-    pub(crate) index: AssociationIndex,
+pub(crate) struct Session {
+    index: AssociationIndex,
     /// The options of the whole worker.
-    pub(crate) options: Arc<Options>,
-    pub(crate) share: f64,
-    pub(crate) whereabouts: Whereabouts,
+    options: Arc<Options>,
+    share: f64,
+    members: SchedulerMembers,
     /// The description that the next heartbeat carries.
-    pub(crate) description: WorkerDescription,
-    pub(crate) life: Life,
-    pub(crate) patience: Patience,
-    pub(crate) health: HealthModel,
+    description: WorkerDescription,
+    life: Life,
+    patience: Patience,
+    health: HealthModel,
     /// The last heartbeat answer that counted. Its worker set never goes back to an earlier version.
     response: Option<HeartbeatResponse>,
     /// The latest scheduler instance that ever answered a heartbeat or fetched the running tasks.
-    pub(crate) newest: Option<SchedulerId>,
-    pub(crate) binding: Binding,
-    pub(crate) sequence: SequenceNumber,
-    pub(crate) heartbeats: Heartbeats,
-    pub(crate) tasks: Tasks,
-    pub(crate) invocations: Invocations,
-    pub(crate) healthchecks: HealthchecksSeen,
-    pub(crate) reports: Reports,
+    newest: Option<SchedulerId>,
+    binding: Binding,
+    sequence: SequenceNumber,
+    heartbeats: Heartbeats,
+    invocations: Invocations,
+    healthchecks: HealthchecksSeen,
     trouble: Option<HeartbeatTrouble>,
     /// The reason why the association must end, for the log.
-    pub(crate) why_it_ends: Option<String>,
+    why_it_ends: Option<String>,
     /// The last worker set id that arrived after a later one of the same scheduler, for the log.
     older_set: Option<WorkerSetId>,
 }
 
-impl Association {
+impl Session {
     pub(crate) fn new(
         index: AssociationIndex,
         options: Arc<Options>,
         own: AssociationOptions,
         now: Time,
     ) -> Self {
-        let whereabouts = Whereabouts::new(&own);
+        let members = SchedulerMembers::new(&own);
         let description = WorkerDescription {
             shard: own.shard,
             id: own.id,
@@ -114,11 +160,11 @@ impl Association {
             ..options.description.clone()
         };
         let period = description.heartbeat_period;
-        Association {
+        Session {
             index,
             options,
             share: own.share,
-            whereabouts,
+            members,
             description,
             life: Life::Running,
             patience: Patience::Normal,
@@ -128,18 +174,16 @@ impl Association {
             binding: Binding::Unbound,
             sequence: SequenceNumber::default(),
             heartbeats: Heartbeats::new(now, period),
-            tasks: Tasks::default(),
             invocations: Invocations::new(now),
             healthchecks: HealthchecksSeen::default(),
-            reports: Reports::default(),
             trouble: None,
             why_it_ends: None,
             older_set: None,
         }
     }
 
-    /// Replaces this association, which is over, by a new one of the instance `id`.
-    pub(crate) fn begin_anew(&mut self, id: WorkerId, now: Time) {
+    /// Returns a session of the instance `id` in place of this one, which is over.
+    pub(crate) fn anew(&self, id: WorkerId, now: Time) -> Session {
         assert_eq!(self.life, Life::Gone, "Invariant: the last life is over");
         assert!(
             id.0.start_time > self.id().0.start_time,
@@ -153,15 +197,11 @@ impl Association {
             members: Vec::new(),
             list: MemberList::Fixed,
         };
-        let mut anew = Association::new(self.index, Arc::clone(&self.options), own, now);
-        anew.whereabouts = self.whereabouts.clone();
-        anew.whereabouts.begin_anew();
+        let mut anew = Session::new(self.index, Arc::clone(&self.options), own, now);
+        anew.members = self.members.clone();
+        anew.members.begin_anew();
         anew.description.usable = self.description.usable.clone();
-        *self = anew;
-    }
-
-    pub(crate) fn id(&self) -> WorkerId {
-        self.description.id
+        anew
     }
 
     fn last_word(&self) -> Option<Health> {
@@ -175,10 +215,8 @@ impl Association {
 
     /// Judges the worker's own health, before the worker serves or sends anything. If the machine slept through a change, the change is
     /// dated to when it was due.
-    pub(crate) fn judge_health(&mut self, turn: &mut Turn<'_>) {
-        let Some(gaps) = self.gaps().filter(|_| self.life.keeps_association()) else {
-            return;
-        };
+    pub(crate) fn judge_health(&mut self, now: Time) -> Option<KillAll> {
+        let gaps = self.gaps().filter(|_| self.life.keeps_association())?;
         // The worker is HEALTHY only because an answer said so. The scheduler formed that opinion after the answered heartbeat was sent. So
         // the loss time counts from that sending at the earliest, however old or unknown the healthchecks are, and not from the arrival of
         // the answer.
@@ -187,34 +225,37 @@ impl Association {
         let ended = checked.and(fresh_until).max(self.health.last_heartbeat());
         if self.health.health() == Health::Healthy
             && let Some(at) = ended
-            && at <= turn.now
+            && at <= now
         {
             let verdict = self.health.next(at, gaps, FirstHealth::Withheld);
             self.health.adopt(at, verdict.health);
         }
         let lost_at = self.lost_at();
-        let verdict = self.health.next(turn.now, gaps, FirstHealth::Withheld);
+        let verdict = self.health.next(now, gaps, FirstHealth::Withheld);
         let health = match verdict.health {
             // Once the worker was HEALTHY, the scheduler's answers alone can end it, whatever the worker's own evidence says.
-            _ if lost_at.is_some_and(|at| at <= turn.now) => Health::MustDie,
+            _ if lost_at.is_some_and(|at| at <= now) => Health::MustDie,
             // The scheduler's opinion holds until its next answer: the scheduler may have begun the association anew.
             Health::Healthy if self.last_word() != Some(Health::Healthy) => Health::Unhealthy,
             Health::New | Health::Healthy | Health::Unhealthy | Health::MustDie => verdict.health,
         };
-        self.health.adopt(turn.now, health);
+        self.health.adopt(now, health);
         match health {
             // If `lost_at` is `None`, the scheduler has declared the worker lost. The wait after which its tasks run elsewhere begins when
             // the scheduler's timers run out. They run out before the worker's by at most the safety margin, and the worker's have not run
             // out. So the full kill wait from now ends in time.
             Health::MustDie => {
-                let since = lost_at.map_or(turn.now, |at| at.min(turn.now));
+                let since = lost_at.map_or(now, |at| at.min(now));
                 if self.life.keeps_association() {
-                    self.why_it_ends = Some(self.why_lost(turn.now));
+                    self.why_it_ends = Some(self.why_lost(now));
                 }
-                self.die(turn, ExitReason::MustDie, since);
+                self.die(ExitReason::MustDie, since)
             }
-            Health::Healthy => self.heartbeats.no_hurry(),
-            Health::New | Health::Unhealthy => {}
+            Health::Healthy => {
+                self.heartbeats.no_hurry();
+                None
+            }
+            Health::New | Health::Unhealthy => None,
         }
     }
 
@@ -242,7 +283,7 @@ impl Association {
 
     /// Returns when the worker counts itself as lost if no message arrives. `None` if no scheduler has answered it, or if it is lost
     /// already.
-    pub(crate) fn lost_at(&self) -> Option<Time> {
+    fn lost_at(&self) -> Option<Time> {
         // A value at a limit is still good.
         let just_after = |at: Time| at + Duration::from_nanos(1);
         let gaps = self.gaps()?;
@@ -285,7 +326,7 @@ impl Association {
     }
 
     /// Requests a heartbeat at once. Only a worker that is still joining needs it.
-    pub(crate) fn hurry(&mut self) {
+    fn hurry(&mut self) {
         if self.health.health() != Health::Healthy {
             self.heartbeats.soon();
         }
@@ -299,16 +340,21 @@ impl Association {
         }
     }
 
-    pub(crate) fn send_heartbeat(&mut self, turn: &mut Turn<'_>) {
-        if self.heartbeats.give_up(turn.now) {
-            let deadline = self.options.call_deadline;
-            let trouble = HeartbeatTrouble::Failed(format!("no answer within {deadline:?}"));
-            self.heartbeat_failed(turn, trouble);
+    /// Abandons the heartbeat in flight if it has timed out.
+    pub(crate) fn time_out_heartbeat(&mut self, now: Time) -> Option<AfterFailure> {
+        if !self.heartbeats.give_up(now) {
+            return None;
         }
-        self.give_up_list(turn);
+        let deadline = self.options.call_deadline;
+        let trouble = HeartbeatTrouble::Failed(format!("no answer within {deadline:?}"));
+        Some(self.heartbeat_failed(now, trouble))
+    }
+
+    /// Returns whether a heartbeat leaves now, and whether it is the last one.
+    pub(crate) fn next_heartbeat(&self, now: Time) -> Option<Goodbye> {
         let goodbye = match &self.life {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. }
-                if self.heartbeats.due() <= turn.now =>
+                if self.heartbeats.due() <= now =>
             {
                 Goodbye::No
             }
@@ -318,64 +364,43 @@ impl Association {
             | Life::Leaving { .. }
             | Life::Farewell { .. }
             | Life::Dying { .. }
-            | Life::Gone => return,
+            | Life::Gone => return None,
         };
         // An ordinary heartbeat would associate the worker anew if it arrived after the goodbye.
-        if self.heartbeats.is_in_flight() {
-            return;
-        }
-        let call = Call::Heartbeat {
-            worker: Box::new(self.described_on(turn.machine)),
-            worker_set: self.worker_set(),
-            goodbye,
-        };
-        let call = turn.call(self.index, call);
-        let deadline = turn.now + self.options.call_deadline;
-        self.heartbeats.sent(turn.now, call, deadline);
-        self.whereabouts.sent();
+        (!self.heartbeats.is_in_flight()).then_some(goodbye)
+    }
+
+    pub(crate) fn heartbeat_sent(&mut self, now: Time, call: CallId) {
+        let deadline = now + self.options.call_deadline;
+        self.heartbeats.sent(now, call, deadline);
+        self.members.sent();
         if let Life::Farewell { goodbye, .. } = &mut self.life {
             *goodbye = Some(call);
         }
     }
 
-    fn heartbeat_failed(&mut self, turn: &mut Turn<'_>, trouble: HeartbeatTrouble) {
-        self.heartbeats.failed(turn.now);
+    fn heartbeat_failed(&mut self, now: Time, trouble: HeartbeatTrouble) -> AfterFailure {
+        self.heartbeats.failed(now);
         self.trouble = Some(trouble);
-        match self.whereabouts.failed() {
-            AfterFailure::ReadList => self.read_members(turn, Reader::Heartbeats),
-            AfterFailure::TryNext => {}
-        }
+        self.members.failed()
     }
 
-    /// Returns whether this association made the call and still waits for its outcome.
-    pub(crate) fn waits_for(&self, call: CallId) -> bool {
-        let is_talk = self.heartbeats.waits_for(call) || self.reports.is_in_flight(call);
-        is_talk || self.whereabouts.waits_for(call)
+    /// Returns whether the heartbeat in flight is this call.
+    pub(crate) fn waits_for_heartbeat(&self, call: CallId) -> bool {
+        self.heartbeats.waits_for(call)
     }
 
-    /// Handles the outcome of a call. Drops it if the call has timed out.
-    pub(crate) fn call_completed(
+    /// Handles the outcome of a heartbeat. Drops it if the heartbeat has timed out.
+    pub(crate) fn heartbeat_completed(
         &mut self,
-        turn: &mut Turn<'_>,
+        now: Time,
         call: CallId,
         outcome: CallOutcome<CallReply>,
-    ) {
-        if let Some(beat) = self.heartbeats.take(call) {
-            self.heartbeat_completed(turn, call, beat.sent, outcome);
-        } else if let Some(report) = self.reports.take(call) {
-            self.report_completed(turn, report, outcome);
-        } else if let Some(reader) = self.whereabouts.take(call) {
-            self.list_call_completed(turn, reader, outcome);
-        }
-    }
-
-    fn heartbeat_completed(
-        &mut self,
-        turn: &mut Turn<'_>,
-        call: CallId,
-        sent: Time,
-        outcome: CallOutcome<CallReply>,
-    ) {
+    ) -> HeartbeatResult {
+        let Some(beat) = self.heartbeats.take(call) else {
+            return HeartbeatResult::Ignored;
+        };
+        let sent = beat.sent;
         match self.life {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } => {}
             Life::Farewell {
@@ -384,13 +409,16 @@ impl Association {
                 ..
             } if goodbye == Some(call) => {
                 let reason = reason.clone();
-                return self.exit(turn, reason);
+                self.life = Life::Gone;
+                return HeartbeatResult::Over(reason);
             }
-            Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => return,
+            Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => {
+                return HeartbeatResult::Ignored;
+            }
         }
         let result = match outcome {
             CallOutcome::Done(CallReply::Heartbeat(response)) => {
-                self.heartbeat_answered(turn, sent, *response)
+                self.heartbeat_answered(now, sent, *response)
             }
             CallOutcome::Done(
                 CallReply::Acknowledged
@@ -414,20 +442,21 @@ impl Association {
             }
         };
         match result {
-            Ok(()) => {
+            Ok(mut answer) => {
                 self.trouble = None;
-                self.found(turn);
+                answer.found_at = self.members.answered().cloned();
+                HeartbeatResult::Counts(Box::new(answer))
             }
-            Err(trouble) => self.heartbeat_failed(turn, trouble),
+            Err(trouble) => HeartbeatResult::Failed(self.heartbeat_failed(now, trouble)),
         }
     }
 
     fn heartbeat_answered(
         &mut self,
-        turn: &mut Turn<'_>,
+        now: Time,
         sent: Time,
         response: HeartbeatResponse,
-    ) -> Result<(), HeartbeatTrouble> {
+    ) -> Result<Answer, HeartbeatTrouble> {
         let mut response = bounded(response);
         let scheduler = response.scheduler;
         self.check_response(&response)
@@ -442,41 +471,46 @@ impl Association {
         let news = before.as_ref().is_none_or(|old| {
             old.worker_set != response.worker_set || old.worker_state != response.worker_state
         });
-        match before.filter(|old| old.scheduler == scheduler) {
+        let known = before.filter(|old| old.scheduler == scheduler);
+        let new_scheduler = match &known {
             Some(old) => {
                 let heard = response.worker_set;
                 response.worker_set = later_set(old.worker_set, heard);
                 if version_order(heard.version, old.worker_set.version) == Some(Ordering::Less) {
                     self.older_set = Some(heard);
                 }
+                None
             }
-            None => self.associate(begun, scheduler),
-        }
+            None => {
+                self.associate(begun, scheduler);
+                Some((scheduler, begun))
+            }
+        };
         if let Binding::WhoeverAnswers(_) = self.binding {
             self.binding = Binding::To(scheduler);
         }
         let state = response.worker_state;
-        let work = response.work.take();
-        let request_delay = response.request_delay.take();
+        let (work, request_delay) = (response.work.take(), response.request_delay.take());
         self.response = Some(response);
-        if let Some(fetching) = &mut turn.machine.fetching {
-            fetching.heartbeat_answered(turn.now, self.index, work.as_deref(), request_delay);
-        }
         let was_new = self.health.health() == Health::New;
         self.health.heartbeat(sent);
         // The scheduler formed its opinion between the sending and now, or earlier. The earliest possible time counts.
         self.health.adopt(begun, state);
-        if was_new && state != Health::New {
-            self.reports.ready_all(turn.now);
-        }
-        self.judge_health(turn);
+        let kill = self.judge_health(now);
         if news {
             self.hurry();
         }
         if set_before != Some(self.worker_set()) && self.health.health() == Health::Healthy {
             self.heartbeats.new_set();
         }
-        Ok(())
+        Ok(Answer {
+            new_scheduler,
+            work,
+            request_delay,
+            accepts_statuses: was_new && state != Health::New,
+            kill,
+            found_at: None,
+        })
     }
 
     fn check_response(&self, response: &HeartbeatResponse) -> Result<(), HeartbeatTrouble> {
@@ -512,47 +546,267 @@ impl Association {
         }
     }
 
-    /// Begins an association with a scheduler that did not answer before. Health and sequence number begin anew; tasks stay.
+    /// Begins an association with a scheduler that did not answer before. Health and sequence number begin anew.
     fn associate(&mut self, begun: Time, scheduler: SchedulerId) {
         self.newest = Some(scheduler);
-        self.whereabouts.is_another();
+        self.members.forget_answered();
         // The time counts from the sending, so that the loss time runs out here before it does at the scheduler.
         self.health = HealthModel::new(begun);
         if !sabotage::on(Sabotage::KeepCounterForNewScheduler) {
             self.sequence = SequenceNumber::default();
         }
-        // The new scheduler asks about the tasks that it misses, and does not wait for healthchecks of other instances.
-        let dropped = self.reports.retain(|report| match report.kind {
-            Kind::End => true,
-            Kind::Healthcheck(requester) => requester >= scheduler,
-            Kind::NotRunning => false,
-        });
-        for (key, invocation) in dropped {
-            // A "not running" answer is about no run of this worker, so only healthchecks are found.
-            if key.job.as_str() == brasserie_common::ids::HEALTHCHECK_JOB {
-                self.tasks.forget(&key, invocation);
-            }
-        }
-        self.reports.ready_all(begun);
     }
 
+    // ---- the scheduler's members ----
+
+    /// Returns the addresses of the scheduler.
+    pub(crate) fn members(&self) -> &[ServiceAddress] {
+        self.members.members()
+    }
+
+    /// Returns whether the members of the scheduler can change.
+    pub(crate) fn member_list(&self) -> &MemberList {
+        self.members.list()
+    }
+
+    /// Returns whether a read of the members is in flight, whose result then also goes to this reader.
+    pub(crate) fn join_member_read(&mut self, reader: Reader) -> bool {
+        self.members.join_read(reader)
+    }
+
+    /// Records that a read of the members has begun.
+    pub(crate) fn member_read_begun(&mut self, now: Time, call: CallId, reader: Reader) {
+        let deadline = now + self.options.call_deadline;
+        self.members.begin_read(call, deadline, reader);
+    }
+
+    pub(crate) fn waits_for_members(&self, call: CallId) -> bool {
+        self.members.waits_for(call)
+    }
+
+    /// Handles the outcome of a read, and returns its reader with the members. `None` instead of members if the read failed or found none;
+    /// the members then stay as they were.
+    pub(crate) fn member_read_completed(
+        &mut self,
+        call: CallId,
+        outcome: CallOutcome<CallReply>,
+    ) -> Option<(Reader, Option<Vec<ServiceAddress>>)> {
+        let reader = self.members.take(call)?;
+        let read = match outcome {
+            CallOutcome::Done(CallReply::Members(read)) if !read.is_empty() => Some(read),
+            CallOutcome::Done(_)
+            | CallOutcome::Refused(..)
+            | CallOutcome::NotSent(_)
+            | CallOutcome::Unknown(_) => None,
+        };
+        if let Some(read) = &read {
+            self.members.replace(read.clone());
+        }
+        Some((reader, read))
+    }
+
+    /// Abandons the read in flight if it has timed out, and returns its reader.
+    pub(crate) fn time_out_member_read(&mut self, now: Time) -> Option<Reader> {
+        self.members.give_up(now)
+    }
+
+    // ---- tasks and reports ----
+
+    /// Remembers an invocation that was accepted, refused or denied. It never starts later.
+    pub(crate) fn remember(&mut self, now: Time, invocation: InvocationId) {
+        self.invocations.remember(now, invocation);
+    }
+
+    /// Drops an invocation, for the injected bugs.
+    pub(crate) fn forget(&mut self, invocation: InvocationId) {
+        self.invocations.forget(invocation);
+    }
+
+    pub(crate) fn remember_healthcheck(&mut self, run: &RunTask) {
+        self.healthchecks.remember(run);
+    }
+
+    /// Returns whether the scheduler instance that sent a healthcheck is gone.
+    pub(crate) fn is_outdated(&self, requester: SchedulerId) -> bool {
+        self.newest.is_some_and(|newest| requester < newest)
+    }
+
+    /// Returns the scheduler instance that reports may go to now, if any.
+    pub(crate) fn addressee(&self) -> Option<Addressee> {
+        let scheduler = self.scheduler().filter(|_| self.life != Life::Gone)?;
+        // A dying worker learns no newer state, so it sends statuses even while NEW.
+        let tells_new = !self.life.is_suicide() && self.health.health() == Health::New;
+        let open = !tells_new && self.binding.bound() == Some(scheduler);
+        Some(Addressee {
+            association: self.index,
+            scheduler,
+            worker: self.id(),
+            tasks: if open {
+                TaskLane::Open
+            } else {
+                TaskLane::Closed
+            },
+        })
+    }
+
+    /// Requests a heartbeat soon. A scheduler that does not accept the statuses of its own workers may be a new instance, which waits for a
+    /// heartbeat.
+    pub(crate) fn status_not_acknowledged(&mut self, now: Time, addressed: SchedulerId) {
+        if self.scheduler() == Some(addressed) {
+            self.heartbeats.doubted(now);
+        }
+    }
+
+    /// Handles the acknowledgement of a healthcheck that has succeeded.
+    pub(crate) fn healthcheck_acknowledged(
+        &mut self,
+        now: Time,
+        accepted_at: Time,
+    ) -> Option<KillAll> {
+        self.health.good_healthcheck(accepted_at);
+        let kill = self.judge_health(now);
+        match self.health.health() {
+            Health::Healthy => self.heartbeats.healthcheck_acknowledged(),
+            Health::New | Health::Unhealthy | Health::MustDie => self.hurry(),
+        }
+        kill
+    }
+
+    /// Counts a healthcheck as successful, without the heartbeat that the acknowledgement of one makes.
+    #[cfg(test)]
+    pub(crate) fn good_healthcheck(&mut self, at: Time) {
+        self.health.good_healthcheck(at);
+    }
+
+    // ---- getters ----
+
+    pub(crate) fn id(&self) -> WorkerId {
+        self.description.id
+    }
+
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// Returns the description that the next heartbeat carries.
+    pub(crate) fn description(&self) -> &WorkerDescription {
+        &self.description
+    }
+
+    /// Sets the resources of the machine.
+    pub(crate) fn set_usable(&mut self, usable: &UsablePhysicalResources) {
+        self.description.usable.clone_from(usable);
+    }
+
+    /// Returns the names that programs use for the GPUs of an accepted task.
+    pub(crate) fn cuda_devices(&self, task: &RunningTask) -> Vec<String> {
+        let cards = &self.description.usable.gpus;
+        let of_share = |device: &str| {
+            let at = cards.iter().position(|card| card.pci_bus_id == device)?;
+            let name = &cards[at].cuda_device;
+            // Programs number GPUs in the order in which the worker lists them.
+            Some(if name.is_empty() {
+                at.to_string()
+            } else {
+                name.clone()
+            })
+        };
+        let shares = task.gpus.iter();
+        shares.filter_map(|share| of_share(&share.device)).collect()
+    }
+
+    /// Returns the member for heartbeats; `None` if no member is known.
+    pub(crate) fn hears_heartbeats(&self) -> Option<&ServiceAddress> {
+        self.members.of_heartbeats()
+    }
+
+    /// Returns the member for statuses; `None` if no member is known.
+    pub(crate) fn hears_statuses(&self) -> Option<&ServiceAddress> {
+        self.members.of_statuses()
+    }
+
+    /// Returns the worker's own view of its health.
+    pub(crate) fn health(&self) -> Health {
+        self.health.health()
+    }
+
+    /// Returns the scheduler instance that sent the last heartbeat answer that counted.
+    pub(crate) fn scheduler(&self) -> Option<SchedulerId> {
+        self.response.as_ref().map(|response| response.scheduler)
+    }
+
+    /// Returns the scheduler instance that may start tasks here.
+    pub(crate) fn bound_to(&self) -> Option<SchedulerId> {
+        self.binding.bound()
+    }
+
+    /// Returns the worker set id that the next heartbeat echoes.
+    pub(crate) fn worker_set(&self) -> WorkerSetId {
+        self.response
+            .as_ref()
+            .map(|response| response.worker_set)
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn heartbeat_trouble(&self) -> Option<&HeartbeatTrouble> {
+        self.trouble.as_ref()
+    }
+
+    pub(crate) fn older_set(&self) -> Option<WorkerSetId> {
+        self.older_set
+    }
+
+    pub(crate) fn why_it_ends(&self) -> Option<&str> {
+        self.why_it_ends.as_deref()
+    }
+
+    /// Returns whether no scheduler would send anything to this association: it serves none, or is out of its favour. A worker that was
+    /// HEALTHY for the scheduler and is not now gets nothing, whatever it requests. A worker that was never HEALTHY may still send
+    /// requests, which limit what it gets once it is HEALTHY. Each turn calls this function.
+    pub(crate) fn is_absent(&self) -> bool {
+        let serves = match self.life {
+            Life::Running | Life::Draining { .. } => true,
+            Life::Leaving { .. } | Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => false,
+        };
+        let is_out_of_favour =
+            self.health.has_been_healthy() && self.health.health() != Health::Healthy;
+        !serves || self.scheduler().is_none() || is_out_of_favour
+    }
+
+    /// Returns for how long the scheduler has not answered, and why, as a text for people; `None` if its last answer counts.
+    pub(crate) fn unanswered(&self, now: Time) -> Option<String> {
+        let since = self
+            .health
+            .last_heartbeat()
+            .filter(|_| self.scheduler().is_some());
+        let span = since.map(|at| format_duration(whole_secs(now.since(at))));
+        Some(match (span, &self.trouble) {
+            (Some(_), None) => return None,
+            (None, None) => "has not answered yet".to_owned(),
+            (None, Some(HeartbeatTrouble::Failed(why))) => format!("has not answered yet: {why}"),
+            (None, Some(trouble)) => format!("has not given an answer that counts: {trouble}"),
+            (Some(span), Some(HeartbeatTrouble::Failed(why))) => {
+                format!("has not answered for {span}: {why}")
+            }
+            (Some(span), Some(trouble)) => {
+                format!("has not given an answer that counts for {span}: {trouble}")
+            }
+        })
+    }
+
+    /// Returns when there is something to do if no event arrives.
     pub(crate) fn due(&self, now: Time) -> Option<Time> {
         let heartbeat = self.life.keeps_association().then(|| self.heartbeats.due());
-        let reports = self.reports.due(self.addressee());
-        let reports = reports.filter(|_| self.life != Life::Gone);
-        let limits = self.tasks.next_limit();
         earliest([
             heartbeat,
-            reports,
-            limits,
             self.life_due(),
             self.health_due(now),
-            self.whereabouts.due(),
+            self.members.due(),
         ])
     }
 }
 
-pub(crate) fn with_reason(what: &str, why: Option<&str>) -> String {
+fn with_reason(what: &str, why: Option<&str>) -> String {
     match why.filter(|why| !why.is_empty()) {
         Some(why) => format!("{what}: {why}"),
         None => what.to_owned(),

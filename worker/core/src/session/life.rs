@@ -1,17 +1,14 @@
-//! The end of an association: because the operator requests it, or because it must end.
+//! The life of an association, and its end: because the operator requests it, or because it must end.
 
 use std::time::Duration;
 
 use brasserie_common::worker::Intake;
-use brasserie_common::{
-    CallId, EndedBy, InvocationId, Kill, KillMethod, KillRequest, TaskKey, Time,
-};
+use brasserie_common::{CallId, EndedBy, Kill, KillMethod, KillRequest, Time};
 
-use crate::association::Association;
+use super::Session;
 use crate::effect::ExitReason;
 use crate::reports::TaskLane;
 use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
-use crate::turn::Turn;
 
 /// The stages of an association's life.
 ///
@@ -27,7 +24,7 @@ use crate::turn::Turn;
 ///    +--------------+--------------+----> DYING -- waited for -----------+
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(super) enum Life {
     /// The association serves its scheduler.
     Running,
     /// The operator drains the worker: no task starts, and everything else continues until the scheduler knows the completions of all
@@ -62,7 +59,7 @@ pub(crate) enum Life {
 
 impl Life {
     /// Returns whether the association is kept: the worker sends heartbeats and judges its health.
-    pub(crate) fn keeps_association(&self) -> bool {
+    pub(super) fn keeps_association(&self) -> bool {
         match self {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } => true,
             Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => false,
@@ -70,7 +67,7 @@ impl Life {
     }
 
     /// Returns whether the association ends because it must: its tasks are given away, or soon will be.
-    pub(crate) fn is_suicide(&self) -> bool {
+    pub(super) fn is_suicide(&self) -> bool {
         match self {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } | Life::Gone => false,
             Life::Farewell { reason, .. } => *reason != ExitReason::Shutdown,
@@ -81,37 +78,96 @@ impl Life {
 
 /// Whether the operator has requested the end a second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Patience {
+pub(super) enum Patience {
     Normal,
     /// Every process has been killed without a wait.
     Exhausted,
 }
 
-impl Association {
-    /// Drains the association. A heartbeat leaves soon, so that the scheduler stops sending tasks.
-    pub(crate) fn drain(&mut self, turn: &mut Turn<'_>) {
+/// How close an association is to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LifeStage {
+    Running,
+    /// The operator drains the worker: the association ends once its tasks have ended by themselves.
+    Draining,
+    /// The operator ends the worker: tasks are ending, or their completions and the goodbye are in flight.
+    Leaving,
+    /// The association must end: its tasks are ending, or it says goodbye.
+    Dying,
+    /// The association is over. The worker has returned [`crate::Effect::Exit`] or [`crate::Effect::NewInstance`], or waits for the end of
+    /// the other associations.
+    Gone,
+}
+
+/// All tasks of the association must end: each process is killed, and queued tasks never begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct KillAll {
+    pub by: EndedBy,
+    wait: KillWait,
+}
+
+/// The wait between TERM and KILL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KillWait {
+    OfAll(Duration),
+    /// The rest of each task's own wait, which began at this time.
+    OwnSince(Time),
+}
+
+impl KillAll {
+    /// Returns how to end a process with this kill wait of its own.
+    pub(crate) fn kill(self, now: Time, own: Duration) -> Kill {
+        let wait = match self.wait {
+            KillWait::OfAll(wait) => wait,
+            KillWait::OwnSince(since) => (since + own).since(now),
+        };
+        Kill {
+            request: KillRequest {
+                method: KillMethod::TermWaitKill,
+                wait,
+            },
+            by: self.by,
+        }
+    }
+}
+
+/// What an association has left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    pub processes: usize,
+    /// Completions and answers that are not acknowledged.
+    pub reports: usize,
+}
+
+impl Session {
+    /// Drains the association, and returns whether it was not draining or ending before. Its queued tasks must then end: they cannot begin
+    /// here any more, but they can elsewhere. A heartbeat leaves soon, so that the scheduler stops sending tasks.
+    pub(crate) fn drain(&mut self, now: Time) -> bool {
         match self.life {
             Life::Running => {
-                self.life = Life::Draining { since: turn.now };
+                self.life = Life::Draining { since: now };
                 self.description.intake = Intake::Draining;
                 self.heartbeats.asked();
-                // Queued tasks cannot begin here any more, but they can elsewhere.
-                self.end_all_queued(turn, EndedBy::Shutdown);
+                true
             }
             Life::Draining { .. }
             | Life::Leaving { .. }
             | Life::Farewell { .. }
             | Life::Dying { .. }
-            | Life::Gone => {}
+            | Life::Gone => false,
         }
     }
 
-    fn leave(&mut self, turn: &mut Turn<'_>, wait: Duration) {
+    fn leave(&mut self, now: Time, wait: Duration) -> KillAll {
         self.life = Life::Leaving {
-            kill_by: turn.now + wait,
+            kill_by: now + wait,
             quiet_since: None,
         };
-        self.kill_all(turn, EndedBy::Shutdown, |_| wait);
+        KillAll {
+            by: EndedBy::Shutdown,
+            wait: KillWait::OfAll(wait),
+        }
     }
 
     /// Returns when the drain times out.
@@ -128,47 +184,50 @@ impl Association {
 
     /// Ends the drain when no process is left and the scheduler has every completion, or when the drain has timed out. A scheduler that is
     /// away for a while gets the completions later: the worker's own timers bound the wait.
-    fn end_draining(&mut self, turn: &mut Turn<'_>) {
-        let is_over = self.drained_at().is_some_and(|at| at <= turn.now);
-        let is_done = self.tasks.live() == 0 && self.reports.tasks_pending() == 0;
+    pub(crate) fn end_draining(&mut self, now: Time, unfinished: Unfinished) -> Option<KillAll> {
+        let is_over = self.drained_at().is_some_and(|at| at <= now);
+        let is_done = unfinished.processes == 0 && unfinished.reports == 0;
         match self.life {
             Life::Draining { .. } if is_over || is_done => {
-                self.leave(turn, self.options.shutdown_kill_wait);
+                Some(self.leave(now, self.options.shutdown_kill_wait))
             }
             Life::Draining { .. }
             | Life::Running
             | Life::Leaving { .. }
             | Life::Farewell { .. }
             | Life::Dying { .. }
-            | Life::Gone => {}
+            | Life::Gone => None,
         }
     }
 
     /// Ends the association for the operator. A second request, or one after a drain, kills without a wait.
-    pub(crate) fn shut_down(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn shut_down(&mut self, now: Time) -> Option<KillAll> {
         match self.life {
-            Life::Running => self.leave(turn, self.options.shutdown_kill_wait),
+            Life::Running => Some(self.leave(now, self.options.shutdown_kill_wait)),
             Life::Draining { .. } => {
                 self.patience = Patience::Exhausted;
-                self.leave(turn, Duration::ZERO);
+                Some(self.leave(now, Duration::ZERO))
             }
             Life::Leaving { .. } | Life::Dying { .. } => match self.patience {
                 Patience::Normal => {
                     self.patience = Patience::Exhausted;
                     if let Life::Leaving { kill_by, .. } = &mut self.life {
-                        *kill_by = turn.now;
+                        *kill_by = now;
                     }
-                    self.kill_all(turn, EndedBy::Shutdown, |_| Duration::ZERO);
+                    Some(KillAll {
+                        by: EndedBy::Shutdown,
+                        wait: KillWait::OfAll(Duration::ZERO),
+                    })
                 }
-                Patience::Exhausted => {}
+                Patience::Exhausted => None,
             },
-            Life::Farewell { .. } | Life::Gone => {}
+            Life::Farewell { .. } | Life::Gone => None,
         }
     }
 
     /// Ends the association because it must end, which was due at `since`. Each process gets the rest of its own kill wait. The scheduler
     /// counts from when the worker's timers ran out, not from when a paused worker notices that.
-    pub(crate) fn die(&mut self, turn: &mut Turn<'_>, reason: ExitReason, since: Time) {
+    pub(super) fn die(&mut self, reason: ExitReason, since: Time) -> Option<KillAll> {
         match self.life {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } => {
                 self.life = Life::Dying {
@@ -176,15 +235,15 @@ impl Association {
                     since,
                     quiet_since: None,
                 };
-                let now = turn.now;
                 match self.patience {
-                    Patience::Normal => {
-                        self.kill_all(turn, EndedBy::Suicide, |own| (since + own).since(now))
-                    }
-                    Patience::Exhausted => {}
+                    Patience::Normal => Some(KillAll {
+                        by: EndedBy::Suicide,
+                        wait: KillWait::OwnSince(since),
+                    }),
+                    Patience::Exhausted => None,
                 }
             }
-            Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => {}
+            Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => None,
         }
     }
 
@@ -202,36 +261,13 @@ impl Association {
         }
     }
 
-    /// Ends all queued tasks, and kills each process with one request. The shell times the kill wait, so no request is repeated.
-    fn kill_all(&mut self, turn: &mut Turn<'_>, by: EndedBy, wait: impl Fn(Duration) -> Duration) {
-        self.end_all_queued(turn, by);
-        let live = self.tasks.iter().filter(|(_, task)| task.is_live());
-        let kill = |own| Kill {
-            request: KillRequest {
-                method: KillMethod::TermWaitKill,
-                wait: wait(own),
-            },
-            by,
-        };
-        let kills: Vec<(TaskKey, InvocationId, Kill)> = live
-            .map(|(key, task)| {
-                let running = &task.running;
-                let kill = kill(running.suicide_kill_wait);
-                (key.clone(), running.invocation, kill)
-            })
-            .collect();
-        for (key, invocation, kill) in kills {
-            self.kill(turn, key, invocation, kill);
-        }
-    }
-
     /// Advances the life of the association as far as processes and reports allow.
-    pub(crate) fn advance_life(&mut self, turn: &mut Turn<'_>) {
-        self.end_draining(turn);
-        let is_quiet = self.tasks.live() == 0;
+    /// Returns the reason of its end if it is over now.
+    pub(crate) fn advance_life(&mut self, now: Time, unfinished: Unfinished) -> Option<ExitReason> {
+        let is_quiet = unfinished.processes == 0;
         let (reason, until) = match &mut self.life {
             Life::Leaving { quiet_since, .. } if is_quiet => {
-                let since = *quiet_since.get_or_insert(turn.now);
+                let since = *quiet_since.get_or_insert(now);
                 (ExitReason::Shutdown, since + LAST_REPORTS_WAIT)
             }
             Life::Dying {
@@ -239,7 +275,7 @@ impl Association {
                 quiet_since,
                 ..
             } if is_quiet => {
-                let since = *quiet_since.get_or_insert(turn.now);
+                let since = *quiet_since.get_or_insert(now);
                 (reason.clone(), since + DYING_REPORTS_WAIT)
             }
             Life::Running
@@ -247,45 +283,91 @@ impl Association {
             | Life::Leaving { .. }
             | Life::Farewell { .. }
             | Life::Dying { .. }
-            | Life::Gone => return self.end_farewell(turn),
+            | Life::Gone => return self.end_farewell(now),
         };
-        if turn.now >= until || !self.waits_for_reports() {
+        if now >= until || !self.waits_for_reports(unfinished) {
             self.life = Life::Farewell {
                 reason,
-                since: turn.now,
+                since: now,
                 goodbye: None,
             };
         }
-        self.end_farewell(turn);
+        self.end_farewell(now)
     }
 
     /// Returns whether to wait for acknowledgements. A dying worker waits only for a scheduler that accepts its reports.
-    fn waits_for_reports(&self) -> bool {
+    fn waits_for_reports(&self, unfinished: Unfinished) -> bool {
         let is_heard = !self.life.is_suicide()
             || self.addressee().is_some_and(|to| match to.tasks {
                 TaskLane::Open => true,
                 TaskLane::Closed => false,
             });
-        is_heard && self.reports.tasks_pending() > 0
+        is_heard && unfinished.reports > 0
     }
 
     /// Ends the farewell if there is no scheduler, or if its answer takes too long.
-    fn end_farewell(&mut self, turn: &mut Turn<'_>) {
+    fn end_farewell(&mut self, now: Time) -> Option<ExitReason> {
         if let Life::Farewell { reason, since, .. } = &self.life
-            && (self.scheduler().is_none() || turn.now >= *since + GOODBYE_WAIT)
+            && (self.scheduler().is_none() || now >= *since + GOODBYE_WAIT)
         {
             let reason = reason.clone();
-            self.exit(turn, reason);
+            self.life = Life::Gone;
+            return Some(reason);
+        }
+        None
+    }
+
+    /// Returns whether the association serves its scheduler, and nobody has ended it.
+    pub(crate) fn is_running(&self) -> bool {
+        self.life == Life::Running
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.life == Life::Gone
+    }
+
+    /// Returns whether the scheduler was told that the worker starts no tasks any more.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.description.intake == Intake::Draining
+    }
+
+    /// Returns whether the operator ends the worker, so that no task is to blame for its end.
+    pub(crate) fn is_leaving(&self) -> bool {
+        match self.life {
+            Life::Leaving { .. } => true,
+            Life::Running
+            | Life::Draining { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => false,
         }
     }
 
-    pub(crate) fn exit(&mut self, turn: &mut Turn<'_>, reason: ExitReason) {
-        self.life = Life::Gone;
-        turn.over.push((self.index, reason));
+    pub(crate) fn life_stage(&self) -> LifeStage {
+        match self.life {
+            Life::Running => LifeStage::Running,
+            Life::Draining { .. } => LifeStage::Draining,
+            Life::Farewell { .. } if self.life.is_suicide() => LifeStage::Dying,
+            Life::Leaving { .. } | Life::Farewell { .. } => LifeStage::Leaving,
+            Life::Dying { .. } => LifeStage::Dying,
+            Life::Gone => LifeStage::Gone,
+        }
+    }
+
+    /// Returns when the last process is killed because the operator ends the worker. `None` if the operator does not.
+    pub(crate) fn kill_by(&self) -> Option<Time> {
+        match self.life {
+            Life::Leaving { kill_by, .. } => Some(kill_by),
+            Life::Running
+            | Life::Draining { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => None,
+        }
     }
 
     /// Returns when `advance_life` has something to do without an event.
-    pub(crate) fn life_due(&self) -> Option<Time> {
+    pub(super) fn life_due(&self) -> Option<Time> {
         match self.life {
             Life::Draining { .. } => self.drained_at(),
             Life::Leaving { quiet_since, .. } => quiet_since.map(|at| at + LAST_REPORTS_WAIT),

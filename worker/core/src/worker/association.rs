@@ -1,122 +1,67 @@
-//! The views of an association that shells and people get.
+//! The views of an association that shells and people get, and its fingerprint.
 
+use std::hash::Hasher;
 use std::time::Duration;
 
-use brasserie_common::health::timeouts::whole_secs;
-use brasserie_common::time::format_duration;
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::work_overview::AssociationFacts;
 use brasserie_common::{
     Health, RunningTask, SchedulerId, ServiceAddress, Time, WorkerDescription, WorkerId,
     WorkerSetId,
 };
 
-use super::{Association, HeartbeatTrouble};
-use crate::suicide::Life;
+use super::Association;
+use crate::machine::Machine;
+use crate::session::{HeartbeatTrouble, LifeStage};
 use crate::tasks::Stage;
-
-/// How close an association is to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LifeStage {
-    Running,
-    /// The operator drains the worker: the association ends once its tasks have ended by themselves.
-    Draining,
-    /// The operator ends the worker: tasks are ending, or their completions and the goodbye are in flight.
-    Leaving,
-    /// The association must end: its tasks are ending, or it says goodbye.
-    Dying,
-    /// The association is over. The worker has returned [`crate::Effect::Exit`] or [`crate::Effect::NewInstance`], or waits for the end of
-    /// the other associations.
-    Gone,
-}
+use crate::timer::earliest;
 
 impl Association {
     /// Returns the description that the next heartbeat carries.
     pub fn description(&self) -> &WorkerDescription {
-        &self.description
+        self.session.description()
     }
 
     /// Returns the id by which the scheduler knows the worker. It changes each time the association begins anew.
     pub fn instance(&self) -> WorkerId {
-        self.description.id
+        self.session.id()
     }
 
     /// Returns the member of the scheduler that gets the heartbeat in flight, or else the next one; `None` if no member is known.
     pub fn hears_heartbeats(&self) -> Option<&ServiceAddress> {
-        self.whereabouts.of_heartbeats()
+        self.session.hears_heartbeats()
     }
 
     /// Returns the member of the scheduler that gets statuses; `None` if no member is known.
     pub fn hears_statuses(&self) -> Option<&ServiceAddress> {
-        self.whereabouts.of_statuses()
+        self.session.hears_statuses()
     }
 
     /// Returns the scheduler's share of the machine, relative to the other shares.
     pub fn share(&self) -> f64 {
-        self.share
-    }
-
-    /// Returns whether the worker was HEALTHY for the scheduler and is not now. The scheduler then sends nothing, whatever the worker
-    /// requests. A worker that was never HEALTHY may still send requests, which limit what it gets once it is HEALTHY.
-    pub(crate) fn is_out_of_favour(&self) -> bool {
-        self.health.has_been_healthy() && self.health.health() != Health::Healthy
-    }
-
-    /// Returns for how long the scheduler has not answered, and why, as a text for people; `None` if its last answer counts.
-    pub(crate) fn unanswered(&self, now: Time) -> Option<String> {
-        let since = self
-            .health
-            .last_heartbeat()
-            .filter(|_| self.scheduler().is_some());
-        let span = since.map(|at| format_duration(whole_secs(now.since(at))));
-        Some(match (span, &self.trouble) {
-            (Some(_), None) => return None,
-            (None, None) => "has not answered yet".to_owned(),
-            (None, Some(HeartbeatTrouble::Failed(why))) => format!("has not answered yet: {why}"),
-            (None, Some(trouble)) => format!("has not given an answer that counts: {trouble}"),
-            (Some(span), Some(HeartbeatTrouble::Failed(why))) => {
-                format!("has not answered for {span}: {why}")
-            }
-            (Some(span), Some(trouble)) => {
-                format!("has not given an answer that counts for {span}: {trouble}")
-            }
-        })
+        self.session.share()
     }
 
     /// Returns the worker's own view of its health.
     pub fn health(&self) -> Health {
-        self.health.health()
+        self.session.health()
     }
 
     pub fn life_stage(&self) -> LifeStage {
-        match self.life {
-            Life::Running => LifeStage::Running,
-            Life::Draining { .. } => LifeStage::Draining,
-            Life::Farewell { .. } if self.life.is_suicide() => LifeStage::Dying,
-            Life::Leaving { .. } | Life::Farewell { .. } => LifeStage::Leaving,
-            Life::Dying { .. } => LifeStage::Dying,
-            Life::Gone => LifeStage::Gone,
-        }
+        self.session.life_stage()
     }
 
     /// Returns the latest time at which the worker begins to end the tasks of this association if no message arrives; once it has begun,
     /// the time when this was due. `None` while there is no scheduler, because then nobody relies on the end of the tasks. Time alone never
     /// changes the result. A message makes it earlier only together with the association's health, life or scheduler.
     pub fn tasks_may_live_until(&self) -> Option<Time> {
-        self.may_live_until()
+        self.session.may_live_until()
     }
 
     /// Returns when the last process is killed because the operator ends the worker. `None` if the operator does not, or if no process is
     /// left.
     pub fn killed_by(&self) -> Option<Time> {
-        match self.life {
-            Life::Leaving { kill_by, .. } if self.tasks.live() > 0 => Some(kill_by),
-            Life::Running
-            | Life::Draining { .. }
-            | Life::Leaving { .. }
-            | Life::Farewell { .. }
-            | Life::Dying { .. }
-            | Life::Gone => None,
-        }
+        self.session.kill_by().filter(|_| self.tasks.live() > 0)
     }
 
     /// Returns the wait between TERM and KILL when the association must end. No running task of it has a shorter wait.
@@ -126,35 +71,32 @@ impl Association {
 
     /// Returns the scheduler instance that sent the last heartbeat answer that counted.
     pub fn scheduler(&self) -> Option<SchedulerId> {
-        self.response.as_ref().map(|response| response.scheduler)
+        self.session.scheduler()
     }
 
     /// Returns the scheduler instance that may start tasks here.
     pub fn bound_to(&self) -> Option<SchedulerId> {
-        self.binding.bound()
+        self.session.bound_to()
     }
 
     /// Returns the worker set id that the next heartbeat echoes.
     pub fn worker_set(&self) -> WorkerSetId {
-        self.response
-            .as_ref()
-            .map(|response| response.worker_set)
-            .unwrap_or_default()
+        self.session.worker_set()
     }
 
     /// Returns why the last heartbeat did not count.
     pub fn heartbeat_trouble(&self) -> Option<&HeartbeatTrouble> {
-        self.trouble.as_ref()
+        self.session.heartbeat_trouble()
     }
 
     /// Returns the last worker set id that the scheduler sent after a later one. The worker ignores this id.
     pub fn older_set(&self) -> Option<WorkerSetId> {
-        self.older_set
+        self.session.older_set()
     }
 
     /// Returns the reason why the association must end, for the log; `None` if it need not end.
     pub fn why_it_ends(&self) -> Option<&str> {
-        self.why_it_ends.as_deref()
+        self.session.why_it_ends()
     }
 
     /// Returns what `getRunningTasks` would list.
@@ -173,7 +115,7 @@ impl Association {
     }
 
     /// Returns what people see of the association, apart from its work fetch.
-    pub(crate) fn facts(&self) -> AssociationFacts {
+    pub(super) fn facts(&self) -> AssociationFacts {
         let (mut running, mut stopped, mut waiting) = (0, 0, 0);
         for (_, task) in self.tasks.iter() {
             match task.stage {
@@ -181,14 +123,13 @@ impl Association {
                 Stage::Live if task.running.is_healthcheck() => {}
                 Stage::Live => {
                     running += 1;
-                    let piece = task.piece.as_ref();
-                    stopped += usize::from(piece.is_some_and(|piece| piece.is_stopped()));
+                    stopped += usize::from(task.is_stopped());
                 }
                 Stage::Ended(_) => {}
             }
         }
         AssociationFacts {
-            shard: self.description.shard.clone(),
+            shard: self.session.description().shard.clone(),
             scheduler: self.scheduler(),
             health: self.health(),
             running,
@@ -196,5 +137,21 @@ impl Association {
             waiting,
             unacknowledged: self.unacknowledged_reports(),
         }
+    }
+
+    /// Returns when there is something to do if no event arrives.
+    pub(super) fn due(&self, now: Time) -> Option<Time> {
+        let reports = self.reports.due(self.session.addressee());
+        let reports = reports.filter(|_| !self.session.is_gone());
+        earliest([self.session.due(now), reports, self.tasks.next_limit()])
+    }
+
+    /// Writes the state for fingerprints.
+    pub(super) fn shape<H: Hasher>(&self, machine: &Machine, s: &mut Shape<'_, H>) {
+        self.session.shape(s);
+        self.tasks
+            .shape(s, |s, place| s.put(machine.rank_and_overtaken(place)));
+        self.session.shape_runs(s);
+        self.reports.shape(s);
     }
 }
