@@ -361,7 +361,7 @@ impl Fetching {
             };
             met.scheduler = with.or(met.scheduler);
             match is_another {
-                true => self.fetcher.is_another(now, index),
+                true => self.fetcher.scheduler_replaced(now, index),
                 false => self.fetcher.reset(index),
             }
         }

@@ -24,7 +24,6 @@ use super::types::{Associations, PerType, Processors, Task, TaskNumber};
 
 mod concurrency;
 mod contenders;
-mod danger;
 mod enforcement;
 mod precedence;
 mod run_list;

@@ -301,7 +301,7 @@ impl PairBackoffs {
     }
 
     /// Ends a backoff that waits for an idle instance of the type.
-    pub fn is_idle(&mut self, of: ProcessorType) {
+    pub fn end_idle_wait(&mut self, of: ProcessorType) {
         if let Some(pair) = self.0.get_mut(of.0)
             && pair.ends_early == EndsEarly::WhenIdle
         {

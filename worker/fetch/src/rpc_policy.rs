@@ -216,7 +216,7 @@ impl RpcPolicy {
 
     /// Notes that the scheduler has a new instance, which has answered a heartbeat. Waits that the previous instance caused end within
     /// `fetch_period`, at a random time, so that not all workers ask at once. Waits for failed tasks stay.
-    pub fn is_another(&mut self, now: Time, terms: Terms<'_>) {
+    pub fn scheduler_replaced(&mut self, now: Time, terms: Terms<'_>) {
         self.delayed_until = Time::ZERO;
         let of_the_other = |cause: WaitCause| match cause {
             WaitCause::RequestDelay

@@ -145,7 +145,7 @@ impl Fetcher {
         for of_type in self.processors.types() {
             if outlook.of_type[of_type].idle_now > 0.0 {
                 for contact in &mut self.contacts {
-                    contact.pairs.is_idle(of_type);
+                    contact.pairs.end_idle_wait(of_type);
                 }
             }
         }
@@ -414,11 +414,11 @@ impl Fetcher {
     }
 
     /// Forgets the previous instance's backoffs and verdicts, because the scheduler has a new instance.
-    pub fn is_another(&mut self, now: Time, association: AssociationIndex) {
+    pub fn scheduler_replaced(&mut self, now: Time, association: AssociationIndex) {
         if let Some(contact) = self.contacts.get_mut(association.0) {
             contact.pairs = PairBackoffs::new(&self.processors);
             let u = draw(&mut self.rng);
-            contact.rpc.is_another(now, terms(&self.profile, u));
+            contact.rpc.scheduler_replaced(now, terms(&self.profile, u));
         }
         self.reset(association);
     }

@@ -432,7 +432,7 @@ fn another_instance_of_a_scheduler_has_nothing_to_do_with_what_the_former_had() 
             rig.reply(&request, WorkVerdict::NoWork);
         }
         match is_another {
-            true => rig.fetcher.is_another(rig.now, FIRST),
+            true => rig.fetcher.scheduler_replaced(rig.now, FIRST),
             false => rig.fetcher.reset(FIRST),
         }
         // No request lingers in either case, so the scheduler is asked.

@@ -1,9 +1,10 @@
-//! The tasks that take part in the choice, in the order of their arrival and with validated numbers.
+//! The tasks that take part in the choice, in the order of their arrival and with validated numbers, and those of them that are in danger
+//! of missing their deadlines.
 
 use std::cmp::Ordering;
 
 use super::super::amounts::amount;
-use super::super::types::{ProcessorType, Stage, Task};
+use super::super::types::{PerType, ProcessorType, Stage, Task};
 use super::Hand;
 
 /// The position of a contender; earlier arrivals have lower places.
@@ -138,4 +139,38 @@ impl<'a> Contender<'a> {
             .then(begun(self).cmp(&begun(other)))
             .then(self.remaining.total_cmp(&other.remaining))
     }
+}
+
+/// A task on the run list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub place: Place,
+    pub reason: Reason,
+}
+
+/// The reason for listing a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    Deadline,
+    Priority,
+    /// The task runs, and its time slice is not over.
+    Slice,
+}
+
+/// The number of tasks in danger of missing their deadlines, by association and type.
+pub(super) type InDanger = Vec<PerType<u32>>;
+
+/// Counts the tasks in danger of missing their deadlines. A task that cannot run does not count, whatever the simulation says, because
+/// running other tasks by deadline does not help it.
+///
+/// BOINC counts a task for some time after its simulation no longer names it, so that two tasks do not displace each other in turn. The
+/// simulation here does not depend on which task runs, and such a memory only violated shares.
+pub(super) fn in_danger(hand: &Hand<'_>, contenders: &Contenders<'_>) -> InDanger {
+    let mut counts = vec![hand.processors.table(&0_u32); hand.associations.len()];
+    let all = contenders.all().map(|(_, contender)| contender);
+    for contender in all.filter(|one| one.can_run() && hand.outlook.misses(one.task.number)) {
+        let count = &mut counts[contender.task.association.0][contender.of_type];
+        *count = count.saturating_add(1);
+    }
+    counts
 }

@@ -6,9 +6,9 @@ use super::super::amounts::{TOLERANCE, amount};
 use super::super::profile::Precedence;
 use super::super::types::{PerType, ProcessorType, Processors, Stage};
 use super::concurrency::Concurrency;
-use super::contenders::{Contender, Contenders, Marks, Place};
+use super::contenders::{Contender, Contenders, Entry, Marks, Place, Reason};
 use super::precedence::{Width, give_turns, more_cpus};
-use super::run_list::{Entry, Reason, RunList};
+use super::run_list::RunList;
 use super::{Hand, Schedule};
 
 /// CPUs by which GPU tasks may exceed the worker's CPUs, because an idle GPU costs more than an overloaded CPU.

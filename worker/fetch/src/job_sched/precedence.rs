@@ -16,9 +16,7 @@ use super::super::profile::Precedence;
 use super::super::types::{AssociationIndex, Stage};
 use super::Hand;
 use super::Preemption;
-use super::contenders::{Contender, Contenders, Marks};
-use super::danger::InDanger;
-use super::run_list::{Entry, Reason};
+use super::contenders::{Contender, Contenders, Entry, InDanger, Marks, Reason};
 
 /// Returns the running tasks that do not stop for any other task.
 pub(super) fn stays(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: &InDanger) -> Marks {

@@ -16,8 +16,7 @@ use super::super::profile::Precedence;
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::Hand;
 use super::concurrency::Concurrency;
-use super::contenders::{Contender, Contenders, Marks, Place};
-use super::danger::{InDanger, in_danger};
+use super::contenders::{Contender, Contenders, Entry, InDanger, Marks, Place, Reason, in_danger};
 use super::precedence::{self, Width};
 
 /// Limit of the listed CPU tasks, in multiples of the CPUs. It applies separately to tasks with one CPU and with more, so that the list has
@@ -33,21 +32,6 @@ pub(super) struct RunList {
     picked_for_list: usize,
     /// The running tasks that do not stop for any other task.
     stays: Marks,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub place: Place,
-    pub reason: Reason,
-}
-
-/// The reason for listing a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
-    Deadline,
-    Priority,
-    /// The task runs, and its time slice is not over.
-    Slice,
 }
 
 impl RunList {

@@ -48,11 +48,11 @@ fn what_a_former_instance_did_not_serve_or_want_holds_little_up() {
     let mut failed = RpcPolicy::new();
     let now = fail_often(&mut failed, at(0.0), 8, 1.0);
     assert!(wait(&failed, now) > soon);
-    failed.is_another(now, terms(&VOLUNTEER, 0.5));
+    failed.scheduler_replaced(now, terms(&VOLUNTEER, 0.5));
     assert_eq!(wait(&failed, now), soon);
     let mut delayed = RpcPolicy::new();
     delayed.delayed(now, 3600.0);
-    delayed.is_another(now, terms(&VOLUNTEER, 0.5));
+    delayed.scheduler_replaced(now, terms(&VOLUNTEER, 0.5));
     assert_eq!(
         (wait(&delayed, now), delayed.delayed_until()),
         (soon, Time::ZERO)
@@ -60,13 +60,13 @@ fn what_a_former_instance_did_not_serve_or_want_holds_little_up() {
     // A shorter wait stays, and so does a wait for a failed task.
     let mut short = RpcPolicy::new();
     short.delayed(now, 1.0);
-    short.is_another(now, terms(&VOLUNTEER, 0.5));
+    short.scheduler_replaced(now, terms(&VOLUNTEER, 0.5));
     assert_eq!(wait(&short, now), 1.0);
     let mut broken = RpcPolicy::new();
     let fault = story(Fault::Worker, None);
     broken.task_failed(now, TaskNumber(1), &fault, terms(&VOLUNTEER, 1.0));
     let before = wait(&broken, now);
-    broken.is_another(now, terms(&VOLUNTEER, 0.0));
+    broken.scheduler_replaced(now, terms(&VOLUNTEER, 0.0));
     assert_eq!(wait(&broken, now), before);
     assert!(before > 0.0);
 }

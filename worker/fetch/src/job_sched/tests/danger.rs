@@ -1,7 +1,7 @@
 //! Tests which tasks count as in danger.
 
 use super::super::Preemption;
-use super::super::run_list::Reason::{Deadline, Priority};
+use super::super::contenders::Reason::{Deadline, Priority};
 use super::rig::{NOBODY, Scene, at, cpus, executing, numbers};
 
 /// Once the simulation names no task, a task that ran by deadline yields to another scheduler. Its own scheduler would otherwise exceed its

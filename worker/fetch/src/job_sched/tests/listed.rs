@@ -5,7 +5,7 @@ use super::super::super::types::{
     AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, TaskNumber, Usage,
 };
 use super::super::contenders::Contenders;
-use super::super::run_list::Reason::{Deadline, Priority};
+use super::super::contenders::Reason::{Deadline, Priority};
 use super::rig::{LOST, STOPPED, Scene, at, cards, cpus, executing, kind};
 
 #[test]

@@ -11,8 +11,8 @@ use super::super::super::types::{
     Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
     TaskNumber, Usage,
 };
-use super::super::contenders::Contenders;
-use super::super::run_list::{self, Reason};
+use super::super::contenders::{Contenders, Reason};
+use super::super::run_list;
 use super::super::{Hand, Preemption, Schedule};
 
 #[derive(Clone, Debug)]
