@@ -3,26 +3,27 @@
 
 mod checks;
 mod life;
+mod own_health;
 mod shape;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::health::timeouts::{whole_secs, worker_gaps};
-use brasserie_common::health::{FirstHealth, Gaps};
+use brasserie_common::health::timeouts::whole_secs;
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION, Supply};
 use brasserie_common::worker_set::version_order;
 use brasserie_common::{
-    CallId, CallOutcome, Health, HealthModel, InvocationId, RunningTask, SchedulerId,
-    SequenceNumber, ServiceAddress, Time, WorkReply, WorkerDescription, WorkerId, WorkerSetId,
+    CallId, CallOutcome, Health, InvocationId, RunningTask, SchedulerId, SequenceNumber,
+    ServiceAddress, Time, WorkReply, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_worker_fetch::AssociationIndex;
 
 use self::life::{Life, Patience};
+use self::own_health::OwnHealth;
 use crate::config::{AssociationOptions, MemberList, Options};
 use crate::effect::{ExitReason, Goodbye};
 use crate::event::{CallReply, RunTask};
@@ -112,7 +113,7 @@ pub(crate) struct Answer {
 
 /// The worker's side of an association without tasks and reports.
 ///
-/// Invariant: `newest` is never older than the bound instance or the scheduler of `response`.
+/// Invariant: `newest` is never older than the bound instance or the scheduler of the last answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     index: AssociationIndex,
@@ -124,9 +125,7 @@ pub(crate) struct Session {
     description: WorkerDescription,
     life: Life,
     patience: Patience,
-    health: HealthModel,
-    /// The last heartbeat answer that counted. Its worker set never goes back to an earlier version.
-    response: Option<HeartbeatResponse>,
+    health: OwnHealth,
     /// The latest scheduler instance that ever answered a heartbeat or fetched the running tasks.
     newest: Option<SchedulerId>,
     binding: Binding,
@@ -168,8 +167,7 @@ impl Session {
             description,
             life: Life::Running,
             patience: Patience::Normal,
-            health: HealthModel::new(now),
-            response: None,
+            health: OwnHealth::new(now, period),
             newest: None,
             binding: Binding::Unbound,
             sequence: SequenceNumber::default(),
@@ -204,125 +202,19 @@ impl Session {
         anew
     }
 
-    fn last_word(&self) -> Option<Health> {
-        self.response.as_ref().map(|response| response.worker_state)
-    }
-
-    fn gaps(&self) -> Option<Gaps> {
-        let period = self.description.heartbeat_period;
-        self.response.as_ref().map(|r| worker_gaps(r, period))
-    }
-
-    /// Judges the worker's own health, before the worker serves or sends anything. If the machine slept through a change, the change is
-    /// dated to when it was due.
+    /// Judges the worker's own health, before the worker serves or sends anything. A worker that is lost must die.
     pub(crate) fn judge_health(&mut self, now: Time) -> Option<KillAll> {
-        let gaps = self.gaps().filter(|_| self.life.keeps_association())?;
-        // The worker is HEALTHY only because an answer said so. The scheduler formed that opinion after the answered heartbeat was sent. So
-        // the loss time counts from that sending at the earliest, however old or unknown the healthchecks are, and not from the arrival of
-        // the answer.
-        let fresh_until = self.health.next_change(gaps);
-        let checked = self.health.last_good_healthcheck();
-        let ended = checked.and(fresh_until).max(self.health.last_heartbeat());
-        if self.health.health() == Health::Healthy
-            && let Some(at) = ended
-            && at <= now
-        {
-            let verdict = self.health.next(at, gaps, FirstHealth::Withheld);
-            self.health.adopt(at, verdict.health);
+        if !self.life.keeps_association() {
+            return None;
         }
-        let lost_at = self.lost_at();
-        let verdict = self.health.next(now, gaps, FirstHealth::Withheld);
-        let health = match verdict.health {
-            // Once the worker was HEALTHY, the scheduler's answers alone can end it, whatever the worker's own evidence says.
-            _ if lost_at.is_some_and(|at| at <= now) => Health::MustDie,
-            // The scheduler's opinion holds until its next answer: the scheduler may have begun the association anew.
-            Health::Healthy if self.last_word() != Some(Health::Healthy) => Health::Unhealthy,
-            Health::New | Health::Healthy | Health::Unhealthy | Health::MustDie => verdict.health,
-        };
-        self.health.adopt(now, health);
-        match health {
-            // If `lost_at` is `None`, the scheduler has declared the worker lost. The wait after which its tasks run elsewhere begins when
-            // the scheduler's timers run out. They run out before the worker's by at most the safety margin, and the worker's have not run
-            // out. So the full kill wait from now ends in time.
-            Health::MustDie => {
-                let since = lost_at.map_or(now, |at| at.min(now));
-                if self.life.keeps_association() {
-                    self.why_it_ends = Some(self.why_lost(now));
-                }
-                self.die(ExitReason::MustDie, since)
-            }
-            Health::Healthy => {
-                self.heartbeats.no_hurry();
-                None
-            }
-            Health::New | Health::Unhealthy => None,
+        if let Some(since) = self.health.judge(now) {
+            self.why_it_ends = Some(self.health.why_lost(now));
+            return self.die(ExitReason::MustDie, since);
         }
-    }
-
-    /// Returns the reason why the worker is lost, by the scheduler's answer or by its own timers, for the log.
-    fn why_lost(&self, now: Time) -> String {
-        if let Some(response) = &self.response
-            && response.worker_state == Health::MustDie
-        {
-            let why = response.why_must_die.as_deref();
-            return with_reason("the scheduler has declared this worker lost", why);
+        if self.health.health() == Health::Healthy && self.health.answer().is_some() {
+            self.heartbeats.no_hurry();
         }
-        let ago = |at: Time| format_duration(whole_secs(now.since(at)));
-        let heartbeat = match self.health.last_heartbeat() {
-            Some(at) => format!(
-                "; the last heartbeat that it answered was sent {} ago",
-                ago(at)
-            ),
-            None => String::new(),
-        };
-        let since = ago(self.health.became_unhealthy());
-        format!(
-            "the scheduler has not kept this worker healthy for {since}, and gives its tasks to others{heartbeat}"
-        )
-    }
-
-    /// Returns when the worker counts itself as lost if no message arrives. `None` if no scheduler has answered it, or if it is lost
-    /// already.
-    fn lost_at(&self) -> Option<Time> {
-        // A value at a limit is still good.
-        let just_after = |at: Time| at + Duration::from_nanos(1);
-        let gaps = self.gaps()?;
-        let lose_after = |since: Time| just_after(since + gaps.lose_after);
-        let fresh_until = || {
-            let heartbeat = self.health.last_heartbeat()? + gaps.max_heartbeat;
-            let healthcheck = self.health.last_good_healthcheck()? + gaps.max_healthcheck;
-            Some(just_after(heartbeat.min(healthcheck)))
-        };
-        let since = self.health.became_unhealthy();
-        match self.health.health() {
-            Health::New => Some(lose_after(since)),
-            // The worker was HEALTHY, and the scheduler says that it is not. The scheduler counts the loss time, whatever the worker knows.
-            Health::Unhealthy
-                if self.health.has_been_healthy() && self.last_word() != Some(Health::Healthy) =>
-            {
-                Some(lose_after(since))
-            }
-            // While heartbeat and healthcheck are fresh, the worker lacks only the permission for its first health and is not lost.
-            // Otherwise the loss time alone counts.
-            Health::Unhealthy => Some(lose_after(since).max(fresh_until().unwrap_or_default())),
-            Health::Healthy => fresh_until().map(lose_after),
-            Health::MustDie => None,
-        }
-    }
-
-    /// Returns when the result of `judge_health` could change without an event.
-    fn health_due(&self, now: Time) -> Option<Time> {
-        let gaps = self.gaps().filter(|_| self.life.keeps_association())?;
-        let stale = |last: Option<Time>, gap| last.map(|at| at + gap + Duration::from_nanos(1));
-        earliest(
-            [
-                self.health.next_change(gaps),
-                stale(self.health.last_heartbeat(), gaps.max_heartbeat),
-                stale(self.health.last_good_healthcheck(), gaps.max_healthcheck),
-            ]
-            .into_iter()
-            .filter(|at| at.is_some_and(|at| at > now)),
-        )
+        None
     }
 
     /// Requests a heartbeat at once. Only a worker that is still joining needs it.
@@ -466,7 +358,7 @@ impl Session {
         // was sent.
         let told = response.not_healthy_for.map(|so_long| sent - so_long);
         let begun = begun.max(told.unwrap_or_default());
-        let before = self.response.take();
+        let before = self.health.take_answer();
         let set_before = before.as_ref().map(|old| old.worker_set);
         let news = before.as_ref().is_none_or(|old| {
             old.worker_set != response.worker_set || old.worker_state != response.worker_state
@@ -491,11 +383,8 @@ impl Session {
         }
         let state = response.worker_state;
         let (work, request_delay) = (response.work.take(), response.request_delay.take());
-        self.response = Some(response);
         let was_new = self.health.health() == Health::New;
-        self.health.heartbeat(sent);
-        // The scheduler formed its opinion between the sending and now, or earlier. The earliest possible time counts.
-        self.health.adopt(begun, state);
+        self.health.answered(sent, begun, response);
         let kill = self.judge_health(now);
         if news {
             self.hurry();
@@ -551,7 +440,7 @@ impl Session {
         self.newest = Some(scheduler);
         self.members.forget_answered();
         // The time counts from the sending, so that the loss time runs out here before it does at the scheduler.
-        self.health = HealthModel::new(begun);
+        self.health.begin_anew(begun);
         if !sabotage::on(Sabotage::KeepCounterForNewScheduler) {
             self.sequence = SequenceNumber::default();
         }
@@ -732,7 +621,7 @@ impl Session {
 
     /// Returns the scheduler instance that sent the last heartbeat answer that counted.
     pub(crate) fn scheduler(&self) -> Option<SchedulerId> {
-        self.response.as_ref().map(|response| response.scheduler)
+        self.health.answer().map(|answer| answer.scheduler)
     }
 
     /// Returns the scheduler instance that may start tasks here.
@@ -742,10 +631,8 @@ impl Session {
 
     /// Returns the worker set id that the next heartbeat echoes.
     pub(crate) fn worker_set(&self) -> WorkerSetId {
-        self.response
-            .as_ref()
-            .map(|response| response.worker_set)
-            .unwrap_or_default()
+        let answer = self.health.answer();
+        answer.map(|answer| answer.worker_set).unwrap_or_default()
     }
 
     pub(crate) fn heartbeat_trouble(&self) -> Option<&HeartbeatTrouble> {
@@ -768,9 +655,7 @@ impl Session {
             Life::Running | Life::Draining { .. } => true,
             Life::Leaving { .. } | Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => false,
         };
-        let is_out_of_favour =
-            self.health.has_been_healthy() && self.health.health() != Health::Healthy;
-        !serves || self.scheduler().is_none() || is_out_of_favour
+        !serves || self.scheduler().is_none() || self.health.is_no_longer_healthy()
     }
 
     /// Returns for how long the scheduler has not answered, and why, as a text for people; `None` if its last answer counts.
@@ -800,7 +685,9 @@ impl Session {
         earliest([
             heartbeat,
             self.life_due(),
-            self.health_due(now),
+            self.health
+                .due(now)
+                .filter(|_| self.life.keeps_association()),
             self.members.due(),
         ])
     }

@@ -250,7 +250,7 @@ impl Session {
     /// Returns the last moment at which tasks stay alive if no message arrives. `None` if nobody relies on their end.
     pub(crate) fn may_live_until(&self) -> Option<Time> {
         match self.life {
-            Life::Running | Life::Draining { .. } | Life::Leaving { .. } => self.lost_at(),
+            Life::Running | Life::Draining { .. } | Life::Leaving { .. } => self.health.lost_at(),
             Life::Dying {
                 since,
                 quiet_since: None,
@@ -329,18 +329,6 @@ impl Session {
     /// Returns whether the scheduler was told that the worker starts no tasks any more.
     pub(crate) fn is_draining(&self) -> bool {
         self.description.intake == Intake::Draining
-    }
-
-    /// Returns whether the operator ends the worker, so that no task is to blame for its end.
-    pub(crate) fn is_leaving(&self) -> bool {
-        match self.life {
-            Life::Leaving { .. } => true,
-            Life::Running
-            | Life::Draining { .. }
-            | Life::Farewell { .. }
-            | Life::Dying { .. }
-            | Life::Gone => false,
-        }
     }
 
     pub(crate) fn life_stage(&self) -> LifeStage {

@@ -20,19 +20,6 @@ impl Session {
         });
         self.shape_life(s);
         self.health.shape(s);
-        s.opt(self.response.as_ref(), |s, response| {
-            s.scheduler(response.scheduler);
-            s.put((
-                response.max_healthcheck_gap,
-                response.heartbeat_grace_period,
-            ));
-            s.put((
-                response.lose_unhealthy_worker_after,
-                response.worker_check_interval,
-            ));
-            s.put(response.worker_state);
-            s.set(response.worker_set);
-        });
         s.opt(self.newest, Shape::scheduler);
         match self.binding {
             Binding::Unbound => s.put(0_u8),

@@ -290,7 +290,7 @@ impl Worker {
         (status, story): (ReportedStatus, Story),
     ) {
         let one = &mut self.associations[of.0];
-        let status = match one.session.is_leaving() && status.is_incomplete_backoff() {
+        let status = match one.session.kill_by().is_some() && status.is_incomplete_backoff() {
             // The operator ended the task, which is no fault of the task. It may run elsewhere at once.
             true => status.into_incomplete(),
             false => status,
