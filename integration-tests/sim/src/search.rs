@@ -2,16 +2,12 @@
 //! search is breadth first, so the first counterexample found is a shortest one.
 //!
 //! A world has one or two shards, one or two tasks, one scheduler after another (or two at once), and a few worker instances. A
-//! [`choices::Choice`] is one step. States that differ only in names and in the order of packets count as one; a 128-bit hash identifies a
+//! [`settings::Choice`] is one step. States that differ only in names and in the order of packets count as one; a 128-bit hash identifies a
 //! state. [`settings::Settings`] lists the simplifications that keep the space small.
 
-pub mod choices;
 pub mod explore;
 mod judge;
-mod lives;
-mod packets;
 pub mod rules;
 pub mod settings;
-mod shape;
 pub mod world;
 pub mod worlds;

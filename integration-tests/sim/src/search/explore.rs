@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use brasserie_common::collections::IdSet;
 
-use super::choices::Choice;
-use super::settings::Settings;
+use super::settings::{Choice, Settings};
 use super::world::SmallWorld;
 use crate::trace::Trace;
 

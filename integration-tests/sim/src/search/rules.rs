@@ -2,9 +2,8 @@
 
 use brasserie_common::sabotage::Sabotage;
 
-use super::choices::Choice;
 use super::explore::Limits;
-use super::settings::{Budget, Class, Listing, NewCluster, Settings, TasksCome};
+use super::settings::{Budget, Choice, Class, Listing, NewCluster, Settings, TasksCome};
 use super::worlds::{ALONE, BUMP, FORGETTING, NO, PAIR, PATIENT, SLOW};
 use crate::event_log::WorkerPlace;
 

@@ -8,7 +8,7 @@ use brasserie_common::Timeouts;
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
-use super::choices::Choice;
+use crate::event_log::{SchedulerPlace, WorkerPlace};
 
 /// The class of a packet. An answer belongs to the class of its request's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,41 +62,23 @@ pub struct Budget {
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Budget {
-            drops,
-            duplicates,
-            breaks,
-            scheduler_crashes,
-            worker_kills,
-            keeper_kills,
-            worker_starts,
-            cuts,
-            failures,
-            backups,
-            losses,
-            second_schedulers,
-            reroutes,
-            delays,
-            leaps,
-            forgets,
-        } = *self;
         let all = [
-            (drops, "drops"),
-            (duplicates, "duplicates"),
-            (breaks, "breaks"),
-            (scheduler_crashes, "scheduler crashes"),
-            (worker_kills, "worker kills"),
-            (keeper_kills, "keeper kills"),
-            (worker_starts, "worker starts"),
-            (cuts, "cuts"),
-            (failures, "failures"),
-            (backups, "backups"),
-            (losses, "losses"),
-            (second_schedulers, "second schedulers"),
-            (reroutes, "reroutes"),
-            (delays, "delays"),
-            (leaps, "leaps"),
-            (forgets, "declarations of death"),
+            (self.drops, "drops"),
+            (self.duplicates, "duplicates"),
+            (self.breaks, "breaks"),
+            (self.scheduler_crashes, "scheduler crashes"),
+            (self.worker_kills, "worker kills"),
+            (self.keeper_kills, "keeper kills"),
+            (self.worker_starts, "worker starts"),
+            (self.cuts, "cuts"),
+            (self.failures, "failures"),
+            (self.backups, "backups"),
+            (self.losses, "losses"),
+            (self.second_schedulers, "second schedulers"),
+            (self.reroutes, "reroutes"),
+            (self.delays, "delays"),
+            (self.leaps, "leaps"),
+            (self.forgets, "declarations of death"),
         ];
         let some = all.iter().filter(|(often, _)| *often > 0);
         let texts: Vec<String> = some
@@ -104,6 +86,48 @@ impl fmt::Display for Budget {
             .collect();
         f.write_str(&texts.join(", "))
     }
+}
+
+/// One possible step. Numbers are positions in the world that offers the step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Deliver(usize),
+    /// The packet arrives, and will arrive once more. No caller waits for the answer to the copy.
+    Duplicate(usize),
+    Drop(usize),
+    /// The caller gives up; the packet stays under way.
+    GiveUp(usize),
+    Sync(SchedulerPlace),
+    CrashScheduler {
+        place: SchedulerPlace,
+        kept: usize,
+    },
+    StartScheduler(SchedulerPlace),
+    /// The old copy is restored first.
+    StartOnBackup,
+    /// The directory is lost first.
+    StartOnNothing,
+    StartSecond,
+    Backup,
+    Submit,
+    KillWorker(WorkerPlace),
+    KillWorkerAndKeeper(WorkerPlace),
+    StartWorker(WorkerPlace),
+    Reroute(WorkerPlace),
+    Forget(WorkerPlace),
+    Cut(WorkerPlace),
+    Heal(WorkerPlace),
+    End(usize, TaskEnd),
+    Leap(u64),
+}
+
+/// How a process of a task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskEnd {
+    Done,
+    Error,
+    /// It was signalled.
+    Killed,
 }
 
 /// One small world. Some parts are fixed, for these reasons:
@@ -218,85 +242,22 @@ impl Budget {
         delays: 0,
         forgets: 0,
     };
+}
 
-    pub const fn drops(self, drops: u8) -> Budget {
-        Budget { drops, ..self }
-    }
-
-    pub const fn duplicates(self, duplicates: u8) -> Budget {
-        Budget { duplicates, ..self }
-    }
-
-    pub const fn breaks(self, breaks: u8) -> Budget {
-        Budget { breaks, ..self }
-    }
-
-    pub const fn scheduler_crashes(self, scheduler_crashes: u8) -> Budget {
-        Budget {
-            scheduler_crashes,
-            ..self
+/// Defines for each kind of fault a method that returns the budget with this number of it.
+macro_rules! numbers {
+    ($($fault:ident)*) => {
+        impl Budget {
+            $(pub const fn $fault(self, $fault: u8) -> Budget {
+                Budget { $fault, ..self }
+            })*
         }
-    }
+    };
+}
 
-    pub const fn worker_kills(self, worker_kills: u8) -> Budget {
-        Budget {
-            worker_kills,
-            ..self
-        }
-    }
-
-    pub const fn worker_starts(self, worker_starts: u8) -> Budget {
-        Budget {
-            worker_starts,
-            ..self
-        }
-    }
-
-    pub const fn keeper_kills(self, keeper_kills: u8) -> Budget {
-        Budget {
-            keeper_kills,
-            ..self
-        }
-    }
-
-    pub const fn cuts(self, cuts: u8) -> Budget {
-        Budget { cuts, ..self }
-    }
-
-    pub const fn failures(self, failures: u8) -> Budget {
-        Budget { failures, ..self }
-    }
-
-    pub const fn backups(self, backups: u8) -> Budget {
-        Budget { backups, ..self }
-    }
-
-    pub const fn losses(self, losses: u8) -> Budget {
-        Budget { losses, ..self }
-    }
-
-    pub const fn second_schedulers(self, second_schedulers: u8) -> Budget {
-        Budget {
-            second_schedulers,
-            ..self
-        }
-    }
-
-    pub const fn reroutes(self, reroutes: u8) -> Budget {
-        Budget { reroutes, ..self }
-    }
-
-    pub const fn leaps(self, leaps: u8) -> Budget {
-        Budget { leaps, ..self }
-    }
-
-    pub const fn delays(self, delays: u8) -> Budget {
-        Budget { delays, ..self }
-    }
-
-    pub const fn forgets(self, forgets: u8) -> Budget {
-        Budget { forgets, ..self }
-    }
+numbers! {
+    drops duplicates breaks scheduler_crashes worker_kills worker_starts keeper_kills cuts failures backups losses
+    second_schedulers reroutes leaps delays forgets
 }
 
 impl Settings {

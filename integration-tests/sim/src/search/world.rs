@@ -1,5 +1,10 @@
 //! A small world: hosts, packets, disks, processes, and one clock for all.
 
+mod choices;
+mod lives;
+mod packets;
+mod shape;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +15,10 @@ use brasserie_common_config::Config;
 use brasserie_scheduler_core::Durable;
 use brasserie_scheduler_engine::NodeTable;
 
+use packets::Packet;
+
 use super::judge::{Broken, Judge};
-use super::packets::Packet;
-use super::settings::{Budget, Class, Second, Settings, TasksCome};
+use super::settings::{Budget, Class, Second, Settings, TaskEnd, TasksCome};
 use crate::disk::Directory;
 use crate::event_log::{CallTag, Happening, Run, SchedulerPlace, WorkerPlace};
 use crate::hosts::scheduler::{SchedulerHost, SchedulerInput};
@@ -26,20 +32,23 @@ const BEGIN: Duration = Duration::from_secs(10_000);
 /// more than this means a storm.
 const MAX_TURNS_A_MOMENT: usize = 2000;
 
-pub(super) const FIRST: SchedulerPlace = SchedulerPlace(0);
-pub(super) const SECOND: SchedulerPlace = SchedulerPlace(1);
-pub(super) const BOTH: [SchedulerPlace; 2] = [FIRST, SECOND];
+/// Longer than any call of a small world needs, and shorter than its leaps of time.
+const CALL_DEADLINE: Duration = Duration::from_secs(3);
+/// The place of the only or the first scheduler.
+const FIRST: SchedulerPlace = SchedulerPlace(0);
+const SECOND: SchedulerPlace = SchedulerPlace(1);
+const BOTH: [SchedulerPlace; 2] = [FIRST, SECOND];
 
 /// The party that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Caller {
+enum Caller {
     Scheduler(SchedulerPlace),
     Worker(WorkerPlace),
 }
 
 /// A call whose caller waits for the answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OpenCall {
+struct OpenCall {
     pub caller: Caller,
     pub call: CallId,
     /// The worker at one end of the call, whichever side calls.
@@ -52,7 +61,7 @@ pub(super) struct OpenCall {
 
 /// The surroundings of a worker process.
 #[derive(Clone, Debug)]
-pub(super) struct Post {
+struct Post {
     pub is_cut: bool,
     pub last_start_time: i64,
     /// The last instance that began there.
@@ -62,7 +71,7 @@ pub(super) struct Post {
 
 /// A process of a task.
 #[derive(Clone, Debug)]
-pub(super) struct TaskProcess {
+struct TaskProcess {
     pub place: WorkerPlace,
     pub generation: u32,
     pub key: TaskKey,
@@ -74,7 +83,7 @@ pub(super) struct TaskProcess {
 
 /// Whether free packets wait for a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
+enum Pace {
     Chosen,
     /// Packets arrive and disks sync at once, and tasks end by themselves after a second.
     AllAtOnce,
@@ -83,32 +92,32 @@ pub(super) enum Pace {
 /// The whole small world. The search clones it for each choice.
 #[derive(Clone, Debug)]
 pub struct SmallWorld {
-    pub(super) settings: Arc<Settings>,
-    pub(super) now: Time,
-    pub(super) budget: Budget,
-    pub(super) schedulers: Vec<SchedulerHost>,
-    pub(super) workers: Vec<WorkerHost>,
-    pub(super) posts: Vec<Post>,
-    pub(super) directories: Vec<Directory>,
-    pub(super) backup: Option<Durable>,
-    pub(super) processes: Vec<TaskProcess>,
+    settings: Arc<Settings>,
+    now: Time,
+    budget: Budget,
+    schedulers: Vec<SchedulerHost>,
+    workers: Vec<WorkerHost>,
+    posts: Vec<Post>,
+    directories: Vec<Directory>,
+    backup: Option<Durable>,
+    processes: Vec<TaskProcess>,
     /// Packets that wait for a choice.
-    pub(super) packets: Vec<Packet>,
+    packets: Vec<Packet>,
     /// Packets that arrive before anything else happens.
-    pub(super) express: VecDeque<Packet>,
-    pub(super) open: BTreeMap<CallTag, OpenCall>,
-    pub(super) judge: Judge,
-    pub(super) pace: Pace,
-    pub(super) config: (Arc<Config>, Arc<NodeTable>),
+    express: VecDeque<Packet>,
+    open: BTreeMap<CallTag, OpenCall>,
+    judge: Judge,
+    pace: Pace,
+    config: (Arc<Config>, Arc<NodeTable>),
     /// Schedulers load the configuration when they start.
-    pub(super) has_config: bool,
+    has_config: bool,
     /// No scheduler has started yet.
-    pub(super) is_first: bool,
+    is_first: bool,
     /// The number of identities drawn so far.
-    pub(super) drawn: u64,
-    pub(super) log: Vec<Happening>,
-    pub(super) keeps_log: bool,
-    pub(super) history: Vec<(Time, Happening)>,
+    drawn: u64,
+    log: Vec<Happening>,
+    keeps_log: bool,
+    history: Vec<(Time, Happening)>,
 }
 
 impl SmallWorld {
@@ -190,48 +199,48 @@ impl SmallWorld {
         self.keeps_log = true;
     }
 
-    pub(super) fn wall(&self) -> WallTime {
+    fn wall(&self) -> WallTime {
         WallTime::from_secs(EPOCH) + self.now.since(Time::ZERO)
     }
 
-    pub(super) fn scheduler(&self, place: SchedulerPlace) -> &SchedulerHost {
+    fn scheduler(&self, place: SchedulerPlace) -> &SchedulerHost {
         &self.schedulers[usize::from(place.0)]
     }
 
-    pub(super) fn worker(&self, place: WorkerPlace) -> &WorkerHost {
+    fn worker(&self, place: WorkerPlace) -> &WorkerHost {
         &self.workers[usize::from(place.0)]
     }
 
-    pub(super) fn post(&self, place: WorkerPlace) -> &Post {
+    fn post(&self, place: WorkerPlace) -> &Post {
         &self.posts[usize::from(place.0)]
     }
 
-    pub(super) fn post_mut(&mut self, place: WorkerPlace) -> &mut Post {
+    fn post_mut(&mut self, place: WorkerPlace) -> &mut Post {
         &mut self.posts[usize::from(place.0)]
     }
 
-    pub(super) fn directory(&self, place: SchedulerPlace) -> &Directory {
+    fn directory(&self, place: SchedulerPlace) -> &Directory {
         &self.directories[usize::from(place.0)]
     }
 
-    pub(super) fn directory_mut(&mut self, place: SchedulerPlace) -> &mut Directory {
+    fn directory_mut(&mut self, place: SchedulerPlace) -> &mut Directory {
         &mut self.directories[usize::from(place.0)]
     }
 
     /// Returns whether a crash may still lose unsynced records.
-    pub(super) fn syncs_by_choice(&self) -> bool {
+    fn syncs_by_choice(&self) -> bool {
         self.pace == Pace::Chosen
             && self.budget.scheduler_crashes > 0
             && !self.settings.syncs_at_once
     }
 
-    pub(super) fn sync(&mut self, place: SchedulerPlace) {
+    fn sync(&mut self, place: SchedulerPlace) {
         let up_to = self.directory(place).written();
         self.directory_mut(place).sync(up_to);
         self.drive_scheduler(place, SchedulerInput::Persisted(up_to));
     }
 
-    pub(super) fn drive_scheduler(&mut self, place: SchedulerPlace, input: SchedulerInput) {
+    fn drive_scheduler(&mut self, place: SchedulerPlace, input: SchedulerInput) {
         let (now, wall) = (self.now, self.wall());
         let mut out = Vec::new();
         let host = &mut self.schedulers[usize::from(place.0)];
@@ -239,7 +248,7 @@ impl SmallWorld {
         self.scheduler_outputs(place, out);
     }
 
-    pub(super) fn drive_worker(&mut self, place: WorkerPlace, input: WorkerInput) {
+    fn drive_worker(&mut self, place: WorkerPlace, input: WorkerInput) {
         let (now, wall) = (self.now, self.wall());
         let mut out = Vec::new();
         let host = &mut self.workers[usize::from(place.0)];
@@ -248,7 +257,7 @@ impl SmallWorld {
     }
 
     /// Passes the happenings to the judge.
-    pub(super) fn tell(&mut self) {
+    fn tell(&mut self) {
         for happening in std::mem::take(&mut self.log) {
             self.judge.observe(&happening);
             if self.keeps_log {
@@ -258,7 +267,7 @@ impl SmallWorld {
     }
 
     /// Performs all steps of this moment that need no choice.
-    pub(super) fn quiesce(&mut self) {
+    fn quiesce(&mut self) {
         for _ in 0..MAX_TURNS_A_MOMENT {
             self.tell();
             if !self.next_at_once() {
@@ -305,19 +314,19 @@ impl SmallWorld {
         let now = self.now;
         let dead = |p: &TaskProcess| p.dies_by.is_some_and(|by| by <= now);
         if let Some(at) = self.processes.iter().position(dead) {
-            self.process_ends(at, super::lives::TaskEnd::Killed);
+            self.process_ends(at, TaskEnd::Killed);
             return true;
         }
         false
     }
 
     /// Advances time by `lasts`. Steps that are due meanwhile happen in order.
-    pub(super) fn pass(&mut self, lasts: Duration) {
+    fn pass(&mut self, lasts: Duration) {
         self.go_on(lasts, |_| false);
     }
 
     /// Advances time by `lasts`, or until there is a choice that comes before any time.
-    pub(super) fn pass_to_next(&mut self, lasts: Duration) {
+    fn pass_to_next(&mut self, lasts: Duration) {
         self.go_on(lasts, SmallWorld::is_something_under_way);
     }
 
@@ -338,7 +347,7 @@ impl SmallWorld {
     }
 
     /// Returns whether a packet could arrive or a record could reach the disk.
-    pub(super) fn is_something_under_way(&self) -> bool {
+    fn is_something_under_way(&self) -> bool {
         // A packet that no caller waits for may take any time.
         let arrives = |packet: &Packet| self.is_awaited(packet.tag()) && !self.is_blocked(packet);
         let syncs = |place| self.scheduler(place).core().is_some() && self.unsynced(place) > 0;
@@ -357,19 +366,19 @@ impl SmallWorld {
         });
     }
 
-    pub(super) fn next_timer(&self) -> Option<Time> {
+    fn next_timer(&self) -> Option<Time> {
         let schedulers = self.schedulers.iter().filter_map(SchedulerHost::due);
         let workers = self.workers.iter().filter_map(WorkerHost::due);
         let processes = self.processes.iter().filter_map(|p| p.dies_by);
         schedulers.chain(workers).chain(processes).min()
     }
 
-    pub(super) fn alive(&self, run: Run) -> usize {
+    fn alive(&self, run: Run) -> usize {
         self.processes.iter().filter(|p| p.task == run.task).count()
     }
 
     /// Returns the number of records that a crash would lose now.
-    pub(super) fn unsynced(&self, place: SchedulerPlace) -> usize {
+    fn unsynced(&self, place: SchedulerPlace) -> usize {
         self.directory(place).unsynced().count()
     }
 }

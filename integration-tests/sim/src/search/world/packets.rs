@@ -4,13 +4,12 @@ use brasserie_common::{CallId, CallOutcome, ServiceAddress};
 use brasserie_scheduler_core::{Call, CallReply as SchedulerCallReply};
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
-use super::lives::CALL_DEADLINE;
-use super::settings::{Class, Listing};
-use super::world::{Caller, OpenCall, Pace, SmallWorld};
+use super::{CALL_DEADLINE, Caller, OpenCall, Pace, SmallWorld};
 use crate::event_log::{CallTag, SchedulerPlace, WorkerPlace};
 use crate::hosts::ToScheduler;
 use crate::hosts::scheduler::{SchedulerInput, SchedulerOutput};
 use crate::hosts::worker::{WorkerInput, WorkerOutput};
+use crate::search::settings::{Class, Listing};
 
 /// The port of the first worker.
 pub(super) const FIRST_PORT: u16 = 10_000;

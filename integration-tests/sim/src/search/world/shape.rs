@@ -15,7 +15,7 @@ use brasserie_worker_core::CallReply as WorkerCallReply;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::packets::{News, Packet};
-use super::world::{Caller, SmallWorld};
+use super::{Caller, SmallWorld};
 use crate::event_log::CallTag;
 use crate::hosts::ToScheduler;
 use crate::hosts::scheduler::{SchedulerHost, SchedulerOutput};

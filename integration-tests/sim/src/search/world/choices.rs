@@ -5,44 +5,10 @@ use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 
-use super::lives::TaskEnd;
 use super::packets::{News, Packet};
-use super::settings::{Second, TasksCome};
-use super::world::{BOTH, FIRST, Pace, SECOND, SmallWorld};
+use super::{BOTH, FIRST, Pace, SECOND, SmallWorld};
 use crate::event_log::{SchedulerPlace, WorkerPlace};
-
-/// One possible step. Numbers are positions in the world that offers the step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    Deliver(usize),
-    /// The packet arrives, and will arrive once more. No caller waits for the answer to the copy.
-    Duplicate(usize),
-    Drop(usize),
-    /// The caller gives up; the packet stays under way.
-    GiveUp(usize),
-    Sync(SchedulerPlace),
-    CrashScheduler {
-        place: SchedulerPlace,
-        kept: usize,
-    },
-    StartScheduler(SchedulerPlace),
-    /// The old copy is restored first.
-    StartOnBackup,
-    /// The directory is lost first.
-    StartOnNothing,
-    StartSecond,
-    Backup,
-    Submit,
-    KillWorker(WorkerPlace),
-    KillWorkerAndKeeper(WorkerPlace),
-    StartWorker(WorkerPlace),
-    Reroute(WorkerPlace),
-    Forget(WorkerPlace),
-    Cut(WorkerPlace),
-    Heal(WorkerPlace),
-    End(usize, TaskEnd),
-    Leap(u64),
-}
+use crate::search::settings::{Choice, Second, TaskEnd, TasksCome};
 
 impl SmallWorld {
     /// Returns all steps that can happen now, in a fixed order.

@@ -16,25 +16,14 @@ use brasserie_scheduler_core::{Answer, Options as SchedulerOptions, Query, Reten
 use brasserie_worker_core::Options as WorkerOptions;
 
 use super::packets::{FIRST_PORT, News, Packet};
-use super::settings::NewCluster;
-use super::world::{BOTH, Caller, FIRST, Pace, SmallWorld, TaskProcess};
+use super::{BOTH, CALL_DEADLINE, Caller, FIRST, Pace, SmallWorld, TaskProcess};
 use crate::event_log::{CallTag, Run, SchedulerPlace, TaskId, WorkerPlace};
 use crate::hosts::scheduler::SchedulerInput;
 use crate::hosts::worker::WorkerInput;
+use crate::search::settings::{NewCluster, TaskEnd};
 
-/// Longer than any call of a small world needs, and shorter than its leaps of time.
-pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(3);
 /// How long tasks run in a calm world.
 const CALM_TASK: Duration = Duration::from_secs(1);
-
-/// How a process of a task ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskEnd {
-    Done,
-    Error,
-    /// It was signalled.
-    Killed,
-}
 
 impl SmallWorld {
     fn draw(&mut self) -> u64 {
