@@ -2,8 +2,6 @@
 //! there are the ordinary ones and know nothing of bugs.
 
 mod foci;
-mod ingredients;
-mod of_work_fetch;
 
 use std::time::Duration;
 

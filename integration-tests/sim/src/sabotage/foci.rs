@@ -1,21 +1,17 @@
-//! The worlds of the injected bugs, one for each.
+//! The worlds of the injected bugs, one for each, and the networks, tasks and calm world from which they are built.
 
 use std::time::Duration;
 
 use brasserie_common::sabotage::Sabotage;
 use brasserie_scheduler_core::Retention;
 
-use super::ingredients::{
-    ADOPTING, CALM, FAILING, LONG, LOSING, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, UNANSWERED,
-    calm_but, ms, secs,
-};
-use super::of_work_fetch::OF_WORK_FETCH;
-use super::{Focus, Rivals, Timing, Wanted};
+use super::{Fetch, Focus, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
-use crate::swarm::{Gates, Machines, Orphans, Restores, Rooms, Start, StartSeconds};
+use crate::processes::ProcessFaults;
+use crate::swarm::{Gates, Limits, Machines, Orphans, Restores, Rooms, Start, StartSeconds};
 
-pub(super) const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
+const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
     Focus {
         bug,
         laws,
@@ -29,6 +25,146 @@ impl Focus {
         Focus { first_seed, ..self }
     }
 }
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+const SOUND: NetworkFaults = NetworkFaults {
+    delay: ms(5),
+    ..NetworkFaults::NONE
+};
+
+/// Packets get lost in both directions.
+const LOSSY: NetworkFaults = NetworkFaults {
+    lose_request: 60,
+    lose_reply: 60,
+    ..SOUND
+};
+
+/// Most requests arrive, and most answers do not.
+const UNANSWERED: NetworkFaults = NetworkFaults {
+    lose_reply: 700,
+    ..SOUND
+};
+
+/// Packets arrive twice, soon or minutes later.
+const REPEATING: NetworkFaults = NetworkFaults {
+    duplicate: 100,
+    late_duplicate: 100,
+    ..SOUND
+};
+
+/// Some packets take long.
+const SLOW: NetworkFaults = NetworkFaults {
+    slow_packet: 100,
+    slow: secs(30),
+    ..SOUND
+};
+
+/// Tasks that outlast the faults of their workers and ignore TERM.
+const STUBBORN: ProcessFaults = ProcessFaults {
+    spawn_failure: 0,
+    ends_badly: 0,
+    ignores_term: 1000,
+    slow_kill: 0,
+    longest: secs(2000),
+};
+
+/// Tasks that outlast their nodes.
+const LONG: ProcessFaults = ProcessFaults {
+    spawn_failure: 0,
+    ends_badly: 0,
+    ignores_term: 0,
+    slow_kill: 0,
+    longest: secs(60),
+};
+
+/// Tasks that end soon, most of them with errors.
+const FAILING: ProcessFaults = ProcessFaults {
+    spawn_failure: 0,
+    ends_badly: 800,
+    ignores_term: 0,
+    slow_kill: 0,
+    longest: secs(2),
+};
+
+/// A world without faults.
+const CALM: Wanted = Wanted {
+    timing: Timing::Quick,
+    rivals: Rivals::None,
+    start: None,
+    least_places: 1,
+    most_places: usize::MAX,
+    faults: &[],
+    network: SOUND,
+    processes: None,
+    lasts: secs(600),
+    downtime: Some(secs(3)),
+    freeze: None,
+    sync: None,
+    joins: None,
+    start_seconds: StartSeconds::Distinct,
+    restores: Restores::AsDocumented,
+    orphans: Orphans::Stay,
+    gates: Gates::None,
+    machines: Machines::Alike,
+    limits: Limits::None,
+    rooms: Rooms::Endless,
+    fetch: Fetch::Nobody,
+    runs_per_generation: None,
+    retention: Retention::UNLIMITED,
+};
+
+impl Wanted {
+    /// Returns this world with these faults only.
+    const fn but(self, faults: &'static [(FaultKind, Duration)]) -> Wanted {
+        Wanted { faults, ..self }
+    }
+
+    /// Returns this world with this network.
+    const fn over(self, network: NetworkFaults) -> Wanted {
+        Wanted { network, ..self }
+    }
+}
+
+/// Messages get lost, and nothing else fails.
+const LOSING: Wanted = CALM.over(LOSSY);
+
+/// Restarted schedulers adopt long tasks from workers on machines with measured resources.
+const ADOPTING: Wanted = Wanted {
+    faults: &[(FaultKind::SchedulerCrash, secs(40))],
+    processes: Some(STUBBORN),
+    machines: Machines::Measured,
+    ..CALM
+};
+
+/// All workers request work, and tasks take long enough for others to wait.
+const ASKING: Wanted = Wanted {
+    processes: Some(LONG),
+    fetch: Fetch::Everybody,
+    lasts: secs(1200),
+    ..CALM
+};
+
+/// Packets get lost or take long.
+const UNSURE: NetworkFaults = NetworkFaults {
+    lose_reply: 300,
+    slow_packet: 100,
+    slow: secs(20),
+    ..LOSSY
+};
+
+/// Completions arrive long after their workers have asked again.
+const LATE: NetworkFaults = NetworkFaults {
+    slow_packet: 300,
+    slow: secs(20),
+    ..SOUND
+};
 
 /// Workers die for long, and schedulers restart again and again.
 const SILENCE: Wanted = Wanted {
@@ -93,17 +229,17 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::EndWaitOneWorkerEarly,
         &["wait_ends_rightly"],
-        calm_but(&[(FaultKind::SchedulerCrash, secs(60))]),
+        CALM.but(&[(FaultKind::SchedulerCrash, secs(60))]),
     ),
     focus(
         Sabotage::IgnoreSafetyBackoff,
         &["safety_backoff", "backoff"],
-        calm_but(&[(FaultKind::WorkerKilled, secs(20))]),
+        CALM.but(&[(FaultKind::WorkerKilled, secs(20))]),
     ),
     focus(
         Sabotage::RestartLostAtConfiguredBackoff,
         &["left_in_one_commit"],
-        calm_but(&[(FaultKind::WorkerKilled, secs(20))]),
+        CALM.but(&[(FaultKind::WorkerKilled, secs(20))]),
     ),
     focus(
         Sabotage::KeepCounterForNewScheduler,
@@ -150,7 +286,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ForgetTheLiving,
         &["forgotten_is_gone"],
-        calm_but(&[(FaultKind::OperatorForgetsWorker, secs(20))]),
+        CALM.but(&[(FaultKind::OperatorForgetsWorker, secs(20))]),
     ),
     focus(
         Sabotage::ForgetSoonAfterARestart,
@@ -164,7 +300,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ForgetAfterAPause,
         &["forgotten_is_gone"],
-        calm_but(&[
+        CALM.but(&[
             (FaultKind::SchedulerPause, secs(10)),
             (FaultKind::OperatorForgetsWorker, secs(2)),
         ]),
@@ -266,13 +402,10 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::InstanceRecordAfterSending,
         &["recorded_before_healthy"],
-        Wanted {
-            faults: &[
-                (FaultKind::StoreFailure, secs(60)),
-                (FaultKind::WorkerKilled, secs(10)),
-            ],
-            ..CALM
-        },
+        CALM.but(&[
+            (FaultKind::StoreFailure, secs(60)),
+            (FaultKind::WorkerKilled, secs(10)),
+        ]),
     ),
     focus(
         Sabotage::NotifySettlesNewerInvocation,
@@ -303,7 +436,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ShareDirectory,
         &["one_scheduler_a_directory"],
-        calm_but(&[(FaultKind::LockRefused, secs(60))]),
+        CALM.but(&[(FaultKind::LockRefused, secs(60))]),
     ),
     focus(
         Sabotage::RecordAtFirstTask,
@@ -313,7 +446,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::LeaveRecordBeforeBackoff,
         &["left_in_one_commit"],
-        calm_but(&[(FaultKind::WorkerKilled, secs(30))]),
+        CALM.but(&[(FaultKind::WorkerKilled, secs(30))]),
     ),
     focus(
         Sabotage::TrustStaleRecord,
@@ -401,11 +534,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::TakeBackTheLost,
         &["lost_is_lost"],
-        Wanted {
-            faults: &[(FaultKind::WorkerShutdown, secs(30))],
-            network: REPEATING,
-            ..CALM
-        },
+        CALM.but(&[(FaultKind::WorkerShutdown, secs(30))])
+            .over(REPEATING),
     ),
     focus(
         Sabotage::DropOnAnyAcknowledgement,
@@ -431,23 +561,17 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::ForgetAccepted,
         // A run that begins again has the same fence as before.
         &["accepted_once", "fences_increase"],
-        Wanted {
-            network: REPEATING,
-            ..CALM
-        },
+        CALM.over(REPEATING),
     ),
     focus(
         Sabotage::ForgetRefused,
         &["denied_never_starts"],
-        Wanted {
-            network: NetworkFaults {
-                duplicate: 200,
-                delay: ms(100),
-                ..REPEATING
-            },
-            faults: &[(FaultKind::WorkerKilled, secs(20))],
-            ..CALM
-        },
+        CALM.over(NetworkFaults {
+            duplicate: 200,
+            delay: ms(100),
+            ..REPEATING
+        })
+        .but(&[(FaultKind::WorkerKilled, secs(20))]),
     ),
     focus(
         Sabotage::NoHoldBack,
@@ -531,7 +655,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ForgiveSafetyToo,
         &["safety_backoff", "backoff"],
-        calm_but(&[
+        CALM.but(&[
             (FaultKind::WorkerKilled, secs(20)),
             (FaultKind::OperatorForgives, secs(3)),
         ]),
@@ -566,7 +690,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::StartBeforeDeletionIsDurable,
         &["deleted_stays_deleted"],
-        calm_but(&[(FaultKind::OperatorForgets, secs(3))]),
+        CALM.but(&[(FaultKind::OperatorForgets, secs(3))]),
     ),
     focus(
         Sabotage::FailureOpensGate,
@@ -610,30 +734,89 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         },
     )
     .beginning_at(83),
-    OF_WORK_FETCH[0],
-    OF_WORK_FETCH[1],
-    OF_WORK_FETCH[2],
-    OF_WORK_FETCH[3],
-    OF_WORK_FETCH[4],
-    OF_WORK_FETCH[5],
-    OF_WORK_FETCH[6],
-    OF_WORK_FETCH[7],
-    OF_WORK_FETCH[8],
-    OF_WORK_FETCH[9],
-    OF_WORK_FETCH[10],
+    focus(
+        Sabotage::RefillOnReplay,
+        &["within_credit"],
+        // A run that has ended since is no longer charged.
+        Wanted {
+            network: REPEATING,
+            processes: None,
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::CreditOfTheSick,
+        &["within_credit"],
+        Wanted {
+            faults: &[
+                (FaultKind::AsymmetricPartition, secs(15)),
+                (FaultKind::WorkerPause, secs(15)),
+            ],
+            freeze: Some(secs(8)),
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::ForgetWhatIsOnItsWay,
+        &["within_credit"],
+        ASKING.over(UNSURE),
+    ),
+    focus(
+        Sabotage::HideQueued,
+        &["running_until_acknowledged"],
+        ASKING.but(&[(FaultKind::SchedulerCrash, secs(30))]),
+    ),
+    focus(
+        Sabotage::DenyQueued,
+        &["denied_never_starts", "running_until_acknowledged"],
+        Wanted {
+            network: UNSURE,
+            downtime: Some(ms(500)),
+            ..ASKING
+        },
+    ),
+    focus(
+        Sabotage::BeginWithoutProcessors,
+        &["within_processors"],
+        ASKING,
+    ),
+    focus(
+        Sabotage::ChooseCardsBlindly,
+        &["within_machines"],
+        Wanted {
+            machines: Machines::Measured,
+            ..ASKING
+        },
+    ),
+    focus(Sabotage::SendForNothing, &["within_credit"], ASKING),
+    focus(
+        Sabotage::CreditOfWhatIsPutOff,
+        &["within_credit"],
+        ASKING.but(&[(FaultKind::SchedulerCrash, secs(30))]),
+    ),
+    focus(
+        Sabotage::GiveBackTwice,
+        &["within_credit"],
+        ASKING.over(LATE),
+    ),
+    focus(
+        Sabotage::KeepWaitingWhenIdle,
+        &["idle_is_fed"],
+        Wanted {
+            fetch: Fetch::EverybodyAnew,
+            ..ASKING
+        },
+    ),
     focus(
         Sabotage::NeverAbandonReplies,
         &["requests_are_answered"],
-        calm_but(&[(FaultKind::StoreFailure, secs(60))]),
+        CALM.but(&[(FaultKind::StoreFailure, secs(60))]),
     ),
     focus(
         Sabotage::LetRepeatsPileUp,
         &["requests_are_answered"],
-        Wanted {
-            faults: &[(FaultKind::StoreFailure, secs(60))],
-            network: REPEATING,
-            ..CALM
-        },
+        CALM.but(&[(FaultKind::StoreFailure, secs(60))])
+            .over(REPEATING),
     ),
     focus(
         Sabotage::FenceNotRaisedAboveReports,
