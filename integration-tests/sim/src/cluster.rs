@@ -347,11 +347,6 @@ impl Cluster {
         self.network.old_until().max(self.config_comes_until)
     }
 
-    /// Returns the number of scheduled steps. It grows without bound if a component repeats itself forever.
-    pub fn backlog(&self) -> usize {
-        self.queue.len()
-    }
-
     /// Returns the time by the clock of the first scheduler's machine.
     pub fn scheduler_clock(&self) -> Time {
         self.clocks_of(self.scheduler_post(FIRST).machine).0

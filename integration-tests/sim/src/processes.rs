@@ -185,15 +185,6 @@ impl Processes {
         self.alive.values().filter(move |p| p.place == place)
     }
 
-    /// Returns the number of living tasks, without healthchecks.
-    pub fn tasks(&self) -> usize {
-        let mut count = 0;
-        for process in self.alive.values() {
-            count += usize::from(!process.run.task.is_healthcheck());
-        }
-        count
-    }
-
     /// Ends all faults: processes that start from now on are short and succeed.
     pub fn calm(&mut self) {
         self.faults = ProcessFaults {

@@ -54,14 +54,6 @@ impl<T> Queue<T> {
         self.free.push(slot);
         Some((at, what))
     }
-
-    pub fn len(&self) -> usize {
-        self.heap.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
-    }
 }
 
 #[cfg(test)]

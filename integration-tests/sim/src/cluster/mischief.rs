@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::{Health, Shard, WorkerId, WorkerSetId};
+use brasserie_common::{Health, Shard, WorkerSetId};
 use brasserie_worker_core::Goodbye;
 
 use super::lives::StoreNotice;
@@ -83,7 +83,11 @@ impl Cluster {
             FaultKind::StaleCopy => self.stale_copy(),
             FaultKind::LostDirectory => self.lose_directory(),
             FaultKind::SecondScheduler => self.second_scheduler(),
-            FaultKind::LockRefused => self.try_locked_directory(),
+            FaultKind::LockRefused => {
+                self.try_locked_directory();
+                // The refused start is counted elsewhere.
+                false
+            }
             FaultKind::ConfigChange => {
                 self.workload.change_jobs();
                 self.config_changed();
@@ -404,19 +408,14 @@ impl Cluster {
     }
 
     /// Tries a second scheduler on the same directory, which must not start.
-    fn try_locked_directory(&mut self) -> bool {
-        if self.scheduler(FIRST).core().is_none() {
-            return false;
-        }
-        if self.scheduler(SECOND).core().is_some() {
-            return false;
+    fn try_locked_directory(&mut self) {
+        if self.scheduler(FIRST).core().is_none() || self.scheduler(SECOND).core().is_some() {
+            return;
         }
         let own = self.scheduler_post(SECOND).directory;
         self.scheduler_post_mut(SECOND).directory = self.scheduler_post(FIRST).directory;
         self.start_scheduler(SECOND);
         self.scheduler_post_mut(SECOND).directory = own;
-        // The failed start is counted elsewhere.
-        false
     }
 
     fn machine_crash(&mut self) -> bool {
@@ -483,10 +482,6 @@ impl Cluster {
     /// Remembers the start time, which a later instance must not precede.
     pub(super) fn remember_scheduler(&mut self, start_time: i64) {
         self.newest_scheduler_start = self.newest_scheduler_start.max(start_time);
-    }
-
-    pub fn worker_of(&self, place: WorkerPlace) -> Option<WorkerId> {
-        self.worker(place).worker()
     }
 }
 

@@ -11,10 +11,6 @@ use crate::hosts::worker::WorkerInput;
 use crate::processes::Process;
 
 impl Cluster {
-    pub fn live_tasks(&self) -> usize {
-        self.processes.tasks()
-    }
-
     /// Returns the worker places that must serve once all has settled.
     pub fn lasting_places(&self) -> impl Iterator<Item = WorkerPlace> + '_ {
         let lasting = self.swarm.places.iter().filter(|plan| !plan.is_rival);
