@@ -1,15 +1,18 @@
-//! Tests that each test and law named in the protocol's description exists, and that each law is named there.
+//! Tests that each test and law named in the protocol's description exists, and that each law is stated there in its own words.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use integration_tests_sim::laws::Laws;
+
 /// The folders for the page's abbreviations of files.
-const FOLDERS: [(&str, &str); 3] = [
+const FOLDERS: [(&str, &str); 2] = [
     ("S/", "scheduler/core/tests/scenarios/"),
     ("W/", "worker/core/tests/scenarios/"),
-    ("L/", "integration-tests/sim/src/invariants/"),
 ];
+/// The page's abbreviation of laws.
+const LAW: &str = "L/";
 /// The locations for the page's abbreviations of tests: a file, or a folder of them.
 const TESTS: [(&str, &str); 4] = [
     ("t", "scheduler/core/tests/transcripts.rs"),
@@ -50,6 +53,10 @@ fn sources(path: &Path) -> String {
 
 /// Returns whether the named file or test exists; `None` if it is no name of a file or test.
 fn exists(name: &str) -> Option<bool> {
+    if let Some(law) = name.strip_prefix(LAW) {
+        let laws = Laws::all();
+        return (!law.is_empty()).then(|| laws.statements().any(|(name, _)| name == law));
+    }
     if let Some((short, folder)) = FOLDERS.iter().find(|(short, _)| name.starts_with(short)) {
         let file = name.strip_prefix(short)?;
         return (!file.is_empty()).then(|| root().join(folder).join(file).is_file());
@@ -84,29 +91,28 @@ fn what_the_page_names_exists() {
     assert!(missing.is_empty(), "named, and not there: {missing:#?}");
 }
 
+/// Returns the table of laws: each name with its statement.
+fn law_table(page: &str) -> BTreeMap<&str, String> {
+    let rows = page.lines().filter_map(|line| {
+        let cells = line.strip_prefix("| `L/")?.strip_suffix(" |")?;
+        let (name, statement) = cells.split_once("` | ")?;
+        Some((name, format!("{statement}.")))
+    });
+    rows.collect()
+}
+
 #[test]
-fn every_law_is_named() {
+fn every_law_is_stated_in_its_own_words() {
     let page = page();
-    let named = quoted(&page);
-    let laws = fs::read_dir(root().join("integration-tests/sim/src/invariants"));
-    let mut unnamed = Vec::new();
-    for law in laws.expect("the laws are there") {
-        let path = law.expect("an entry is readable").path();
-        let file = path.file_name().expect("an entry has a name");
-        let name = format!("L/{}", file.to_string_lossy());
-        if sources(&path).contains("impl Law for") && !named.contains(name.as_str()) {
-            unnamed.push(name);
-        }
-    }
-    assert!(
-        unnamed.is_empty(),
-        "laws that the page does not name: {unnamed:#?}"
-    );
+    let laws = Laws::all();
+    let stated: BTreeMap<&str, String> = laws.statements().collect();
+    assert_eq!(law_table(&page), stated);
 }
 
 #[test]
 fn a_name_that_is_nowhere_is_found_out() {
     assert_eq!(exists("S/no_such_scenario.txt"), Some(false));
+    assert_eq!(exists("L/no_such_law"), Some(false));
     assert_eq!(exists("t::no_such_test"), Some(false));
     assert_eq!(exists("common/src/no_such_file.rs"), Some(false));
     assert_eq!(exists("processHeartbeat"), None);

@@ -501,3 +501,46 @@ pub enum Happening {
     /// No fault is injected from here on: everything must settle.
     FaultsOver,
 }
+
+/// A `runTask` that leaves a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunSent {
+    pub place: SchedulerPlace,
+    pub scheduler: SchedulerId,
+    pub worker: WorkerId,
+    pub run: Run,
+}
+
+impl Happening {
+    /// Returns the `runTask` that leaves a scheduler here, if one does.
+    pub fn run_sent(&self) -> Option<RunSent> {
+        match *self {
+            Happening::CallSent {
+                place,
+                scheduler,
+                worker,
+                call: _,
+                ask: Ask::Run { run, sequence: _ },
+            } => Some(RunSent {
+                place,
+                scheduler,
+                worker,
+                run,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Returns the run that a worker accepts here, if one does.
+    pub fn run_accepted(&self) -> Option<(WorkerId, Run)> {
+        match *self {
+            Happening::Served {
+                worker,
+                ask: Ask::Run { run, sequence: _ },
+                refusal: None,
+                ..
+            } => Some((worker, run)),
+            _ => None,
+        }
+    }
+}

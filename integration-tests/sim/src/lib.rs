@@ -1,5 +1,5 @@
 //! A simulated cluster: the real cores in one thread, with one seed and one virtual clock, on machines, a network, disks and processes that
-//! fail in every way that we know of. The laws of [`invariants`] check each step.
+//! fail in every way that we know of. The laws of [`laws`] check each step.
 //!
 //! The crate performs no input or output: one seed gives one history. [`run::run_seed`] plays one seed; the `simulate` program plays
 //! thousands.
@@ -13,7 +13,7 @@ pub mod dice;
 pub mod disk;
 pub mod event_log;
 pub mod hosts;
-pub mod invariants;
+pub mod laws;
 pub mod liveness;
 pub mod model;
 pub mod network;

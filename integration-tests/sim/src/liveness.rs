@@ -8,7 +8,7 @@ use brasserie_scheduler_core::{Answer, ClusterStatus, Query};
 
 use crate::cluster::Cluster;
 use crate::event_log::SchedulerPlace;
-use crate::invariants::Violation;
+use crate::laws::Violation;
 use crate::network::LONGEST_LIFE;
 
 /// The names of the two laws of this module.

@@ -8,7 +8,7 @@ use brasserie_common::Time;
 use crate::cluster::Cluster;
 use crate::coverage::Coverage;
 use crate::event_log::{FaultKind, Happening};
-use crate::invariants::{Laws, Violation};
+use crate::laws::{Laws, Violation};
 use crate::liveness::{Progress, Settling};
 use crate::swarm::{Fetchers, Swarm, Timing};
 use crate::trace::{HistoryHash, Trace};
@@ -156,13 +156,10 @@ impl Run<'_> {
         self.cluster.now = quiet_at;
         self.cluster.end_faults();
         self.judge()?;
-        if self.cluster.world().contract == Contract::Obedience {
-            self.play_until(quiet_at + AFTER_OBEDIENCE)?;
-        } else {
-            self.settle()?;
+        match self.cluster.world().contract {
+            Contract::Obedience => self.play_until(quiet_at + AFTER_OBEDIENCE),
+            Contract::Whole => self.settle(),
         }
-        let now = self.cluster.now;
-        self.laws.finish(now, &self.cluster.world())
     }
 
     fn settle(&mut self) -> Result<(), Violation> {

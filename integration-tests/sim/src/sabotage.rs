@@ -11,7 +11,7 @@ use brasserie_worker_core::Profile;
 
 use crate::dice::{Dice, Stream};
 use crate::event_log::FaultKind;
-use crate::invariants::Laws;
+use crate::laws::Laws;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::run::{Broken, Outcome, Settings, run_swarm};

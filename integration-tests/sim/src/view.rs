@@ -63,16 +63,28 @@ pub struct World<'a> {
 impl<'a> World<'a> {
     /// Returns the core, if a process is alive there.
     pub fn scheduler(&self, place: SchedulerPlace) -> Option<&'a Scheduler> {
-        self.schedulers[usize::from(place.0)].core()
+        self.schedulers.get(usize::from(place.0))?.core()
     }
 
     /// Returns the association of the worker process there, if one is alive.
     pub fn worker(&self, place: WorkerPlace) -> Option<&'a Association> {
-        self.workers[usize::from(place.0)].core()
+        self.workers.get(usize::from(place.0))?.core()
     }
 
     /// Returns the content that would survive a crash now.
-    pub fn durable(&self, directory: DirectoryId) -> &'a Durable {
-        self.directories[usize::from(directory.0)].durable()
+    pub fn durable(&self, directory: DirectoryId) -> Option<&'a Durable> {
+        let directory = self.directories.get(usize::from(directory.0))?;
+        Some(directory.durable())
+    }
+
+    /// Returns the least true time in which any clock of this world counts `local`.
+    pub fn at_least(&self, local: Duration) -> Duration {
+        local * 1000 / (1000 + self.drift_per_mille)
+    }
+
+    /// Returns the most true time in which any clock of this world counts `local`.
+    pub fn at_most(&self, local: Duration) -> Duration {
+        // No world has a clock that stands still; such a clock would never count anything.
+        local * 1000 / 1000_u32.saturating_sub(self.drift_per_mille).max(1)
     }
 }

@@ -10,6 +10,7 @@ use brasserie_common::{
     WorkerId, WorkerSetHash, WorkerSetId,
 };
 use brasserie_scheduler_core::{LeftCause, Rejection};
+use brasserie_scheduler_engine::{Engine, Task};
 use brasserie_worker_core::ExitReason;
 
 /// A machine, with one clock and one power switch.
@@ -59,6 +60,21 @@ impl TaskId {
             (Some(_), None) | (None, Some(_)) | (None, None) => TaskId::HEALTHCHECK,
         }
     }
+
+    pub fn job_name(self) -> String {
+        format!("j{}", self.job)
+    }
+
+    pub fn node_name(self) -> String {
+        format!("n{}", self.node)
+    }
+
+    /// Returns the task as an engine knows it, if the engine has its names.
+    pub fn known_to(self, engine: &Engine) -> Option<Task> {
+        let job = engine.find_job(&self.job_name())?;
+        let node = engine.find_node(&self.node_name())?;
+        Some(Task { job, node })
+    }
 }
 
 impl fmt::Display for TaskId {
@@ -76,6 +92,12 @@ impl fmt::Display for TaskId {
 pub struct Run {
     pub task: TaskId,
     pub invocation: InvocationId,
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {} of {}", self.invocation, self.task)
+    }
 }
 
 /// A worker set id.

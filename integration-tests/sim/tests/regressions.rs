@@ -1,7 +1,7 @@
 //! Seeds that once broke a law, each with the bug it found. A change of the world gives a seed another history. Then put the bug back,
 //! search for a seed that finds it, and replace the old seed.
 
-use integration_tests_sim::invariants::Laws;
+use integration_tests_sim::laws::Laws;
 use integration_tests_sim::run::{Settings, run_swarm};
 use integration_tests_sim::swarm::{Fetchers, Swarm};
 

@@ -3,7 +3,7 @@
 #![cfg(feature = "sabotage")]
 
 use brasserie_common::sabotage::Sabotage;
-use integration_tests_sim::invariants::Laws;
+use integration_tests_sim::laws::Laws;
 use integration_tests_sim::liveness::{NO_STORM, SETTLES};
 use integration_tests_sim::run::Settings;
 use integration_tests_sim::sabotage::{FOCI, Focus};

@@ -11,7 +11,7 @@ use clap::{Parser, ValueEnum, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use integration_tests::output::Printer;
 use integration_tests::sabotage;
-use integration_tests_sim::invariants::Laws;
+use integration_tests_sim::laws::Laws;
 use integration_tests_sim::report::{Total, replay};
 use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
 use integration_tests_sim::swarm::Fetchers;

@@ -22,6 +22,40 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// Returns the completion that a happening writes, forgiven or not, with its directory and its task.
+    pub fn written(when: Time, happening: &Happening) -> Option<(DirectoryId, TaskId, Stored)> {
+        let (Happening::EndWritten {
+            directory,
+            scheduler,
+            run,
+            bits,
+            backoff_seconds,
+            safety_seconds,
+            ..
+        }
+        | Happening::EndForgiven {
+            directory,
+            scheduler,
+            run,
+            bits,
+            backoff_seconds,
+            safety_seconds,
+            ..
+        }) = *happening
+        else {
+            return None;
+        };
+        let stored = Stored {
+            invocation: run.invocation,
+            bits,
+            backoff_seconds,
+            safety_seconds,
+            at: when,
+            by: scheduler,
+        };
+        Some((directory, run.task, stored))
+    }
+
     pub fn is_done(&self) -> bool {
         self.bits.has(StatusBits::DONE) && !self.is_provisional()
     }
@@ -284,6 +318,11 @@ impl Directories {
         self.get(self.directory_of(scheduler)?)
     }
 
+    /// Returns the last completion of the task that a living scheduler has written, durable or not.
+    pub fn written_end(&self, scheduler: SchedulerId, task: TaskId) -> Option<&Stored> {
+        self.contents_of(scheduler)?.written_end(task)
+    }
+
     fn contents(&mut self, directory: DirectoryId) -> &mut Contents {
         self.of.entry(directory).or_default()
     }
@@ -313,31 +352,21 @@ impl Directories {
                 fact: fact.clone(),
                 changes: Vec::new(),
             }),
-            Happening::EndWritten {
-                directory,
-                scheduler,
-                run,
-                bits,
-                backoff_seconds,
-                safety_seconds,
-                ..
-            } => {
-                let stored = Stored {
-                    invocation: run.invocation,
-                    bits,
-                    backoff_seconds,
-                    safety_seconds,
-                    at: when,
-                    by: scheduler,
-                };
-                self.written(directory, run.task, Change::Ended(stored));
+            Happening::EndWritten { .. } | Happening::EndForgiven { .. } => {
+                self.end_written(when, happening);
             }
-            Happening::EndForgiven { .. } => self.end_forgiven(when, happening),
             Happening::EndDeleted { directory, run, .. } => {
                 let change = Change::Deleted(run.invocation);
                 self.written(directory, run.task, change);
             }
-            Happening::EndExpired { .. } => self.end_expired(happening),
+            Happening::EndExpired {
+                directory, task, ..
+            } => {
+                let end = self.contents(directory).written_end(task);
+                if let Some(up_to) = end.map(|end| end.invocation) {
+                    self.written(directory, task, Change::Expired(up_to));
+                }
+            }
             Happening::Synced {
                 directory,
                 scheduler,
@@ -362,56 +391,23 @@ impl Directories {
         }
     }
 
-    fn end_expired(&mut self, happening: &Happening) {
-        let Happening::EndExpired {
-            directory,
-            scheduler: _,
-            seq: _,
-            task,
-        } = *happening
-        else {
-            return;
-        };
-        let end = self.contents(directory).written_end(task);
-        if let Some(up_to) = end.map(|end| end.invocation) {
-            self.written(directory, task, Change::Expired(up_to));
-        }
-    }
-
     /// The waits count from the time at which the run ended, forgiven or not.
-    fn end_forgiven(&mut self, when: Time, happening: &Happening) {
-        let Happening::EndForgiven {
-            directory,
-            scheduler,
-            seq: _,
-            run,
-            bits,
-            backoff_seconds,
-            safety_seconds,
-        } = *happening
-        else {
+    fn end_written(&mut self, when: Time, happening: &Happening) {
+        let Some((directory, task, new)) = Stored::written(when, happening) else {
             return;
         };
-        let old = self.contents(directory).written_end(run.task).copied();
-        let stored = Stored {
-            invocation: run.invocation,
-            bits,
-            backoff_seconds,
-            safety_seconds,
-            at: old.map_or(when, |old| old.at),
-            by: old.map_or(scheduler, |old| old.by),
-        };
-        self.written(directory, run.task, Change::Ended(stored));
+        let old = self.contents(directory).written_end(task);
+        let old = old.filter(|_| matches!(happening, Happening::EndForgiven { .. }));
+        let (at, by) = old.map_or((new.at, new.by), |old| (old.at, old.by));
+        self.written(directory, task, Change::Ended(Stored { at, by, ..new }));
     }
 
     /// Takes the state from the directory itself, because no happening lists the content of an old copy.
     fn restored(&mut self, when: Time, directory: DirectoryId, world: &World<'_>) {
         let contents = self.contents(directory);
         contents.lose_tail();
-        let real = world.directories.get(usize::from(directory.0));
-        contents.synced = real
-            .map(|real| State::of(real.durable(), when))
-            .unwrap_or_default();
+        let real = world.durable(directory);
+        contents.synced = real.map(|real| State::of(real, when)).unwrap_or_default();
     }
 
     fn written(&mut self, directory: DirectoryId, task: TaskId, change: Change) {

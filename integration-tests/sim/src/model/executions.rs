@@ -7,7 +7,6 @@ use brasserie_common::collections::{IdMap, IdSet};
 use brasserie_common::{Time, WorkerId};
 
 use crate::event_log::{Happening, MachineId, ProcessId, Run, TaskId, WorkerPlace};
-use crate::model::drift;
 use crate::view::World;
 
 /// The time from the wake-up of a machine until its worker has read the clock and its keeper has checked the worker.
@@ -84,11 +83,6 @@ impl Executions {
         let processes = processes.into_iter().flatten();
         processes.filter_map(|process| Some((*process, self.live.get(process)?)))
     }
-
-    /// Returns the workers with live processes.
-    pub fn workers(&self) -> impl Iterator<Item = WorkerId> + '_ {
-        self.of_worker.keys().copied()
-    }
 }
 
 /// Sleeping machines and stopped workers. A process on a sleeping machine executes nothing and cannot be killed. Shortly after the wake-up
@@ -124,10 +118,9 @@ impl Sleepers {
         }
     }
 
-    /// Returns whether the worker process of this place is or was just stopped, and so cannot read the clock. Its tasks get no excuse: the
-    /// keeper kills them.
-    pub fn cannot_look(&self, when: Time, place: WorkerPlace, world: &World<'_>) -> bool {
-        self.stopped.contains(&place) || self.excused_until(when, place, world).is_some()
+    /// Returns whether the worker process of this place is stopped.
+    pub fn is_stopped(&self, place: WorkerPlace) -> bool {
+        self.stopped.contains(&place)
     }
 
     /// Returns the time until which processes of this place are excused; [`Time::NEVER`] while the machine sleeps, `None` if they are not.
@@ -136,7 +129,7 @@ impl Sleepers {
             None => Some(Time::NEVER),
             Some(woke) => {
                 let kill = world.timeouts.suicide_task_kill_wait + world.keeper_delay + WAKING;
-                let until = *woke + drift::at_most(world, kill);
+                let until = *woke + world.at_most(kill);
                 (when < until).then_some(until)
             }
         }

@@ -30,6 +30,11 @@ impl Machines {
         self.sizes.get(&worker)
     }
 
+    /// Returns the number of CPUs of a worker that requests work.
+    pub fn cpus(&self, worker: WorkerId) -> Option<f64> {
+        self.cores.get(&worker).copied()
+    }
+
     /// Returns a worker's slots of the resource with this number. `limit` is the configured number of slots.
     pub fn slots(&self, worker: WorkerId, config: &Config, number: usize, limit: i32) -> i64 {
         let nothing = MachineSize::default();
@@ -40,7 +45,7 @@ impl Machines {
             let has = match entry.kind {
                 PhysicalKind::RamMb => f64::from(size.memory_mb),
                 PhysicalKind::GpuCard => f64::from(size.all_cards()),
-                PhysicalKind::CpuCore => self.cores.get(&worker).copied().unwrap_or(USUAL_CORES),
+                PhysicalKind::CpuCore => self.cpus(worker).unwrap_or(USUAL_CORES),
             };
             looks_at_cards |= entry.kind == PhysicalKind::GpuCard;
             if entry.logical_resource.index() == number && has > 0.0 {

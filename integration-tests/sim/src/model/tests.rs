@@ -2,27 +2,13 @@
 
 use std::time::Duration;
 
-use brasserie_common::{Time, WorkerId, WorkerSetHash};
+use brasserie_common::{WorkerId, WorkerSetHash};
 use brasserie_scheduler_core::LeftCause;
 
 use super::directories::State;
-use super::rates::Rate;
 use super::worker_sets::{Sums, WorkerSets};
 use crate::event_log::{Happening, SetMark};
-use crate::invariants::trial;
-
-#[test]
-fn a_rate_counts_any_span_of_its_window() {
-    let mut rate = Rate::default();
-    let second = Duration::from_secs(1);
-    let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
-    for millis in [0, 100, 200] {
-        assert!(!rate.exceeds(at(millis), 3, second), "{millis}");
-    }
-    assert!(rate.exceeds(at(999), 3, second));
-    assert!(!rate.exceeds(at(1100), 3, second));
-    assert!(rate.exceeds(at(1199), 3, second));
-}
+use crate::laws::trial;
 
 #[test]
 fn sums_are_those_of_the_real_hash() {
