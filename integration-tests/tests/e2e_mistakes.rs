@@ -172,63 +172,68 @@ struct Played {
     _worker: Process,
 }
 
+/// Writes the files with mistakes beside the config, and the directories of runs.
+fn write_mistakes(stage: &Stage) {
+    for (name, text) in [
+        ("broken.json", "{\n  \"bistro_settings\": {\n"),
+        (
+            "wrong.json",
+            &CONFIG
+                .replace("copy", "x")
+                .replace("\"owner\"", "\"priority\": \"high\", \"owner\""),
+        ),
+        ("source.json", &CONFIG.replace("\"manual\"", "\"manul\"")),
+        ("program.json", &CONFIG.replace("/bin/true", "./gone.sh")),
+        (
+            "key.json",
+            &CONFIG.replace("\n}", ",\n  \"bistro_job-copy\": {}\n}"),
+        ),
+        (
+            "settings.json",
+            &format!(
+                "{}\n  }}\n}}",
+                CONFIG.split("\n  },").next().expect("settings")
+            ),
+        ),
+        // The directories of runs: a scheduler has used the worker's folder of one, and the other has lost its store.
+        ("mixed/lock", ""),
+        ("mixed/worker/used.json", "{}"),
+        ("lost/lock", ""),
+        ("lost/scheduler/used.json", "{}"),
+        ("typo.json", &CONFIG.replace("\"command\"", "\"comand\"")),
+        (
+            "above.json",
+            &CONFIG.replace(
+                r#""resources": {}"#,
+                r#""resources": {"host": {"disk": {"default": 1, "limit": 0}}}"#,
+            ),
+        ),
+        (
+            "times.json",
+            &CONFIG
+                .replace(r#"["host"]"#, r#"["host", "time"]"#)
+                .replace("}}]}", &format!("}}}}, {TIMES}]}}")),
+        ),
+        ("bad.json", "{\n  \"command\": \"echo\"\n}"),
+        ("relative.json", r#"{"command": ["./x.sh"]}"#),
+        (
+            "extra.json",
+            r#"{"command": ["/bin/true"], "arguments": "none"}"#,
+        ),
+        (
+            "new.json",
+            r#"{"command": ["/bin/true"], "arguments": "none"}"#,
+        ),
+    ] {
+        stage.write(name, text);
+    }
+}
+
 impl Played {
     fn start() -> Self {
         let stage = Stage::new();
         let config = stage.write("config.json", CONFIG);
-        for (name, text) in [
-            ("broken.json", "{\n  \"bistro_settings\": {\n"),
-            (
-                "wrong.json",
-                &CONFIG
-                    .replace("copy", "x")
-                    .replace("\"owner\"", "\"priority\": \"high\", \"owner\""),
-            ),
-            ("source.json", &CONFIG.replace("\"manual\"", "\"manul\"")),
-            ("program.json", &CONFIG.replace("/bin/true", "./gone.sh")),
-            (
-                "key.json",
-                &CONFIG.replace("\n}", ",\n  \"bistro_job-copy\": {}\n}"),
-            ),
-            (
-                "settings.json",
-                &format!(
-                    "{}\n  }}\n}}",
-                    CONFIG.split("\n  },").next().expect("settings")
-                ),
-            ),
-            // The directories of runs: a scheduler has used the worker's folder of one, and the other has lost its store.
-            ("mixed/lock", ""),
-            ("mixed/worker/used.json", "{}"),
-            ("lost/lock", ""),
-            ("lost/scheduler/used.json", "{}"),
-            ("typo.json", &CONFIG.replace("\"command\"", "\"comand\"")),
-            (
-                "above.json",
-                &CONFIG.replace(
-                    r#""resources": {}"#,
-                    r#""resources": {"host": {"disk": {"default": 1, "limit": 0}}}"#,
-                ),
-            ),
-            (
-                "times.json",
-                &CONFIG
-                    .replace(r#"["host"]"#, r#"["host", "time"]"#)
-                    .replace("}}]}", &format!("}}}}, {TIMES}]}}")),
-            ),
-            ("bad.json", "{\n  \"command\": \"echo\"\n}"),
-            ("relative.json", r#"{"command": ["./x.sh"]}"#),
-            (
-                "extra.json",
-                r#"{"command": ["/bin/true"], "arguments": "none"}"#,
-            ),
-            (
-                "new.json",
-                r#"{"command": ["/bin/true"], "arguments": "none"}"#,
-            ),
-        ] {
-            stage.write(name, text);
-        }
+        write_mistakes(&stage);
         let spec = stage.calm_spec(&config);
         let scheduler = stage.start_scheduler(&spec);
         let worker: WorkerSpec = stage.worker_spec("one", &spec);

@@ -63,6 +63,26 @@ fn changed(stage: &Stage, source: &Value) -> String {
     format!("{config:#}")
 }
 
+/// Plans a changed job whose tasks run or wait, and a new one that waits for it.
+fn plan_counts_present_tasks(stage: &Stage, spec: &SchedulerSpec, text: &str) {
+    let mut config_of_more: Value = serde_json::from_str(text).expect("JSON");
+    config_of_more["bistro_job->work"]["priority"] = json!(7);
+    config_of_more["bistro_job->after"] =
+        json!({ "command": ["/bin/true"], "depends_on": ["work"] });
+    let more = stage.write("elsewhere/more.json", &config_of_more.to_string());
+    let more = more.to_str().expect("a path of this test");
+    let expected = [
+        "new jobs of which no task starts at once\n  after: its tasks wait for `work`",
+        "changed jobs at present\n  work: 3 tasks: 2 running, 1 waiting; what runs",
+        "no running task is killed",
+    ];
+    says(&plan(stage, spec, &[more]), 0, &expected);
+    let planned = document(&plan(stage, spec, &[more, "--json"]));
+    assert_eq!(planned["changed_jobs_now"][0]["running"], 2, "{planned}");
+    let idle = &planned["new_jobs_without_start"][0]["job"];
+    assert_eq!(idle, "after", "{planned}");
+}
+
 #[test]
 fn what_is_planned_happens_once_the_file_is_moved_into_place() {
     let stage = Stage::new();
@@ -82,23 +102,7 @@ fn what_is_planned_happens_once_the_file_is_moved_into_place() {
     let detailed = plan(&stage, &spec, &[same, "--detailed-exitcode"]);
     says(&detailed, 0, &["changes nothing"]);
 
-    // A changed job whose tasks run or wait, and a new one that waits for it.
-    let mut config_of_more: Value = serde_json::from_str(&text).expect("JSON");
-    config_of_more["bistro_job->work"]["priority"] = json!(7);
-    config_of_more["bistro_job->after"] =
-        json!({ "command": ["/bin/true"], "depends_on": ["work"] });
-    let more = stage.write("elsewhere/more.json", &config_of_more.to_string());
-    let more = more.to_str().expect("a path of this test");
-    let expected = [
-        "new jobs of which no task starts at once\n  after: its tasks wait for `work`",
-        "changed jobs at present\n  work: 3 tasks: 2 running, 1 waiting; what runs",
-        "no running task is killed",
-    ];
-    says(&plan(&stage, &spec, &[more]), 0, &expected);
-    let planned = document(&plan(&stage, &spec, &[more, "--json"]));
-    assert_eq!(planned["changed_jobs_now"][0]["running"], 2, "{planned}");
-    let idle = &planned["new_jobs_without_start"][0]["job"];
-    assert_eq!(idle, "after", "{planned}");
+    plan_counts_present_tasks(&stage, &spec, &text);
 
     let names = "#!/bin/sh\necho m1\necho m2\necho m3\n";
     let script = stage.write_script("work/nodes.sh", names);
