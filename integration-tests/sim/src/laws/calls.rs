@@ -36,14 +36,16 @@ impl Law for AnsweredOnce {
             Happening::CallSent {
                 scheduler, call, ..
             } => {
-                if self.calls.insert(call, scheduler).is_some() {
+                let earlier = self.calls.insert(call, scheduler);
+                if earlier.is_some() {
                     return Err(format!("call {} leaves twice", call.0));
                 }
             }
             Happening::CallOver {
                 scheduler, call, ..
             } => {
-                if self.calls.remove(&call) != Some(scheduler) {
+                let sender = self.calls.remove(&call);
+                if sender != Some(scheduler) {
                     return Err(format!(
                         "scheduler {scheduler} hears an outcome of call {}, which is not open",
                         call.0

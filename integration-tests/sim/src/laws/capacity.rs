@@ -494,7 +494,7 @@ law! {
 
 impl Law for WithinProcessors {
     fn before(&mut self, happening: &Happening, now: &Moment<'_>) -> Verdict {
-        let verdict = match happening {
+        match happening {
             Happening::FetchesWork { worker, cpus } => {
                 self.cpus.insert(*worker, cpus.max(1.0));
                 Ok(())
@@ -513,8 +513,7 @@ impl Law for WithinProcessors {
             }
             Happening::ProcessStarted { worker, run, .. } => self.judge(now.model, *worker, *run),
             _ => Ok(()),
-        };
-        verdict
+        }
     }
 }
 

@@ -46,8 +46,8 @@ law! {
 impl Law for WithinCredit {
     fn before(&mut self, happening: &Happening, now: &Moment<'_>) -> Verdict {
         self.needs.look_at(now.world.config);
-        let verdict = self.judge(now, happening);
-        verdict
+
+        self.judge(now, happening)
     }
 }
 

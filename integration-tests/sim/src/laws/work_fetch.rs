@@ -9,8 +9,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{Answer, ClusterStatus, Query, Scheduler, WorkCounts};
 use brasserie_scheduler_engine::{Allowance, Allowances, Eligibility, Engine, Reason, Task};
-use brasserie_worker_core::LifeStage;
-
+use brasserie_worker_core::{LifeStage, Profile};
 
 use super::{Law, Moment, Verdict, law};
 use crate::cluster::WORKER_CALL_DEADLINE;
