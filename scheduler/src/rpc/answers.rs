@@ -1,5 +1,7 @@
 //! Serves the queries of people and programs: reads the core's state and sends each answer from a task of its own.
 
+mod no_tasks;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +34,7 @@ use thrift::protocol::TSerializable;
 use tokio::sync::Semaphore;
 
 use super::logs::Logs;
-use super::{export, job_pages, no_tasks, render};
+use super::{export, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
 use crate::store::{StoreError, Stories};
 

@@ -7,7 +7,6 @@ mod import;
 mod job_pages;
 mod jobs;
 mod logs;
-mod no_tasks;
 mod plans;
 pub(crate) mod pool;
 pub(crate) mod render;

@@ -7,7 +7,7 @@ use brasserie_common::{Principal, StatusBits};
 use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_core::{Answer, LevelHistogram, Query};
 
-use super::answers::{self, Failure};
+use super::{Failure, job_status};
 use crate::inbox::Inbox;
 
 /// Returns the reason why the job has no task; `None` if it has some, or if the core's reasons say more: no nodes are loaded, or the job
@@ -17,7 +17,7 @@ pub(super) async fn why(
     from: Principal,
     name: &str,
 ) -> Result<Option<String>, Failure> {
-    let status = answers::job_status(inbox, from.clone(), name.to_owned()).await;
+    let status = job_status(inbox, from.clone(), name.to_owned()).await;
     let config = inbox.query(from.clone(), Query::Config).await?;
     let (Ok(status), Answer::Config(Some(config))) = (status, config) else {
         return Ok(None);
