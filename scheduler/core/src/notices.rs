@@ -1,4 +1,4 @@
-//! What the scheduler reports to people without being asked: news for the operator's log, and recent problems for `status`.
+//! The unrequested reports to people: news for the operator's log, and recent problems for `status`.
 
 mod problems;
 

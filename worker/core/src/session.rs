@@ -97,7 +97,7 @@ pub(crate) enum HeartbeatResult {
     Failed(AfterFailure),
 }
 
-/// What follows from a heartbeat answer that counts, for the other parts of the association and of the worker.
+/// The consequences of a heartbeat answer that counts, for the other components.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The scheduler instance that did not answer before, and the earliest time at which the association with it can have begun.

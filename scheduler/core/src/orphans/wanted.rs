@@ -1,4 +1,4 @@
-//! Which running tasks the configuration and the nodes in force still want, and how long an unwanted one may run on.
+//! Decides which running tasks the configuration and the nodes in force still want, and how long an unwanted one may continue.
 
 use std::collections::BTreeMap;
 use std::fmt;

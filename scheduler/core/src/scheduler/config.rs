@@ -45,7 +45,7 @@ impl Scheduler {
         let Some(config) = self.jobs.take_changed() else {
             return;
         };
-        // After a crash before the record is durable, the previous file is kept, as if the file had been changed a moment later.
+        // A crash before the record is durable keeps the previous file, as if the file had been changed a moment later.
         let (kept, news) = self.jobs.note_in_force(self.wall);
         if let Some(record) = kept {
             self.outbox.persist(record);

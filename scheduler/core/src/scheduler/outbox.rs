@@ -12,7 +12,7 @@ use super::replies::{HeldReply, Replies};
 use crate::calls::CallDraft;
 use crate::record::{OWN_RECORD, Record};
 
-/// What the shell has not taken yet, the numbers of the last and of the last durable record, and the replies that wait for one.
+/// The effects that the shell has not taken yet, the numbers of the last record and of the last durable record, and the replies that wait for one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Outgoing>,

@@ -132,7 +132,7 @@ impl KillAll {
     }
 }
 
-/// What an association has left to do.
+/// The work that an association has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unfinished {
     pub processes: usize,
