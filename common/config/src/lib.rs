@@ -292,7 +292,14 @@ struct Outcome {
 fn outcome(text: &str, options: ParseOptions) -> Outcome {
     let reading = format::read(text, options.format);
     let mut outcome = match reading.node {
-        Some(tree) if nodes_are_known(&tree) => tree_outcome(&tree, options),
+        Some(tree) if nodes_are_known(&tree) => {
+            let mut outcome = tree_outcome(&tree, options);
+            // A file with mistakes in its form may have jobs that were not read.
+            if reading.problems.is_empty() {
+                outcome.only_checked.extend(no_jobs(&At::root(&tree)));
+            }
+            outcome
+        }
         _ => Outcome {
             usable: None,
             errors: Problems::default(),
@@ -334,8 +341,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
     };
     let mut nameless = Notes::default();
     let mut drafts: Vec<Draft> = Vec::new();
-    let mut only_checked: Vec<Problem> = no_jobs(&root).into_iter().collect();
-    let mut paths = nodes::scripts(&root);
+    let (mut only_checked, mut paths) = (Vec::new(), nodes::scripts(&root));
     for at in root.entries() {
         if let Some(name) = at.key().strip_prefix(JOB_PREFIX)
             && let Some(name) = jobs::job_name(&at, name, &mut nameless)

@@ -484,7 +484,8 @@ fn the_next_time_is_that_of_the_first_item_on_the_clock_of_its_zone() {
 fn named(before: &str, format: &str, beside: &str, after: &str) -> (Vec<String>, Vec<String>) {
     let text = format!(
         r#"{{"bistro_settings": {{"nodes": {{"levels": ["host", "db"], "node_sources": [{before}
-{{"source": "add_time"{beside}, "prefs": {{"parent_level": "host", "format": "{format}", "schedule": [{{"cron": {CRON}, "lifetime": 60}}]}}}}{after}]}}}}}}"#
+{{"source": "add_time"{beside}, "prefs": {{"parent_level": "host", "format": "{format}", "schedule": [{{"cron": {CRON}, "lifetime": 60}}]}}}}{after}]}}}},
+"bistro_job->x": {{"command": ["true"]}}}}"#
     );
     let found = checked(text.as_bytes());
     (lines(&found.errors), lines(&found.warnings))
