@@ -235,6 +235,31 @@ fn crates_know_only_whom_they_may() {
     }
 }
 
+/// A package with other features in a build of the whole workspace is compiled twice: for the workspace, and for `cargo run`, which builds
+/// the command line alone.
+#[test]
+fn the_command_line_uses_what_a_build_of_the_workspace_has_built() {
+    let packages = |selection: &[&str]| -> BTreeSet<String> {
+        let output = Command::new(env!("CARGO"))
+            .args(["tree", "--offline", "--locked", "--edges", "normal,build"])
+            .args(["--prefix", "none", "--no-dedupe", "--format", "{p} {f}"])
+            .args(selection)
+            .current_dir(root())
+            .output()
+            .expect("cargo starts");
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
+        text.lines().map(str::to_owned).collect()
+    };
+    let (all, one) = (packages(&["--workspace"]), packages(&["-p", "brasserie"]));
+    assert!(one.len() > 50, "{one:?}");
+    let other: Vec<&String> = one.difference(&all).collect();
+    assert!(
+        other.is_empty(),
+        "a build of the workspace has other features of these packages; give them in the workspace's Cargo.toml: {other:#?}"
+    );
+}
+
 /// Injected bugs need a feature that only the simulator's own crates pass on, so no program has them.
 #[test]
 fn no_program_enables_sabotage() {

@@ -1,6 +1,5 @@
 //! The only module that reads a clock or the system's entropy.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use brasserie_common::{Time, WallTime};
@@ -36,8 +35,8 @@ impl Clock {
 
     /// Returns 64 unpredictable bits: the seed of a core, from which it derives all other randomness.
     pub fn seed(&self) -> u64 {
-        // Each thread's first `RandomState` draws 128 bits from getrandom(2); later ones count up from there, and the hash hides the count.
-        RandomState::new().hash_one(self.now())
+        // Invariant: Linux has getrandom(2) since 3.17, and it cannot fail once the machine has started.
+        getrandom::u64().expect("the system gives entropy")
     }
 
     /// Sleeps until [`Clock::now`] has reached `deadline`.
