@@ -127,9 +127,9 @@ fn a_stopped_worker_loses_the_tasks_of_the_scheduler_whose_time_is_over_and_no_o
         .wait_alive("the tasks of the impatient one to end", 0);
     assert_eq!(sides.x.alive(), TASKS);
     // The worker acts first and reports afterwards.
-    sides.worker.wait_for_output("the program's scheduler 2");
+    sides.worker.wait_for_output("the worker's scheduler 2");
     let said = sides.worker.output();
-    assert!(!said.contains("the program's scheduler 1"), "{said}");
+    assert!(!said.contains("the worker's scheduler 1"), "{said}");
     sides.worker.signal_program(Signal::SIGCONT);
     sides.y_begins_anew(y);
     assert_eq!(sides.x.instance(), x);

@@ -184,7 +184,7 @@ fn failed_tasks_have_their_last_lines_and_an_empty_list_its_reasons() {
     let counts =
         "No task matches.\nJob `mixed` has 4 tasks: 2 running, 1 done, 1 failed.\nIt is paused, so";
     ends(&none, 0, counts);
-    let remedy = format!("`brasserie job resume mixed {flag}` ends that");
+    let remedy = format!("`brasserie job resume mixed {flag}` resumes it");
     ends(&none, 0, &remedy);
     let none = played.ask(&[
         "task", "list", "--job", "mixed", "--state", "never", "--json",

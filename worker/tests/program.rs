@@ -328,7 +328,7 @@ async fn mistakes_at_the_start_are_named_and_have_codes() {
     );
     let (code, text) = run(&["--scheduler", "localhost:2,share=many"]);
     assert_eq!(code, Some(2));
-    assert!(text.contains("`many` is no share"), "{text}");
+    assert!(text.contains("`many` is not a share"), "{text}");
     let (code, text) = run(&["--listen", "0.0.0.0:1"]);
     assert_eq!(code, Some(2));
     assert!(text.contains("--insecure-network"), "{text}");
