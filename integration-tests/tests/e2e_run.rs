@@ -280,7 +280,7 @@ fn a_run_without_nodes_says_that_its_level_has_none() {
     let stage = Stage::new();
     let config = json!({
         "bistro_settings": { "nodes": { "levels": ["item"], "node_sources": [
-            { "source": "manual", "prefs": {} }
+            { "source": "empty" }
         ] } },
         "bistro_job->all": { "command": ["/bin/true"] }
     });
