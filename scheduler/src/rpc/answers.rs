@@ -1,7 +1,5 @@
 //! Serves the queries of people and programs: reads the core's state and sends each answer from a task of its own.
 
-mod no_tasks;
-
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -315,21 +313,11 @@ impl Answers {
 
     pub(super) fn explain(&self, from: Principal, args: BrasserieExplainTaskArgs, to: Responder) {
         self.later(to, |inbox| async move {
-            let (job, of_job) = (args.job.clone(), args.node.is_empty());
             let query = Query::Explain {
                 job: args.job,
                 node: args.node,
             };
-            let answer = inbox.query(from.clone(), query).await?;
-            let mut reasons = expect_answer!(answer, Answer::Explain);
-            if let Ok(reasons) = &mut reasons
-                && of_job
-                && let Some(why) = no_tasks::why(&inbox, from, &job).await?
-            {
-                // The first reason is the number of tasks.
-                reasons.insert(reasons.len().min(1), why);
-            }
-            match reasons {
+            match expect_answer!(inbox.query(from, query).await?, Answer::Explain) {
                 Ok(reasons) => Ok(BrasserieExplainTaskResult {
                     result_value: Some(reasons),
                     ex: None,

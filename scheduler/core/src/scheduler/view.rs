@@ -2,6 +2,7 @@
 
 mod jobs;
 pub mod listing;
+mod no_tasks;
 pub mod nothing_starts;
 mod orphans;
 mod problems;
@@ -417,7 +418,9 @@ impl View<'_> {
         let orphans = self.orphans_of_gone_job(id);
         let reasons = self.engine.explain_job(id).into_iter();
         let reasons = reasons.map(|reason| reason.to_string());
-        let all = counts.into_iter().chain(orphans).chain(reasons);
+        let why_no_tasks = self.why_no_tasks(id);
+        let all = counts.into_iter().chain(why_no_tasks).chain(orphans);
+        let all = all.chain(reasons);
         let all = all.chain(self.next_times_of(id));
         let all = all.chain(self.why_nothing_starts(now));
         Answer::Explain(all.chain(self.config_is_older()).collect())

@@ -1,58 +1,32 @@
-//! Says why a job has no tasks. The core's reasons are those of tasks, and a job without nodes has none.
-
-use std::sync::Arc;
+//! Says why a job has no tasks. The engine's reasons are those of tasks, and a job without nodes has none.
 
 use brasserie_common::cluster_view::NO_TASK;
-use brasserie_common::{Principal, StatusBits};
-use brasserie_common_config::{Config, JobConfig};
-use brasserie_scheduler_core::{Answer, LevelHistogram, Query};
+use brasserie_common::{JobId, StatusBits};
+use brasserie_common_config::JobConfig;
 
-use super::{Failure, job_status};
-use crate::inbox::Inbox;
+use super::View;
 
-/// Returns the reason why the job has no task; `None` if it has some, or if the core's reasons say more: no nodes are loaded, or the job
-/// is unknown or has errors.
-pub(super) async fn why(
-    inbox: &Inbox,
-    from: Principal,
-    name: &str,
-) -> Result<Option<String>, Failure> {
-    let status = job_status(inbox, from.clone(), name.to_owned()).await;
-    let config = inbox.query(from.clone(), Query::Config).await?;
-    let (Ok(status), Answer::Config(Some(config))) = (status, config) else {
-        return Ok(None);
-    };
-    let Some(job) = job_without_errors(&config, name).filter(|_| status.total == Some(0)) else {
-        return Ok(None);
-    };
-    let query = Query::Histograms {
-        jobs: vec![name.to_owned()],
-        samples: 0,
-    };
-    let Answer::Histograms(histograms) = inbox.query(from, query).await? else {
-        return Ok(None);
-    };
-    if !histograms.nodes_loaded {
-        return Ok(None);
+impl View<'_> {
+    /// Returns the reason why the job has no task; `None` if it has some, or if no nodes are loaded or the job has errors, which other
+    /// reasons say.
+    pub(super) fn why_no_tasks(&self, id: JobId) -> Option<String> {
+        let job = self.engine.job_config(id)?;
+        let has_no_task = job.errors.is_empty() && self.engine.counts(id).total == 0;
+        self.engine.nodes().filter(|_| has_no_task)?;
+        // The last level of the histogram is the level of the job's tasks.
+        let (level, nodes) = self.engine.histogram(id, 0).pop()?;
+        let nodes = nodes.into_iter().map(|(bits, (count, _))| (bits, count));
+        sentence(&level, &nodes.collect::<Vec<_>>(), job)
     }
-    // The last level of the histogram is the level of the job's tasks.
-    let levels = histograms.jobs.first().map(|(_, levels)| levels);
-    Ok(levels
-        .and_then(|levels| levels.last())
-        .and_then(|level| sentence(level, job)))
-}
-
-fn job_without_errors<'a>(config: &'a Arc<Config>, name: &str) -> Option<&'a JobConfig> {
-    config.job(name).filter(|job| job.errors.is_empty())
 }
 
 /// Formats the reason; `None` if the nodes of the job's level do not explain it. The histogram counts these nodes.
-fn sentence((level, nodes): &LevelHistogram, job: &JobConfig) -> Option<String> {
+fn sentence(level: &str, nodes: &[(StatusBits, u64)], job: &JobConfig) -> Option<String> {
     let count = |bit| {
-        let with_bit = nodes.iter().filter(|(bits, _, _)| bits.has(bit));
-        with_bit.map(|(_, count, _)| count).sum::<u64>()
+        let with_bit = nodes.iter().filter(|(bits, _)| bits.has(bit));
+        with_bit.map(|(_, count)| count).sum::<u64>()
     };
-    let total: u64 = nodes.iter().map(|(_, count, _)| count).sum();
+    let total: u64 = nodes.iter().map(|(_, count)| count).sum();
     let (avoided, disabled) = (count(StatusBits::AVOIDED), count(StatusBits::DISABLED));
     let are = |count: u64| if count == 1 { "is" } else { "are" };
     let mut parts = Vec::new();
@@ -95,12 +69,9 @@ mod tests {
         let text = format!(
             r#"{{"bistro_settings": {{"nodes": {{"levels": ["db"]}}}}, "bistro_job->j": {{"command": ["x"], "filters": {filters}}}}}"#
         );
-        let config = Arc::new(parse(&text, ParseOptions::default()).unwrap().config);
-        let job = job_without_errors(&config, "j").expect("the job has no error");
-        let nodes = nodes
-            .iter()
-            .map(|(bits, count)| (*bits, *count, Vec::new()));
-        sentence(&("db".to_owned(), nodes.collect()), job).unwrap_or_default()
+        let config = parse(&text, ParseOptions::default()).unwrap().config;
+        let job = config.job("j").expect("the job is in the text");
+        sentence("db", nodes, job).unwrap_or_default()
     }
 
     #[test]
