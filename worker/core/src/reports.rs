@@ -53,6 +53,15 @@ pub(crate) struct Report {
     failures: u32,
 }
 
+impl Report {
+    fn is_of_healthcheck(&self) -> bool {
+        match self.kind {
+            Kind::Healthcheck(_) => true,
+            Kind::End | Kind::NotRunning => false,
+        }
+    }
+}
+
 /// A completion that is held back, to be sent together with others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
@@ -148,13 +157,14 @@ impl Reports {
         self.tasks_pending().saturating_sub(self.held.len())
     }
 
+    /// Returns whether [`Reports::tasks_pending`] is more than zero. Cheap enough for every event: few reports are of healthchecks.
+    pub(crate) fn are_tasks_pending(&self) -> bool {
+        !self.all.values().all(Report::is_of_healthcheck)
+    }
+
     fn healthcheck_count(&self) -> usize {
-        let is_healthcheck = |report: &Report| match report.kind {
-            Kind::Healthcheck(_) => true,
-            Kind::End | Kind::NotRunning => false,
-        };
         let in_flight = self.calls.values().filter_map(|c| self.all.get(&c.report));
-        self.healthchecks.len() + in_flight.filter(|r| is_healthcheck(r)).count()
+        self.healthchecks.len() + in_flight.filter(|r| r.is_of_healthcheck()).count()
     }
 
     /// Refuses this many further "was not running" answers if they would exceed the limit.

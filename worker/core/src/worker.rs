@@ -400,8 +400,8 @@ impl Association {
 
     fn unfinished(&self) -> Unfinished {
         Unfinished {
-            processes: self.tasks.live(),
-            reports: self.reports.tasks_pending(),
+            has_processes: self.tasks.live() > 0,
+            has_reports: self.reports.are_tasks_pending(),
         }
     }
 }

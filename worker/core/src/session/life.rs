@@ -132,12 +132,12 @@ impl KillAll {
     }
 }
 
-/// The work that an association has left.
+/// Whether an association has work left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unfinished {
-    pub processes: usize,
+    pub has_processes: bool,
     /// Completions and answers that are not acknowledged.
-    pub reports: usize,
+    pub has_reports: bool,
 }
 
 impl Session {
@@ -186,7 +186,7 @@ impl Session {
     /// away for a while gets the completions later: the worker's own timers bound the wait.
     pub(crate) fn end_draining(&mut self, now: Time, unfinished: Unfinished) -> Option<KillAll> {
         let is_over = self.drained_at().is_some_and(|at| at <= now);
-        let is_done = unfinished.processes == 0 && unfinished.reports == 0;
+        let is_done = !unfinished.has_processes && !unfinished.has_reports;
         match self.life {
             Life::Draining { .. } if is_over || is_done => {
                 Some(self.leave(now, self.options.shutdown_kill_wait))
@@ -264,7 +264,7 @@ impl Session {
     /// Advances the life of the association as far as processes and reports allow.
     /// Returns the reason of its end if it is over now.
     pub(crate) fn advance_life(&mut self, now: Time, unfinished: Unfinished) -> Option<ExitReason> {
-        let is_quiet = unfinished.processes == 0;
+        let is_quiet = !unfinished.has_processes;
         let (reason, until) = match &mut self.life {
             Life::Leaving { quiet_since, .. } if is_quiet => {
                 let since = *quiet_since.get_or_insert(now);
@@ -302,7 +302,7 @@ impl Session {
                 TaskLane::Open => true,
                 TaskLane::Closed => false,
             });
-        is_heard && unfinished.reports > 0
+        is_heard && unfinished.has_reports
     }
 
     /// Ends the farewell if there is no scheduler, or if its answer takes too long.
