@@ -196,17 +196,18 @@ impl Guard {
             match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => return Children::Some,
                 Ok(WaitStatus::Exited(pid, code)) => {
-                    let is_program = pid == self.program;
-                    if is_program && code == PANIC_CODE {
+                    let is_unexpected = self.is_own_end(pid) && code == PANIC_CODE;
+                    self.ended(pid, code);
+                    if is_unexpected {
                         self.report_end(&format!("ended with exit code {code}, as after a panic"));
                     }
-                    self.ended(pid, code);
                 }
                 Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                    if pid == self.program {
+                    let is_unexpected = self.is_own_end(pid);
+                    self.ended(pid, SIGNAL_CODE_BASE + signal as i32);
+                    if is_unexpected {
                         self.report_end(&format!("was killed by {signal}"));
                     }
-                    self.ended(pid, SIGNAL_CODE_BASE + signal as i32);
                 }
                 Ok(_) | Err(Errno::EINTR) => {}
                 // A process was reaped that a signal without a name here (a real-time one) had ended.
@@ -223,15 +224,18 @@ impl Guard {
         }
     }
 
-    /// Reports an end that the program cannot have reported itself. An end that the keeper has caused is reported already.
+    /// Returns whether the end of this process is one of the program that the keeper has not caused, and so has not reported.
+    fn is_own_end(&self, pid: Pid) -> bool {
+        pid == self.program && self.stage == Stage::Guarding
+    }
+
+    /// Reports an end that the program cannot have reported itself.
     fn report_end(&mut self, how: &str) {
-        if self.stage == Stage::Guarding {
-            self.is_end_reported = true;
-            say(&format!(
-                "{} (process {}) {how}; killing every process that it has started",
-                self.name, self.program
-            ));
-        }
+        self.is_end_reported = true;
+        say(&format!(
+            "{} (process {}) {how}; killing every process that it has started",
+            self.name, self.program
+        ));
     }
 
     fn ended(&mut self, pid: Pid, code: i32) {
