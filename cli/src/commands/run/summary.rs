@@ -120,8 +120,11 @@ impl Summary {
                 summary.failed.extend(failed);
             }
             if count(job.total) == 0 {
-                // The summary names the job also without the reason.
-                let reasons = connection.explain(name, "").await.unwrap_or_default();
+                // The summary names the job also without the reason, and prints the reasons of the first jobs alone.
+                let reasons = match summary.without_tasks.len() < MAX_NEVER_RAN {
+                    true => connection.explain(name, "").await.unwrap_or_default(),
+                    false => Vec::new(),
+                };
                 let why = reasons.iter().find_map(|why| why.strip_prefix(NO_TASK));
                 let without = (name.to_owned(), why.unwrap_or_default().to_owned());
                 summary.without_tasks.push(without);
