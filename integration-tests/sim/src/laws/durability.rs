@@ -99,13 +99,13 @@ impl Law for RecordedBeforeHealthy {
                 worker,
                 state: Health::Healthy,
                 ..
-            } => (scheduler, worker, "is told to be HEALTHY"),
+            } => (scheduler, worker, "sends HEALTHY to"),
             Happening::CallSent {
                 scheduler,
                 worker,
                 ask: Ask::Run { .. },
                 ..
-            } => (scheduler, worker, "gets a task"),
+            } => (scheduler, worker, "sends a task to"),
             _ => return Ok(()),
         };
         // The same sync may record that the instance joined and that it left. An answer from in between is late, not early.
@@ -117,7 +117,7 @@ impl Law for RecordedBeforeHealthy {
         match is_recorded {
             true => Ok(()),
             false => Err(format!(
-                "worker {worker} {what} by scheduler {scheduler}, but no synced record names it"
+                "scheduler {scheduler} {what} worker {worker}, which no synced record names"
             )),
         }
     }

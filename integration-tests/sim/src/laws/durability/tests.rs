@@ -64,9 +64,9 @@ mod recorded_before_healthy {
         trial.sees(answered(1, 1, Health::New, set(1, 1, &[1])));
         trial.breaks(
             answered(1, 1, Health::Healthy, set(1, 1, &[1])),
-            "is told to be HEALTHY",
+            "sends HEALTHY to",
         );
-        trial.breaks(sent(1, 1, 1, ask_run(run(1))), "gets a task");
+        trial.breaks(sent(1, 1, 1, ask_run(run(1))), "sends a task to");
         trial
             .sees(synced(1, 2))
             .sees(answered(1, 1, Health::Healthy, set(1, 1, &[1])));
@@ -81,7 +81,7 @@ mod recorded_before_healthy {
         trial.sees(left(1, 3, 1, LeftCause::Lost, 0));
         trial.sees(synced(1, 3));
         trial.sees(answered(1, 1, Health::Healthy, set(1, 1, &[1])));
-        trial.breaks(sent(1, 1, 1, ask_run(run(1))), "gets a task");
+        trial.breaks(sent(1, 1, 1, ask_run(run(1))), "sends a task to");
     }
 }
 
