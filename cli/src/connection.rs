@@ -35,7 +35,7 @@ use serde_json::Value;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Unknown};
 use crate::output::{print, print_json, shell_word};
 
 /// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
@@ -522,11 +522,6 @@ pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
     let ServiceAddress { host, port } = parse_peer(address).ok()?;
     Some(PeerAddr::new(&host, port))
 }
-
-/// The scheduler's answer that a job or a node does not exist.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Unknown(String);
 
 fn known(exception: Option<BistroSchedulerUnknownJobException>) -> Result<(), Unknown> {
     match exception {

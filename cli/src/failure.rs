@@ -8,8 +8,12 @@ use brasserie_common_runtime::telemetry;
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::connection::Unknown;
 use crate::output::{Layout, Reader, json_text, print_raw};
+
+/// The scheduler's answer that a job or a node does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unknown(pub(crate) String);
 
 /// A failure with a remedy or with an exit code other than 1. It may be anywhere in an error's chain.
 #[derive(Debug, thiserror::Error)]

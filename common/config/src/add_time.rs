@@ -1,10 +1,10 @@
 //! Parses the preferences of the node source `add_time`: a child of each node of a level for each time of a schedule.
 
+use crate::children::{PARENT_LEVEL, check_format, parent_level};
 use crate::coerce::set;
 use crate::cron::{CRON, MAX_TIMES, cron};
 use crate::keys::{Key, Shape, TEXTS};
 use crate::model::{AddTime, Config, NodeNaming, ScheduleItem};
-use crate::nodes::{PARENT_LEVEL, check_format, parent_level};
 use crate::read::{At, Notes};
 
 pub(crate) const KEYS: &[Key] = &[

@@ -17,10 +17,10 @@ use std::fmt;
 
 use brasserie_common::WallTime;
 
-pub use memory::{ItemKey, ItemMemory, ScheduleChanges, ScheduleMemory, Stretch};
+pub use memory::{ItemKey, ItemMemory, MAX_TIMES, ScheduleChanges, ScheduleMemory, Stretch};
 pub(crate) use parse::{CRON, cron};
 pub use selector::Selector;
-pub use times::{DueTime, DueTimes, GivenUp, MAX_TIMES, NextTime, Since, TooManyTimes};
+pub use times::{DueTime, DueTimes, GivenUp, NextTime, Since, TooManyTimes};
 pub use zone::Zone;
 
 /// A set of instants, all of them whole seconds.

@@ -4,9 +4,9 @@ use regex_syntax::ast::{self, Ast, RepetitionKind, Visitor};
 
 use crate::coerce::set;
 use crate::keys::{Key, Shape, TEXTS};
+use crate::levels::key_level;
 use crate::model::{Config, Filter, JobConfig};
 use crate::read::{At, Notes};
-use crate::settings::key_level;
 
 pub(crate) const FILTER_KEYS: &[Key] = &[
     Key::new(

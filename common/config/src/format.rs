@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::problem::Problem;
 use crate::tree::{Node, Place};
-use crate::{json, toml, yaml};
 
 /// The largest file: a million listed nodes of 64 bytes each.
 pub const MAX_CONFIG_BYTES: usize = 64 << 20;
@@ -41,7 +40,7 @@ impl Format {
         }
     }
 
-    fn max_bytes(self) -> usize {
+    pub(crate) fn max_bytes(self) -> usize {
         match self {
             Format::Json => MAX_CONFIG_BYTES,
             Format::Toml | Format::Yaml => MAX_MARKUP_BYTES,
@@ -71,41 +70,6 @@ impl Reading {
             node: None,
             problems: vec![problem],
         }
-    }
-}
-
-pub(crate) fn read(text: &str, format: Format) -> Reading {
-    if text.len() > format.max_bytes() {
-        let text = format!(
-            "the file has {} bytes; at most {} are allowed",
-            text.len(),
-            format.max_bytes()
-        );
-        return Reading::failed(Problem::new(Place::START, String::new(), text));
-    }
-    // A byte order mark at the start is no content.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text
-        .bytes()
-        .all(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n'))
-    {
-        return Reading::failed(empty(Place::after(text), format));
-    }
-    match format {
-        Format::Json => json::read(text),
-        Format::Toml => toml::read(text),
-        Format::Yaml => yaml::read(text),
-    }
-}
-
-/// Returns the tree of a text, or its violations. For tests.
-#[cfg(test)]
-pub(crate) fn read_whole(text: &str, format: Format) -> Result<Node, Vec<String>> {
-    let reading = read(text, format);
-    let problems: Vec<String> = reading.problems.iter().map(Problem::to_string).collect();
-    match reading.node {
-        Some(node) if problems.is_empty() => Ok(node),
-        _ => Err(problems),
     }
 }
 

@@ -15,13 +15,13 @@ use crate::cards::check_need;
 use crate::coerce::{AMOUNT, name_error, set};
 use crate::filters::{FILTER_KEYS, filters};
 use crate::keys::{INT64, Key, Shape, TEXTS, within};
+use crate::levels::{level, task_level};
 use crate::model::{
     Config, JobConfig, ResourceId, ResourceLimit, SchedulerPolicy, begins_in_folder,
 };
 use crate::problem::{self, Problem};
 use crate::read::{At, Notes, UnknownKeys};
 use crate::resources::{AMOUNTS, key_resource};
-use crate::settings::{level, task_level};
 use crate::subprocess::{self, KILL_SUBPROCESS, kill_subprocess, task_subprocess};
 use crate::tree::{Place, quote};
 

@@ -1,5 +1,8 @@
 //! Parses JSON text to a tree with places. After a mistake the parser continues where that is safe, so that one reading reports all
 //! mistakes.
+//!
+//! No maintained library gives the place of each value, reports all mistakes of a file at once, and understands common slips such as comments
+//! and single quotes. So this parser is our own.
 
 mod scalars;
 

@@ -66,6 +66,7 @@
 
 mod add_time;
 mod cards;
+mod children;
 mod coerce;
 mod cron;
 mod depends;
@@ -77,6 +78,7 @@ mod jobs;
 mod json;
 mod keys;
 mod known_nodes;
+mod levels;
 mod limits;
 mod lines;
 mod manual;
@@ -117,6 +119,7 @@ pub use tree::Place;
 
 use brasserie_common::JobName;
 
+use crate::format::{Reading, empty};
 use crate::jobs::{Draft, JOB_PREFIX};
 use crate::read::{At, Notes, Problems, suggest};
 use crate::tree::{Node, quote};
@@ -256,7 +259,7 @@ pub fn parse_job(
     config: &Config,
     options: ParseOptions,
 ) -> Result<ParsedJob, ConfigErrors> {
-    let reading = format::read(text, options.format);
+    let reading = read_text(text, options.format);
     let Some(tree) = reading.node.filter(|_| reading.problems.is_empty()) else {
         return Err(ConfigErrors(reading.problems));
     };
@@ -276,6 +279,42 @@ pub fn parse_job(
     })
 }
 
+/// Reads a text in a format.
+fn read_text(text: &str, format: Format) -> Reading {
+    if text.len() > format.max_bytes() {
+        let text = format!(
+            "the file has {} bytes; at most {} are allowed",
+            text.len(),
+            format.max_bytes()
+        );
+        return Reading::failed(Problem::new(Place::START, String::new(), text));
+    }
+    // A byte order mark at the start is no content.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text
+        .bytes()
+        .all(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n'))
+    {
+        return Reading::failed(empty(Place::after(text), format));
+    }
+    match format {
+        Format::Json => json::read(text),
+        Format::Toml => toml::read(text),
+        Format::Yaml => yaml::read(text),
+    }
+}
+
+/// Returns the tree of a text, or its violations. For tests.
+#[cfg(test)]
+fn read_whole(text: &str, format: Format) -> Result<Node, Vec<String>> {
+    let reading = read_text(text, format);
+    let problems: Vec<String> = reading.problems.iter().map(Problem::to_string).collect();
+    match reading.node {
+        Some(node) if problems.is_empty() => Ok(node),
+        _ => Err(problems),
+    }
+}
+
 /// The result of parsing a text.
 struct Outcome {
     /// `None` if some errors make the configuration unusable.
@@ -290,7 +329,7 @@ struct Outcome {
 }
 
 fn outcome(text: &str, options: ParseOptions) -> Outcome {
-    let reading = format::read(text, options.format);
+    let reading = read_text(text, options.format);
     let mut outcome = match reading.node {
         Some(tree) if nodes_are_known(&tree) => {
             let mut outcome = tree_outcome(&tree, options);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::coerce::{AMOUNT, set};
 use crate::keys::{Key, Shape, within};
+use crate::levels::key_level;
 use crate::model::{
     Config, Enforcement, PhysicalKind, PhysicalResource, Resource, ResourceId, ResourceLimit,
 };
 use crate::read::{At, Notes, suggest};
-use crate::settings::key_level;
 use crate::tree::quote;
 
 const RESOURCE_KEYS: &[Key] = &[

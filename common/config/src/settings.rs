@@ -7,8 +7,9 @@ use brasserie_common::{BackoffPolicy, KillRequest, TaskSubprocessOptions};
 
 use crate::coerce::set;
 use crate::keys::{INT64, Key, Shape, names};
+use crate::levels::task_level;
 use crate::model::{Config, LevelId, NodeOrder, SchedulerPolicy, WorkerSelector};
-use crate::read::{At, Notes, suggest};
+use crate::read::{At, Notes};
 use crate::subprocess::{self, KILL_SUBPROCESS, kill_subprocess, task_subprocess};
 use crate::{nodes, resources};
 
@@ -306,44 +307,4 @@ fn level_for_tasks(at: &At, config: &mut Config, notes: &mut Notes) {
         let level = task_level(&at, config, notes);
         set(&mut config.level_for_tasks, level);
     }
-}
-
-/// Reads the level on whose nodes a job has tasks.
-pub(crate) fn task_level(at: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
-    let level = level(at, config, notes)?;
-    if level == config.worker_level() {
-        notes.warning(at.problem("no node is at the level `worker`, so there will be no task"));
-    }
-    Some(level)
-}
-
-/// Reads a known level from a value.
-pub(crate) fn level(at: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
-    let name = at.string(notes)?;
-    let level = config.level(&name);
-    if level.is_none() && notes.error_is_kept() {
-        let known = config.levels.iter().map(String::as_str);
-        let help = suggest(&name, known);
-        notes.error(
-            at.problem(format!("there is no level {}", at.node))
-                .help(help),
-        );
-    }
-    level
-}
-
-/// Reads a known level from the key of a value.
-pub(crate) fn key_level(at: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
-    let level = config.level(at.key());
-    if level.is_none() && notes.error_is_kept() {
-        let known = config.levels.iter().map(String::as_str);
-        let help = suggest(at.key(), known);
-        let name = crate::tree::quote(at.key());
-        notes.error(
-            at.key_problem(format!("there is no level {name}"))
-                .value(name)
-                .help(help),
-        );
-    }
-    level
 }

@@ -164,7 +164,7 @@ impl Progress {
 
 /// Returns whether the scheduler has answered that it knows no such job.
 fn is_unknown_job(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<crate::connection::Unknown>().is_some()
+    error.downcast_ref::<crate::failure::Unknown>().is_some()
 }
 
 async fn poll(connection: &Connection, jobs: &[String]) -> Result<Vec<JobStatus>> {

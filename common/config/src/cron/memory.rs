@@ -6,9 +6,15 @@ use std::time::Duration;
 
 use brasserie_common::WallTime;
 
-use super::times::{INSTANT, MAX_TIMES};
 use super::{Cron, Zone};
 use crate::model::ScheduleItem;
+
+/// The times that one item may give: a node a minute for ten weeks. More means a mistake in its `lifetime`, and each is a node for each
+/// parent.
+pub const MAX_TIMES: usize = 100_000;
+
+/// The step from an event, a whole second, to the next moment of a clock in milliseconds.
+pub(super) const INSTANT: Duration = Duration::from_millis(1);
 
 /// The stretches that one item remembers. No late stretch outlives another late one, so more than three mean as many changes of the
 /// machine's zone within a lifetime.

@@ -9,16 +9,9 @@ use brasserie_common::time::format_duration;
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use super::memory::{Advanced, ItemKey, Living, ScheduleMemory};
+use super::memory::{Advanced, INSTANT, ItemKey, Living, MAX_TIMES, ScheduleMemory};
 use super::{Cron, Zone};
 use crate::model::{AddTime, ScheduleItem};
-
-/// The times that one item may give: a node a minute for ten weeks. More means a mistake in its `lifetime`, and each is a node for each
-/// parent.
-pub const MAX_TIMES: usize = 100_000;
-
-/// The step from an event, a whole second, to the next moment of a clock in milliseconds.
-pub(super) const INSTANT: Duration = Duration::from_millis(1);
 
 const DAY: Duration = Duration::from_secs(86_400);
 

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::format::{self, Format, MAX_CONFIG_BYTES};
+use crate::format::{Format, MAX_CONFIG_BYTES};
 use crate::tree::Duplicate;
 
 /// Returns all mistakes of a text, or its tree.
 fn parse(text: &str) -> Result<Node, Vec<Problem>> {
-    let reading = format::read(text, Format::Json);
+    let reading = crate::read_text(text, Format::Json);
     match (reading.node, reading.problems.is_empty()) {
         (Some(node), true) => Ok(node),
         (_, _) => Err(reading.problems),
@@ -166,7 +166,7 @@ fn several_offences_are_told_at_once_without_what_follows_from_them() {
 #[test]
 fn what_was_meant_is_known_after_a_slip() {
     let known = |text: &str| {
-        format::read(text, Format::Json)
+        crate::read_text(text, Format::Json)
             .node
             .map(|n| n.to_json().to_string())
     };
@@ -189,7 +189,7 @@ fn what_was_meant_is_known_after_a_slip() {
         r#"["\d"]"#,
         "[\"a\tb\"]",
     ] {
-        let node = format::read(text, Format::Json).node.unwrap();
+        let node = crate::read_text(text, Format::Json).node.unwrap();
         assert!(node.has_unread(), "{text}");
     }
     for text in ["{\"a\": \"x\n}", "[1}", "[", "{} {}", "{\"a\": b\"c\"}"] {

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::format::{self, Format};
+use crate::format::Format;
 
 fn read_text(text: &str) -> Result<Node, Vec<String>> {
-    format::read_whole(text, Format::Toml)
+    crate::read_whole(text, Format::Toml)
 }
 
 fn json(text: &str) -> String {

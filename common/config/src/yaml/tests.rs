@@ -3,10 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::format;
 
 fn read_text(text: &str) -> Result<Node, Vec<String>> {
-    format::read_whole(text, Format::Yaml)
+    crate::read_whole(text, Format::Yaml)
 }
 
 fn json(text: &str) -> String {
