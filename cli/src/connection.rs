@@ -249,7 +249,8 @@ impl Connection {
                 // An older scheduler lacks this call, but lists all jobs.
                 None => {
                     let job = listed.iter().find(|job| job.name.as_ref() == Some(name));
-                    let job = job.ok_or_else(|| Unknown(format!("no job is called `{name}`")))?;
+                    let job =
+                        job.ok_or_else(|| Unknown::new(format!("no job is called `{name}`")))?;
                     job.clone()
                 }
             });
@@ -525,7 +526,7 @@ pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
 
 fn known(exception: Option<BistroSchedulerUnknownJobException>) -> Result<(), Unknown> {
     match exception {
-        Some(exception) => Err(Unknown(exception.message.unwrap_or_default())),
+        Some(exception) => Err(Unknown::new(exception.message.unwrap_or_default())),
         None => Ok(()),
     }
 }

@@ -13,7 +13,13 @@ use crate::output::{Layout, Reader, json_text, print_raw};
 /// The scheduler's answer that a job or a node does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Unknown(pub(crate) String);
+pub(crate) struct Unknown(String);
+
+impl Unknown {
+    pub(crate) fn new(message: String) -> Self {
+        Unknown(message)
+    }
+}
 
 /// A failure with a remedy or with an exit code other than 1. It may be anywhere in an error's chain.
 #[derive(Debug, thiserror::Error)]

@@ -121,7 +121,7 @@ pub fn main() -> ExitCode {
     }
     // The keeper must fork before any thread exists. From here on it ends every task of a run if this process dies, for any reason.
     if wants_keeper()
-        && let Err(error) = brasserie_worker::keeper::become_keeper_or_continue()
+        && let Err(error) = brasserie_worker::become_keeper_or_continue()
     {
         telemetry::print_last_error(&format!("brasserie: {error}"));
         return ExitCode::FAILURE;

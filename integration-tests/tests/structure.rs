@@ -23,7 +23,7 @@ const CRATES: [(&str, usize, usize); 13] = [
     ("scheduler/core", 0, 0),
     ("scheduler/engine", 0, 1),
     ("thrift", 0, 15),
-    ("worker", 50, 22),
+    ("worker", 0, 22),
     ("worker/core", 0, 0),
     ("worker/fetch", 0, 0),
 ];

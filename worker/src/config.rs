@@ -12,13 +12,15 @@ use brasserie_thrift::rpc::Timeouts;
 use clap::Parser;
 use clap::error::ErrorKind;
 
+use crate::MOST_SCHEDULERS;
 use crate::containment::Contain;
 use crate::directory::{DirectoryError, hostname};
-use crate::keeper::Policy;
+use crate::keeper::{Policy, StartedBy};
 use crate::member_file::MemberFileError;
-use crate::options::{OnSigterm, Retention, SchedulerOptions, StartOptions, StartedBy};
+use crate::options::{OnSigterm, SchedulerOptions, StartOptions};
+use crate::output::Retention;
 use crate::process::{AllowedUser, PassedEnvironment};
-use crate::scheduler_flag::{MOST_SCHEDULERS, SchedulerFlag, parse_shard};
+use crate::scheduler_flag::{SchedulerFlag, parse_shard};
 use crate::work_fetch::WorkFetchFlags;
 
 /// The shortest heartbeat period. The wire format counts it in whole seconds.

@@ -1,12 +1,13 @@
 //! Owns the core: passes events to it, has its effects performed, and sleeps until the next event or timer.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::task::Poll;
 use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Time};
-use brasserie_common_runtime::{Clock, Watchdog};
+use brasserie_common_runtime::{Clock, ServiceManager, Watchdog};
 use brasserie_thrift::rpc::ConnectionLosses;
 use brasserie_worker_core::{Association, AssociationIndex, Event, ExitReason, LifeStage, Worker};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -16,7 +17,6 @@ use crate::memory::Memory;
 use crate::news::News;
 use crate::perform::{Performer, heartbeats_to};
 use crate::rpc::{Arrival, Lanes};
-use crate::start::{Ended, Watchers};
 
 /// The number of events that one turn takes from each lane: a few milliseconds of work, so that due timers and effects wait no longer.
 const LANE_PER_TURN: usize = 256;
@@ -47,6 +47,32 @@ pub(crate) struct Driver {
 struct Losses {
     of: ServiceAddress,
     losses: ConnectionLosses,
+}
+
+/// The supervisors of this process: the keeper, which ends the tasks if this process cannot, and the service manager.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    pub(crate) lease: Option<Lease>,
+    pub(crate) manager: ServiceManager,
+}
+
+/// The end of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub reason: ExitReason,
+    /// The reason, for messages; `None`: the operator ended the worker.
+    pub why: Option<String>,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.reason {
+            ExitReason::Shutdown => return f.write_str("ended by the operator"),
+            ExitReason::SuicideRequested => "the scheduler has requested it",
+            ExitReason::MustDie => "the scheduler counts this worker as lost",
+        };
+        write!(f, "ended: {}", self.why.as_deref().unwrap_or(text))
+    }
 }
 
 /// The event that ended the driver's sleep.

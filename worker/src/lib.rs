@@ -22,13 +22,16 @@ mod file_name;
 pub mod groups;
 pub mod keeper;
 pub mod logs;
+mod marker;
 mod member_file;
 mod memory;
 mod news;
 mod options;
 mod output;
 mod perform;
+mod pid_namespace;
 pub mod process;
+mod processes;
 mod program;
 mod room;
 mod rpc;
@@ -36,12 +39,21 @@ mod runner;
 mod scheduler_flag;
 mod start;
 mod usage;
+mod variables;
 mod work_fetch;
 
 pub use brasserie_worker_core::ExitReason;
 pub use containment::Contain;
-pub use options::{OnSigterm, Retention, SchedulerOptions, StartOptions, StartedBy};
-pub use program::{PROGRAM_NAME, is_worker, run};
+pub use driver::Ended;
+pub use keeper::StartedBy;
+pub use marker::{Marker, marker};
+pub use options::{OnSigterm, SchedulerOptions, StartOptions};
+pub use output::Retention;
+pub use program::{PROGRAM_NAME, become_keeper_or_continue, is_worker, run};
 pub use runner::{Runner, StartRunner};
-pub use start::{Ended, StartError, WorkerHandle, start, start_with};
+pub use start::{StartError, WorkerHandle, start, start_with};
 pub use work_fetch::{PreemptTasks, WorkFetchFlags, WorkFetchProfile};
+
+/// The largest number of schedulers of one worker. Each costs a heartbeat every period; a machine with more needs another scheduler above
+/// them.
+pub(crate) const MOST_SCHEDULERS: usize = 16;

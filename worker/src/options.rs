@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Shard};
-use brasserie_common_runtime::{ListenAddress, LogFormat, Verbosity};
+use brasserie_common_runtime::{ListenAddress, LogFormat};
 use brasserie_thrift::rpc::Timeouts;
 
 use crate::groups::FREEZE_TIMEOUT;
+use crate::keeper::StartedBy;
+use crate::output::Retention;
 use crate::process::{AllowedUser, PassedEnvironment};
 use crate::work_fetch::WorkFetchFlags;
 
@@ -51,27 +53,6 @@ pub struct StartOptions {
     pub log_format: LogFormat,
 }
 
-/// The parent of a worker program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StartedBy {
-    /// A person or a service manager.
-    #[default]
-    Operator,
-    /// `brasserie run`. The worker logs only warnings. At the end of its standard input it ends its tasks and itself, so that it does not
-    /// outlive the run.
-    Run,
-}
-
-impl StartedBy {
-    /// Returns the log level of the worker.
-    pub(crate) fn verbosity(self) -> Verbosity {
-        match self {
-            StartedBy::Operator => Verbosity::Info,
-            StartedBy::Run => Verbosity::WarningsOnly,
-        }
-    }
-}
-
 /// A scheduler, and the worker's place and share there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedulerOptions {
@@ -104,23 +85,6 @@ pub enum OnSigterm {
     Kill,
     /// Start no more tasks, and end the worker when its running tasks have ended.
     Drain,
-}
-
-/// Limits of age and size for stored task output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    pub max_age: Duration,
-    pub max_bytes: u64,
-}
-
-impl Default for Retention {
-    /// Returns the defaults of the command line.
-    fn default() -> Self {
-        Retention {
-            max_age: Duration::from_secs(30 * 86_400),
-            max_bytes: 10 << 30,
-        }
-    }
 }
 
 impl StartOptions {

@@ -15,10 +15,11 @@ use tokio::time::Instant;
 use crate::ExitReason;
 use crate::config::{Cli, exit_code};
 use crate::containment::{Contain, stage::STAGE_NAME};
-use crate::keeper::{self, KeeperError, Policy, lease::Lease};
-use crate::options::{OnSigterm, StartOptions, StartedBy};
+use crate::driver::Watchers;
+use crate::keeper::{self, KeeperError, Policy, StartedBy, lease::Lease};
+use crate::options::{OnSigterm, StartOptions};
 use crate::process::{DescriptorLimit, Orphans};
-use crate::start::{Surroundings, Watchers, Wish, start_kept};
+use crate::start::{Surroundings, Wish, start_kept};
 
 /// The name of this program. A file that contains several programs, as `brasserie` does, runs this one if it is started under this name.
 pub const PROGRAM_NAME: &str = "brasserie-worker";
@@ -87,6 +88,22 @@ pub fn run() -> ExitCode {
         Ok(code) => code,
         Err(error) => failed(&error, exit_code::START),
     }
+}
+
+/// Returns in the kept program. The process that was started becomes its keeper and does not return. The program gets no namespace.
+///
+/// Call it before anything else: before threads start, arguments are read, or anything is printed.
+pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
+    // The keeper of a run's worker begins here as well, because the worker runs the same file.
+    let chosen = |arguments: &[OsString]| match arguments.first() {
+        Some(name) if name == PROGRAM_NAME => policy(arguments),
+        Some(_) | None => Policy {
+            contain: Contain::ProcessGroups,
+            ..Policy::default()
+        },
+    };
+    keeper::become_keeper_with(chosen)?;
+    keeper::hear_signals()
 }
 
 /// Returns the keeper's policy. If the command line cannot be parsed, the program itself prints the error later.

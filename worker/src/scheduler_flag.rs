@@ -5,13 +5,9 @@ use std::path::PathBuf;
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::net::parse_peer;
 
-use crate::config::ConfigError;
-use crate::member_file;
+use crate::member_file::{self, MemberFileError};
 use crate::options::{SchedulerOptions, USUAL_SHARE};
 
-/// The largest number of schedulers of one worker. Each costs a heartbeat every period; a machine with more needs another scheduler above
-/// them.
-pub(crate) const MOST_SCHEDULERS: usize = 16;
 /// The largest accepted share. Shares are compared with each other and added up.
 const MOST_SHARE: f64 = 1e9;
 
@@ -70,10 +66,10 @@ impl SchedulerFlag {
     }
 
     /// Converts the flag to options. `worker` returns the shard of schedulers that have none of their own.
-    pub(crate) fn into_options(
+    pub(crate) fn into_options<E: From<MemberFileError>>(
         self,
-        worker: impl FnOnce() -> Result<Shard, ConfigError>,
-    ) -> Result<SchedulerOptions, ConfigError> {
+        worker: impl FnOnce() -> Result<Shard, E>,
+    ) -> Result<SchedulerOptions, E> {
         let (members, list) = match self.place {
             Place::At(address) => (vec![address], None),
             Place::Listed(file) => {

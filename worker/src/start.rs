@@ -2,7 +2,6 @@
 
 mod core_options;
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common_runtime::{Clock, ServiceManager};
+use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{Limits, Server, ServerHandle};
 use brasserie_worker_core::{Event, ExitReason, Worker};
 use tokio::runtime::Handle;
@@ -19,16 +18,19 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::core_options::core_options;
-use crate::containment::{Containment, own_pid};
+use crate::containment::Containment;
 use crate::directory::{DirectoryError, HeldUntil, Identity, LEFTOVER_PATIENCE, WorkerDirectory};
-use crate::driver::Driver;
+use crate::driver::{Driver, Ended, Watchers};
 use crate::groups::{GroupsConfig, Tag, places};
-use crate::keeper::{self, lease::Lease};
+use crate::keeper::lease::Lease;
 use crate::logs::{LogConfig, LogStore, OpenError};
+use crate::marker;
 use crate::memory::Memory;
 use crate::news::News;
-use crate::options::{Retention, SchedulerOptions, StartOptions};
+use crate::options::{SchedulerOptions, StartOptions};
+use crate::output::Retention;
 use crate::perform::{OwnEvents, Performer, Supervised, Timed};
+use crate::pid_namespace::own_pid;
 use crate::process::{
     self, Accounts, AccountsError, AllowedUser, DescriptorLimit, Marks, Orphans, RunnerConfig,
 };
@@ -89,32 +91,6 @@ pub(crate) enum Wish {
     Shutdown,
     /// Start no more tasks, and end when the running tasks have ended.
     Drain,
-}
-
-/// The supervisors of this process: the keeper, which ends the tasks if this process cannot, and the service manager.
-#[derive(Debug, Default)]
-pub(crate) struct Watchers {
-    pub(crate) lease: Option<Lease>,
-    pub(crate) manager: ServiceManager,
-}
-
-/// The end of a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    pub reason: ExitReason,
-    /// The reason, for messages; `None`: the operator ended the worker.
-    pub why: Option<String>,
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self.reason {
-            ExitReason::Shutdown => return f.write_str("ended by the operator"),
-            ExitReason::SuicideRequested => "the scheduler has requested it",
-            ExitReason::MustDie => "the scheduler counts this worker as lost",
-        };
-        write!(f, "ended: {}", self.why.as_deref().unwrap_or(text))
-    }
 }
 
 /// A running worker. Dropping the handle does not end it.
@@ -320,8 +296,8 @@ fn open(
     retention: Retention,
     clock: Clock,
 ) -> Result<(WorkerDirectory, Arc<LogStore>, HeldUntil), StartError> {
-    let directory = WorkerDirectory::open(path, keeper::marker().as_ref(), clock)?;
-    let left = places::end_all(&directory.path().join(places::FILE), LEFTOVER_PATIENCE);
+    let directory = WorkerDirectory::open(path, marker::marker().as_ref(), clock)?;
+    let left = places::remove_leftovers(&directory.path().join(places::FILE), LEFTOVER_PATIENCE);
     if !left.is_empty() {
         return Err(StartError::Groups { left });
     }
@@ -463,7 +439,7 @@ fn groups_config(
         places,
         root: options.cgroup_root.clone(),
         freeze_timeout: options.cgroup_freeze_timeout,
-        keeper: keeper::visible_keeper(),
+        keeper: marker::visible_keeper(),
     })
 }
 

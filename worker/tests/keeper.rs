@@ -16,7 +16,7 @@ use brasserie_common::Time;
 use brasserie_common::health::timeouts::KEEPER_DELAY;
 use brasserie_common_runtime::Clock;
 use brasserie_worker::keeper::lease::{Lease, Terms};
-use brasserie_worker::keeper::{become_keeper_or_continue, marker};
+use brasserie_worker::{become_keeper_or_continue, marker};
 use hang::{HangingFile, until_it_hangs};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -15,9 +15,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, pipe2};
 
+use super::Way;
 use super::stage::{Part, STAGE_NAME, give_up_here};
-use super::{STAGE_VARIABLE, Way};
-use crate::keeper::THIS_PROGRAM;
+use crate::processes::THIS_PROGRAM;
+use crate::variables::STAGE_VARIABLE;
 
 /// The time that both stages may take; they need milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);

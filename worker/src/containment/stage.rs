@@ -27,8 +27,10 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-use super::{CONTAINMENT_VARIABLE, Namespace, STAGE_VARIABLE, Told, Way, inode_here};
-use crate::keeper::{THIS_PROGRAM, sweep};
+use super::Way;
+use crate::pid_namespace::{Namespace, Told, inode_here};
+use crate::processes::THIS_PROGRAM;
+use crate::variables::{CONTAINMENT_VARIABLE, STAGE_VARIABLE};
 
 /// The first argument of a stage, before those of its program. It does not contain a name that people use with `pkill -f`.
 pub(crate) const STAGE_NAME: &str = "brasserie-stage";
@@ -36,7 +38,7 @@ pub(crate) const STAGE_NAME: &str = "brasserie-stage";
 const FIRST_PID: u64 = 300;
 /// Exit code of a stage that failed. The keeper reads the reason from a pipe.
 pub(crate) const FAILED: i32 = 1;
-/// The value of [`STAGE_VARIABLE`] for [`sweep::play`].
+/// The value of [`STAGE_VARIABLE`] for the process that ends what the last worker left running.
 pub(crate) const SWEEP: &str = "sweep";
 
 /// The instructions of a stage.
@@ -115,8 +117,9 @@ impl Part {
     }
 }
 
-/// Runs a stage and ends the process, if it was started as one; otherwise returns at once. `is_kept` says whether the parent is a keeper.
-pub(crate) fn play_if_asked(is_kept: bool) {
+/// Runs a stage and ends the process, if it was started as one; otherwise returns at once. `is_kept` says whether the parent is a
+/// keeper; `sweep` ends what the last worker left running.
+pub(crate) fn play_if_asked(is_kept: bool, sweep: impl FnOnce(&[OsString]) -> i32) {
     let mut arguments = std::env::args_os();
     if arguments.next().is_none_or(|name| name != STAGE_NAME) {
         return;
@@ -124,7 +127,7 @@ pub(crate) fn play_if_asked(is_kept: bool) {
     let part = std::env::var(STAGE_VARIABLE).ok();
     let program: Vec<OsString> = arguments.collect();
     if part.as_deref() == Some(SWEEP) {
-        sweep::play(&program);
+        exit(sweep(&program));
     }
     match part.and_then(|part| Part::parse(&part)) {
         Some(Part::Outer {

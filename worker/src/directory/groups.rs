@@ -17,8 +17,8 @@ use nix::unistd::Pid;
 
 use super::namespace::PidNamespace;
 use super::{DirectoryError, io_error};
-use crate::keeper::processes::StartTicks;
-use crate::scheduler_flag::MOST_SCHEDULERS;
+use crate::MOST_SCHEDULERS;
+use crate::processes::StartTicks;
 
 pub(super) const FILE: &str = "groups";
 /// The size of a slot: process group, check value, time of listing, invocation.

@@ -30,15 +30,15 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::Time;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, SysconfVar, getpid, sysconf};
+use nix::unistd::{Pid, getpid};
 
 use super::groups::{self, LeftGroups, ListedGroup, NamespaceLifetime};
 use super::namespace::{PidNamespace, proc_is_ours};
-use crate::containment::Init;
-use crate::keeper::Marker;
-use crate::keeper::environments::Environments;
-use crate::keeper::processes::{self, Life, Process, StartTicks};
+use crate::marker::Marker;
+use crate::pid_namespace::Init;
 use crate::process::LimitMarks;
+use crate::processes::environments::Environments;
+use crate::processes::{self, Life, Process, StartTicks, nanos_per_tick};
 
 /// The time that killed processes get to disappear. The kernel needs microseconds. A process that takes longer hangs in a device or a
 /// file system, for an unknown time.
@@ -47,9 +47,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The largest number of immediate scans. Each may find processes that others started before the last scan stopped them.
 const MOST_LOOKS: usize = 20;
-/// The clock ticks a second if the system does not report them: the number of every architecture we know.
-const USUAL_TICKS: u64 = 100;
-const MILLIS_PER_SECOND: u64 = 1000;
 /// The largest number of processes or groups that a message names.
 const MOST_NAMED: usize = 20;
 
@@ -569,13 +566,6 @@ fn names(pids: &[Pid]) -> Vec<String> {
         format!("{pid} ({})", name.trim_end().escape_debug())
     };
     pids.iter().map(name).collect()
-}
-
-/// Returns the nanoseconds of one tick, the unit of start times.
-pub(super) fn nanos_per_tick() -> u64 {
-    let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
-    let ticks = ticks.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0);
-    MILLIS_PER_SECOND * 1_000_000 / ticks.unwrap_or(USUAL_TICKS)
 }
 
 /// Returns the path of the file that lists the groups.

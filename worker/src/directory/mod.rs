@@ -45,21 +45,15 @@ use leftovers::{Original, SameBoot};
 use namespace::PidNamespace;
 use state::{LockNumber, State};
 
-use crate::containment::{Namespace, own_pid};
 use crate::groups::places;
-use crate::keeper::Marker;
-
-/// The variable that names the last user of the directory to a worker in a namespace, after its keeper has ended that user's leftover
-/// processes.
-pub(crate) const SWEPT_VARIABLE: &str = "BRASSERIE_SWEPT";
+use crate::marker::Marker;
+use crate::pid_namespace::{Namespace, own_pid};
+pub use crate::process::{JOBS, USERS};
+use crate::variables::SWEPT_VARIABLE;
 
 /// The time that killed processes of a predecessor's control groups get to disappear.
 pub(crate) const LEFTOVER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The folder of working directories. A worker makes it after it has stored `worker.json`.
-pub const JOBS: &str = "jobs";
-/// The folder of working directories of tasks with the rights of other users, one for each user.
-pub const USERS: &str = "users";
 /// The folder of task logs.
 const LOGS: &str = "logs";
 
@@ -224,7 +218,7 @@ impl WorkerDirectory {
         if same_boot(&before, &boot).is_some() {
             end_predecessor(dir.path(), &before, &boot, None)?;
             if before.init.is_none() {
-                places::end_all(&dir.path().join(places::FILE), LEFTOVER_PATIENCE);
+                places::remove_leftovers(&dir.path().join(places::FILE), LEFTOVER_PATIENCE);
             }
         }
         Ok(before.user())

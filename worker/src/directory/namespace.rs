@@ -7,8 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use brasserie_common::Time;
 use nix::unistd::{Pid, getpid, getppid};
 
-use super::leftovers::nanos_per_tick;
-use crate::keeper::processes::{self, Process, StartTicks};
+use crate::processes::{self, Process, StartTicks, nanos_per_tick};
 
 /// Inode of the machine's first PID namespace: the kernel's `PROC_PID_INIT_INO`. It lives as long as the machine.
 const INITIAL_INODE: u64 = 0xEFFF_FFFC;
@@ -71,7 +70,7 @@ impl PidNamespace {
 
 /// Returns whether the namespace of this process ends with this process or with its keeper, so that none of their tasks outlives them.
 pub(crate) fn ends_with_worker() -> bool {
-    getpid() == INIT || (crate::keeper::marker().is_some() && getppid() == INIT)
+    getpid() == INIT || (crate::marker::marker().is_some() && getppid() == INIT)
 }
 
 /// Returns whether the process ids that `/proc` shows are those that signals take.

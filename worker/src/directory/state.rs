@@ -10,8 +10,8 @@ use brasserie_common_runtime::{FileError, FileId};
 use serde::{Deserialize, Serialize};
 
 use super::{DirectoryError, io_error};
-use crate::containment::Init;
-use crate::keeper::Marker;
+use crate::marker::Marker;
+use crate::pid_namespace::Init;
 
 /// The version of the file's format.
 pub(super) const VERSION: u64 = 1;

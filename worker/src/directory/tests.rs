@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::groups::ListedGroup;
 use super::*;
-use crate::keeper::processes::{self, Life};
+use crate::processes::{self, Life};
 
 fn open(path: &Path) -> WorkerDirectory {
     WorkerDirectory::open(path, None, Clock).expect("the directory opens")
@@ -311,8 +311,8 @@ fn the_successor_ends_what_carries_the_marker_and_its_descendants() {
     let mut stranger = long_sleep().spawn().expect("started");
     WorkerDirectory::open(&path, None, Clock).expect("opened after ending the marked one");
     assert!(was_killed(marked) && was_killed(family));
-    let bare = crate::keeper::processes::find(Pid::from_raw(bare));
-    assert!(bare.is_none_or(|p| p.life == crate::keeper::processes::Life::Zombie));
+    let bare = crate::processes::find(Pid::from_raw(bare));
+    assert!(bare.is_none_or(|p| p.life == crate::processes::Life::Zombie));
     assert!(matches!(stranger.try_wait(), Ok(None)), "strangers live on");
     stranger.kill().expect("killed");
     stranger.wait().expect("ended");

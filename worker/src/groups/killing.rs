@@ -19,7 +19,7 @@ use super::files::{self, tree};
 use super::mounts::Version;
 use super::{v1, v2};
 
-/// One group.
+/// The folder of one control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dir {
     pub path: PathBuf,
@@ -94,7 +94,8 @@ fn is_bare(group: &Path) -> bool {
     !matches!(file.and_then(|mut file| file.read(&mut byte)), Ok(1..))
 }
 
-/// Performs the steps that need no wait. The caller repeats it until all groups are empty.
+/// Kills the processes in these groups, all of one task, as far as possible without a wait. The caller repeats the step until all groups
+/// are empty. `freezing` keeps the progress between steps. `freeze_timeout` limits the time that a freezer of version 1 gets.
 pub fn step(
     dirs: &[Dir],
     racy: Racy,
@@ -108,7 +109,7 @@ pub fn step(
     }
     let unified = left.iter().filter(|dir| dir.version == Version::Two);
     let killed = unified
-        .filter(|dir| v2::kill(&dir.path) || kill_in_ice(dir))
+        .filter(|dir| v2::kill(&dir.path) || freeze_and_kill(dir))
         .count();
     if killed > 0 {
         return;
@@ -128,7 +129,7 @@ pub fn step(
 
 /// Freezes a group of version 2 and kills its processes. Returns whether the group can be frozen. Freezing takes moments, in which
 /// processes may still start others: the next step kills those.
-pub(super) fn kill_in_ice(dir: &Dir) -> bool {
+pub(super) fn freeze_and_kill(dir: &Dir) -> bool {
     if v2::freeze(&dir.path).is_err() {
         return false;
     }
@@ -136,6 +137,7 @@ pub(super) fn kill_in_ice(dir: &Dir) -> bool {
     true
 }
 
+/// Freezes a group of version 1, and kills its processes and thaws it once it is frozen.
 fn kill_frozen(freezer: &Dir, freezing: &mut Freezing, timeout: Duration, now: Instant) {
     let path = &freezer.path;
     if freezing.since.is_none() && v1::set_freezer(path, v1::FROZEN).is_ok() {

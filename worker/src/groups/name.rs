@@ -1,5 +1,6 @@
-//! Names of groups: the maker and time for people, and a tag by which programs find them again. Performs no input or output, except that
-//! it reads the process id.
+//! Names of control groups. The shard and the time are for people. `places` finds a worker's groups again by the tag, the scheduler's digit
+//! and the process id, so a change of the format loses the groups of an earlier release. Performs no input or output, except that it reads
+//! the process id.
 
 use std::fmt;
 
@@ -8,8 +9,8 @@ use brasserie_worker_core::AssociationIndex;
 use nix::unistd::Pid;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::containment::own_pid;
-use crate::scheduler_flag::MOST_SCHEDULERS;
+use crate::MOST_SCHEDULERS;
+use crate::pid_namespace::own_pid;
 
 /// The characters that a name keeps unencoded.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
@@ -38,8 +39,8 @@ impl Tag {
     }
 }
 
-/// Returns whether a name is that of a group whose task this scheduler sent.
-pub(super) fn is_of(name: &str, of: AssociationIndex) -> bool {
+/// Returns whether a group's name says that this scheduler of the worker sent its task. Does not check the tag.
+pub(super) fn is_of_scheduler(name: &str, of: AssociationIndex) -> bool {
     let mut fields = name.rsplit(':');
     let unique = fields.nth(1).unwrap_or_default();
     unique.get(8..9) == Some(&format!("{:x}", digit(of)))
@@ -169,10 +170,10 @@ mod tests {
         for of in all() {
             let name = namer.next(WallTime(0), of);
             assert!(Tag(7).is_in(&name), "{name}");
-            let whose: Vec<_> = all().filter(|one| is_of(&name, *one)).collect();
+            let whose: Vec<_> = all().filter(|one| is_of_scheduler(&name, *one)).collect();
             assert_eq!(whose, [of], "{name}");
         }
-        assert!(!is_of("", AssociationIndex::FIRST));
+        assert!(!is_of_scheduler("", AssociationIndex::FIRST));
     }
 
     #[test]

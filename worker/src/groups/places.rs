@@ -1,5 +1,5 @@
-//! Notes the folders in which a worker has made groups, in a file of its data directory. With it the worker's keeper and its successor
-//! find leftover groups.
+//! Records the folders in which a worker has made control groups, in a file of its data directory. The worker's keeper and its successor
+//! read the file to find leftover groups, and empty these.
 //!
 //! The file has the worker's tag, then one folder a line, each noted before the first group is made in it. A group belongs to the worker
 //! if its name contains the tag. The tag belongs to the data directory, which one worker uses at a time. The file need not survive a
@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 
 use super::files::FileError;
 use super::killing::{self, Dir, Freezing, Racy};
-use super::name::is_of;
+use super::name::is_of_scheduler;
 use super::{GroupError, Tag};
 
 /// The file's name in the data directory.
@@ -95,7 +95,7 @@ pub fn left_behind(file: &Path, by: Makers) -> Vec<Dir> {
     let is_ours = |name: &str| match by {
         Makers::All => tag.is_in(name),
         Makers::Process(pid) => made_by(name, pid),
-        Makers::Part(pid, of) => made_by(name, pid) && is_of(name, of),
+        Makers::Part(pid, of) => made_by(name, pid) && is_of_scheduler(name, of),
     };
     let ours = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
     ours.map(|entry| Dir::found(entry.path())).collect()
@@ -115,9 +115,10 @@ pub fn sweep_part(file: &Path, worker: Pid, of: AssociationIndex) {
     kill_all(&left_behind(file, Makers::Part(worker, of)));
 }
 
-/// Empties and removes a predecessor's groups, before a worker starts anything. Returns those that are not empty after `patience`.
-pub fn end_all(file: &Path, patience: Duration) -> Vec<PathBuf> {
-    let give_up = Instant::now() + patience;
+/// Empties and removes a predecessor's groups, before a worker starts anything. Blocks until they are gone, at most for `timeout`. Returns
+/// the groups that are still not empty then.
+pub fn remove_leftovers(file: &Path, timeout: Duration) -> Vec<PathBuf> {
+    let give_up = Instant::now() + timeout;
     loop {
         let mut dirs = left_behind(file, Makers::All);
         dirs.retain(|dir| !dir.is_empty() || !dir.remove());
@@ -129,11 +130,11 @@ pub fn end_all(file: &Path, patience: Duration) -> Vec<PathBuf> {
     }
 }
 
-/// Kills the processes of each group with the kernel's own means, so that no process can start others meanwhile.
+/// Performs one step of killing for each group, by the best method that the group has; see [`killing`].
 fn kill_all(dirs: &[Dir]) {
     for dir in dirs {
         let alone = std::slice::from_ref(dir);
-        // The timeout is zero: a freezer that does not freeze at once is thawed again, and its processes die in the next round.
+        // The timeout is zero: the processes of a freezer that does not freeze at once are killed unfrozen.
         let mut freezing = Freezing::default();
         let now = Instant::now();
         killing::step(alone, Racy::Allowed, &mut freezing, Duration::ZERO, now);
@@ -176,7 +177,7 @@ mod tests {
         fs::remove_dir(&part_of_another).expect("removed");
         assert_eq!(of(Makers::Process(Pid::from_raw(7))), []);
         // Folders without processes look like empty groups.
-        let left = end_all(&file, Duration::from_secs(5));
+        let left = remove_leftovers(&file, Duration::from_secs(5));
         assert!(left.is_empty(), "{left:?}");
         assert_eq!(left_behind(&file, Makers::All), []);
         assert!(other.is_dir());

@@ -8,14 +8,13 @@ use nix::unistd::{AccessFlags, Pid, access, getpid};
 
 use super::files::{self, FileError};
 use super::mounts::{Membership, Mount, Version, parse_membership, parse_mounts};
-use crate::keeper;
+use crate::marker::marker;
+use crate::variables::GROUP_VARIABLE;
 
 use super::plan::{Controller, Facts, PARENT, Unified};
 
 /// The child group for the worker itself, since a group of version 2 that hands out controllers may hold no processes.
 const OWN_LEAF: &str = "worker";
-/// The variable that names, to a worker in a namespace, the group of version 2 that its keeper has left for [`OWN_LEAF`] below it.
-pub(crate) const GROUP_VARIABLE: &str = "BRASSERIE_KEEPER_GROUP";
 const PROCS: &str = "cgroup.procs";
 const SUBTREE: &str = "cgroup.subtree_control";
 /// The controllers that task groups of version 2 get if possible: for limits, and `io` to count.
@@ -63,7 +62,7 @@ fn look(
     let mounts = parse_mounts(&text("/proc/self/mountinfo"));
     let mut own = parse_membership(&text("/proc/self/cgroup"));
     if let Ok(left) = std::env::var(GROUP_VARIABLE)
-        && keeper::marker().is_some()
+        && marker().is_some()
     {
         own.unified = Some(left);
     }

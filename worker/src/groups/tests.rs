@@ -63,7 +63,7 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         // A failing test may have left groups.
-        places::end_all(&self.file(), PATIENCE);
+        places::remove_leftovers(&self.file(), PATIENCE);
         let give_up = Instant::now() + PATIENCE;
         for tree in self.trees() {
             let dir = killing::Dir::found(tree);
@@ -213,7 +213,7 @@ fn version_two_freezes_kills_and_tells_emptiness() {
     until("some are there", || group.processes().len() >= 10);
     let dir = killing::Dir::found(group.paths().remove(0));
     until("it is empty", || {
-        assert!(killing::kill_in_ice(&dir));
+        assert!(killing::freeze_and_kill(&dir));
         dir.is_empty()
     });
     assert_eq!(wait_of(child).signal(), Some(9));
@@ -343,7 +343,7 @@ fn what_a_dead_worker_left_is_ended_and_nobody_elses() {
     let mut bystander = shell("exec sleep 1000");
     places::sweep(&ground.file(), Pid::from_raw(1));
     assert!(paths.iter().all(|path| path.exists()), "another's");
-    let left = places::end_all(&ground.file(), PATIENCE);
+    let left = places::remove_leftovers(&ground.file(), PATIENCE);
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(wait_of(child).signal(), Some(9));
     assert!(paths.iter().all(|path| !path.exists()), "{paths:?}");

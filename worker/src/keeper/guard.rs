@@ -21,21 +21,15 @@ use nix::unistd::{Pid, getpid};
 use super::aside;
 use super::lease::Ledger;
 use super::parts::{Parts, Verdict};
-use super::processes::{self, Process};
+use super::rounds::{round_pause, signal_all_of};
 use super::start::Start;
-use super::{FORWARDED, KEEPER_NAME, KeeperError, Marker, Policy, guarded_signals, start};
+use super::{FORWARDED, KeeperError, Policy, Received, guarded_signals, next_signal, say, start};
 use crate::groups::places;
+use crate::marker::Marker;
+use crate::processes::{self, Process};
 
 /// The period at which the keeper checks without a signal. SIGCHLD normally wakes it; this covers a parent that had SIGCHLD ignored.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
-/// The pause between two rounds of the sweep. A killed process is gone within microseconds, and each round reaches one more generation of
-/// descendants, so ten generations take a tenth of a second.
-const SWEEP_ROUND: Duration = Duration::from_millis(10);
-/// The number of rounds at that pace. A process that is alive after them hangs in a device or a file system, or is traced, and the pauses
-/// double.
-const QUICK_ROUNDS: u32 = 50;
-/// The longest pause. The end of a process wakes the keeper earlier.
-pub(super) const SLOW_ROUND: Duration = Duration::from_secs(1);
 /// The period at which the keeper reports a process that does not die.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(5);
 /// Exit code when the program did not end its tasks in time. A worker that is out of touch for too long has the same.
@@ -102,29 +96,6 @@ enum Reaped {
     Yes,
 }
 
-/// A signal to the keeper.
-pub(super) struct Received {
-    pub kind: Signal,
-    /// Whether the kernel sent it: for a terminal, which signals the whole foreground group, or because a child has ended.
-    pub is_from_kernel: bool,
-}
-
-/// Returns the next pending signal. Skips signals without a name.
-pub(super) fn next_signal(signals: &SignalFd) -> Option<Received> {
-    while let Ok(Some(info)) = signals.read_signal() {
-        let number = i32::try_from(info.ssi_signo).ok();
-        if let Some(kind) = number.and_then(|number| Signal::try_from(number).ok()) {
-            // The kernel sends a positive code.
-            let is_from_kernel = info.ssi_code > 0;
-            return Some(Received {
-                kind,
-                is_from_kernel,
-            });
-        }
-    }
-    None
-}
-
 /// Runs the program to its end and returns the exit code. Then no process that it started is alive.
 pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, KeeperError> {
     telemetry::set_format(policy.log_format);
@@ -136,7 +107,7 @@ pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, Keeper
     processes::proc().map_err(KeeperError::Proc)?;
     prctl::set_child_subreaper(true).map_err(setup("adopt orphans"))?;
     prctl::set_name(c"brasserie-keeper").map_err(setup("name itself"))?;
-    let marker = Marker(format!("{}:{:016x}", getpid(), Clock.seed()));
+    let marker = Marker::new(getpid(), Clock.seed());
     let ledger = Ledger::new().map_err(setup("make a lease"))?;
     let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
     // This clock expires at once when a machine wakes up after the time.
@@ -410,44 +381,4 @@ fn name_of(arguments: &[OsString]) -> String {
     let path = arguments.first().map(Path::new);
     let name = path.and_then(Path::file_name).unwrap_or_default();
     name.to_string_lossy().into_owned()
-}
-
-/// Returns the pause after this many rounds in which no process ended.
-pub(super) fn round_pause(rounds: u32) -> Duration {
-    let doublings = rounds.saturating_sub(QUICK_ROUNDS);
-    let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
-    SWEEP_ROUND.saturating_mul(factor).min(SLOW_ROUND)
-}
-
-/// Signals the process, or its whole group if it leads one. No other process has its number, because it was not reaped.
-pub(super) fn signal_all_of(process: &Process, signal: Signal) {
-    // A process that refuses the signal is gone already, or a set-user-id program.
-    if process.group == process.pid {
-        let _ = kill(Pid::from_raw(-process.pid.as_raw()), signal);
-    } else {
-        let _ = kill(process.pid, signal);
-    }
-}
-
-/// Queues a line for the log thread. The caller acts first: the line must be true when it is printed.
-pub(super) fn say(text: &str) {
-    telemetry::print_error(&format!("{KEEPER_NAME}: {text}"));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_that_does_not_die_is_looked_for_once_a_second() {
-        assert!((0..=QUICK_ROUNDS).all(|rounds| round_pause(rounds) == SWEEP_ROUND));
-        let mut time = Duration::ZERO;
-        let mut looks = 0;
-        while time < Duration::from_secs(60) {
-            time += round_pause(looks);
-            looks += 1;
-        }
-        assert!(looks < QUICK_ROUNDS + 70, "{looks}");
-        assert_eq!(round_pause(u32::MAX), SLOW_ROUND);
-    }
 }

@@ -29,16 +29,16 @@ use nix::fcntl::OFlag;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::pipe2;
 
-use super::{KeeperError, marker};
-use crate::scheduler_flag::MOST_SCHEDULERS;
+use super::KeeperError;
+use crate::MOST_SCHEDULERS;
+use crate::marker::marker;
+use crate::variables::LEASE_VARIABLE;
 
 /// The time that the keeper leaves to a program that is only slow. The rest of [`KEEPER_DELAY`] is for the keeper's own killing: one scan
 /// of the machine's processes and ten rounds of its sweep.
 const PATIENCE: Duration = Duration::from_millis(250);
 const _: () = assert!(PATIENCE.as_millis() * 2 <= KEEPER_DELAY.as_millis());
 
-/// The variable with the numbers of the page's and the bell's descriptors, which the program inherits.
-pub(crate) const LEASE_VARIABLE: &str = "BRASSERIE_KEEPER_LEASE";
 /// The page's name in `/proc`.
 const PAGE_NAME: &CStr = c"brasserie-lease";
 /// The size of one scheduler's terms.

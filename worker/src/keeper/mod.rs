@@ -30,11 +30,10 @@
 //! `brasserie run` has a keeper without a lease. It starts a worker program with a keeper of its own, which has a lease.
 
 mod aside;
-pub(crate) mod environments;
-mod guard;
+pub(crate) mod guard;
 pub mod lease;
 mod parts;
-pub(crate) mod processes;
+mod rounds;
 mod start;
 pub(crate) mod sweep;
 
@@ -47,33 +46,27 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use brasserie_common_runtime::LogFormat;
 use brasserie_common_runtime::log_writer::{self, FLUSH_LIMIT};
-use lease::{LEASE_VARIABLE, Ledger};
+use brasserie_common_runtime::telemetry;
+use brasserie_common_runtime::{LogFormat, Verbosity};
+use lease::Ledger;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::Pid;
+use nix::sys::signalfd::SignalFd;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
 
-use crate::containment::{CONTAINMENT_VARIABLE, Contain, Namespace, stage};
-use crate::directory::SWEPT_VARIABLE;
-use crate::options::StartedBy;
-use crate::program;
+use crate::containment::{Contain, stage};
+use crate::marker::{Marker, marker};
+use crate::pid_namespace::Namespace;
+use crate::processes::THIS_PROGRAM;
+use crate::variables::{
+    ARGUMENTS_VARIABLE, CONTAINMENT_VARIABLE, LEASE_VARIABLE, MARKER_VARIABLE, SWEPT_VARIABLE,
+};
 
 /// The keeper's whole command line. It must not contain the name of a program that people end with `pkill -f`.
 pub const KEEPER_NAME: &str = "brasserie-keeper";
-/// The variable that carries the program's command line over the exec that turns the started process into the keeper: `PID:` and the
-/// percent-encoded arguments with spaces between them.
-pub(crate) const ARGUMENTS_VARIABLE: &str = "BRASSERIE_KEEPER_ARGUMENTS";
-/// The variable that reveals to a program that it has a keeper, and that marks all its descendants: `PID:RANDOM` of the keeper.
-pub(crate) const MARKER_VARIABLE: &str = "BRASSERIE_KEPT";
-/// The variable that distinguishes the tasks of a program's schedulers, if it has several: the program's mark, `:`, and the scheduler's
-/// index in its list.
-pub(crate) const KEPT_FOR_VARIABLE: &str = "BRASSERIE_KEPT_FOR";
-/// This program, even if its file was replaced or removed since it started.
-pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
 /// The signals that people and service managers send to end a program.
 const FORWARDED: [Signal; 4] = [
     Signal::SIGTERM,
@@ -114,36 +107,24 @@ pub enum KeeperError {
     Life(io::Error),
 }
 
-/// A text that is in the environment of a kept program and all its descendants, and in no other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marker(String);
+/// The parent of a worker program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartedBy {
+    /// A person or a service manager.
+    #[default]
+    Operator,
+    /// `brasserie run`. The worker logs only warnings. At the end of its standard input it ends its tasks and itself, so that it does not
+    /// outlive the run.
+    Run,
+}
 
-impl Marker {
-    pub(crate) fn from_text(text: &str) -> Self {
-        Marker(text.to_owned())
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the entry of an environment block.
-    pub(crate) fn entry(&self) -> Vec<u8> {
-        format!("{MARKER_VARIABLE}={}", self.0).into_bytes()
-    }
-
-    /// Returns the mark of this scheduler's tasks.
-    pub(crate) fn of(&self, scheduler: usize) -> String {
-        format!("{}:{scheduler}", self.0)
-    }
-
-    /// Returns the entry of an environment block for [`Marker::of`].
-    fn entry_of(&self, scheduler: usize) -> Vec<u8> {
-        format!("{KEPT_FOR_VARIABLE}={}", self.of(scheduler)).into_bytes()
-    }
-
-    fn keeper(&self) -> Option<u32> {
-        self.0.split_once(':')?.0.parse().ok()
+impl StartedBy {
+    /// Returns the log level of the worker.
+    pub(crate) fn verbosity(self) -> Verbosity {
+        match self {
+            StartedBy::Operator => Verbosity::Info,
+            StartedBy::Run => Verbosity::WarningsOnly,
+        }
     }
 }
 
@@ -159,21 +140,6 @@ pub(crate) struct Policy {
     pub log_format: LogFormat,
     /// Whether the program makes control groups below the keeper's own, which the keeper then has to leave.
     pub uses_own_group: bool,
-}
-
-/// Returns the marker of this process; `None` if no keeper started it.
-pub fn marker() -> Option<Marker> {
-    let marker = Marker(std::env::var(MARKER_VARIABLE).ok()?);
-    // A task inherits the variable but has another parent, so a program that it starts gets a keeper of its own. The first process of a
-    // namespace does not see its parent.
-    let is_kept = marker.keeper() == Some(parent_id()) || Namespace::of_this_process().is_some();
-    is_kept.then_some(marker)
-}
-
-/// Returns the keeper of this process, if this process can see it.
-pub(crate) fn visible_keeper() -> Option<Pid> {
-    let keeper = marker()?.keeper().filter(|keeper| *keeper == parent_id())?;
-    i32::try_from(keeper).ok().map(Pid::from_raw)
 }
 
 /// A descriptor that becomes readable, or whose other end closes, when the keeper of this process dies. It is the keeper's pidfd, or a
@@ -233,30 +199,16 @@ fn watch_keeper(marker: &Marker) -> Result<(), KeeperError> {
     Ok(())
 }
 
-/// Returns in the kept program. The process that was started becomes its keeper and does not return. The program gets no namespace.
-///
-/// Call it before anything else: before threads start, arguments are read, or anything is printed.
-pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
-    // The keeper of a run's worker begins here as well, because the worker runs the same file.
-    let policy = |arguments: &[OsString]| match arguments.first() {
-        Some(name) if name == program::PROGRAM_NAME => program::policy(arguments),
-        Some(_) | None => Policy {
-            contain: Contain::ProcessGroups,
-            ..Policy::default()
-        },
-    };
-    become_keeper_with(policy)?;
-    hear_signals()
-}
-
 /// Does the same as [`become_keeper_or_continue`], with containment according to `policy`. The keeper calls `policy` with the program's
 /// arguments. The program's signals stay blocked until it calls [`hear_signals`]: PID 1 of a namespace loses signals that arrive before
 /// it has handlers for them.
 pub(crate) fn become_keeper_with(
-    policy: impl FnOnce(&[OsString]) -> Policy,
+    policy: impl Fn(&[OsString]) -> Policy,
 ) -> Result<(), KeeperError> {
     let marker = marker();
-    stage::play_if_asked(marker.is_some());
+    stage::play_if_asked(marker.is_some(), |arguments| {
+        sweep::play(&policy(arguments))
+    });
     if let Some(marker) = marker {
         return be_kept(&marker);
     }
@@ -351,4 +303,32 @@ fn tell_kept(command: &mut Command, marker: &Marker, ledger: &Ledger) {
 
 fn guarded_signals() -> SigSet {
     FORWARDED.into_iter().chain([Signal::SIGCHLD]).collect()
+}
+
+/// A signal to the keeper.
+struct Received {
+    kind: Signal,
+    /// Whether the kernel sent it: for a terminal, which signals the whole foreground group, or because a child has ended.
+    is_from_kernel: bool,
+}
+
+/// Returns the next pending signal. Skips signals without a name.
+fn next_signal(signals: &SignalFd) -> Option<Received> {
+    while let Ok(Some(info)) = signals.read_signal() {
+        let number = i32::try_from(info.ssi_signo).ok();
+        if let Some(kind) = number.and_then(|number| Signal::try_from(number).ok()) {
+            // The kernel sends a positive code.
+            let is_from_kernel = info.ssi_code > 0;
+            return Some(Received {
+                kind,
+                is_from_kernel,
+            });
+        }
+    }
+    None
+}
+
+/// Queues a line for the log thread. The caller acts first: the line must be true when it is printed.
+fn say(text: &str) {
+    telemetry::print_error(&format!("{KEEPER_NAME}: {text}"));
 }

@@ -14,12 +14,13 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::aside;
-use super::environments::Environments;
-use super::guard::{SLOW_ROUND, round_pause, say, signal_all_of};
 use super::lease::Terms;
-use super::{Marker, processes};
+use super::rounds::{SLOW_ROUND, round_pause, signal_all_of};
+use super::say;
 use crate::directory::{GroupList, LeftoverError, ListedGroup, Numbers, Search};
 use crate::groups::places;
+use crate::marker::Marker;
+use crate::processes::{self, environments::Environments};
 
 /// The time that the program gets to notice that no task is left. It needs milliseconds, and more after the machine slept.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -11,12 +11,12 @@ use nix::unistd::Pid;
 
 use super::lease::Ledger;
 use super::sweep::{self, Sweep};
-use super::{KeeperError, Marker, Policy, kept_program, tell_kept};
-use crate::containment::{
-    CONTAINMENT_VARIABLE, Choice, Contain, Powers, Told, choose, enter, give_up_here,
-};
-use crate::directory::SWEPT_VARIABLE;
-use crate::groups::survey::{GROUP_VARIABLE, leave_own_group};
+use super::{KeeperError, Policy, kept_program, tell_kept};
+use crate::containment::{Choice, Contain, Powers, choose, enter, give_up_here};
+use crate::groups::survey::leave_own_group;
+use crate::marker::Marker;
+use crate::pid_namespace::Told;
+use crate::variables::{CONTAINMENT_VARIABLE, GROUP_VARIABLE, SWEPT_VARIABLE};
 
 /// The result of a start.
 pub(super) enum Start {

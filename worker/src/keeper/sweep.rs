@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio, exit};
+use std::process::{Command, Stdio};
 
 use brasserie_common_runtime::telemetry;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -14,15 +14,12 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 
-use super::guard::{next_signal, say};
-use super::{
-    ARGUMENTS_VARIABLE, FORWARDED, KeeperError, MARKER_VARIABLE, Marker, THIS_PROGRAM, marker,
-};
-use crate::containment::STAGE_VARIABLE;
+use super::{FORWARDED, KeeperError, Policy, StartedBy, next_signal, say};
 use crate::containment::stage::{FAILED, STAGE_NAME, SWEEP};
 use crate::directory::WorkerDirectory;
-use crate::options::StartedBy;
-use crate::program;
+use crate::marker::{Marker, marker};
+use crate::processes::THIS_PROGRAM;
+use crate::variables::{ARGUMENTS_VARIABLE, MARKER_VARIABLE, STAGE_VARIABLE};
 
 /// The result of the sweep.
 pub(super) enum Sweep {
@@ -94,15 +91,14 @@ pub(super) fn run(
     }
 }
 
-/// Ends the leftover processes in the data directory of this command line, answers on standard output, and exits.
-pub(crate) fn play(program: &[OsString]) -> ! {
+/// Ends the leftover processes in the data directory that `policy` names, and answers on standard output. Returns the exit code.
+pub(super) fn play(policy: &Policy) -> i32 {
     let _ = prctl::set_name(c"brasserie-sweep");
     let watched = prctl::set_pdeathsig(Signal::SIGKILL);
     // The keeper may have died earlier.
     if watched.is_err() || marker().is_none() {
-        exit(FAILED);
+        return FAILED;
     }
-    let policy = program::policy(program);
     // The worker itself reports an invalid log filter.
     let log = telemetry::init(policy.started_by.verbosity(), policy.log_format).ok();
     let swept = policy.data_dir.as_deref().map(WorkerDirectory::sweep);
@@ -113,5 +109,5 @@ pub(crate) fn play(program: &[OsString]) -> ! {
     drop(log);
     let answered = io::stdout().write_all(text.as_bytes());
     let answered = answered.and_then(|()| io::stdout().flush());
-    exit(answered.map_or(FAILED, |()| code))
+    answered.map_or(FAILED, |()| code)
 }

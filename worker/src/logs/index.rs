@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use brasserie_common::logs::{LineId, LogStream};
 use siphasher::sip::SipHasher13;
 
-use super::segment::{checksum, stream_code};
+use super::codes::{checksum, stream_code};
 
 /// The smallest stretch of one entry: fine enough to seek within a millisecond's reading, coarse enough that the index is a quarter of a
 /// per cent of the log.

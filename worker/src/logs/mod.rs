@@ -9,8 +9,10 @@
 //! A disk that refuses to write, or whose last bytes [`crate::disk_reserve`] keeps free, stops logging, but never tasks. The lost lines
 //! are counted, [`LogStore::health`] shows the error, and the first batch that can be written again declares the number of lost lines.
 
+mod codes;
 mod index;
 mod query;
+mod queue;
 mod reader;
 mod segment;
 mod store;
@@ -26,9 +28,10 @@ use brasserie_common::WallTime;
 
 pub use brasserie_common::logs::LinePart;
 pub use query::{QueryError, check_pattern};
+pub use queue::LogHealth;
 pub use reader::{LogReader, LogSnapshot, LogTail, ReadError};
 pub use segment::TaskTag;
-pub use store::{Batch, LogHealth, LogStore, OpenError, Room, Share};
+pub use store::{Batch, LogStore, OpenError, Room, Share};
 
 /// The source of wall time, which stamps lines and makes line ids. The ids still increase if the time goes back.
 pub type WallClock = Arc<dyn Fn() -> WallTime + Send + Sync>;

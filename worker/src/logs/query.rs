@@ -12,9 +12,9 @@ use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery};
 use brasserie_common::{InvocationId, JobName, NodeName};
 use regex::bytes::{Regex, RegexBuilder};
 
+use super::codes::stream_code;
 use super::index::{Block, Bloom, SegmentIndex};
-use super::segment::{Record, read_up_to, records, scan, stream_code};
-use super::writer::Sealed;
+use super::segment::{Record, read_up_to, records, scan};
 
 /// The number of scanned lines of its stream after which a page ends: about 20 ms of work, so that no reader holds a thread.
 const PAGE_SCANNED_LINES: usize = 20_000;
@@ -114,6 +114,15 @@ impl Matcher {
                 pattern.is_match(record.line.strip_suffix(b"\n").unwrap_or(record.line))
             })
     }
+}
+
+/// A segment that is no longer written.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    pub path: PathBuf,
+    pub first: LineId,
+    pub last: LineId,
+    pub bytes: u64,
 }
 
 /// The state of one segment for a query.

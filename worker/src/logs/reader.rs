@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery, LogStream};
 
+use super::codes::stream_of;
 use super::index::SegmentIndex;
-use super::query::{self, Matcher, QueryError, SegmentView};
-use super::segment::{frame_length, read_up_to, records, scan, stream_of};
-use super::writer::{Sealed, segment_first_id};
+use super::query::{self, Matcher, QueryError, Sealed, SegmentView};
+use super::segment::{frame_length, read_up_to, records, scan};
+use super::writer::segment_first_id;
 
 /// Number of bytes of one read of a tail, enough for the longest frame.
 const TAIL_BYTES: usize = 2 << 20;

@@ -9,15 +9,14 @@
 //! ```
 
 use std::fs::File;
-use std::hash::Hasher;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use brasserie_common::logs::{LineId, LinePart, LogStream};
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
-use siphasher::sip::SipHasher13;
 
 use super::MAX_LINE_BYTES;
+use super::codes::{checksum, stream_code};
 use super::index::{Block, Bloom, SegmentIndex};
 
 pub(super) const FRAME_HEADER: usize = 16;
@@ -224,28 +223,6 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (head, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(*head)
-}
-
-pub(super) fn stream_code(stream: LogStream) -> u8 {
-    match stream {
-        LogStream::Stdout => 0,
-        LogStream::Stderr => 1,
-        LogStream::Statuses => 2,
-    }
-}
-
-/// Returns the stream with this code; `None` for a code of a later release.
-pub(super) fn stream_of(code: u8) -> Option<LogStream> {
-    LogStream::ALL
-        .into_iter()
-        .find(|stream| stream_code(*stream) == code)
-}
-
-/// Returns a checksum. It protects against torn writes and damaged disks, not against attackers, so the key is fixed.
-pub(super) fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new();
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 /// Reads a whole segment and rebuilds its index. Stops at the first damaged frame, so `SegmentIndex::end` is the beginning of a torn

@@ -10,7 +10,8 @@ use brasserie_common::logs::{LineId, LinePart, LogPage, LogQuery, LogStream};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::query::{self, QueryError};
-use super::segment::{FRAME_BYTES, Frame, TaskTag};
+use super::queue::{LogHealth, Pending, Queue, Stage, WakeUp};
+use super::segment::TaskTag;
 use super::writer::{self, Disk};
 use super::{LogConfig, WallClock};
 
@@ -53,15 +54,6 @@ impl Room {
     }
 }
 
-/// The state of logging.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogHealth {
-    /// Lines that could not be written since the store was opened.
-    pub dropped_lines: u64,
-    /// The error of the last write; `None` while the disk accepts everything.
-    pub error: Option<String>,
-}
-
 /// The reason why a log folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -70,6 +62,12 @@ pub struct LogHealth {
 pub struct OpenError {
     pub path: PathBuf,
     pub source: io::Error,
+}
+
+/// The state that the store and its writer thread share.
+struct Shared {
+    queue: Queue,
+    disk: Mutex<Disk>,
 }
 
 /// The logs of one worker. Dropping it writes the remaining lines and ends the writer.
@@ -84,39 +82,6 @@ impl std::fmt::Debug for LogStore {
             .field("health", &self.health())
             .finish_non_exhaustive()
     }
-}
-
-/// The state that the store and its writer thread share. Lock order: `disk` before `pending`.
-pub(super) struct Shared {
-    pub clock: WallClock,
-    pub pending: Mutex<Pending>,
-    /// Wakes the writer: the first line of a batch, a big batch, the end.
-    pub wake: Condvar,
-    pub disk: Mutex<Disk>,
-}
-
-/// Lines on their way to the disk.
-pub(super) struct Pending {
-    pub frames: Vec<Frame>,
-    pub bytes: usize,
-    /// The number of the present batch. The bytes in a share of an earlier batch no longer wait.
-    pub batch: u64,
-    pub last_id: LineId,
-    pub health: LogHealth,
-    pub stage: Stage,
-}
-
-/// Whether the store is in use.
-///
-/// ```text
-/// Open --drop--> Closing
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// The store accepts lines.
-    Open,
-    /// The writer writes the remaining lines and ends.
-    Closing,
 }
 
 impl LogStore {
@@ -137,16 +102,18 @@ impl LogStore {
             stage: Stage::Open,
         };
         let shared = Arc::new(Shared {
-            clock,
-            pending: Mutex::new(pending),
-            wake: Condvar::new(),
+            queue: Queue {
+                clock,
+                pending: Mutex::new(pending),
+                wake: Condvar::new(),
+            },
             disk: Mutex::new(disk),
         });
         let thread = {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new()
                 .name("log-writer".to_owned())
-                .spawn(move || writer::run(&shared))
+                .spawn(move || writer::run(&shared.queue, &shared.disk))
         };
         Ok(LogStore {
             shared,
@@ -156,14 +123,14 @@ impl LogStore {
 
     /// Appends one line, or one piece of a long line, of at most [`super::MAX_LINE_BYTES`]. Never waits for the disk.
     pub fn append(&self, tag: &TaskTag, stream: LogStream, part: LinePart, line: &[u8]) -> LineId {
-        self.shared.append(tag, stream, part, line)
+        self.shared.queue.append(tag, stream, part, line)
     }
 
     /// Returns a batch that appends several pieces of one task's output under one lock and with one reading of the clock. They count as
     /// the task's share.
     pub fn batch<'a>(&'a self, tag: &'a TaskTag, share: &'a mut Share) -> Batch<'a> {
-        let time = (self.shared.clock)();
-        let pending = self.shared.pending.lock();
+        let time = (self.shared.queue.clock)();
+        let pending = self.shared.queue.pending.lock();
         if share.batch != pending.batch {
             *share = Share {
                 batch: pending.batch,
@@ -173,7 +140,7 @@ impl LogStore {
         Batch {
             before: pending.bytes,
             pending,
-            wake_up: WakeUp::of(&self.shared.wake),
+            wake_up: WakeUp::of(&self.shared.queue.wake),
             time,
             tag,
             share,
@@ -182,7 +149,7 @@ impl LogStore {
 
     /// Returns whether more of a task's output may be read. A task that writes much waits for its own lines; the others do not.
     pub fn room(&self, share: &Share) -> Room {
-        let pending = self.shared.pending.lock();
+        let pending = self.shared.queue.pending.lock();
         let own = match share.batch == pending.batch {
             true => share.bytes,
             false => 0,
@@ -191,12 +158,12 @@ impl LogStore {
     }
 
     pub fn health(&self) -> LogHealth {
-        self.shared.pending.lock().health.clone()
+        self.shared.queue.pending.lock().health.clone()
     }
 
     #[cfg(test)]
     pub(crate) fn waiting_bytes(&self) -> usize {
-        self.shared.pending.lock().bytes
+        self.shared.queue.pending.lock().bytes
     }
 
     /// Prevents the writer from writing, as a slow disk would.
@@ -210,7 +177,7 @@ impl LogStore {
 
     /// Passes every accepted line to the operating system.
     pub fn flush(&self) {
-        writer::flush(&self.shared, &mut self.shared.disk.lock());
+        writer::flush(&self.shared.queue, &mut self.shared.disk.lock());
     }
 
     /// Returns one page of lines, including lines that were just appended. Reads files: up to [`query::PAGE_TIME`] of a thread's time.
@@ -218,7 +185,7 @@ impl LogStore {
         let matcher = query::Matcher::new(query)?;
         let segments = {
             let mut disk = self.shared.disk.lock();
-            writer::flush(&self.shared, &mut disk);
+            writer::flush(&self.shared.queue, &mut disk);
             disk.snapshot()
         };
         Ok(query::page(&segments, query, &matcher))
@@ -227,8 +194,8 @@ impl LogStore {
 
 impl Drop for LogStore {
     fn drop(&mut self) {
-        self.shared.pending.lock().stage = Stage::Closing;
-        self.shared.wake.notify_all();
+        self.shared.queue.pending.lock().stage = Stage::Closing;
+        self.shared.queue.wake.notify_all();
         if let Some(writer) = self.writer.take() {
             // A writer that panicked has nothing left to write; the panic was printed where it happened.
             let _ = writer.join();
@@ -246,7 +213,7 @@ pub(crate) struct Held<'a> {
 #[cfg(test)]
 impl Held<'_> {
     pub(crate) fn flush(&mut self) {
-        writer::flush(self.shared, &mut self.disk);
+        writer::flush(&self.shared.queue, &mut self.disk);
     }
 }
 
@@ -268,97 +235,6 @@ impl Batch<'_> {
         let id = self.pending.push(self.time, self.tag, stream, part, line);
         self.share.bytes += self.pending.bytes - before;
         self.wake_up.look(self.before, &self.pending);
-        id
-    }
-}
-
-/// Wakes the writer on drop, if there is a reason. Each caller drops it after the lock: a writer that is woken earlier takes the lock
-/// first, and the next append waits until the writer has run.
-struct WakeUp<'a> {
-    wake: &'a Condvar,
-    is_due: bool,
-}
-
-impl<'a> WakeUp<'a> {
-    fn of(wake: &'a Condvar) -> Self {
-        WakeUp {
-            wake,
-            is_due: false,
-        }
-    }
-
-    /// Checks whether there is a reason. The writer sleeps until there is a line, and gathers until there is a big batch.
-    fn look(&mut self, before: usize, pending: &Pending) {
-        let is_first = before == 0 && pending.bytes > 0;
-        let is_much = before < writer::BIG_BATCH && pending.bytes >= writer::BIG_BATCH;
-        self.is_due |= is_first || is_much;
-    }
-}
-
-impl Drop for WakeUp<'_> {
-    fn drop(&mut self) {
-        if self.is_due {
-            self.wake.notify_one();
-        }
-    }
-}
-
-impl Shared {
-    pub(super) fn append(
-        &self,
-        tag: &TaskTag,
-        stream: LogStream,
-        part: LinePart,
-        line: &[u8],
-    ) -> LineId {
-        let time = (self.clock)();
-        let mut wake_up = WakeUp::of(&self.wake);
-        let mut pending = self.pending.lock();
-        let before = pending.bytes;
-        let id = pending.push(time, tag, stream, part, line);
-        wake_up.look(before, &pending);
-        id
-    }
-
-    /// Appends an event that reports this number of lost lines.
-    pub(super) fn declare(&self, lost: u64, tag: &TaskTag, event: &[u8]) {
-        let time = (self.clock)();
-        let mut wake_up = WakeUp::of(&self.wake);
-        let mut pending = self.pending.lock();
-        let before = pending.bytes;
-        pending.push(time, tag, LogStream::Statuses, LinePart::Last, event);
-        if let Some(frame) = pending.frames.last_mut() {
-            frame.lines -= 1;
-            frame.declares += lost;
-        }
-        wake_up.look(before, &pending);
-    }
-}
-
-impl Pending {
-    fn push(
-        &mut self,
-        time: WallTime,
-        tag: &TaskTag,
-        stream: LogStream,
-        part: LinePart,
-        line: &[u8],
-    ) -> LineId {
-        // If the clock goes back, or stands still for long, the ids continue from the last one.
-        let id = LineId::first_of(time).max(self.last_id.next());
-        self.last_id = id;
-        if self
-            .frames
-            .last()
-            .is_none_or(|frame| frame.len() >= FRAME_BYTES)
-        {
-            self.frames.push(Frame::new());
-        }
-        if let Some(frame) = self.frames.last_mut() {
-            let length = frame.len();
-            frame.push(id, time, stream, part, tag, line);
-            self.bytes += frame.len() - length;
-        }
         id
     }
 }

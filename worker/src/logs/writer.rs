@@ -10,35 +10,24 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::logs::LineId;
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::LogConfig;
 use super::index::SegmentIndex;
-use super::query::SegmentView;
+use super::query::{Sealed, SegmentView};
+use super::queue::{BIG_BATCH, Queue, Stage};
 use super::segment::{Frame, TaskTag, scan};
-use super::store::{Shared, Stage};
 use crate::disk_reserve;
 
 /// The time for which lines gather before they are written. A process crash may lose that much. It is well below the second that a
 /// follower of a log would notice, and ten writes a second cost nothing.
 pub(super) const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
-/// The size at which a batch is written at once: an eighth of the bytes that may wait in memory, so that the writer starts long before
-/// readers have to pause.
-pub(super) const BIG_BATCH: usize = 1 << 20;
 /// The period between checks for old segments: retention is in days, so a minute's delay does not matter.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 /// The divisor of the retention time that gives the longest span of a segment. A segment that is not full is sealed then, so that a quiet
 /// worker's lines stay too long by at most that span.
 const SEGMENTS_PER_RETENTION: u32 = 30;
-
-/// A segment that is no longer written.
-#[derive(Debug)]
-pub(super) struct Sealed {
-    pub path: PathBuf,
-    pub first: LineId,
-    pub last: LineId,
-    pub bytes: u64,
-}
 
 /// The segment that grows.
 struct Active {
@@ -59,32 +48,32 @@ pub(super) struct Disk {
 }
 
 /// Runs the writer until the store is dropped and everything is written.
-pub(super) fn run(shared: &Shared) {
+pub(super) fn run(queue: &Queue, disk: &Mutex<Disk>) {
     loop {
-        let stage = wait_for_batch(shared);
-        let mut disk = shared.disk.lock();
-        flush(shared, &mut disk);
-        disk.prune_if_due((shared.clock)());
+        let stage = wait_for_batch(queue);
+        let mut disk = disk.lock();
+        flush(queue, &mut disk);
+        disk.prune_if_due((queue.clock)());
         if stage == Stage::Closing {
             // A declaration of lost lines may just have been appended.
-            flush(shared, &mut disk);
+            flush(queue, &mut disk);
             return;
         }
     }
 }
 
 /// Sleeps until there is a line or retention is due, then gathers lines for one interval.
-fn wait_for_batch(shared: &Shared) -> Stage {
-    let mut pending = shared.pending.lock();
+fn wait_for_batch(queue: &Queue) -> Stage {
+    let mut pending = queue.pending.lock();
     let idle_until = Instant::now() + PRUNE_INTERVAL;
     while pending.bytes == 0 && pending.stage == Stage::Open {
-        if shared.wake.wait_until(&mut pending, idle_until).timed_out() {
+        if queue.wake.wait_until(&mut pending, idle_until).timed_out() {
             return pending.stage;
         }
     }
     let gather_until = Instant::now() + FLUSH_INTERVAL;
     while pending.bytes < BIG_BATCH && pending.stage == Stage::Open {
-        if shared
+        if queue
             .wake
             .wait_until(&mut pending, gather_until)
             .timed_out()
@@ -97,9 +86,9 @@ fn wait_for_batch(shared: &Shared) -> Stage {
 
 /// Writes everything that is pending. A batch that cannot be written is dropped and counted: tasks must continue, and memory must not
 /// grow.
-pub(super) fn flush(shared: &Shared, disk: &mut Disk) {
+pub(super) fn flush(queue: &Queue, disk: &mut Disk) {
     let frames = {
-        let mut pending = shared.pending.lock();
+        let mut pending = queue.pending.lock();
         pending.bytes = 0;
         pending.batch += 1;
         mem::take(&mut pending.frames)
@@ -109,14 +98,14 @@ pub(super) fn flush(shared: &Shared, disk: &mut Disk) {
     }
     let (mut lost, mut error) = (0, None);
     for mut frame in frames {
-        if let Err(e) = disk.write(&mut frame, (shared.clock)()) {
+        if let Err(e) = disk.write(&mut frame, (queue.clock)()) {
             lost += frame.lines;
             // A declaration that is itself lost must be repeated.
             disk.undeclared += frame.declares;
             error = Some(e.to_string());
         }
     }
-    let mut pending = shared.pending.lock();
+    let mut pending = queue.pending.lock();
     if let Some(text) = &error
         && pending.health.error.is_none()
     {
@@ -130,12 +119,12 @@ pub(super) fn flush(shared: &Shared, disk: &mut Disk) {
     if declare {
         let lines = mem::take(&mut disk.undeclared);
         tracing::warn!(lines, "task logs can be written again");
-        declare_loss(shared, lines);
+        declare_loss(queue, lines);
     }
 }
 
 /// Declares lost lines. The loss belongs to no single task, so its event has neither job nor node.
-fn declare_loss(shared: &Shared, lines: u64) {
+fn declare_loss(queue: &Queue, lines: u64) {
     let tag = TaskTag::new(
         InvocationId::default(),
         &JobName::default(),
@@ -146,7 +135,7 @@ fn declare_loss(shared: &Shared, lines: u64) {
         "message": format!("{lines} lines of this worker's tasks could not be written to the log"),
         "lines": lines,
     });
-    shared.declare(lines, &tag, format!("{event}\n").as_bytes());
+    queue.declare(lines, &tag, format!("{event}\n").as_bytes());
 }
 
 impl Disk {

@@ -16,6 +16,7 @@
 //! but cannot grow beyond that total either.
 
 mod names;
+mod queue;
 mod retention;
 mod store;
 #[cfg(test)]
@@ -23,12 +24,28 @@ mod tests;
 mod writer;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(crate) use names::files_of;
-pub(crate) use store::{OutputStore, RunOutput, Streams};
-pub(crate) use writer::Written;
+pub(crate) use queue::{RunOutput, Written};
+pub(crate) use store::OutputStore;
 
-use crate::options::Retention;
+/// Limits of age and size for stored task output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    pub max_age: Duration,
+    pub max_bytes: u64,
+}
+
+impl Default for Retention {
+    /// Returns the defaults of the command line.
+    fn default() -> Self {
+        Retention {
+            max_age: Duration::from_secs(30 * 86_400),
+            max_bytes: 10 << 30,
+        }
+    }
+}
 
 /// The folder of the files, and their retention.
 #[derive(Clone, Debug)]
@@ -44,6 +61,9 @@ pub(crate) enum Stream {
     Stdout,
     Stderr,
 }
+
+/// Both streams of a run, in the order of [`Stream::index`].
+pub(crate) type Streams<T> = [T; 2];
 
 impl Stream {
     pub(crate) const ALL: [Stream; 2] = [Stream::Stdout, Stream::Stderr];

@@ -390,7 +390,7 @@ fn remove_empty_folders(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Retention;
+    use crate::output::Retention;
 
     #[test]
     fn a_folder_that_cannot_be_read_is_remembered() {

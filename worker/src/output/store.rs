@@ -1,109 +1,14 @@
-//! Queues output between the tasks' pipes and the writer's thread, limited for each run and in total.
+//! The store of output: its threads, and the handles of runs.
 
-use std::collections::VecDeque;
 use std::io;
-use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
-use brasserie_common::collections::IdMap;
-use parking_lot::{Condvar, Mutex};
-
+use super::queue::{RunOutput, Shared, Written};
 use super::retention::Keeping;
-use super::writer::{self, Written};
-use super::{OutputConfig, Stream};
-use crate::logs::Room;
-
-/// The queued size at which a run is written at once. Deflate does not refer to data more than 32 KiB back, so blocks that are eight
-/// times as long lose little by starting anew. Eight of them fit into a run's limit, so a single run can keep the writer busy.
-pub(super) const BLOCK: usize = 256 << 10;
-
-/// The total size at which the oldest runs are written early. Otherwise many runs that wait for their time could fill the memory
-/// together.
-const MUCH: usize = 16 * BLOCK;
-
-/// A callback that receives finished files.
-type Told = dyn Fn(Stream, &Written) + Send + Sync;
-
-/// One run, for the writer.
-pub(super) struct Run {
-    pub id: u64,
-    pub files: Streams<PathBuf>,
-    /// Receives each stream that has output, when its file is finished.
-    pub told: Box<Told>,
-}
-
-/// The queued output of one stream.
-#[derive(Debug, Default)]
-pub(super) struct Part {
-    pub bytes: Vec<u8>,
-    /// The number of bytes that the run dropped instead of waiting.
-    pub dropped: u64,
-}
-
-/// Both streams of a run, in the order of [`Stream::index`].
-pub(crate) type Streams<T> = [T; 2];
-
-/// The queued output of one run.
-pub(super) struct Waiting {
-    pub run: Arc<Run>,
-    pub parts: Streams<Part>,
-    pub end: End,
-    since: Instant,
-}
-
-/// Whether the run is over.
-///
-/// ```text
-/// Open --the handle is dropped--> Over
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Open,
-    /// The run has no further output.
-    Over,
-}
-
-impl Waiting {
-    fn bytes(&self) -> usize {
-        self.parts.iter().map(|part| part.bytes.len()).sum()
-    }
-}
-
-/// All queued output.
-pub(super) struct Pending {
-    runs: IdMap<u64, Waiting>,
-    bytes: usize,
-    /// The runs that must be written before their time.
-    urgent: Vec<u64>,
-    /// The runs in order of time.
-    by_age: VecDeque<(Instant, u64)>,
-    stage: Stage,
-}
-
-/// Whether the store is in use.
-///
-/// ```text
-/// Open --drop--> Closing
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// The store accepts output.
-    Open,
-    /// The writer writes the remaining output and ends.
-    Closing,
-}
-
-/// The state that the store, its handles and its threads share.
-pub(super) struct Shared {
-    pending: Mutex<Pending>,
-    wake: Condvar,
-    next: AtomicU64,
-    pub keeping: Keeping,
-}
+use super::writer;
+use super::{OutputConfig, Stream, Streams};
 
 /// The output files of one worker's tasks. Dropping it writes the remaining output and ends its threads.
 pub(crate) struct OutputStore {
@@ -113,23 +18,12 @@ pub(crate) struct OutputStore {
 
 impl OutputStore {
     pub(crate) fn open(config: OutputConfig) -> io::Result<Self> {
-        let pending = Pending {
-            runs: IdMap::default(),
-            bytes: 0,
-            urgent: Vec::new(),
-            by_age: VecDeque::new(),
-            stage: Stage::Open,
-        };
+        let shared = Arc::new(Shared::new(Keeping::new(config)?));
+        let (writing, keeping) = (Arc::clone(&shared), Arc::clone(&shared));
         let mut store = OutputStore {
-            shared: Arc::new(Shared {
-                pending: Mutex::new(pending),
-                wake: Condvar::new(),
-                next: AtomicU64::new(0),
-                keeping: Keeping::new(config)?,
-            }),
+            shared,
             threads: Vec::new(),
         };
-        let (writing, keeping) = (Arc::clone(&store.shared), Arc::clone(&store.shared));
         store.start("output-writer", move || writer::run(&writing))?;
         store.start("output-keeper", move || keeping.keeping.run())?;
         Ok(store)
@@ -147,19 +41,12 @@ impl OutputStore {
         files: Streams<PathBuf>,
         told: impl Fn(Stream, &Written) + Send + Sync + 'static,
     ) -> RunOutput {
-        RunOutput {
-            run: Arc::new(Run {
-                id: self.shared.next.fetch_add(1, Ordering::Relaxed),
-                files,
-                told: Box::new(told),
-            }),
-            shared: Arc::clone(&self.shared),
-        }
+        self.shared.run(files, told)
     }
 
     #[cfg(test)]
     pub(super) fn waiting_bytes(&self) -> usize {
-        self.shared.pending.lock().bytes
+        self.shared.waiting_bytes()
     }
 
     /// Prevents the writer from writing, as a slow disk would.
@@ -171,146 +58,10 @@ impl OutputStore {
 
 impl Drop for OutputStore {
     fn drop(&mut self) {
-        self.shared.pending.lock().stage = Stage::Closing;
-        self.shared.wake.notify_all();
-        self.shared.keeping.close();
+        self.shared.close();
         for thread in self.threads.drain(..) {
             // A thread that panicked printed the reason where it happened.
             let _ = thread.join();
         }
-    }
-}
-
-/// The output of one run. Dropping it finishes the files.
-pub(crate) struct RunOutput {
-    run: Arc<Run>,
-    shared: Arc<Shared>,
-}
-
-impl RunOutput {
-    /// Returns the paths of the files. A stream without output has no file.
-    pub(crate) fn files(&self) -> &Streams<PathBuf> {
-        &self.run.files
-    }
-
-    /// Returns whether more can be read without waiting for the writer. A run that prints much waits for its own output; other runs do
-    /// not.
-    pub(crate) fn room(&self) -> Room {
-        let pending = self.shared.pending.lock();
-        let own = pending.runs.get(&self.run.id).map_or(0, Waiting::bytes);
-        Room::of(own, pending.bytes)
-    }
-
-    /// Queues output. Never waits for the disk.
-    pub(crate) fn append(&self, stream: Stream, bytes: &[u8]) {
-        self.change(|waiting| waiting.parts[stream.index()].bytes.extend_from_slice(bytes));
-    }
-
-    /// Counts output that is not written, because the run does not wait.
-    pub(crate) fn leave_out(&self, stream: Stream, bytes: usize) {
-        self.change(|waiting| waiting.parts[stream.index()].dropped += bytes as u64);
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Waiting)) {
-        let now = Instant::now();
-        let mut guard = self.shared.pending.lock();
-        let pending = &mut *guard;
-        let mut is_new = false;
-        let waiting = pending.runs.entry(self.run.id).or_insert_with(|| {
-            is_new = true;
-            Waiting {
-                run: Arc::clone(&self.run),
-                parts: Streams::default(),
-                end: End::Open,
-                since: now,
-            }
-        });
-        let before = (waiting.bytes(), waiting.end);
-        change(waiting);
-        let after = (waiting.bytes(), waiting.end);
-        let before_in_all = pending.bytes;
-        pending.bytes += after.0 - before.0;
-        if is_new {
-            pending.by_age.push_back((now, self.run.id));
-        }
-        let is_urgent = (before.0 < BLOCK && after.0 >= BLOCK) || before.1 != after.1;
-        if is_urgent {
-            pending.urgent.push(self.run.id);
-        }
-        // A writer without a deadline sleeps until there is any output.
-        let is_much = before_in_all < MUCH && pending.bytes >= MUCH;
-        let is_due = is_urgent || is_much || pending.by_age.len() == 1;
-        // The lock is released first: a writer that is woken earlier takes it, and the next change waits until the writer has run.
-        drop(guard);
-        if is_due {
-            self.shared.wake.notify_one();
-        }
-    }
-}
-
-impl Drop for RunOutput {
-    fn drop(&mut self) {
-        self.change(|waiting| waiting.end = End::Over);
-    }
-}
-
-impl std::fmt::Debug for RunOutput {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunOutput")
-            .field("files", &self.run.files)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    /// Waits for output and returns the part that is due. An empty result means that the store is closing, and nothing is left.
-    pub(super) fn next_batch(&self) -> Vec<Waiting> {
-        let mut pending = self.pending.lock();
-        loop {
-            let batch = pending.take_due(Instant::now());
-            if !batch.is_empty() || pending.stage == Stage::Closing {
-                return batch;
-            }
-            match pending.by_age.front() {
-                Some(&(since, _)) => {
-                    let due = since + writer::FLUSH_INTERVAL;
-                    self.wake.wait_until(&mut pending, due);
-                }
-                None => self.wake.wait(&mut pending),
-            }
-        }
-    }
-}
-
-impl Pending {
-    fn take_due(&mut self, now: Instant) -> Vec<Waiting> {
-        let mut batch = Vec::new();
-        for id in mem::take(&mut self.urgent) {
-            batch.extend(self.take(id, None));
-        }
-        while let Some(&(since, id)) = self.by_age.front() {
-            let is_due = now.saturating_duration_since(since) >= writer::FLUSH_INTERVAL;
-            if !is_due
-                && self.bytes < MUCH
-                && self.stage == Stage::Open
-                && self.runs.contains_key(&id)
-            {
-                break;
-            }
-            self.by_age.pop_front();
-            batch.extend(self.take(id, Some(since)));
-        }
-        batch
-    }
-
-    /// Takes the output of a run. With a time, takes only output that has waited since then.
-    fn take(&mut self, id: u64, since: Option<Instant>) -> Option<Waiting> {
-        let waiting = self.runs.get(&id)?;
-        if since.is_some_and(|since| since != waiting.since) {
-            return None;
-        }
-        let waiting = self.runs.remove(&id)?;
-        self.bytes -= waiting.bytes();
-        Some(waiting)
     }
 }

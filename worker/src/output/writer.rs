@@ -3,19 +3,16 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
-use super::Stream;
+use super::queue::{BLOCK, End, Part, Run, Shared, Waiting, Written};
 use super::retention::{Keeping, NoRoom};
-use super::store::{BLOCK, End, Part, Run, Shared, Streams, Waiting};
+use super::{Stream, Streams};
 
-/// The time for which output that does not fill a block gathers before it is written. A worker that is killed may lose that much.
-pub(super) const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// The compression level, of 1 to 9. The next levels make logs a tenth smaller at a quarter of the speed, and one thread writes for all
 /// tasks.
 const LEVEL: u32 = 1;
@@ -23,20 +20,6 @@ const LEVEL: u32 = 1;
 const STEP: usize = 64 << 10;
 /// A member's header according to RFC 1952: deflate, no name, no time, no flags, from a Unix-like system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
-
-/// One stream of one run whose file is finished.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub file: PathBuf,
-    /// The number of printed bytes, including lost ones.
-    pub bytes: u64,
-    /// The length of the file; 0 without one.
-    pub compressed: u64,
-    /// The number of printed bytes that were lost.
-    pub lost: u64,
-    /// The reason of the loss, if there was one.
-    pub why: Option<String>,
-}
 
 /// The reason why output is not in a file.
 #[derive(Debug, thiserror::Error)]

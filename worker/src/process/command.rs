@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use brasserie_common::Arguments;
 use brasserie_common::task::is_variable;
-use brasserie_common::{Arguments, Fault};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::fchown;
@@ -21,35 +21,14 @@ use super::accounts::{Accounts, Chosen, WHO};
 use super::environment::{DEVICE_ORDER, VISIBLE_DEVICES, without, without_cards};
 use super::folders::{Folders, WorkingDir};
 use super::launch::{Account, Refused, Step};
+use super::refusals::{StartFailure, c_string};
 use super::{Marks, PassedEnvironment, SpawnRequest};
-use crate::keeper::{self, KEPT_FOR_VARIABLE, Marker};
+use crate::marker::{self, Marker};
+use crate::variables::KEPT_FOR_VARIABLE;
 
 /// The largest JSON argument that `BRASSERIE_ARGUMENT` repeats, in bytes. Arguments and environment share one kernel limit, and one
 /// string may have at most 128 KiB, so this leaves room for the name and for the rest of the environment.
 pub const ARGUMENT_IN_ENVIRONMENT_LIMIT: usize = 100 * 1024;
-/// The kernel's limit for one argument or environment entry, in bytes, its end included (`MAX_ARG_STRLEN`).
-const KERNEL_STRING_LIMIT: usize = 128 * 1024;
-
-/// A start that failed before or in the child, with the message for the user.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct StartFailure {
-    pub why: String,
-    pub fault: Fault,
-}
-
-impl StartFailure {
-    /// Makes a failure whose cause is the same on every worker.
-    pub(super) fn of_task(why: String) -> Self {
-        let fault = Fault::Task;
-        StartFailure { why, fault }
-    }
-
-    /// Makes a failure that another worker may not have.
-    pub(super) fn of_worker(why: String) -> Self {
-        let fault = Fault::Worker;
-        StartFailure { why, fault }
-    }
-}
 
 /// Descriptors that every task gets: `/dev/null` for stdin, and the number that its status pipe will have.
 ///
@@ -138,7 +117,7 @@ impl Commands {
             status_path,
             marker: match marks {
                 Marks::None => None,
-                Marks::OfSchedulers => keeper::marker(),
+                Marks::OfSchedulers => marker::marker(),
             },
         })
     }
@@ -303,21 +282,6 @@ fn of_user(all: &[CString], own: &[CString]) -> Vec<CString> {
     };
     let others = all.iter().filter(|entry| !says_who(entry));
     others.chain(own).cloned().collect()
-}
-
-pub(super) fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
-    if bytes.len() >= KERNEL_STRING_LIMIT {
-        let length = bytes.len();
-        return Err(StartFailure::of_task(format!(
-            "{what} has {length} bytes; Linux takes at most {} in one string",
-            KERNEL_STRING_LIMIT - 1
-        )));
-    }
-    CString::new(bytes).map_err(|_| {
-        StartFailure::of_task(format!(
-            "{what} contains a NUL byte, which no program can receive"
-        ))
-    })
 }
 
 /// The pipes of one task, by [`super::pipes::PipeKind`].

@@ -4,11 +4,10 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::containment::{CONTAINMENT_VARIABLE, STAGE_VARIABLE};
-use crate::directory::SWEPT_VARIABLE;
-use crate::groups::survey::GROUP_VARIABLE;
-use crate::keeper::lease::LEASE_VARIABLE;
-use crate::keeper::{ARGUMENTS_VARIABLE, KEPT_FOR_VARIABLE, MARKER_VARIABLE};
+use crate::variables::{
+    ARGUMENTS_VARIABLE, CONTAINMENT_VARIABLE, GROUP_VARIABLE, KEPT_FOR_VARIABLE, LEASE_VARIABLE,
+    MARKER_VARIABLE, STAGE_VARIABLE, SWEPT_VARIABLE,
+};
 
 /// The variables that programs commonly need: paths, user, home, language and time zone.
 const USUAL: [&str; 8] = [

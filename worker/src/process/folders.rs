@@ -16,11 +16,14 @@ use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, getegid, geteuid};
 
 use super::accounts::{Accounts, Chosen};
-use super::command::{StartFailure, c_string};
 use super::launch::Refused;
-use crate::directory::{JOBS, USERS};
+use super::refusals::{StartFailure, c_string};
 use crate::file_name::file_name;
 
+/// The folder of working directories. A worker makes it after it has stored `worker.json`.
+pub const JOBS: &str = "jobs";
+/// The folder of working directories of tasks with the rights of other users, one for each user.
+pub const USERS: &str = "users";
 /// The number of folders that are remembered as existing. With more jobs at once, a start only costs another `mkdir`.
 const KNOWN: usize = 4096;
 /// The mode of a folder that everybody may pass through, and nobody but its owner may list.

@@ -14,11 +14,11 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 use siphasher::sip::SipHasher13;
 
+use super::inbox::TaskNumber;
 use super::launch::Limit;
-use super::runner::TaskNumber;
-use crate::keeper::Marker;
+use crate::marker::Marker;
 
-/// The name of its line in `/proc/PID/limits`; the soft and the hard limit and the unit follow.
+/// The limit's name, with which its line in `/proc/PID/limits` begins. The soft limit, the hard limit and the unit follow.
 const LINE: &str = "Max file locks";
 /// The bits of a mark that hold the task's number; the higher bits identify this worker.
 const NUMBER_BITS: u32 = 32;
@@ -98,7 +98,8 @@ fn inherited() -> u64 {
     getrlimit(Resource::RLIMIT_LOCKS).map_or(0, |(_, hard)| hard)
 }
 
-/// Returns the upper bits of a worker's marks, which differ from those of other workers.
+/// Returns the upper bits of a worker's marks, which very probably differ from those of other workers: 29 bits of a hash below a bit that is
+/// always set. So the result is never 0, also after [`MOST_NESTED`] decrements, and no mark equals the infinite limit.
 fn bits_of(marker: Option<&Marker>) -> u64 {
     let hash = match marker {
         Some(marker) => {

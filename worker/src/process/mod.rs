@@ -39,6 +39,7 @@ mod ending;
 mod environment;
 mod events;
 mod folders;
+mod inbox;
 mod launch;
 mod marks;
 mod pipes;
@@ -65,14 +66,16 @@ use brasserie_worker_core::AssociationIndex;
 
 use crate::groups::{GroupsConfig, Meter};
 use crate::logs::LogStore;
-use crate::options::Retention;
+use crate::output::Retention;
 
 pub(crate) use accounts::Rights;
 pub use accounts::{Accounts, AccountsError, AllowedUser};
 pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
 pub use environment::PassedEnvironment;
+pub use folders::{JOBS, USERS};
+pub use inbox::{KillError, SpawnError};
 pub(crate) use marks::LimitMarks;
-pub use runner::{KillError, ProcessRunner, SpawnError, StartError};
+pub use runner::{ProcessRunner, StartError};
 pub use strays::Orphans;
 
 /// The key of one run of one task. A kill names the run completely, so it never hits a newer run.

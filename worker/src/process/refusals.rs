@@ -1,5 +1,6 @@
 //! Explains a failed start with a message on which a user can act, and decides its fault.
 
+use std::ffi::CString;
 use std::path::Path;
 
 use brasserie_common::{Fault, Limited, TaskSubprocessOptions};
@@ -7,7 +8,6 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::accounts::Chosen;
-use super::command::StartFailure;
 use super::launch::{Limit, Refused, Step};
 
 /// The start that was attempted.
@@ -16,6 +16,45 @@ pub(super) struct Asked<'a> {
     pub program: &'a str,
     pub options: &'a TaskSubprocessOptions,
     pub chosen: Option<&'a Chosen>,
+}
+
+/// The kernel's limit for one argument or environment entry, in bytes, its end included (`MAX_ARG_STRLEN`).
+const KERNEL_STRING_LIMIT: usize = 128 * 1024;
+
+/// A start that failed before or in the child, with the message for the user.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct StartFailure {
+    pub why: String,
+    pub fault: Fault,
+}
+
+impl StartFailure {
+    /// Makes a failure whose cause is the same on every worker.
+    pub(super) fn of_task(why: String) -> Self {
+        let fault = Fault::Task;
+        StartFailure { why, fault }
+    }
+
+    /// Makes a failure that another worker may not have.
+    pub(super) fn of_worker(why: String) -> Self {
+        let fault = Fault::Worker;
+        StartFailure { why, fault }
+    }
+}
+
+pub(super) fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
+    if bytes.len() >= KERNEL_STRING_LIMIT {
+        let length = bytes.len();
+        return Err(StartFailure::of_task(format!(
+            "{what} has {length} bytes; Linux takes at most {} in one string",
+            KERNEL_STRING_LIMIT - 1
+        )));
+    }
+    CString::new(bytes).map_err(|_| {
+        StartFailure::of_task(format!(
+            "{what} contains a NUL byte, which no program can receive"
+        ))
+    })
 }
 
 /// Returns the message and the fault.

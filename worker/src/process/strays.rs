@@ -18,12 +18,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, getpid, getsid};
 
+use super::inbox::TaskNumber;
 use super::marks::LimitMarks;
-use super::runner::TaskNumber;
 use super::task::{Stage, Task};
-use crate::containment::host_pid;
-use crate::keeper;
-use crate::keeper::processes::{self, Process};
+use crate::marker::marker;
+use crate::pid_namespace::host_pid;
+use crate::processes::{self, Process};
 
 /// The pause between two checks while tasks run. Orphans of a running task are left alone: the check only reaps the dead ones before they
 /// use up the machine's process numbers. Without orphans, a check is one system call.
@@ -111,7 +111,7 @@ impl Strays {
             siblings: None,
             known: BTreeMap::new(),
             unsettled: Vec::new(),
-            marks: LimitMarks::new(keeper::marker().as_ref()),
+            marks: LimitMarks::new(marker().as_ref()),
             text: Vec::new(),
         })
     }

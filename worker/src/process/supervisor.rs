@@ -17,13 +17,13 @@ use brasserie_common_runtime::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use super::command::{Commands, Reserved, StartFailure, TaskPipes};
+use super::command::{Commands, Reserved, TaskPipes};
 use super::events::{self, Event};
+use super::inbox::{Command, Inbox, Stops, TaskNumber};
 use super::launch::{Child, Launch, Limit, Way};
 use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
 use super::rate::RateLimit;
-use super::refusals::{Asked, beyond_our_own, explain, kernels};
-use super::runner::{Command, Inbox, Stops, TaskNumber};
+use super::refusals::{Asked, StartFailure, beyond_our_own, explain, kernels};
 use super::spawn::{self, Launcher};
 use super::strays::{LOOK, Strays};
 use super::task::{Declared, Stage, Task, Telling};
@@ -82,9 +82,9 @@ pub(super) struct Supervisor {
     young: VecDeque<(Instant, TaskNumber)>,
     strays: Strays,
     /// The time of the next check for orphans.
-    look_at: Option<Instant>,
+    next_check: Option<Instant>,
     /// Tasks whose end waits for the death of their orphans.
-    held: Vec<TaskNumber>,
+    waiting_for_orphans: Vec<TaskNumber>,
     ending: Ending,
     waiting_for_end: Vec<Box<dyn FnOnce() + Send>>,
     read_buffer: Vec<u8>,
@@ -137,8 +137,8 @@ impl Supervisor {
         Ok(Supervisor {
             config,
             strays,
-            look_at: None,
-            held: Vec::new(),
+            next_check: None,
+            waiting_for_orphans: Vec::new(),
             sink,
             inbox,
             output_dir,
@@ -299,7 +299,7 @@ impl Supervisor {
                     split: Declared::No,
                 };
                 self.tasks.insert(number, task);
-                self.look_again(now + LOOK);
+                self.schedule_check(now + LOOK);
                 self.young.push_back((now + YOUNG, number));
             }
             Err(failure) => self.report_failure(key, &tag, request, failure),
@@ -442,7 +442,7 @@ impl Supervisor {
     fn next_timeout(&self) -> EpollTimeout {
         let young = self.young.front().map(|(due, _)| *due);
         let timer = self.timers.peek().map(|Reverse((due, ..))| *due);
-        let Some(due) = young.into_iter().chain(timer).chain(self.look_at).min() else {
+        let Some(due) = young.into_iter().chain(timer).chain(self.next_check).min() else {
             return EpollTimeout::NONE;
         };
         // The timeout is rounded up: waking a fraction of a millisecond early would only spin.

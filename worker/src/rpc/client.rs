@@ -19,7 +19,7 @@ use thrift::ApplicationErrorKind;
 use crate::member_file::MemberFile;
 use crate::options::SchedulerOptions;
 
-use super::statuses::{Done, Statuses, Telling, status_arguments};
+use super::statuses::{Done, Statuses, Telling, outcome, status_arguments};
 
 /// The part of a call's deadline beyond the client's own timeouts: the time that the machine may need to schedule a ready task.
 const DEADLINE_SLACK: Duration = Duration::from_secs(1);
@@ -184,20 +184,6 @@ fn is_unknown_call<R>(result: &CallResult<R>) -> bool {
 fn idle_timeout(heartbeat_period: Duration) -> Duration {
     let wanted = heartbeat_period.saturating_mul(IDLE_PERIODS);
     wanted.clamp(Limits::DEFAULT.client_idle_timeout, MAX_IDLE)
-}
-
-pub(super) fn outcome<R, T>(
-    result: CallResult<R>,
-    read: impl FnOnce(R) -> Result<T, String>,
-) -> CallOutcome<T> {
-    match result {
-        CallResult::Done(result) => match read(result) {
-            Ok(reply) => CallOutcome::Done(reply),
-            Err(text) => CallOutcome::Unknown(text),
-        },
-        CallResult::NotSent(reason) => CallOutcome::NotSent(reason.to_string()),
-        CallResult::Unknown(reason) => CallOutcome::Unknown(reason.to_string()),
-    }
 }
 
 #[cfg(test)]

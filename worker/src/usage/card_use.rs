@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use brasserie_common::resources::GpuInfo;
 use tracing::{info, warn};
 
+use super::LEAST_PART;
 use super::gpus::{GpuError, RowProblem, amount, ask, cuda_device, rows};
-use super::sampler::LEAST_PART;
 
 const PROCESSES: &str = "--query-compute-apps=pid,gpu_bus_id,used_gpu_memory";
 const CARDS: &str = "--query-gpu=index,uuid,gpu_bus_id,memory.used,utilization.gpu,name";

@@ -16,6 +16,8 @@ use tracing::{info, warn};
 
 pub(crate) use sampler::{Running, sample_tasks};
 
+/// The divisor for the share of one processor that measurements may take, however many processes the machine has.
+const LEAST_PART: u32 = 50;
 /// The largest file of `/proc` and of control groups that is read here: far more than these files contain.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 const BYTES_PER_MIB: f64 = 1_048_576.0;

@@ -14,16 +14,15 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::LEAST_PART;
 use super::card_use::CardWatch;
 use super::tasks::{Looked, Units, sample};
 use crate::groups::Meter;
-use crate::perform::OwnEvents;
 use crate::process::{Began, RunKey};
+use tokio::sync::mpsc::UnboundedSender;
 
 /// The shortest period between measurements: people read the results.
 const LEAST_PERIOD: Duration = Duration::from_secs(1);
-/// The divisor for the share of one processor that measurements may take, however many processes the machine has.
-pub(super) const LEAST_PART: u32 = 50;
 
 /// The tasks that have a process now.
 #[derive(Debug, Default)]
@@ -101,7 +100,7 @@ impl Running {
 /// Measures until it is stopped, or until the core no longer receives events.
 pub(crate) async fn sample_tasks(
     running: Arc<Running>,
-    own: OwnEvents,
+    own: UnboundedSender<Event>,
     clock: Clock,
     stop: CancellationToken,
 ) {

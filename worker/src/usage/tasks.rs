@@ -11,9 +11,9 @@ use nix::unistd::Pid;
 
 use super::card_use::CardUse;
 use super::{BYTES_PER_MIB, read};
-use crate::containment::host_pid;
 use crate::groups::{GroupUsage, Meter};
-use crate::keeper::processes::stat_fields;
+use crate::pid_namespace::host_pid;
+use crate::processes::stat_fields;
 
 /// The units of `/proc`: clock ticks per second, and bytes per page.
 #[derive(Clone, Copy, Debug)]

@@ -14,8 +14,8 @@ use super::output::READ_BYTES;
 use super::{Supervisor, Timer};
 use crate::process::ending::final_status;
 use crate::process::events::Event;
+use crate::process::inbox::TaskNumber;
 use crate::process::pipes::PipeKind;
-use crate::process::runner::TaskNumber;
 use crate::process::task::Stage;
 use crate::process::{ProcessExit, Signalled, TaskEnd, Usage, spawn};
 
@@ -114,7 +114,7 @@ impl Supervisor {
         });
         match wait {
             Some(wait) => self.empty_later(number, wait),
-            None if self.held_by_strays(number) => {}
+            None if self.kill_orphans_of(number) => {}
             None => self.end(number),
         }
     }
@@ -279,8 +279,8 @@ impl Supervisor {
     }
 
     pub(super) fn run_timers(&mut self, now: Instant) {
-        if self.look_at.is_some_and(|due| due <= now) {
-            self.look_around(now);
+        if self.next_check.is_some_and(|due| due <= now) {
+            self.check_orphans(now);
         }
         while let Some(&(due, number)) = self.young.front()
             && (due <= now || !self.tasks.contains_key(&number))
@@ -323,7 +323,7 @@ impl Supervisor {
                 self.timers
                     .push(Reverse((now + LINGER, number, Timer::Linger)));
                 self.kill_groups_again(number, now);
-                self.look_around(now);
+                self.check_orphans(now);
             }
             Stage::Swept if task.complain_at.is_some() => {}
             Stage::Swept => self.abandon_pipes(number, now),

@@ -1,4 +1,5 @@
-//! The supervisor's checks for orphans: their times, and the task ends that wait for orphans to die.
+//! The supervisor's checks for orphans: when they take place, and which tasks wait for their orphans to die. An orphan here is a process
+//! whose parent has died, not a task that nobody wants. [`Strays`](crate::process::strays::Strays) finds and kills orphans.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use super::Supervisor;
 use super::ends::LINGER;
 use crate::process::ProcessExit;
 use crate::process::events::Event;
-use crate::process::runner::TaskNumber;
+use crate::process::inbox::TaskNumber;
 use crate::process::strays::{Found, LOOK, Orphans, ROUND};
 use crate::process::task::Stage;
 
@@ -18,30 +19,31 @@ const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Supervisor {
     /// Schedules a check at this time at the latest.
-    pub(super) fn look_again(&mut self, at: Instant) {
+    pub(super) fn schedule_check(&mut self, at: Instant) {
         if self.config.orphans == Orphans::Adopt {
-            let sooner = self.look_at.map_or(at, |due| due.min(at));
-            self.look_at = Some(sooner);
+            let sooner = self.next_check.map_or(at, |due| due.min(at));
+            self.next_check = Some(sooner);
         }
     }
 
-    pub(super) fn look_around(&mut self, now: Instant) {
-        self.look_at = None;
+    /// Reaps dead orphans, schedules the next check, and ends the tasks whose orphans are gone.
+    pub(super) fn check_orphans(&mut self, now: Instant) {
+        self.next_check = None;
         let found = self.strays.look(&self.tasks, None, self.inbox.next());
         match found {
-            Found::Killed => self.look_again(now + ROUND),
-            Found::Tolerated => self.look_again(now + LOOK),
+            Found::Killed => self.schedule_check(now + ROUND),
+            Found::Tolerated => self.schedule_check(now + LOOK),
             Found::Nothing if self.tasks.is_empty() => {}
-            Found::Nothing => self.look_again(now + LOOK),
+            Found::Nothing => self.schedule_check(now + LOOK),
         }
-        for number in std::mem::take(&mut self.held) {
+        for number in std::mem::take(&mut self.waiting_for_orphans) {
             self.finish_if_over(number);
         }
     }
 
-    /// Kills the orphans of a task that is over. Returns whether its end has to wait, because a killed process cannot be reaped yet. Such
-    /// a process may still write in a system call, so it counts as alive for however long that takes.
-    pub(super) fn held_by_strays(&mut self, number: TaskNumber) -> bool {
+    /// Kills the orphans of a task that is over. Returns whether the task must wait, because a killed process cannot be reaped yet. Such a
+    /// process may still write in a system call, so the task keeps its slot until the process is reaped, however long that takes.
+    pub(super) fn kill_orphans_of(&mut self, number: TaskNumber) -> bool {
         if self.config.orphans == Orphans::Leave {
             return false;
         }
@@ -50,13 +52,13 @@ impl Supervisor {
             .look(&self.tasks, Some(number), self.inbox.next());
         let now = Instant::now();
         if found == Found::Killed {
-            self.look_again(now + ROUND);
+            self.schedule_check(now + ROUND);
         }
         let left = self.strays.of(number);
         let Some(task) = self.tasks.get_mut(&number).filter(|_| left > 0) else {
             return false;
         };
-        // The rest of the group comes first: it must not start others meanwhile.
+        // Processes that remain in the process group must die, too: they could start more processes while the task waits.
         task.signal_group(Signal::SIGKILL);
         let is_first = task.complain_at.is_none();
         let complain_at = *task.complain_at.get_or_insert(now + LINGER);
@@ -82,7 +84,7 @@ impl Supervisor {
             };
             self.log(&key, &tag, Event::StraysKilled { message: &message });
         }
-        self.held.push(number);
+        self.waiting_for_orphans.push(number);
         true
     }
 }

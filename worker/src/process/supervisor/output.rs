@@ -16,8 +16,8 @@ use crate::logs::{Room, Share, TaskTag};
 use crate::output::files_of;
 use crate::process::RunKey;
 use crate::process::events::{self, Event};
+use crate::process::inbox::TaskNumber;
 use crate::process::pipes::{Pipe, PipeKind};
-use crate::process::runner::TaskNumber;
 use crate::process::task::{Declared, Destination, Telling};
 
 /// The largest number of bytes of one read: the default capacity of a pipe.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use nix::unistd::Pid;
 
-use super::processes::{Process, environment_has};
+use super::{Process, environment_has};
 
 /// The largest number of readers that hang at the same time, each at another process. With more of them, only the list of process groups,
 /// control groups and descent show to which task a process belongs.
@@ -154,7 +154,7 @@ mod tests {
 
     use nix::unistd::getpid;
 
-    use super::super::processes::find;
+    use super::super::find;
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(10);

@@ -1,5 +1,7 @@
 //! Reads the machine's processes from `/proc`: parents, groups and start times.
 
+pub(crate) mod environments;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,9 +11,14 @@ use std::sync::OnceLock;
 use nix::dir::Dir;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, SysconfVar, sysconf};
 
+/// The clock ticks a second if the system does not report them: the number of every architecture we know.
+const USUAL_TICKS: u64 = 100;
 const PROC: &str = "/proc";
+
+/// This program, even if its file was replaced or removed since it started.
+pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// The largest part of `/proc/PID/stat` that is read: the line has 52 numbers and a name of at most 64 bytes.
 const MAX_STAT_BYTES: u64 = 4096;
@@ -173,6 +180,13 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
             _ => Life::Alive,
         },
     })
+}
+
+/// Returns the nanoseconds of one tick, the unit of start times.
+pub(crate) fn nanos_per_tick() -> u64 {
+    let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
+    let ticks = ticks.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0);
+    1_000_000_000 / ticks.unwrap_or(USUAL_TICKS)
 }
 
 #[cfg(test)]
