@@ -146,11 +146,9 @@ fn kill_frozen(freezer: &Dir, freezing: &mut Freezing, timeout: Duration, now: I
     let state = files::read(path, v1::FREEZER_STATE).unwrap_or_default();
     let since = freezing.since.unwrap_or(now);
     match state.trim() {
-        v1::FROZEN => kill_each(freezer.processes()),
-        // A process in the group hangs in the kernel. The others must not wait for it: the group is thawed, and they die in the next
-        // step.
-        v1::FREEZING if now.saturating_duration_since(since) > timeout => {}
-        v1::FREEZING => return,
+        v1::FREEZING if now.saturating_duration_since(since) < timeout => return,
+        // A group that is still freezing has a process that hangs in the kernel. The others are frozen and need not wait for it.
+        v1::FROZEN | v1::FREEZING => kill_each(freezer.processes()),
         _ => {}
     }
     // Signals to frozen processes take effect when they thaw.
@@ -166,5 +164,50 @@ fn kill_each(pids: impl IntoIterator<Item = Pid>) {
     for pid in pids.into_iter().filter(|pid| *pid != own) {
         // A process that refuses the signal is either gone, or another user's; the next step shows which.
         let _ = kill(pid, Signal::SIGKILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn processes_of_a_group_that_does_not_freeze_die_after_the_timeout() {
+        // Plain files play a freezer that stays at `FREEZING`, as one does whose process hangs in the kernel.
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut task = Command::new("sleep").arg("60").spawn().expect("a process");
+        let state = dir.path().join(v1::FREEZER_STATE);
+        fs::write(&state, v1::FREEZING).expect("written");
+        fs::write(dir.path().join("cgroup.procs"), format!("{}\n", task.id())).expect("written");
+        let freezer = Dir::found(dir.path().to_owned());
+        let (begun, timeout) = (Instant::now(), Duration::from_secs(10));
+        let mut freezing = Freezing { since: Some(begun) };
+        let mut step_after = |waited| {
+            let dirs = std::slice::from_ref(&freezer);
+            step(
+                dirs,
+                Racy::Forbidden,
+                &mut freezing,
+                timeout,
+                begun + waited,
+            );
+        };
+        step_after(timeout / 2);
+        assert_eq!(fs::read_to_string(&state).expect("read"), v1::FREEZING);
+        assert_eq!(task.try_wait().expect("our child"), None);
+        step_after(timeout);
+        assert!(
+            fs::read_to_string(&state)
+                .expect("read")
+                .starts_with(v1::THAWED)
+        );
+        let status = task.wait().expect("our child");
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(9)
+        );
     }
 }
