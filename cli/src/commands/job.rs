@@ -32,13 +32,13 @@ Try it:
   brasserie job list                                   every job, of the file or submitted
   brasserie job submit dump.json                       a new job `dump`
   brasserie job submit dump.json --expect-version 3    replace version 3, and no other version
-  brasserie job wait dump --timeout 2h                 until all of it is done, or cannot get done
-  brasserie job pause dump                             nothing of it starts any more; what runs goes on
-  brasserie job cancel dump                            nothing of it starts any more; what runs is ended
-  brasserie job resume dump                            a paused or cancelled job goes on
-  brasserie job forgive dump                           what has failed for good runs again
+  brasserie job wait dump --timeout 2h                 wait until no task of it runs or can start
+  brasserie job pause dump                             start no more of its tasks; running tasks continue
+  brasserie job cancel dump                            start no more of its tasks, and kill running tasks
+  brasserie job resume dump                            let a paused or cancelled job continue
+  brasserie job forgive dump                           run tasks that failed for good again
   brasserie job delete dump
-  brasserie job delete-history dump                    how its tasks have ended is forgotten
+  brasserie job delete-history dump                    forget the results of its tasks
 
 Exit codes:
   0  the change is on disk; `wait`: every task of the jobs is done

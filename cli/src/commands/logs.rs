@@ -201,7 +201,7 @@ async fn all(source: &LogSource, mut request: LogRequest, args: &Args) -> Result
             notices.push(why);
         }
     }
-    tell(&mut BTreeSet::new(), notices);
+    print_new_notices(&mut BTreeSet::new(), notices);
     Ok(ending)
 }
 
@@ -253,6 +253,7 @@ async fn collect(
         let before = lines.len();
         for line in page.lines.unwrap_or_default() {
             let text = line.line.clone().unwrap_or_default();
+            // A line with the id -1 is a notice about lines that may be missing.
             if line.line_id != Some(-1) {
                 lines.push(line);
             } else if !notices.contains(&text) {
@@ -292,11 +293,11 @@ async fn collect(
     Ok((lines, notices))
 }
 
-/// Prints new lines until the reader closes standard output, or the run of the data directory has ended. Retries if the scheduler is
-/// unreachable.
+/// Prints new lines until the reader closes standard output, or the `brasserie run` of the data directory has ended. Retries if the scheduler
+/// is unreachable.
 async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Result<Ending> {
     let mut cursor = Cursor::default();
-    let mut told = BTreeSet::new();
+    let mut printed = BTreeSet::new();
     let lines = match args.from_start {
         // Only checks whether there are any lines.
         true => newest(source, &mut request.clone(), 1, &mut Cursor::default()).await?,
@@ -317,14 +318,14 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
             Err(Trouble::Output(error)) => return Err(error),
             Err(Trouble::Call(error)) => {
                 cursor.troubled();
-                tell(&mut told, vec![error.to_string()]);
+                print_new_notices(&mut printed, vec![error.to_string()]);
             }
             Ok((Reader::Gone, _)) => return Ok(Ending::Success),
             Ok((Reader::Listens, notices)) => {
                 if notices.is_empty() {
-                    told.clear();
+                    printed.clear();
                 }
-                tell(&mut told, notices);
+                print_new_notices(&mut printed, notices);
                 if cursor.end_round() == Round::GaveUp {
                     complain!(
                         "brasserie: continuing without these workers; lines that they write meanwhile may be missing"
@@ -396,9 +397,9 @@ fn show(new: &[LogLine], args: &Args) -> Result<Reader> {
 }
 
 /// Prints each notice once, until a round has none.
-fn tell(told: &mut BTreeSet<String>, notices: Vec<String>) {
+fn print_new_notices(printed: &mut BTreeSet<String>, notices: Vec<String>) {
     for notice in notices {
-        if told.insert(notice.clone()) {
+        if printed.insert(notice.clone()) {
             complain!("brasserie: {}", printable_block(&notice));
         }
     }

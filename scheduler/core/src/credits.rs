@@ -46,7 +46,7 @@ use turned_down::{Revocable, Sending};
 use turns::{Turn, turns_for};
 use workload::{CpuShare, ListedRun, Workload};
 
-pub use amounts::{Class, Piece};
+pub use amounts::{Class, TaskWork};
 pub use policy::{DeadlineRule, Policy};
 pub use request::Known;
 pub use turns::Turns;
@@ -73,7 +73,7 @@ pub enum Readiness {
 pub struct Sent<'a> {
     pub invocation: InvocationId,
     /// The run as a piece of work, with the rest of its deadline as bound. `None`: not [`Known::is_weighed`].
-    pub piece: Option<Piece<'a>>,
+    pub piece: Option<TaskWork<'a>>,
     /// The time at which the worker confirmed the run, or an earlier one.
     pub acknowledged: Option<Time>,
 }

@@ -2,9 +2,9 @@
 //! together.
 
 mod change;
+mod combined;
 mod file;
 mod refusal;
-mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
@@ -15,8 +15,8 @@ use brasserie_common::{Hold, JobName, RecordSeq};
 use brasserie_common_config::{
     Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, Shared, parse_job,
 };
+use combined::{CombinedConfig, File};
 use file::Source;
-use together::{File, Together};
 
 use crate::nodes::{NodesOf, has_same_nodes};
 use crate::record::{Durable, JobVersion, SavedJob, until_synced};
@@ -87,7 +87,7 @@ pub(crate) struct Jobs {
     given: BTreeMap<JobName, Given>,
     /// The bytes of the texts in `given`.
     given_bytes: usize,
-    together: Together,
+    combined: CombinedConfig,
     held: BTreeMap<JobName, Hold>,
     awaited: BTreeMap<RecordSeq, (JobName, Awaited)>,
     last_version: JobVersion,
@@ -110,7 +110,7 @@ impl Jobs {
     }
 
     fn put(&mut self, name: JobName, given: Given) {
-        self.together.note(&name);
+        self.combined.mark_changed(&name);
         self.given_bytes += given.saved.text.len();
         if let Some(before) = self.given.insert(name, given) {
             self.given_bytes -= before.saved.text.len();
@@ -118,7 +118,7 @@ impl Jobs {
     }
 
     fn take_out(&mut self, name: &JobName) {
-        self.together.note(name);
+        self.combined.mark_changed(name);
         if let Some(before) = self.given.remove(name) {
             self.given_bytes -= before.saved.text.len();
         }
@@ -248,7 +248,7 @@ impl Jobs {
             match awaited {
                 Awaited::Save(given) => self.put(name, *given),
                 Awaited::Resume => {
-                    self.together.note(&name);
+                    self.combined.mark_changed(&name);
                     self.held.remove(&name);
                 }
                 Awaited::Deletion => self.reconsider_file(),
@@ -261,7 +261,7 @@ impl Jobs {
     pub(crate) fn take_changed(&mut self) -> Option<Arc<Config>> {
         let changed = std::mem::take(&mut self.in_force) == InForce::Changed;
         let file = self.file.as_ref().filter(|_| changed)?;
-        Some(self.together.make(file, &self.given, &self.held))
+        Some(self.combined.combine(file, &self.given, &self.held))
     }
 
     /// Returns whether the job is in the file in force or in the refused file.
@@ -413,7 +413,7 @@ impl Jobs {
             given,
             // These follow from other fields.
             given_bytes: _,
-            together: _,
+            combined: _,
             held,
             awaited,
             last_version,

@@ -1,4 +1,4 @@
-//! Formats the story of a task's last run, for people and as JSON.
+//! Formats the [`Story`] of a task's last run as text and as JSON: how the run ended, how long it took, and what it used.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::output::{printable, printable_block};
 
 const MIB: f64 = (1_u64 << 20) as f64;
 
-/// Formats the story in a few lines.
+/// Returns a few lines of text, or an empty text if the scheduler has no story of the run.
 pub(super) fn text(run: &LastRun) -> String {
     let Some(story) = run.story.clone().map(Story::from) else {
         return String::new();
@@ -35,7 +35,7 @@ pub(super) fn text(run: &LastRun) -> String {
     let mut times = Vec::new();
     if let Some(queued) = run.queued_ms.and_then(|ms| u64::try_from(ms).ok()) {
         times.push(format!(
-            "waited {}",
+            "was ready for {} before it was sent to the worker",
             duration(Duration::from_millis(queued))
         ));
     }
@@ -56,7 +56,7 @@ pub(super) fn text(run: &LastRun) -> String {
     }
     if story.read_bytes + story.written_bytes > 0 {
         times.push(format!(
-            "read {:.1} and wrote {:.1} MiB of disks",
+            "read {:.1} MiB from disks and wrote {:.1} MiB to disks",
             story.read_bytes as f64 / MIB,
             story.written_bytes as f64 / MIB
         ));
@@ -80,6 +80,7 @@ fn duration(time: Duration) -> String {
     }
 }
 
+/// Returns a JSON object. Times are in milliseconds, and unknown values are null.
 pub(super) fn json(run: &LastRun) -> Value {
     let story = run.story.clone().unwrap_or_default();
     json!({

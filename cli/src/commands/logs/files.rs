@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::connection::LogRequest;
 use crate::data_dir::LogSource;
 
-/// Maximum runs that notices name, the newest ones. A page of events may have thousands.
-const RUNS: usize = 10;
+/// Maximum number of notices. They name the newest files; a page of events may name thousands.
+const MAX_NOTICES: usize = 10;
 
 /// Returns notices for the request's job and node, from the newest events. A search with a pattern gets none.
 pub(super) async fn notices(source: &LogSource, asked: &LogRequest) -> Result<Vec<String>> {
@@ -49,14 +49,12 @@ fn sentences(events: impl Iterator<Item = Value>, stream: &str) -> Vec<String> {
             // The task runs, or printed nothing, or its worker died before it completed the file.
             "running" => {
                 let host = event["worker_host"].as_str()?;
-                Some(format!(
-                    "{stream} goes to {file} on {host}, as far as there is any"
-                ))
+                Some(format!("{stream}, if any, goes to {file} on {host}"))
             }
             _ => None,
         }
     };
-    let mut sentences: Vec<String> = events.filter_map(sentence).take(RUNS).collect();
+    let mut sentences: Vec<String> = events.filter_map(sentence).take(MAX_NOTICES).collect();
     sentences.reverse();
     sentences
 }
@@ -85,22 +83,16 @@ mod tests {
             json!(3),
         ];
         let told = sentences(events.into_iter(), "stdout");
-        assert_eq!(
-            told,
-            [
-                "1 is there",
-                "stdout goes to /f/2 on h, as far as there is any"
-            ]
-        );
+        assert_eq!(told, ["1 is there", "stdout, if any, goes to /f/2 on h"]);
         let told = sentences([running(2), written(1)].into_iter(), "stderr");
-        assert_eq!(told, ["stderr goes to /e on h, as far as there is any"]);
+        assert_eq!(told, ["stderr, if any, goes to /e on h"]);
     }
 
     #[test]
     fn only_the_newest_runs_have_notices() {
         let told = sentences((0..50).rev().map(written), "stdout");
-        assert_eq!(told.len(), RUNS);
+        assert_eq!(told.len(), MAX_NOTICES);
         assert_eq!(told[0], "40 is there");
-        assert_eq!(told[RUNS - 1], "49 is there");
+        assert_eq!(told[MAX_NOTICES - 1], "49 is there");
     }
 }

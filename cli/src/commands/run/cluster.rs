@@ -1,5 +1,5 @@
-//! The cluster of a run: a scheduler in this process and a worker process under a keeper, like `brasserie-worker`. They communicate over
-//! loopback, like any others.
+//! The cluster of `brasserie run`: a scheduler in this process, and a worker process under a keeper, as `brasserie-worker` starts it. They
+//! communicate over loopback, like any others.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -141,6 +141,7 @@ impl Cluster {
             return std::future::pending().await;
         };
         match worker.process.wait().await {
+            // Exit codes are described in `docs/src/reference/exit-codes.md`.
             Ok(status) => match status.code() {
                 Some(0) => "a signal ended it".to_owned(),
                 Some(1) => {

@@ -1,4 +1,6 @@
-//! Searches the next instant of a standard item: by calendar fields within a stretch of one offset, and from clock jump to clock jump.
+//! Searches for the next instant of a [`StandardCron`]. The module [`cron`](super) explains its labels. A *jump* is a change of the clocks, and
+//! a *stretch* is the time between two jumps, which has one offset. Within a stretch the calendar fields give the next label. If its instant is
+//! not in the stretch, the search continues from the jump.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
@@ -45,7 +47,9 @@ pub(super) fn first_from(cron: &StandardCron, zone: &Zone, from: i64) -> Option<
 /// The seconds before the epoch that a search covers. 1969 begins one year before the epoch, in some zones a little earlier.
 const SECONDS_OF_TWO_YEARS: i64 = 2 * 366 * 86_400;
 
-/// Invariant: no instant of the set lies between `from` and `cursor`.
+/// Returns the first instant of the set that is not before `from`; `None` if there is none up to [`LAST_YEAR`].
+///
+/// Invariant of the loop: no instant of the set lies between `from` and `cursor`.
 fn search(cron: &StandardCron, zone: &TimeZone, from: Timestamp) -> Option<Timestamp> {
     let mut cursor = from;
     loop {
@@ -105,7 +109,7 @@ fn minute_from(time: DateTime) -> Option<DateTime> {
 }
 
 impl StandardCron {
-    /// Returns whether the instant of a label at this offset counts.
+    /// Returns whether the instant of a label at this offset is in the set. `repeated` decides if the label has two instants.
     fn keeps(&self, zone: &TimeZone, label: DateTime, offset: Offset) -> bool {
         match zone.to_ambiguous_timestamp(label).offset() {
             AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Gap { .. } => true,

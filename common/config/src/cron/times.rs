@@ -40,7 +40,7 @@ pub struct GivenUp {
     pub item: usize,
     /// [`MAX_TIMES`] means that many or more.
     pub times: usize,
-    /// Older times are not caught up with.
+    /// Missed times that are older than this get no node.
     pub window: Duration,
 }
 
@@ -55,8 +55,8 @@ impl fmt::Display for GivenUp {
         let window = format_duration(*window);
         write!(
             f,
-            "{times}{or_more} missed times of item {item} of the schedule get no node: what is longer ago than {window} is not \
-             caught up with, nor are more than {MAX_TIMES} times"
+            "{times}{or_more} missed times of item {item} of the schedule get no node: only times of the last {window} are made up for, \
+             and at most {MAX_TIMES} of them"
         )
     }
 }
@@ -102,7 +102,7 @@ pub struct DueTimes {
 #[derive(Clone, Debug)]
 pub struct Since<'a> {
     pub memory: &'a ScheduleMemory,
-    /// How far back missed times are caught up with, if longer than the item's lifetime.
+    /// How far back missed times still get a node, unless the item's lifetime is longer.
     pub window: Duration,
 }
 

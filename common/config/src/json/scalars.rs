@@ -6,6 +6,8 @@ use crate::problem::Problem;
 use crate::tree::{Place, Value, shorten};
 
 impl Parser<'_> {
+    /// Reads a bare word. Reports every word except `null`, `true` and `false`. Other spellings of these keep their meaning, so that parsing
+    /// continues; any other word becomes `Unread`.
     pub(super) fn word(&mut self) -> Result<Value, Stop> {
         let rest = &self.text[self.offset..];
         let end = rest
@@ -42,9 +44,10 @@ impl Parser<'_> {
         }
     }
 
+    /// Reads a number. Reports an invalid or too large one, which becomes `Unread`.
     pub(super) fn number(&mut self) -> Result<Value, Stop> {
         let (start, place) = (self.offset, self.place);
-        if let Err(problem) = self.pass_number(place) {
+        if let Err(problem) = self.skip_number(place) {
             self.report(problem)?;
             self.lose_scalar();
             return Ok(Value::Unread);
@@ -61,7 +64,8 @@ impl Parser<'_> {
         Ok(Value::Unread)
     }
 
-    fn pass_number(&mut self, place: Place) -> Result<(), Problem> {
+    /// Skips the characters of a number. Returns the first violation of JSON's syntax without reporting it.
+    fn skip_number(&mut self, place: Place) -> Result<(), Problem> {
         if self.peek() == Some(b'-') {
             self.bump();
         }
@@ -98,7 +102,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads a string in single quotes, as in other languages. The string ends at the next quote.
+    /// Reads a string in single quotes, which JSON does not have and the caller has reported. The string ends at the next single quote of the
+    /// line, without escapes. If there is none, the rest of the line is lost, and the string is empty.
     pub(super) fn single_quoted(&mut self) -> String {
         let line = self.rest().lines().next().unwrap_or("");
         let Some(length) = line[1..].find('\'') else {
@@ -110,7 +115,8 @@ impl Parser<'_> {
         text
     }
 
-    /// Reads a string. Reports only the first mistake in it.
+    /// Reads a string in double quotes. Reports only the first mistake in it. A string without a closing quote ends with its line; errors if
+    /// that is the end of the text.
     pub(super) fn string(&mut self) -> Result<String, Stop> {
         let (open, opened) = (self.place, self.offset);
         self.bump();

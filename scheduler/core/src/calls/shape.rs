@@ -1,4 +1,5 @@
-//! Fingerprints of the open calls.
+//! Adds the open calls to a [`fingerprint`](brasserie_common::fingerprint), by which a search recognizes a state that it has visited. A field
+//! may be left out only if it decides nothing, or follows from the others.
 
 use std::hash::Hasher;
 
@@ -9,6 +10,7 @@ use super::{Calls, Purpose};
 impl Calls {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Calls {
+            // The number of the last call only names the next one, and `deadlines` follows from `open`.
             last: _,
             suicides,
             open,

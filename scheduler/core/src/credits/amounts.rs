@@ -23,9 +23,10 @@ pub enum Class {
     Immediate,
 }
 
-/// A task as a piece of work. All its numbers are finite, and the estimate is above 0.
+/// The work of one task: `usage` instances for `estimate` seconds, to be over within `bound` seconds. All numbers are finite, and the estimate
+/// is above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Piece<'a> {
+pub struct TaskWork<'a> {
     processor: &'a Processor,
     usage: f64,
     estimate: f64,
@@ -33,7 +34,7 @@ pub struct Piece<'a> {
     bound: Option<f64>,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> TaskWork<'a> {
     /// Creates a piece of work. `processor` is the type of the task's GPUs if it takes any, else the CPU, and `usage` the number of
     /// instances. `estimate` is the run time in seconds. `bound` is the time in which the task must be over.
     pub fn new(
@@ -47,7 +48,7 @@ impl<'a> Piece<'a> {
             true => estimate.min(MAX_ESTIMATE),
             false => DEFAULT_ESTIMATE,
         };
-        Piece {
+        TaskWork {
             processor,
             usage: sound(usage).min(MAX_INSTANCES),
             estimate,
@@ -85,11 +86,15 @@ impl<'a> Piece<'a> {
 /// The amounts left of a request for one type of processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Amounts {
+    /// The work left to send, in instance-seconds.
     pub secs: f64,
+    /// The number of instances left for which the worker wants work, idle or not.
     pub instances: f64,
+    /// The number of idle instances left; negative if tasks were sent beyond them, which are queued at the worker.
     pub idle: f64,
     /// Seconds after the request before which no other task can begin. Grows with each task.
     pub delay: f64,
+    /// The number of instances that the worker has; at least 1.
     pub there: f64,
     /// The number of instances for which tasks are queued at the worker. `None`: the end of a run makes no instance idle again.
     pub waiting: Option<f64>,
@@ -153,8 +158,8 @@ impl Amounts {
         Duration::try_from_secs_f64(self.delay).unwrap_or(Duration::MAX)
     }
 
-    /// Takes off a piece that is sent at this time after the request.
-    pub(super) fn spend(&mut self, piece: &Piece<'_>, since: Duration) {
+    /// Subtracts a task that is sent at this time after the request, and lengthens the delay by its work.
+    pub(super) fn spend(&mut self, piece: &TaskWork<'_>, since: Duration) {
         let work = piece.work();
         self.secs = spent(self.secs, work);
         self.instances = spent(self.instances, piece.usage);
@@ -162,7 +167,7 @@ impl Amounts {
         self.delay = self.delay.max(since.as_secs_f64()) + work / self.there;
     }
 
-    /// Returns the instances of a run that has ended. Queued tasks get them first; the rest is idle again. Returns whether any are.
+    /// Gives back the instances of a run that has ended. Queued tasks take them first; the others are idle again. Returns whether `idle` has grown.
     pub(super) fn give_back(&mut self, usage: f64) -> bool {
         let Some(waiting) = &mut self.waiting else {
             return false;

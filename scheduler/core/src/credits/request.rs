@@ -10,7 +10,7 @@ use brasserie_common::{
 
 use super::amounts::Amounts;
 use super::workload::Room;
-use super::{Apps, DEFERRED_DELAY, MAX_OPEN, OfType, Piece, Policy, Request, Stage, Wanted};
+use super::{Apps, DEFERRED_DELAY, MAX_OPEN, OfType, Policy, Request, Stage, TaskWork, Wanted};
 
 impl Request {
     pub(super) fn new(now: Time, policy: &Policy, request: &WorkRequest) -> Self {
@@ -81,7 +81,7 @@ impl Request {
         self.types.iter_mut().find(|t| t.processor == *processor)
     }
 
-    pub(super) fn charge(&mut self, piece: &Piece<'_>) {
+    pub(super) fn charge(&mut self, piece: &TaskWork<'_>) {
         if let Some(of_type) = self.of_mut(piece.processor()) {
             of_type.amounts.spend(piece, Duration::ZERO);
             if of_type.wanted == Wanted::Something && !of_type.amounts.are_left() {
@@ -93,7 +93,7 @@ impl Request {
     pub(super) fn count(
         &mut self,
         now: Time,
-        run: (InvocationId, &Piece<'_>),
+        run: (InvocationId, &TaskWork<'_>),
         told: Option<&KnownTask>,
     ) {
         let workload = self.workload.as_mut();

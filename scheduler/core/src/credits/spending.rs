@@ -5,7 +5,7 @@ use brasserie_common::{InvocationId, Processor, Time, WorkRequestSeq};
 use brasserie_scheduler_engine::{Allowance, Allowances, Due, Judged};
 
 use super::turned_down::{Revocable, Sending};
-use super::{Class, Counted, Credits, Piece, Relief, Request, Took};
+use super::{Class, Counted, Credits, Relief, Request, TaskWork, Took};
 
 impl Credits {
     /// Returns whether the worker's tasks keep their deadlines with one more for its CPUs, if it reports their remaining times. The check
@@ -19,7 +19,7 @@ impl Credits {
     pub fn spend(
         &mut self,
         now: Time,
-        (run, piece): (InvocationId, &Piece<'_>),
+        (run, piece): (InvocationId, &TaskWork<'_>),
     ) -> Option<WorkRequestSeq> {
         let request = self.good_mut(now)?;
         let since = request.age(now);

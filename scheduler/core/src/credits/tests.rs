@@ -63,17 +63,17 @@ fn knows(request: WorkRequest, runs: &[i64]) -> WorkRequest {
     }
 }
 
-fn bufferable(processor: &Processor, estimate: f64) -> Piece<'_> {
-    Piece::new(processor, 1.0, estimate, Class::Bufferable, None)
+fn bufferable(processor: &Processor, estimate: f64) -> TaskWork<'_> {
+    TaskWork::new(processor, 1.0, estimate, Class::Bufferable, None)
 }
 
-fn immediate(processor: &Processor) -> Piece<'_> {
-    Piece::new(processor, 1.0, 60.0, Class::Immediate, None)
+fn immediate(processor: &Processor) -> TaskWork<'_> {
+    TaskWork::new(processor, 1.0, 60.0, Class::Immediate, None)
 }
 
-fn within<'a>(processor: &'a Processor, estimate: f64, bound: u64) -> Piece<'a> {
+fn within<'a>(processor: &'a Processor, estimate: f64, bound: u64) -> TaskWork<'a> {
     let bound = Some(Duration::from_secs(bound));
-    Piece::new(processor, 1.0, estimate, Class::Bufferable, bound)
+    TaskWork::new(processor, 1.0, estimate, Class::Bufferable, bound)
 }
 
 fn take(credits: &mut Credits, now: Time, request: &WorkRequest) -> WorkReply {
@@ -132,7 +132,7 @@ enum NoCredit {
 }
 
 /// Decides by the allowance, as placement does.
-fn eligible(credits: &Credits, now: Time, piece: &Piece<'_>) -> Result<(), NoCredit> {
+fn eligible(credits: &Credits, now: Time, piece: &TaskWork<'_>) -> Result<(), NoCredit> {
     let Some(allowance) = credits.allowance(now, piece.processor()) else {
         return Ok(());
     };
@@ -150,7 +150,7 @@ fn eligible(credits: &Credits, now: Time, piece: &Piece<'_>) -> Result<(), NoCre
 }
 
 /// Sends such tasks while there is credit, at most a hundred. Returns their number.
-fn fill(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> usize {
+fn fill(credits: &mut Credits, now: Time, piece: &TaskWork<'_>) -> usize {
     let mut sent = 0;
     while sent < 100 && eligible(credits, now, piece).is_ok() {
         credits.spend(now, (run(9), piece));
@@ -378,7 +378,7 @@ fn tasks_that_may_not_wait_are_sent_for_idle_processors_only() {
     for (amounts, may_wait, may_not) in rows {
         let mut credits = Credits::default();
         take(&mut credits, at(0), &request(1, vec![demand(CPU, amounts)]));
-        let is = |piece: &Piece<'_>| eligible(&credits, at(0), piece).is_ok();
+        let is = |piece: &TaskWork<'_>| eligible(&credits, at(0), piece).is_ok();
         let pair = (is(&bufferable(&CPU, 1.0)), is(&immediate(&CPU)));
         assert_eq!(pair, (may_wait, may_not), "{amounts:?}");
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
@@ -856,7 +856,7 @@ fn requests_are_bounded() {
     };
     let asks = request(2, vec![huge, cards]);
     take_with(&mut credits, at(0), &asks, &policy, &[]);
-    let nothing = Piece::new(&CPU, 0.0, 1.0, Class::Bufferable, None);
+    let nothing = TaskWork::new(&CPU, 0.0, 1.0, Class::Bufferable, None);
     assert_eq!(fill(&mut credits, at(0), &nothing), 10 * (2 + 2 * 3));
     // However many processors the worker reports, the tasks are no more than it could list.
     let many = WorkDemand {
@@ -883,10 +883,10 @@ fn numbers_that_are_none_do_no_harm() {
         let mut credits = Credits::default();
         take(&mut credits, at(0), &request(1, vec![wants.clone(), wants]));
         // An invalid estimate counts as unknown.
-        let piece = Piece::new(&CPU, 1.0, bad, Class::Bufferable, None);
+        let piece = TaskWork::new(&CPU, 1.0, bad, Class::Bufferable, None);
         assert_eq!(piece.estimate(), DEFAULT_ESTIMATE);
         assert_eq!(fill(&mut credits, at(0), &piece), 2, "{bad}");
-        let piece = Piece::new(&CPU, bad, f64::MAX, Class::Bufferable, None);
+        let piece = TaskWork::new(&CPU, bad, f64::MAX, Class::Bufferable, None);
         credits.spend(at(0), (run(9), &piece));
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
         assert!(allowance.estimated_delay.is_finite());
@@ -1000,7 +1000,7 @@ fn with_workload_of(
 
 #[test]
 fn a_task_that_makes_another_one_late_stays_away() {
-    let rows: [(&[Told], Piece<'_>, bool); 10] = [
+    let rows: [(&[Told], TaskWork<'_>, bool); 10] = [
         // The CPU is free: the task meets its deadline. It is taken: the task does not.
         (&[], within(&CPU, 10.0, 10), true),
         (&[(1.0, Some(1.0))], within(&CPU, 10.0, 10), false),
@@ -1026,7 +1026,7 @@ fn a_task_that_makes_another_one_late_stays_away() {
 #[test]
 fn a_worker_that_wants_its_tasks_done_before_their_deadlines_is_judged_so() {
     // The low water mark, the tasks, one more, and whether it may be sent.
-    let rows: [(f64, &[Told], Piece<'_>, bool); 9] = [
+    let rows: [(f64, &[Told], TaskWork<'_>, bool); 9] = [
         // The end is after 20 of 29 seconds, and of 19.
         (0.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 29), true),
         (10.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 29), false),
@@ -1052,11 +1052,11 @@ fn a_worker_that_wants_its_tasks_done_before_their_deadlines_is_judged_so() {
     assert!(keeps(&mut credits, &within(&CPU, 10.0, 30)));
 }
 
-fn keeps(credits: &mut Credits, piece: &Piece<'_>) -> bool {
+fn keeps(credits: &mut Credits, piece: &TaskWork<'_>) -> bool {
     keeps_at(credits, at(0), piece)
 }
 
-fn keeps_at(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> bool {
+fn keeps_at(credits: &mut Credits, now: Time, piece: &TaskWork<'_>) -> bool {
     let due = Due {
         estimate: piece.estimate(),
         bound: piece.bound().expect("a deadline"),
@@ -1139,7 +1139,7 @@ fn delay_with(told: f64, tasks: &[(f64, f64, bool)]) -> f64 {
     let running: Vec<Sent<'_>> = (tasks.iter().zip(1..))
         .map(|((remaining, usage, _), number)| Sent {
             invocation: run(number),
-            piece: Some(Piece::new(
+            piece: Some(TaskWork::new(
                 &CPU,
                 *usage,
                 *remaining,
@@ -1231,7 +1231,7 @@ fn lingering(tasks: &[Told]) -> Credits {
 #[test]
 fn time_that_passes_is_taken_off_what_runs() {
     // The tasks on one CPU, the milliseconds since they were reported, one more task, and whether it may be sent.
-    let rows: [(&[Told], u64, Piece<'_>, bool); 9] = [
+    let rows: [(&[Told], u64, TaskWork<'_>, bool); 9] = [
         (&[(60.0, Some(100.0))], 9999, within(&CPU, 50.0, 100), false),
         (
             &[(60.0, Some(100.0))],

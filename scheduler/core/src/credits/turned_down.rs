@@ -8,7 +8,7 @@ use std::time::Duration;
 use brasserie_common::{CardChoice, InvocationId, Processor, Time};
 
 use super::amounts::{Amounts, sound};
-use super::{Class, Credits, Piece, Request, Wanted};
+use super::{Class, Credits, Request, TaskWork, Wanted};
 
 /// How long such tasks are not sent if no run ends there. Other schedulers of the worker may have tasks there whose ends are unknown here.
 const KEEPS_AWAY: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ pub(super) enum Sending {
 }
 
 impl Revocable {
-    pub(super) fn new(piece: &Piece<'_>, sending: Sending) -> Self {
+    pub(super) fn new(piece: &TaskWork<'_>, sending: Sending) -> Self {
         Revocable {
             processor: piece.processor().clone(),
             usage: piece.usage(),
@@ -70,7 +70,7 @@ impl Credits {
 impl Request {
     /// Returns whether the worker may refuse the task for want of GPUs. A bufferable task is refused only when the worker has too much work
     /// in any case.
-    pub(super) fn may_be_turned_down(&self, piece: &Piece<'_>) -> bool {
+    pub(super) fn may_be_turned_down(&self, piece: &TaskWork<'_>) -> bool {
         let takes_cards = *piece.processor() != Processor::Cpu;
         self.cards == CardChoice::Worker && piece.class() == Class::Immediate && takes_cards
     }

@@ -10,7 +10,7 @@ use brasserie_common::edf::{Candidate, EdfEnd, EdfJob, edf};
 use brasserie_common::{InvocationId, KnownTask, Processor, Time, WorkDemand, WorkRequest};
 use brasserie_scheduler_engine::{Due, Judged, Timeliness};
 
-use super::Piece;
+use super::TaskWork;
 use super::amounts::sound;
 
 /// The most tasks that are simulated, which takes some tens of microseconds. With more tasks the worker's own estimate of its delay is
@@ -64,7 +64,7 @@ pub(super) enum CpuShare {
 }
 
 impl CpuShare {
-    pub(super) fn of(piece: &Piece<'_>) -> Self {
+    pub(super) fn of(piece: &TaskWork<'_>) -> Self {
         match piece.usage() < 1.0 {
             true => CpuShare::Part,
             false => CpuShare::All,
@@ -104,7 +104,7 @@ impl Workload {
     pub(super) fn count(
         &mut self,
         now: Time,
-        (run, piece): (InvocationId, &Piece<'_>),
+        (run, piece): (InvocationId, &TaskWork<'_>),
         told: Option<&KnownTask>,
     ) -> Room {
         if *piece.processor() != Processor::Cpu {

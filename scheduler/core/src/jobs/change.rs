@@ -149,7 +149,7 @@ impl Jobs {
                 return Err(JobRefusal::TooManyHeld);
             }
             self.held.insert(job.clone(), hold);
-            self.together.note(job);
+            self.combined.mark_changed(job);
             self.in_force = InForce::Changed;
         }
         self.awaited

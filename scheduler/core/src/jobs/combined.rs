@@ -11,10 +11,10 @@ use super::Given;
 
 /// The last combined configuration and the changes since.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Together {
+pub(super) struct CombinedConfig {
     made: Option<Made>,
-    /// The configuration before `made`, and the jobs that differ in `made`. No one uses it any more, so the next one is made from it; a
-    /// copy of the list would touch each job.
+    /// The configuration before `made`, and the jobs that differ in `made`. If nobody else holds it by then, the next configuration is made
+    /// from it, because a copy of the list would touch each job.
     spare: Option<(Arc<Config>, BTreeSet<JobName>)>,
     /// The jobs that were submitted, deleted, paused, cancelled or resumed since `made`.
     changed: BTreeSet<JobName>,
@@ -65,13 +65,15 @@ impl File {
     }
 }
 
-impl Together {
+impl CombinedConfig {
     /// Notes that this job has changed or was removed since the configuration was made.
-    pub(super) fn note(&mut self, job: &JobName) {
+    pub(super) fn mark_changed(&mut self, job: &JobName) {
         self.changed.insert(job.clone());
     }
 
-    pub(super) fn make(
+    /// Returns the combined configuration: the jobs of `file` in its order, then the API jobs `given` by name, all with their holds. Costs
+    /// only the changed jobs as long as `file` stays the same. An API job that is not parsed yet is missing.
+    pub(super) fn combine(
         &mut self,
         file: &File,
         given: &BTreeMap<JobName, Given>,
@@ -117,7 +119,7 @@ impl Together {
     }
 }
 
-/// Updates one job.
+/// Updates one job in place: sets its hold if it is in the file; else inserts, replaces or removes the API job. Keeps the order of `jobs`.
 fn put(
     jobs: &mut Vec<Shared<JobConfig>>,
     file: &File,

@@ -22,7 +22,9 @@ pub enum JobRefusal {
         MAX_REPLY_WAIT.as_secs()
     )]
     NotDurableYet,
-    #[error("no configuration has been loaded yet, and a job is read against its settings")]
+    #[error(
+        "no configuration has been loaded yet, and a job inherits its settings: try again once one is loaded"
+    )]
     NoConfig,
     /// The sentence may suggest a similar job name.
     #[error("{}", with_list(.0))]
@@ -31,11 +33,11 @@ pub enum JobRefusal {
     InFile(JobName),
     #[error(
         "job `{job}` exists, with version {version}: to replace it, expect that version (`--expect-version {version}`, or `version_id` in its \
-         text), or whatever there is (`--replace`)"
+         text), or replace any version (`--replace`)"
     )]
     Exists { job: JobName, version: JobVersion },
     #[error(
-        "job `{job}` has version {found}, not the expected {expected}: somebody changed it; look at it, then expect version {found}"
+        "job `{job}` has version {found}, not the expected {expected}: somebody changed it; check the change, then expect version {found}"
     )]
     Stale {
         job: JobName,
@@ -51,15 +53,15 @@ pub enum JobRefusal {
     /// The problems, each with its place in the text.
     #[error("the job cannot be used: {}", lines(.0))]
     Bad(Vec<Problem>),
-    #[error("the job would wait for itself: {0}; remove one dependency of the circle")]
+    #[error("the job would wait for itself: {0}; remove one dependency of this cycle")]
     Circle(String),
-    #[error("there are {MAX_SAVED_JOBS} jobs by API, as many as there may be: delete some")]
+    #[error("there are {MAX_SAVED_JOBS} submitted jobs, which is the maximum: delete some")]
     TooMany,
     #[error(
-        "the texts of all jobs by API have {MAX_SAVED_BYTES} bytes, as many as they may have: delete some"
+        "the texts of all submitted jobs would have more than {MAX_SAVED_BYTES} bytes, which is the maximum: delete some jobs"
     )]
     TooMuch,
-    #[error("{MAX_HELD_JOBS} jobs are paused or cancelled, as many as may be: resume some")]
+    #[error("{MAX_HELD_JOBS} jobs are paused or cancelled, which is the maximum: resume some")]
     TooManyHeld,
     #[error(
         "{0} nodes are named, more than {MAX_NAMED_NODES}: name fewer at once, or none for all of the job"

@@ -8,12 +8,12 @@ use brasserie_common::{GpuShare, InvocationId, Processor, Shard, Time, WorkReque
 use brasserie_scheduler_engine::{Engine, Placement, Task, WorkFound};
 
 use super::{Scheduler, View};
-use crate::credits::{Apps, Asked, Class, Found, NotSent, Piece, Relief};
+use crate::credits::{Apps, Asked, Class, Found, NotSent, Relief, TaskWork};
 use crate::estimates::Estimates;
 use crate::pool::Pool;
 use crate::pool::remote::Remote;
 
-/// An owned [`Piece`].
+/// An owned [`TaskWork`].
 pub(super) struct OwnPiece {
     pub processor: Processor,
     pub usage: f64,
@@ -23,8 +23,8 @@ pub(super) struct OwnPiece {
 }
 
 impl OwnPiece {
-    pub(super) fn piece(&self) -> Piece<'_> {
-        Piece::new(
+    pub(super) fn piece(&self) -> TaskWork<'_> {
+        TaskWork::new(
             &self.processor,
             self.usage,
             self.estimate,

@@ -1,4 +1,5 @@
-//! A worker under test, with a clock of milliseconds, short names for events, and the usual peers.
+//! Test support: a [`Rig`] drives one worker by a simulated clock, sends it events, and collects its effects. Arguments called `n` are
+//! numbers of schedulers, see [`scheduler`]; numbers of runs stand for [`invocation`]s. Times are in milliseconds.
 
 use std::time::Duration;
 
@@ -281,7 +282,7 @@ impl Rig {
         self.now
     }
 
-    /// Returns the milliseconds until the worker would begin to end itself, rounded down.
+    /// Returns the milliseconds until the worker ends the first association's tasks if no message arrives, rounded down.
     pub(super) fn left_to_live(&self) -> Option<u64> {
         let left = self.own().tasks_may_live_until()?.since(self.now);
         Some(u64::try_from(left.as_millis()).unwrap())
@@ -481,7 +482,7 @@ pub(super) fn beat(rig: &Rig, id: u64, worker_set: WorkerSetId, goodbye: Goodbye
 pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus) -> Effect {
     let task = match status == ReportedStatus::was_not_running() {
         true => task,
-        false => told(task),
+        false => with_story(task),
     };
     Effect::Call {
         association: AssociationIndex::FIRST,
@@ -505,7 +506,7 @@ pub(super) fn spawned(run: RunTask) -> Effect {
 }
 
 /// Adds the story that every completion has in these tests.
-pub(super) fn told(task: RunningTask) -> RunningTask {
+pub(super) fn with_story(task: RunningTask) -> RunningTask {
     RunningTask {
         story: Some(Story::exited(0).into()),
         ..task

@@ -13,14 +13,19 @@ use super::{Grounds, Source, has_no_share};
 /// The reason why nothing is asked of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssociationReason {
+    /// The operator has suspended the scheduler, or the scheduler sends no work; see [`Source::suspended`].
     Suspended,
+    /// The scheduler's member list must be read again.
     ListPending,
+    /// The operator wants no more work from the scheduler, or the worker is about to exit.
     NoMoreWork,
     /// The inputs of one of its tasks are delayed without a known end, and more tasks would wait for theirs.
     InputsStalled,
     /// The scheduler does not acknowledge the completions of its tasks.
     TooManyUnacknowledged,
+    /// The worker has more than `Profile::max_runnable` runnable tasks of the scheduler.
     TooManyRunnable,
+    /// The scheduler may not be contacted before its `min_rpc_time`.
     MinRpcTime,
 }
 
@@ -41,11 +46,13 @@ impl fmt::Display for AssociationReason {
 /// The reason why a scheduler is not asked for work of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairReason {
+    /// The scheduler said that none of its jobs uses the type.
     NoApps,
-    /// The scheduler has no share and only gets what others leave, and nothing is left now.
+    /// The scheduler has no share, so it gets only the instances that others leave idle, and these are busy now.
     ZeroShare,
-    /// Its tasks reach the limit of concurrent tasks for longer than the buffer lasts.
+    /// A limit of concurrent tasks keeps tasks of the scheduler waiting beyond the high water mark.
     MaxConcurrent,
+    /// The backoff of the type has not ended.
     BackedOff,
     /// Tasks have ended, and the next are sent without a request.
     Follows,

@@ -279,7 +279,7 @@ fn times_that_are_not_caught_up_with_are_counted_once() {
     assert_eq!(
         given_up(machine.refresh(back)),
         [
-            "120 missed times of item 1 of the schedule get no node: what is longer ago than 24h is not caught up with, nor are more than 100000 times"
+            "120 missed times of item 1 of the schedule get no node: only times of the last 24h are made up for, and at most 100000 of them"
         ]
     );
     assert_eq!(given_up(machine.refresh(back + 1)), [""; 0]);

@@ -11,7 +11,7 @@ fn standing(seq: u64, idle: f64, waiting: f64) -> WorkRequest {
     request(seq, vec![demand])
 }
 
-fn spend(credits: &mut Credits, number: i64, piece: &Piece<'_>) {
+fn spend(credits: &mut Credits, number: i64, piece: &TaskWork<'_>) {
     credits.spend(at(0), (run(number), piece));
 }
 

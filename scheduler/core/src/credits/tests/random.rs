@@ -48,10 +48,10 @@ impl Offer {
         [f64::from(self.estimate) * usage, usage, usage]
     }
 
-    fn piece(self, processors: &[Processor; 2]) -> Piece<'_> {
+    fn piece(self, processors: &[Processor; 2]) -> TaskWork<'_> {
         let of = &processors[usize::from(self.on_gpu)];
         let usage = f64::from(self.usage) / 8.0;
-        Piece::new(of, usage, f64::from(self.estimate), self.class, None)
+        TaskWork::new(of, usage, f64::from(self.estimate), self.class, None)
     }
 }
 
@@ -457,7 +457,7 @@ integration_tests_properties::properties! {
         let (mut sent, mut last) = (0.0, 0.0);
         for (usage, estimate) in tasks {
             let usage = f64::from(usage) / 8.0;
-            let piece = Piece::new(&CPU, usage, f64::from(estimate), Class::Bufferable, None);
+            let piece = TaskWork::new(&CPU, usage, f64::from(estimate), Class::Bufferable, None);
             if eligible(&credits, at(0), &piece).is_ok() {
                 credits.spend(at(0), (run(9), &piece));
                 last = usage * f64::from(estimate);

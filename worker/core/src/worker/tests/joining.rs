@@ -532,7 +532,7 @@ fn a_restarted_scheduler_finds_the_running_tasks_and_a_new_association() {
     assert_eq!(rig.own().scheduler(), Some(scheduler(2)));
     assert_eq!(rig.own().bound_to(), Some(scheduler(1)));
     assert_eq!(rig.completed(6, lost()), []);
-    let mut ended = told(task("b", 2));
+    let mut ended = with_story(task("b", 2));
     ended.ended = Some(failed.clone());
     assert_eq!(rig.fetch(2), [listed(vec![task("a", 1), ended])]);
     assert_eq!(rig.own().bound_to(), Some(scheduler(2)));

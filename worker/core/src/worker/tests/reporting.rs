@@ -225,7 +225,7 @@ fn nothing_is_reported_to_a_scheduler_that_has_not_fetched() {
     assert_eq!(rig.acknowledge(6), []);
     assert_eq!(rig.own().unacknowledged_reports(), 1);
     assert_eq!(rig.wait(10_000), []);
-    let mut ended = told(task("a", 1));
+    let mut ended = with_story(task("a", 1));
     ended.ended = Some(ReportedStatus::done());
     assert_eq!(
         rig.fetch(2),

@@ -18,7 +18,7 @@ fn a_task_is_listed_from_acceptance_until_its_end_is_acknowledged() {
     let done = ReportedStatus::done();
     let effects = rig.end("a", 1, done.clone());
     assert_eq!(effects, [report(5, 1, task("a", 1), done.clone())]);
-    let mut ended = told(task("a", 1));
+    let mut ended = with_story(task("a", 1));
     ended.ended = Some(done);
     assert_eq!(rig.fetch(1), [listed(vec![ended])]);
     assert_eq!(rig.acknowledge(5), []);
