@@ -189,7 +189,7 @@ pub struct Cli {
     #[arg(long, value_name = "GROUP", value_parser = parse_group)]
     cgroup_root: Option<String>,
 
-    /// The time that a control group of version 1 gets to freeze. After it, its processes are killed unfrozen.
+    /// The time that a control group of version 1 gets to freeze. After this time, the worker kills the group's processes although some are not frozen.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_wait)]
     cgroup_freeze_timeout: Duration,
 

@@ -30,8 +30,8 @@ mod options;
 mod output;
 mod perform;
 mod pid_namespace;
+mod proc_table;
 pub mod process;
-mod processes;
 mod program;
 mod room;
 mod rpc;
@@ -57,3 +57,6 @@ pub use work_fetch::{PreemptTasks, WorkFetchFlags, WorkFetchProfile};
 /// The largest number of schedulers of one worker. Each costs a heartbeat every period; a machine with more needs another scheduler above
 /// them.
 pub(crate) const MOST_SCHEDULERS: usize = 16;
+
+/// This program, even if its file was replaced or removed since it started.
+pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";

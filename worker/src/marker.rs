@@ -4,7 +4,7 @@ use std::os::unix::process::parent_id;
 
 use nix::unistd::Pid;
 
-use crate::pid_namespace::Namespace;
+use crate::pid_namespace::WorkerNamespace;
 use crate::variables::{KEPT_FOR_VARIABLE, MARKER_VARIABLE};
 
 /// A text that is in the environment of a kept program and all its descendants, and in no other.
@@ -50,7 +50,8 @@ pub fn marker() -> Option<Marker> {
     let marker = Marker(std::env::var(MARKER_VARIABLE).ok()?);
     // A task inherits the variable but has another parent, so a program that it starts gets a keeper of its own. The first process of a
     // namespace does not see its parent.
-    let is_kept = marker.keeper() == Some(parent_id()) || Namespace::of_this_process().is_some();
+    let is_kept =
+        marker.keeper() == Some(parent_id()) || WorkerNamespace::of_this_process().is_some();
     is_kept.then_some(marker)
 }
 

@@ -1,4 +1,6 @@
-//! The PID namespace of this process: its relation to the namespace of the keeper, and the numbers of processes in both.
+//! Reads what the stage wrote for this process about its PID namespace, and translates process ids to those of the keeper's namespace.
+//! [`Init`] identifies the namespace for the next worker. `directory::namespace` identifies the namespace of a list of process groups, and
+//! [`crate::containment`] chooses the namespace.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -12,19 +14,19 @@ use std::sync::OnceLock;
 use nix::fcntl::OFlag;
 use nix::unistd::{Pid, getpid};
 
-use crate::processes::{self, Life, Process};
+use crate::proc_table::{self, Life, Process};
 use crate::variables::CONTAINMENT_VARIABLE;
 
 /// The value of [`CONTAINMENT_VARIABLE`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum ContainmentVariable {
     Groups { why: String },
-    Namespace(Namespace),
+    Namespace(WorkerNamespace),
 }
 
 /// The PID namespace of this process, and the descriptors that its stage left open for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Namespace {
+pub(crate) struct WorkerNamespace {
     /// Inode of the namespace.
     pub own: u64,
     /// Inode of the keeper's namespace.
@@ -36,11 +38,11 @@ pub(crate) struct Namespace {
     pub why: String,
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for ContainmentVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Told::Groups { why } => write!(f, "groups {why}"),
-            Told::Namespace(n) => write!(
+            ContainmentVariable::Groups { why } => write!(f, "groups {why}"),
+            ContainmentVariable::Namespace(n) => write!(
                 f,
                 "namespace {} {} {} {} {}",
                 n.own, n.base, n.proc, n.life, n.why
@@ -49,35 +51,36 @@ impl fmt::Display for Told {
     }
 }
 
-impl Told {
+impl ContainmentVariable {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(' ')?;
         if kind == "groups" {
-            return Some(Told::Groups {
+            return Some(ContainmentVariable::Groups {
                 why: rest.to_owned(),
             });
         }
         let mut words = rest.splitn(5, ' ');
         let mut word = || words.next();
-        let namespace = Namespace {
+        let namespace = WorkerNamespace {
             own: word()?.parse().ok()?,
             base: word()?.parse().ok()?,
             proc: word()?.parse().ok()?,
             life: word()?.parse().ok()?,
             why: word()?.to_owned(),
         };
-        (kind == "namespace").then_some(Told::Namespace(namespace))
+        (kind == "namespace").then_some(ContainmentVariable::Namespace(namespace))
     }
 }
 
-impl Namespace {
+impl WorkerNamespace {
     /// Returns the namespace of which a stage made this process PID 1. A task does not inherit the variable, and a program that a task
     /// starts in a further namespace finds another inode.
     pub(crate) fn of_this_process() -> Option<Self> {
-        static OWN: OnceLock<Option<Namespace>> = OnceLock::new();
-        let find = || match Told::parse(&std::env::var(CONTAINMENT_VARIABLE).ok()?)? {
-            Told::Namespace(namespace) => namespace.is_ours().then_some(namespace),
-            Told::Groups { .. } => None,
+        static OWN: OnceLock<Option<WorkerNamespace>> = OnceLock::new();
+        let find = || match ContainmentVariable::parse(&std::env::var(CONTAINMENT_VARIABLE).ok()?)?
+        {
+            ContainmentVariable::Namespace(namespace) => namespace.is_ours().then_some(namespace),
+            ContainmentVariable::Groups { .. } => None,
         };
         OWN.get_or_init(find).clone()
     }
@@ -109,12 +112,12 @@ pub(crate) fn inode_here() -> Option<u64> {
 
 /// Returns the inode of the keeper's PID namespace, in which people see this worker.
 pub(crate) fn base_inode() -> Option<u64> {
-    Namespace::of_this_process().map_or_else(inode_here, |namespace| Some(namespace.base))
+    WorkerNamespace::of_this_process().map_or_else(inode_here, |namespace| Some(namespace.base))
 }
 
 /// Returns this process's number as its keeper and people outside see it.
 pub(crate) fn own_pid() -> Pid {
-    let Some(namespace) = Namespace::of_this_process() else {
+    let Some(namespace) = WorkerNamespace::of_this_process() else {
         return getpid();
     };
     let link = fs::read_link(namespace.host_proc().join("self")).ok();
@@ -124,14 +127,14 @@ pub(crate) fn own_pid() -> Pid {
 
 /// Returns the number of one of this worker's processes as people outside see it, or its number here if it is gone.
 pub(crate) fn host_pid(pid: Pid) -> Pid {
-    let Some(namespace) = Namespace::of_this_process() else {
+    let Some(namespace) = WorkerNamespace::of_this_process() else {
         return pid;
     };
     translate(&namespace, pid).unwrap_or(pid)
 }
 
 /// Translates a number with the kernel's help, from the information about a descriptor of the process.
-fn translate(namespace: &Namespace, pid: Pid) -> Option<Pid> {
+fn translate(namespace: &WorkerNamespace, pid: Pid) -> Option<Pid> {
     use std::os::fd::AsRawFd;
     let number = rustix::process::Pid::from_raw(pid.as_raw())?;
     let flags = rustix::process::PidfdFlags::empty();
@@ -157,7 +160,7 @@ pub(crate) struct Init {
 impl Init {
     /// Returns this process. `None` if it is not PID 1 of a worker's namespace.
     pub(crate) fn of_this_process() -> Option<Self> {
-        let namespace = Namespace::of_this_process()?;
+        let namespace = WorkerNamespace::of_this_process()?;
         let pid = own_pid();
         let found = find_outside(pid)?;
         Some(Init {
@@ -187,12 +190,12 @@ impl Init {
 
 /// Returns the process that has this number for the keeper and for people outside.
 fn find_outside(pid: Pid) -> Option<Process> {
-    match Namespace::of_this_process() {
+    match WorkerNamespace::of_this_process() {
         Some(namespace) => {
             let proc = File::open(namespace.host_proc()).ok()?;
-            processes::find_in(proc.as_fd(), pid)
+            proc_table::find_in(proc.as_fd(), pid)
         }
-        None => processes::find(pid),
+        None => proc_table::find(pid),
     }
 }
 
@@ -202,18 +205,18 @@ mod tests {
 
     #[test]
     fn the_containment_variable_round_trips() {
-        let namespace = Namespace {
+        let namespace = WorkerNamespace {
             own: 4026532000,
             base: 4026531836,
             proc: 5,
             life: 7,
             why: "a reason of several words".to_owned(),
         };
-        let groups = Told::Groups {
+        let groups = ContainmentVariable::Groups {
             why: "another reason".to_owned(),
         };
-        for told in [Told::Namespace(namespace), groups] {
-            assert_eq!(Told::parse(&told.to_string()), Some(told));
+        for told in [ContainmentVariable::Namespace(namespace), groups] {
+            assert_eq!(ContainmentVariable::parse(&told.to_string()), Some(told));
         }
         for bad in [
             "",
@@ -222,7 +225,7 @@ mod tests {
             "namespace a b c d e",
             "other 1 2 3 4 x",
         ] {
-            assert_eq!(Told::parse(bad), None, "{bad}");
+            assert_eq!(ContainmentVariable::parse(bad), None, "{bad}");
         }
     }
 
@@ -236,7 +239,7 @@ mod tests {
 
     #[test]
     fn an_init_is_known_by_its_number_its_start_and_its_namespace() {
-        let me = crate::processes::find(getpid()).expect("this process");
+        let me = crate::proc_table::find(getpid()).expect("this process");
         let init = Init {
             pid: me.pid.as_raw(),
             start: me.start.0,

@@ -107,7 +107,7 @@ pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
 }
 
 /// Returns the keeper's policy. If the command line cannot be parsed, the program itself prints the error later.
-pub(crate) fn policy(arguments: &[OsString]) -> Policy {
+fn policy(arguments: &[OsString]) -> Policy {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.policy(),
         Err(_) => Policy {

@@ -8,14 +8,15 @@ pub(crate) const MARKER_VARIABLE: &str = "BRASSERIE_KEPT";
 /// The variable that distinguishes the tasks of a program's schedulers, if it has several: the program's mark, `:`, and the scheduler's
 /// index in its list.
 pub(crate) const KEPT_FOR_VARIABLE: &str = "BRASSERIE_KEPT_FOR";
-/// The variable with the numbers of the page's and the bell's descriptors, which the program inherits.
+/// The variable with the descriptors of the lease's shared page and of its pipe, which the program inherits; see [`crate::keeper::lease`].
 pub(crate) const LEASE_VARIABLE: &str = "BRASSERIE_KEEPER_LEASE";
-/// The variable that names the last user of the directory to a worker in a namespace, after its keeper has ended that user's leftover
-/// processes.
+/// The variable that names the last worker of the data directory to a worker in a namespace, after its keeper has ended the leftover
+/// processes of that worker.
 pub(crate) const SWEPT_VARIABLE: &str = "BRASSERIE_SWEPT";
 /// The variable with a worker's containment. The keeper or the stage sets it, and no task inherits it.
 pub(crate) const CONTAINMENT_VARIABLE: &str = "BRASSERIE_CONTAINMENT";
 /// The variable with the instructions of a stage.
 pub(crate) const STAGE_VARIABLE: &str = "BRASSERIE_STAGE";
-/// The variable that names, to a worker in a namespace, the group of version 2 that its keeper has left for a child group below it.
+/// The variable that names the control group of version 2 that the keeper has left, so that a worker in a namespace can move to its child
+/// `worker`.
 pub(crate) const GROUP_VARIABLE: &str = "BRASSERIE_KEEPER_GROUP";

@@ -72,8 +72,8 @@ pub enum Readiness {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent<'a> {
     pub invocation: InvocationId,
-    /// The run as a piece of work, with the rest of its deadline as bound. `None`: not [`Known::is_weighed`].
-    pub piece: Option<TaskWork<'a>>,
+    /// The work of the run, with the rest of its deadline as bound. `None`: not [`Known::is_weighed`].
+    pub task_work: Option<TaskWork<'a>>,
     /// The time at which the worker confirmed the run, or an earlier one.
     pub acknowledged: Option<Time>,
 }
@@ -358,23 +358,23 @@ impl Credits {
             if is_no_news {
                 unlisted.push(sent.invocation);
             }
-            if let Some(piece) = &sent.piece {
-                newest.count(now, (sent.invocation, piece), told);
+            if let Some(task_work) = &sent.task_work {
+                newest.count(now, (sent.invocation, task_work), told);
                 listed.extend(told.map(|_| ListedRun {
                     run: sent.invocation,
-                    share: CpuShare::of(piece),
+                    share: CpuShare::of(task_work),
                 }));
             }
             if told.is_some() {
                 self.listed.push(sent.invocation);
                 continue;
             }
-            if let Some(piece) = &sent.piece
+            if let Some(task_work) = &sent.task_work
                 && !sabotage::on(Sabotage::ForgetWhatIsOnItsWay)
             {
-                newest.charge(piece);
-                if newest.may_be_turned_down(piece) {
-                    let took = Revocable::new(piece, Sending::Before);
+                newest.charge(task_work);
+                if newest.may_be_turned_down(task_work) {
+                    let took = Revocable::new(task_work, Sending::Before);
                     self.revocable.insert(sent.invocation, took);
                 }
             }

@@ -147,7 +147,8 @@ fn unusable(peers: &LogPeers) -> Vec<String> {
             None => "the folder `logs` of the worker's data directory".to_owned(),
         };
         format!(
-            "worker `{shard}` on host `{hostname}` has left or is lost: its lines are missing here, and lie on that host in {place}"
+            "worker `{shard}` on host `{hostname}` has left or is lost: its lines are missing here, and lie on that host in {place}; they are shown once the worker \
+             is started there again"
         )
     });
     let mut all = bounded(unhealthy);
@@ -365,7 +366,9 @@ mod tests {
         let lost = "has left or is lost: its lines are missing here, and lie on that host in";
         assert_eq!(
             notices[1],
-            format!("worker `l0` on host `h` {lost} /data/logs")
+            format!(
+                "worker `l0` on host `h` {lost} /data/logs; they are shown once the worker is started there again"
+            )
         );
         let lost = format!("worker `l1` on host `h` {lost} the folder `logs`");
         assert!(notices[2].starts_with(&lost), "{notices:?}");

@@ -196,19 +196,19 @@ impl Names {
     }
 }
 
-/// Returns the id of a name. No statement returns rows that it writes: SQLite keeps such rows in a table of their own, which doubles the
-/// time of a new name.
+/// Returns the id of a name. Inserts the name if it is missing; otherwise `clear_missing` clears its `missing_since_s`. The insert has no
+/// `RETURNING`: SQLite would collect the returned row in a temporary table, which doubles the time of a new name.
 fn intern(
     transaction: &Transaction<'_>,
     insert: &str,
-    restore: &str,
+    clear_missing: &str,
     select: &str,
     name: &str,
 ) -> rusqlite::Result<i64> {
     if transaction.prepare_cached(insert)?.execute([name])? == 1 {
         return Ok(transaction.last_insert_rowid());
     }
-    transaction.prepare_cached(restore)?.execute([name])?;
+    transaction.prepare_cached(clear_missing)?.execute([name])?;
     transaction
         .prepare_cached(select)?
         .query_row([name], |row| row.get(0))

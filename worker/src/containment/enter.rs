@@ -17,7 +17,7 @@ use nix::unistd::{Pid, pipe2};
 
 use super::Way;
 use super::stage::{Part, STAGE_NAME, give_up_here};
-use crate::processes::THIS_PROGRAM;
+use crate::THIS_PROGRAM;
 use crate::variables::STAGE_VARIABLE;
 
 /// The time that both stages may take; they need milliseconds.

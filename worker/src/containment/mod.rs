@@ -23,7 +23,7 @@ use nix::unistd::{Uid, geteuid};
 pub(crate) use enter::enter;
 pub(crate) use stage::give_up_here;
 
-use crate::pid_namespace::Told;
+use crate::pid_namespace::ContainmentVariable;
 use crate::variables::CONTAINMENT_VARIABLE;
 
 /// The file that lists the capabilities of this process, and the bit of `CAP_SYS_ADMIN`.
@@ -80,12 +80,12 @@ impl Containment {
     /// Returns the containment of the worker in this process.
     pub(crate) fn of_this_process() -> Self {
         let told = std::env::var(CONTAINMENT_VARIABLE).unwrap_or_default();
-        match Told::parse(&told) {
-            Some(Told::Namespace(namespace)) if namespace.is_ours() => Containment {
+        match ContainmentVariable::parse(&told) {
+            Some(ContainmentVariable::Namespace(namespace)) if namespace.is_ours() => Containment {
                 kind: Kind::PidNamespace,
                 why: namespace.why,
             },
-            Some(Told::Groups { why }) if crate::marker::marker().is_some() => {
+            Some(ContainmentVariable::Groups { why }) if crate::marker::marker().is_some() => {
                 Containment::process_groups(why)
             }
             Some(_) | None => Containment::process_groups("the worker has no keeper of its own"),

@@ -28,8 +28,8 @@ use rustix::thread::{
 };
 
 use super::Way;
-use crate::pid_namespace::{Namespace, Told, inode_here};
-use crate::processes::THIS_PROGRAM;
+use crate::THIS_PROGRAM;
+use crate::pid_namespace::{ContainmentVariable, WorkerNamespace, inode_here};
 use crate::variables::{CONTAINMENT_VARIABLE, STAGE_VARIABLE};
 
 /// The first argument of a stage, before those of its program. It does not contain a name that people use with `pkill -f`.
@@ -118,7 +118,7 @@ impl Part {
 }
 
 /// Runs a stage and ends the process, if it was started as one; otherwise returns at once. `is_kept` says whether the parent is a
-/// keeper; `sweep` ends what the last worker left running.
+/// keeper. `sweep` receives the program's arguments, ends what the last worker left running, and returns the exit code.
 pub(crate) fn play_if_asked(is_kept: bool, sweep: impl FnOnce(&[OsString]) -> i32) {
     let mut arguments = std::env::args_os();
     if arguments.next().is_none_or(|name| name != STAGE_NAME) {
@@ -260,7 +260,7 @@ fn inner(program: &[OsString], report: u32, life: u32, proc: u32, base: u64, why
     let Some(own) = inode_here() else {
         fail(report, "/proc/self/ns/pid cannot be read there");
     };
-    let namespace = Namespace {
+    let namespace = WorkerNamespace {
         own,
         base,
         proc,
@@ -274,7 +274,10 @@ fn inner(program: &[OsString], report: u32, life: u32, proc: u32, base: u64, why
     command
         .args(program.iter().skip(1))
         .env_remove(STAGE_VARIABLE)
-        .env(CONTAINMENT_VARIABLE, Told::Namespace(namespace).to_string());
+        .env(
+            CONTAINMENT_VARIABLE,
+            ContainmentVariable::Namespace(namespace).to_string(),
+        );
     name_itself_to_the_watchdog(&mut command);
     // The report precedes the exec, since nothing can report after it. If the exec fails, the keeper sees the program exit.
     tell(report, "ready");

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use super::namespace::PidNamespace;
 use super::{DirectoryError, io_error};
 use crate::MOST_SCHEDULERS;
-use crate::processes::StartTicks;
+use crate::proc_table::StartTicks;
 
 pub(super) const FILE: &str = "groups";
 /// The size of a slot: process group, check value, time of listing, invocation.

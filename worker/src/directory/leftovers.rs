@@ -36,9 +36,9 @@ use super::groups::{self, LeftGroups, ListedGroup, NamespaceLifetime};
 use super::namespace::{PidNamespace, proc_is_ours};
 use crate::marker::Marker;
 use crate::pid_namespace::Init;
+use crate::proc_table::environments::Environments;
+use crate::proc_table::{self, Life, Process, StartTicks, nanos_per_tick};
 use crate::process::LimitMarks;
-use crate::processes::environments::Environments;
-use crate::processes::{self, Life, Process, StartTicks, nanos_per_tick};
 
 /// The time that killed processes get to disappear. The kernel needs microseconds. A process that takes longer hangs in a device or a
 /// file system, for an unknown time.
@@ -413,7 +413,7 @@ impl Search {
     /// Scans once. Returns the newly found processes, or `None` if there are none. `marked` returns those of the unknown processes whose
     /// environments carry the marker.
     pub(crate) fn look(&mut self, marked: Marked<'_>) -> Result<Option<Vec<Pid>>, LeftoverError> {
-        let table: HashMap<Pid, Process> = processes::all()
+        let table: HashMap<Pid, Process> = proc_table::all()
             .map_err(LeftoverError::List)?
             .into_iter()
             .map(|process| (process.pid, process))
@@ -554,7 +554,7 @@ impl Search {
     /// Returns the found processes that are alive.
     fn alive(&mut self) -> Vec<Pid> {
         self.found.retain(|pid, start| {
-            processes::find(*pid).is_some_and(|p| p.start == *start && p.life == Life::Alive)
+            proc_table::find(*pid).is_some_and(|p| p.start == *start && p.life == Life::Alive)
         });
         self.found.keys().copied().collect()
     }

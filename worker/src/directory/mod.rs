@@ -47,7 +47,7 @@ use state::{LockNumber, State};
 
 use crate::groups::places;
 use crate::marker::Marker;
-use crate::pid_namespace::{Namespace, own_pid};
+use crate::pid_namespace::{WorkerNamespace, own_pid};
 pub use crate::process::{JOBS, USERS};
 use crate::variables::SWEPT_VARIABLE;
 
@@ -286,7 +286,7 @@ fn end_predecessor(
         // and PID 1 lives on as long as a process of the namespace hangs in the kernel. Numbers in the list count in that namespace.
         return Ok(leftovers::wait_for_namespace(init)?);
     }
-    if Namespace::of_this_process().is_some() {
+    if WorkerNamespace::of_this_process().is_some() {
         let swept = std::env::var(SWEPT_VARIABLE).unwrap_or_default();
         return match swept == before.user() {
             true => Ok(()),

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use brasserie_common::Time;
 use nix::unistd::{Pid, getpid, getppid};
 
-use crate::processes::{self, Process, StartTicks, nanos_per_tick};
+use crate::proc_table::{self, Process, StartTicks, nanos_per_tick};
 
 /// Inode of the machine's first PID namespace: the kernel's `PROC_PID_INIT_INO`. It lives as long as the machine.
 const INITIAL_INODE: u64 = 0xEFFF_FFFC;
@@ -30,7 +30,7 @@ impl PidNamespace {
     pub(crate) fn of_this_process() -> Option<Self> {
         proc_is_ours().then_some(())?;
         let inode = fs::metadata("/proc/self/ns/pid").ok()?.ino();
-        let init = processes::find(INIT).map_or(UNSEEN, |init| init.start);
+        let init = proc_table::find(INIT).map_or(UNSEEN, |init| init.start);
         Some(PidNamespace { inode, init })
     }
 
@@ -46,7 +46,7 @@ impl PidNamespace {
 
     /// Returns its first process, if that is visible from here and alive.
     pub(crate) fn first_process(self) -> Vec<Process> {
-        let mut all = processes::all().unwrap_or_default();
+        let mut all = proc_table::all().unwrap_or_default();
         all.retain(|process| {
             let file = fs::metadata(format!("/proc/{}/ns/pid", process.pid));
             process.start == self.init && file.is_ok_and(|file| file.ino() == self.inode)
@@ -56,7 +56,7 @@ impl PidNamespace {
 
     /// Returns the visible processes that are in this namespace, or may be.
     pub(crate) fn visible(self) -> Vec<Pid> {
-        let all = processes::all().unwrap_or_default();
+        let all = proc_table::all().unwrap_or_default();
         let inside = all.iter().map(|process| process.pid).filter(|pid| {
             match fs::metadata(format!("/proc/{pid}/ns/pid")) {
                 Ok(file) => file.ino() == self.inode,

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::groups::ListedGroup;
 use super::*;
-use crate::processes::{self, Life};
+use crate::proc_table::{self, Life};
 
 fn open(path: &Path) -> WorkerDirectory {
     WorkerDirectory::open(path, None, Clock).expect("the directory opens")
@@ -311,8 +311,8 @@ fn the_successor_ends_what_carries_the_marker_and_its_descendants() {
     let mut stranger = long_sleep().spawn().expect("started");
     WorkerDirectory::open(&path, None, Clock).expect("opened after ending the marked one");
     assert!(was_killed(marked) && was_killed(family));
-    let bare = crate::processes::find(Pid::from_raw(bare));
-    assert!(bare.is_none_or(|p| p.life == crate::processes::Life::Zombie));
+    let bare = crate::proc_table::find(Pid::from_raw(bare));
+    assert!(bare.is_none_or(|p| p.life == crate::proc_table::Life::Zombie));
     assert!(matches!(stranger.try_wait(), Ok(None)), "strangers live on");
     stranger.kill().expect("killed");
     stranger.wait().expect("ended");
@@ -379,19 +379,19 @@ impl Orphaned {
         let process = Pid::from_raw(line.trim().parse().expect("an id"));
         let name = || fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
         while name() != "sleep\n" {
-            assert!(processes::find(process).is_some(), "it lives");
+            assert!(proc_table::find(process).is_some(), "it lives");
             thread::yield_now();
         }
         drop(leader.stdin.take());
         leader.wait().expect("it ends");
-        let orphan = processes::find(process).expect("it lives");
+        let orphan = proc_table::find(process).expect("it lives");
         assert_eq!((orphan.group, orphan.session), (session, session));
-        assert_eq!(processes::find(session), None, "its leader is gone");
+        assert_eq!(proc_table::find(session), None, "its leader is gone");
         Orphaned { session, process }
     }
 
     fn is_alive(&self) -> bool {
-        processes::find(self.process)
+        proc_table::find(self.process)
             .is_some_and(|found| found.life == Life::Alive && found.session == self.session)
     }
 }

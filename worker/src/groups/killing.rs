@@ -4,7 +4,7 @@
 //! |---|---|
 //! | version 2 with `cgroup.kill` | that file kills all processes at once, whatever they do |
 //! | version 2 before Linux 5.14, without that file | freeze, then SIGKILL to each: frozen processes die, too |
-//! | a freezer of version 1 | freeze, SIGKILL to each, thaw: no process can start another meanwhile |
+//! | a freezer of version 1 | freeze, SIGKILL to each, thaw: no process can start another meanwhile; after the timeout also if it is not frozen |
 //! | `pids.max` of version 1 | write 0 into it, then SIGKILL to each, repeated until no process is left |
 //! | none of these | SIGKILL to each, repeated until no process is left: only if that is allowed |
 
@@ -26,7 +26,8 @@ pub struct Dir {
     pub version: Version,
 }
 
-/// Whether SIGKILL may go to process ids that were read a moment ago and may belong to other processes by now.
+/// Whether SIGKILL may go to process ids that were read a moment ago and may belong to other processes by now, if nothing stops the
+/// processes. A freezer that missed its timeout, and `pids.max`, permit it in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Racy {
     Allowed,
@@ -137,17 +138,20 @@ pub(super) fn freeze_and_kill(dir: &Dir) -> bool {
     true
 }
 
-/// Freezes a group of version 1, and kills its processes and thaws it once it is frozen.
+/// Freezes a group of version 1. Once the group is frozen, or `timeout` is over, kills its processes and thaws it.
 fn kill_frozen(freezer: &Dir, freezing: &mut Freezing, timeout: Duration, now: Instant) {
     let path = &freezer.path;
+    let read = || files::read(path, v1::FREEZER_STATE).unwrap_or_default();
+    // A freezer gets at least one step: the kernel needs microseconds to freeze processes that run.
+    let has_begun = freezing.since.is_some() || read().trim() != v1::THAWED;
     if freezing.since.is_none() && v1::set_freezer(path, v1::FROZEN).is_ok() {
         freezing.since = Some(now);
     }
-    let state = files::read(path, v1::FREEZER_STATE).unwrap_or_default();
-    let since = freezing.since.unwrap_or(now);
-    match state.trim() {
-        v1::FREEZING if now.saturating_duration_since(since) < timeout => return,
-        // A group that is still freezing has a process that hangs in the kernel. The others are frozen and need not wait for it.
+    let is_early =
+        !has_begun || now.saturating_duration_since(freezing.since.unwrap_or(now)) < timeout;
+    match read().trim() {
+        v1::FREEZING if is_early => return,
+        // A process that hangs in the kernel keeps the group from freezing. The others are frozen and need not wait for it.
         v1::FROZEN | v1::FREEZING => kill_each(freezer.processes()),
         _ => {}
     }

@@ -50,7 +50,8 @@ pub use plan::{Ability, Capabilities, PlanError};
 use plan::{Facts, Limits, Named};
 pub use task::{Emptying, Meter, TaskGroup};
 
-/// The default time that a group of version 1 gets to freeze before its processes are thawed and killed unfrozen.
+/// The default time that a group of version 1 gets to freeze. After it, the processes are killed although some are not frozen, and the group
+/// is thawed.
 pub const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reason why a task cannot have its groups, or why an operation on them failed.

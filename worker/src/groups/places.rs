@@ -116,7 +116,7 @@ pub fn sweep_part(file: &Path, worker: Pid, of: AssociationIndex) {
 }
 
 /// Empties and removes a predecessor's groups, before a worker starts anything. Blocks until they are gone, at most for `timeout`. Returns
-/// the groups that are still not empty then.
+/// the groups that are left then.
 pub fn remove_leftovers(file: &Path, timeout: Duration) -> Vec<PathBuf> {
     let give_up = Instant::now() + timeout;
     loop {
@@ -134,7 +134,7 @@ pub fn remove_leftovers(file: &Path, timeout: Duration) -> Vec<PathBuf> {
 fn kill_all(dirs: &[Dir]) {
     for dir in dirs {
         let alone = std::slice::from_ref(dir);
-        // The timeout is zero: the processes of a freezer that does not freeze at once are killed unfrozen.
+        // The timeout is zero: a freezer gets one round to freeze. Then its processes are killed, frozen or not.
         let mut freezing = Freezing::default();
         let now = Instant::now();
         killing::step(alone, Racy::Allowed, &mut freezing, Duration::ZERO, now);

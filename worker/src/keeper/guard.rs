@@ -26,7 +26,7 @@ use super::start::Start;
 use super::{FORWARDED, KeeperError, Policy, Received, guarded_signals, next_signal, say, start};
 use crate::groups::places;
 use crate::marker::Marker;
-use crate::processes::{self, Process};
+use crate::proc_table::{self, Process};
 
 /// The period at which the keeper checks without a signal. SIGCHLD normally wakes it; this covers a parent that had SIGCHLD ignored.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, Keeper
     mask.thread_block().map_err(setup("block signals"))?;
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
     let signals = SignalFd::with_flags(&mask, flags).map_err(setup("read signals"))?;
-    processes::proc().map_err(KeeperError::Proc)?;
+    proc_table::proc().map_err(KeeperError::Proc)?;
     prctl::set_child_subreaper(true).map_err(setup("adopt orphans"))?;
     prctl::set_name(c"brasserie-keeper").map_err(setup("name itself"))?;
     let marker = Marker::new(getpid(), Clock.seed());
@@ -302,7 +302,7 @@ impl Guard {
     }
 
     fn below(&self, parents: &[Pid]) -> Vec<Process> {
-        let mut children = processes::all().unwrap_or_default();
+        let mut children = proc_table::all().unwrap_or_default();
         children.retain(|process| parents.contains(&process.parent));
         children
     }

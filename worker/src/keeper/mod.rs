@@ -30,12 +30,12 @@
 //! `brasserie run` has a keeper without a lease. It starts a worker program with a keeper of its own, which has a lease.
 
 mod aside;
-pub(crate) mod guard;
+mod guard;
 pub mod lease;
 mod parts;
 mod rounds;
 mod start;
-pub(crate) mod sweep;
+mod sweep;
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -57,10 +57,10 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
 
+use crate::THIS_PROGRAM;
 use crate::containment::{Contain, stage};
 use crate::marker::{Marker, marker};
-use crate::pid_namespace::Namespace;
-use crate::processes::THIS_PROGRAM;
+use crate::pid_namespace::WorkerNamespace;
 use crate::variables::{
     ARGUMENTS_VARIABLE, CONTAINMENT_VARIABLE, LEASE_VARIABLE, MARKER_VARIABLE, SWEPT_VARIABLE,
 };
@@ -179,7 +179,7 @@ fn is_told(death: &OwnedFd, wait: PollTimeout) -> bool {
 }
 
 fn watch_keeper(marker: &Marker) -> Result<(), KeeperError> {
-    let death = match Namespace::of_this_process() {
+    let death = match WorkerNamespace::of_this_process() {
         Some(namespace) => namespace.open_life().map_err(KeeperError::Life)?.into(),
         None => {
             let keeper = marker
@@ -199,15 +199,15 @@ fn watch_keeper(marker: &Marker) -> Result<(), KeeperError> {
     Ok(())
 }
 
-/// Does the same as [`become_keeper_or_continue`], with containment according to `policy`. The keeper calls `policy` with the program's
-/// arguments. The program's signals stay blocked until it calls [`hear_signals`]: PID 1 of a namespace loses signals that arrive before
+/// Does the same as [`crate::become_keeper_or_continue`], with containment according to `policy`. The keeper and its sweep process call
+/// `policy` with the program's arguments. The program's signals stay blocked until it calls [`hear_signals`]: PID 1 of a namespace loses signals that arrive before
 /// it has handlers for them.
 pub(crate) fn become_keeper_with(
     policy: impl Fn(&[OsString]) -> Policy,
 ) -> Result<(), KeeperError> {
     let marker = marker();
     stage::play_if_asked(marker.is_some(), |arguments| {
-        sweep::play(&policy(arguments))
+        sweep::play(|| policy(arguments))
     });
     if let Some(marker) = marker {
         return be_kept(&marker);
@@ -227,7 +227,8 @@ fn be_kept(marker: &Marker) -> Result<(), KeeperError> {
     prctl::set_pdeathsig(Signal::SIGTERM).map_err(setup("watch its own parent"))?;
     watch_keeper(marker)?;
     // The keeper may have died before the signal was requested, and its process id may be another process's by now.
-    let is_ours = Namespace::of_this_process().is_some() || marker.keeper() == Some(parent_id());
+    let is_ours =
+        WorkerNamespace::of_this_process().is_some() || marker.keeper() == Some(parent_id());
     if !is_ours || !keeper_lives() {
         return Err(KeeperError::Gone);
     }

@@ -20,7 +20,7 @@ use super::say;
 use crate::directory::{GroupList, LeftoverError, ListedGroup, Numbers, Search};
 use crate::groups::places;
 use crate::marker::Marker;
-use crate::processes::{self, environments::Environments};
+use crate::proc_table::{self, environments::Environments};
 
 /// The time that the program gets to notice that no task is left. It needs milliseconds, and more after the machine slept.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -138,7 +138,7 @@ impl Parts {
 
 /// Translates numbers of the namespace whose PID 1 is `init` into those of this one. Groups without a process leave the list.
 fn translate(listed: &mut Vec<ListedGroup>, init: Pid) {
-    let numbers = processes::groups_below(init);
+    let numbers = proc_table::groups_below(init);
     listed.retain_mut(|one| {
         let here = numbers.get(&one.group).copied();
         one.group = here.unwrap_or(one.group);
@@ -267,7 +267,7 @@ impl Part {
 
 fn terminate_children(program: Pid, found: Result<Option<Vec<Pid>>, LeftoverError>) {
     for pid in found.ok().flatten().unwrap_or_default() {
-        if let Some(process) = processes::find(pid).filter(|one| one.parent == program) {
+        if let Some(process) = proc_table::find(pid).filter(|one| one.parent == program) {
             signal_all_of(&process, Signal::SIGTERM);
         }
     }

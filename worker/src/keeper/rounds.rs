@@ -1,11 +1,11 @@
-//! Rounds of kills: their signals, and the pauses between them.
+//! Signals processes in rounds, and computes the pauses between rounds.
 
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::processes::Process;
+use crate::proc_table::Process;
 
 /// The pause between two rounds of the sweep. A killed process is gone within microseconds, and each round reaches one more generation of
 /// descendants, so ten generations take a tenth of a second.

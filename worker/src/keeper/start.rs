@@ -15,7 +15,7 @@ use super::{KeeperError, Policy, kept_program, tell_kept};
 use crate::containment::{Choice, Contain, Powers, choose, enter, give_up_here};
 use crate::groups::survey::leave_own_group;
 use crate::marker::Marker;
-use crate::pid_namespace::Told;
+use crate::pid_namespace::ContainmentVariable;
 use crate::variables::{CONTAINMENT_VARIABLE, GROUP_VARIABLE, SWEPT_VARIABLE};
 
 /// The result of a start.
@@ -83,7 +83,7 @@ pub(super) fn start(
     let mut program = kept_program(arguments);
     tell_kept(&mut program, marker, ledger);
     tell_group(&mut program, group.as_deref());
-    let why = Told::Groups { why };
+    let why = ContainmentVariable::Groups { why };
     let child = program
         .env(CONTAINMENT_VARIABLE, why.to_string())
         .spawn()

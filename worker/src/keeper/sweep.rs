@@ -15,10 +15,10 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 
 use super::{FORWARDED, KeeperError, Policy, StartedBy, next_signal, say};
+use crate::THIS_PROGRAM;
 use crate::containment::stage::{FAILED, STAGE_NAME, SWEEP};
 use crate::directory::WorkerDirectory;
 use crate::marker::{Marker, marker};
-use crate::processes::THIS_PROGRAM;
 use crate::variables::{ARGUMENTS_VARIABLE, MARKER_VARIABLE, STAGE_VARIABLE};
 
 /// The result of the sweep.
@@ -92,13 +92,14 @@ pub(super) fn run(
 }
 
 /// Ends the leftover processes in the data directory that `policy` names, and answers on standard output. Returns the exit code.
-pub(super) fn play(policy: &Policy) -> i32 {
+pub(super) fn play(policy: impl FnOnce() -> Policy) -> i32 {
     let _ = prctl::set_name(c"brasserie-sweep");
     let watched = prctl::set_pdeathsig(Signal::SIGKILL);
     // The keeper may have died earlier.
     if watched.is_err() || marker().is_none() {
         return FAILED;
     }
+    let policy = policy();
     // The worker itself reports an invalid log filter.
     let log = telemetry::init(policy.started_by.verbosity(), policy.log_format).ok();
     let swept = policy.data_dir.as_deref().map(WorkerDirectory::sweep);

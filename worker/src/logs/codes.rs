@@ -1,10 +1,11 @@
-//! The code of each stream, and the checksum, in segments and their indexes.
+//! Encodes streams, and computes checksums, for segments and their indexes.
 
 use std::hash::Hasher;
 
 use brasserie_common::logs::LogStream;
 use siphasher::sip::SipHasher13;
 
+/// Returns the code of a stream.
 pub(super) fn stream_code(stream: LogStream) -> u8 {
     match stream {
         LogStream::Stdout => 0,

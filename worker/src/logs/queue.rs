@@ -1,4 +1,4 @@
-//! Lines on their way to the writer.
+//! Queues lines for the writer, numbers them, and wakes the writer. `store` has the limits, and `writer` writes.
 
 use brasserie_common::WallTime;
 use brasserie_common::logs::{LineId, LinePart, LogStream};

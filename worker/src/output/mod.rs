@@ -5,7 +5,7 @@
 //!              START-RAND.stderr.gz      a stream without output has no file
 //! ```
 //!
-//! A file is a sequence of gzip members. Each contains the output of one [`writer::FLUSH_INTERVAL`], or one [`store::BLOCK`]. So one
+//! A file is a sequence of gzip members. Each contains the output of one [`queue::FLUSH_INTERVAL`], or one [`queue::BLOCK`]. So one
 //! compressor suffices for all tasks, and a file can be read as a whole while its task still writes. A worker that is killed loses at
 //! most its last interval and the member that it was writing. Accepting output copies it into memory and never waits for the disk. The
 //! memory is limited for each run and in total, and a task that is faster than the writer waits on its pipe.

@@ -1,4 +1,4 @@
-//! Output on its way to the writer.
+//! Queues the output of runs, and selects the output that is due. [`RunOutput`] is the handle of a run; `writer` compresses and writes.
 
 use std::collections::VecDeque;
 use std::mem;

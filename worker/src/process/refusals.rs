@@ -42,6 +42,7 @@ impl StartFailure {
     }
 }
 
+/// Converts an argument or a variable for the kernel. Errors if it is too long or contains a NUL byte.
 pub(super) fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure> {
     if bytes.len() >= KERNEL_STRING_LIMIT {
         let length = bytes.len();

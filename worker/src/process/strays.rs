@@ -23,7 +23,7 @@ use super::marks::LimitMarks;
 use super::task::{Stage, Task};
 use crate::marker::marker;
 use crate::pid_namespace::host_pid;
-use crate::processes::{self, Process};
+use crate::proc_table::{self, Process};
 
 /// The pause between two checks while tasks run. Orphans of a running task are left alone: the check only reaps the dead ones before they
 /// use up the machine's process numbers. Without orphans, a check is one system call.
@@ -169,7 +169,7 @@ impl Strays {
                     // Floods of processes arrive here: the mark needs one file, other signs need more.
                     None => whose
                         .by_mark(pid)
-                        .or_else(|| whose.owner(&processes::find(pid)?)),
+                        .or_else(|| whose.owner(&proc_table::find(pid)?)),
                 };
                 self.unsettled.push(match owner {
                     Some(Owner::Task(number)) => Some(number),
@@ -295,7 +295,7 @@ impl<'a> Whose<'a> {
     }
 
     fn find(&self, pid: Pid, next: TaskNumber) -> Option<Orphan> {
-        let process = processes::find(pid)?;
+        let process = proc_table::find(pid)?;
         // Every task has sessions of its own. A process in the worker's session descends from a program that the worker runs for itself,
         // such as `nvidia-smi`, so it belongs to no task.
         if process.session == self.own_session {
@@ -348,7 +348,7 @@ impl<'a> Whose<'a> {
 fn end(pid: Pid) {
     // A process that refuses the signal is gone already, or a set-user-id program.
     let _ = kill(pid, Signal::SIGKILL);
-    let _ = processes::find(pid)
+    let _ = proc_table::find(pid)
         .filter(|process| process.group == pid)
         .map(|_| kill(Pid::from_raw(-pid.as_raw()), Signal::SIGKILL));
 }

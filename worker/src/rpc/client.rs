@@ -19,7 +19,8 @@ use thrift::ApplicationErrorKind;
 use crate::member_file::MemberFile;
 use crate::options::SchedulerOptions;
 
-use super::statuses::{Done, Statuses, Telling, outcome, status_arguments};
+use super::outcome::outcome;
+use super::statuses::{Done, Statuses, Telling, status_arguments};
 
 /// The part of a call's deadline beyond the client's own timeouts: the time that the machine may need to schedule a ready task.
 const DEADLINE_SLACK: Duration = Duration::from_secs(1);

@@ -1,6 +1,7 @@
 //! The worker's Thrift calls: those from schedulers to this worker, and those from this worker to schedulers.
 
 pub(crate) mod client;
+mod outcome;
 mod requests;
 pub(crate) mod service;
 mod statuses;

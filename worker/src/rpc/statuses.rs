@@ -16,6 +16,8 @@ use brasserie_thrift::rpc::{CallResult, ClientPool, NotSent, PeerAddr, Unknown};
 use brasserie_worker_core::CallReply;
 use thrift::ApplicationErrorKind;
 
+use super::outcome::outcome;
+
 /// The largest number of statuses in one message. Each occupies one of the scheduler's request slots until its record is durable.
 const MOST_TOGETHER: usize = 100;
 /// The approximate largest size of one message, in bytes. The limit of a frame is sixteen times higher, so the error does not matter.
@@ -197,18 +199,3 @@ fn texts(task: &RunningTask) -> usize {
 
 #[cfg(test)]
 mod tests;
-
-/// Converts the result of a call; `read` converts the answer.
-pub(super) fn outcome<R, T>(
-    result: CallResult<R>,
-    read: impl FnOnce(R) -> Result<T, String>,
-) -> CallOutcome<T> {
-    match result {
-        CallResult::Done(result) => match read(result) {
-            Ok(reply) => CallOutcome::Done(reply),
-            Err(text) => CallOutcome::Unknown(text),
-        },
-        CallResult::NotSent(reason) => CallOutcome::NotSent(reason.to_string()),
-        CallResult::Unknown(reason) => CallOutcome::Unknown(reason.to_string()),
-    }
-}

@@ -13,7 +13,7 @@ use super::card_use::CardUse;
 use super::{BYTES_PER_MIB, read};
 use crate::groups::{GroupUsage, Meter};
 use crate::pid_namespace::host_pid;
-use crate::processes::stat_fields;
+use crate::proc_table::stat_fields;
 
 /// The units of `/proc`: clock ticks per second, and bytes per page.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use crate::Ending;
 use crate::commands::run::progress::{ended, plain_pause, speed};
 use crate::commands::run::rate::Rate;
 use crate::connection::{AskArgs, Connection, block_on};
-use crate::output::{complain, print, print_json, printable, shell_word};
+use crate::output::{complain, duration, print, print_json, printable, shell_word};
 
 /// Time between two polls. People notice no shorter one, and a scheduler answers thousands of such calls a second.
 const POLL_EVERY: Duration = Duration::from_millis(500);
@@ -98,6 +98,8 @@ async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, E
         if left.is_some_and(|left| left.is_zero())
             && let Some(jobs) = answered
         {
+            let timeout = args.timeout.map(duration).unwrap_or_default();
+            complain!("brasserie: the timeout of {timeout} is over");
             return Ok((jobs, Ending::TimedOut));
         }
         tokio::time::sleep(left.map_or(POLL_EVERY, |left| left.min(POLL_EVERY))).await;

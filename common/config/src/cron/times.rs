@@ -55,8 +55,8 @@ impl fmt::Display for GivenUp {
         let window = format_duration(*window);
         write!(
             f,
-            "{times}{or_more} missed times of item {item} of the schedule get no node: only times of the last {window} are made up for, \
-             and at most {MAX_TIMES} of them"
+            "{times}{or_more} missed times of item {item} of the schedule get no node: only the newest {MAX_TIMES} missed times of \
+             the last {window} get one"
         )
     }
 }

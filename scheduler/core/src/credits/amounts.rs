@@ -1,4 +1,4 @@
-//! The quantities of a credit: a task as a piece of work, and the amounts left of a request for one type of processors.
+//! The quantities of a credit: the work of a task, and the amounts left of a request for one type of processors.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub struct TaskWork<'a> {
 }
 
 impl<'a> TaskWork<'a> {
-    /// Creates a piece of work. `processor` is the type of the task's GPUs if it takes any, else the CPU, and `usage` the number of
+    /// Creates the work of a task. `processor` is the type of the task's GPUs if it takes any, else the CPU, and `usage` the number of
     /// instances. `estimate` is the run time in seconds. `bound` is the time in which the task must be over.
     pub fn new(
         processor: &'a Processor,
@@ -159,11 +159,11 @@ impl Amounts {
     }
 
     /// Subtracts a task that is sent at this time after the request, and lengthens the delay by its work.
-    pub(super) fn spend(&mut self, piece: &TaskWork<'_>, since: Duration) {
-        let work = piece.work();
+    pub(super) fn spend(&mut self, task_work: &TaskWork<'_>, since: Duration) {
+        let work = task_work.work();
         self.secs = spent(self.secs, work);
-        self.instances = spent(self.instances, piece.usage);
-        self.idle = spent(self.idle, piece.usage);
+        self.instances = spent(self.instances, task_work.usage);
+        self.idle = spent(self.idle, task_work.usage);
         self.delay = self.delay.max(since.as_secs_f64()) + work / self.there;
     }
 

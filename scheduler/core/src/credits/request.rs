@@ -81,9 +81,9 @@ impl Request {
         self.types.iter_mut().find(|t| t.processor == *processor)
     }
 
-    pub(super) fn charge(&mut self, piece: &TaskWork<'_>) {
-        if let Some(of_type) = self.of_mut(piece.processor()) {
-            of_type.amounts.spend(piece, Duration::ZERO);
+    pub(super) fn charge(&mut self, task_work: &TaskWork<'_>) {
+        if let Some(of_type) = self.of_mut(task_work.processor()) {
+            of_type.amounts.spend(task_work, Duration::ZERO);
             if of_type.wanted == Wanted::Something && !of_type.amounts.are_left() {
                 of_type.wanted = Wanted::Coming;
             }
@@ -172,7 +172,7 @@ impl Known {
         self.0.is_some()
     }
 
-    /// Returns whether the run is needed as a piece of work: it is not listed, or it has a deadline. All other runs cost only a search.
+    /// Returns whether the work of the run's task is needed: it is not listed, or it has a deadline. All other runs cost only a search.
     pub fn is_weighed(&self, run: InvocationId) -> bool {
         match (&self.0, self.get(run)) {
             (None, _) => false,

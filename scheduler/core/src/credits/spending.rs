@@ -19,20 +19,20 @@ impl Credits {
     pub fn spend(
         &mut self,
         now: Time,
-        (run, piece): (InvocationId, &TaskWork<'_>),
+        (run, task_work): (InvocationId, &TaskWork<'_>),
     ) -> Option<WorkRequestSeq> {
         let request = self.good_mut(now)?;
         let since = request.age(now);
-        let of_type = request.of_mut(piece.processor())?;
-        of_type.amounts.spend(piece, since);
+        let of_type = request.of_mut(task_work.processor())?;
+        of_type.amounts.spend(task_work, since);
         of_type.granted = of_type.granted.saturating_add(1);
         let comes_back = of_type.amounts.waiting.is_some();
-        let may_be_turned_down = request.may_be_turned_down(piece);
+        let may_be_turned_down = request.may_be_turned_down(task_work);
         request.tasks_left = request.tasks_left.saturating_sub(1);
-        request.count(now, (run, piece), None);
+        request.count(now, (run, task_work), None);
         let seq = request.seq;
         if comes_back {
-            let (processor, usage) = (piece.processor().clone(), piece.usage());
+            let (processor, usage) = (task_work.processor().clone(), task_work.usage());
             let counted = Counted::Here;
             let took = Took {
                 processor,
@@ -42,7 +42,7 @@ impl Credits {
             self.took.insert(run, took);
         }
         if may_be_turned_down {
-            let took = Revocable::new(piece, Sending::ForNewest);
+            let took = Revocable::new(task_work, Sending::ForNewest);
             self.revocable.insert(run, took);
         }
         Some(seq)

@@ -132,28 +132,28 @@ enum NoCredit {
 }
 
 /// Decides by the allowance, as placement does.
-fn eligible(credits: &Credits, now: Time, piece: &TaskWork<'_>) -> Result<(), NoCredit> {
-    let Some(allowance) = credits.allowance(now, piece.processor()) else {
+fn eligible(credits: &Credits, now: Time, task_work: &TaskWork<'_>) -> Result<(), NoCredit> {
+    let Some(allowance) = credits.allowance(now, task_work.processor()) else {
         return Ok(());
     };
-    let may = match piece.class() {
+    let may = match task_work.class() {
         Class::Bufferable => allowance.bufferable,
         Class::Immediate => allowance.immediate,
     };
     let delay = allowance.estimated_delay;
-    let is_late = |bound| delay > 0.0 && delay + piece.estimate() > bound;
+    let is_late = |bound| delay > 0.0 && delay + task_work.estimate() > bound;
     match may {
         false => Err(NoCredit::Spent),
-        true if piece.bound().is_some_and(is_late) => Err(NoCredit::Late),
+        true if task_work.bound().is_some_and(is_late) => Err(NoCredit::Late),
         true => Ok(()),
     }
 }
 
 /// Sends such tasks while there is credit, at most a hundred. Returns their number.
-fn fill(credits: &mut Credits, now: Time, piece: &TaskWork<'_>) -> usize {
+fn fill(credits: &mut Credits, now: Time, task_work: &TaskWork<'_>) -> usize {
     let mut sent = 0;
-    while sent < 100 && eligible(credits, now, piece).is_ok() {
-        credits.spend(now, (run(9), piece));
+    while sent < 100 && eligible(credits, now, task_work).is_ok() {
+        credits.spend(now, (run(9), task_work));
         sent += 1;
     }
     sent
@@ -187,9 +187,9 @@ fn what_rounding_leaves_of_a_request_brings_no_task() {
         &request(1, vec![demand(CPU, [wanted, 0.0, 0.0])]),
     );
     for (number, estimate) in (0..).zip([2.0, 60.0, 2.0, 2.0]) {
-        let piece = bufferable(&CPU, estimate);
-        assert_eq!(eligible(&credits, at(0), &piece), Ok(()));
-        credits.spend(at(0), (run(number), &piece));
+        let task_work = bufferable(&CPU, estimate);
+        assert_eq!(eligible(&credits, at(0), &task_work), Ok(()));
+        credits.spend(at(0), (run(number), &task_work));
     }
     let next = bufferable(&CPU, 60.0);
     assert_eq!(eligible(&credits, at(0), &next), Err(NoCredit::Spent));
@@ -200,11 +200,11 @@ fn a_request_is_exceeded_by_less_than_one_task() {
     let mut credits = Credits::default();
     let two_and_a_half_hours = request(1, vec![demand(CPU, [9000.0, 2.0, 2.0])]);
     take(&mut credits, at(0), &two_and_a_half_hours);
-    let piece = bufferable(&CPU, 3600.0);
+    let task_work = bufferable(&CPU, 3600.0);
     let mut left = Vec::new();
-    while eligible(&credits, at(0), &piece).is_ok() {
+    while eligible(&credits, at(0), &task_work).is_ok() {
         assert_eq!(
-            credits.spend(at(0), (run(9), &piece)),
+            credits.spend(at(0), (run(9), &task_work)),
             Some(WorkRequestSeq(1))
         );
         let of_cpu = credits.newest.as_ref().unwrap().of(&CPU).unwrap();
@@ -219,18 +219,18 @@ fn a_copy_of_a_request_refills_nothing() {
     let mut credits = Credits::default();
     let one = request(1, vec![demand(CPU, [100.0, 2.0, 2.0])]);
     take(&mut credits, at(0), &one);
-    let piece = immediate(&CPU);
-    assert_eq!(fill(&mut credits, at(0), &piece), 2);
+    let task_work = immediate(&CPU);
+    assert_eq!(fill(&mut credits, at(0), &task_work), 2);
     let before = credits.clone();
     let reply = take(&mut credits, at(5), &one);
     assert_eq!(reply.verdicts, [(CPU, WorkVerdict::Granted(2))]);
     assert_eq!(credits, before);
-    assert_eq!(eligible(&credits, at(5), &piece), Err(NoCredit::Spent));
+    assert_eq!(eligible(&credits, at(5), &task_work), Err(NoCredit::Spent));
     // The credit is long over, and the repeated request asks for more under the same number.
     let more = request(1, vec![demand(CPU, [1e6, 50.0, 50.0])]);
     take(&mut credits, at(200_000), &more);
     assert_eq!(
-        eligible(&credits, at(200_000), &piece),
+        eligible(&credits, at(200_000), &task_work),
         Err(NoCredit::Spent)
     );
 }
@@ -243,24 +243,24 @@ fn a_copy_from_an_earlier_association_sets_no_credit() {
     credits.begin_anew();
     assert!(credits.are_used());
     take(&mut credits, at(5), &one);
-    let piece = immediate(&CPU);
-    assert_eq!(eligible(&credits, at(5), &piece), Err(NoCredit::Spent));
+    let task_work = immediate(&CPU);
+    assert_eq!(eligible(&credits, at(5), &task_work), Err(NoCredit::Spent));
     let two = request(2, vec![demand(CPU, [100.0, 2.0, 2.0])]);
     take(&mut credits, at(6), &two);
-    assert_eq!(fill(&mut credits, at(6), &piece), 2);
+    assert_eq!(fill(&mut credits, at(6), &task_work), 2);
 }
 
 #[test]
 fn who_says_that_it_will_ask_gets_nothing_before() {
     let mut credits = Credits::new(Supply::AsAsked);
-    let piece = immediate(&CPU);
-    assert_eq!(fill(&mut credits, at(0), &piece), 0);
+    let task_work = immediate(&CPU);
+    assert_eq!(fill(&mut credits, at(0), &task_work), 0);
     assert_eq!(credits.allowance(at(0), &CPU), Some(Allowance::NOTHING));
     credits.begin_anew();
-    assert_eq!(fill(&mut credits, at(0), &piece), 0);
+    assert_eq!(fill(&mut credits, at(0), &task_work), 0);
     let one = request(1, vec![demand(CPU, [100.0, 2.0, 2.0])]);
     take(&mut credits, at(0), &one);
-    assert_eq!(fill(&mut credits, at(0), &piece), 2);
+    assert_eq!(fill(&mut credits, at(0), &task_work), 2);
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_newer_request_takes_the_place_of_the_credit() {
 fn tasks_that_cross_with_the_request_are_charged() {
     let sent = |number| Sent {
         invocation: run(number),
-        piece: Some(bufferable(&CPU, 60.0)),
+        task_work: Some(bufferable(&CPU, 60.0)),
         acknowledged: None,
     };
     let mut credits = Credits::default();
@@ -378,7 +378,7 @@ fn tasks_that_may_not_wait_are_sent_for_idle_processors_only() {
     for (amounts, may_wait, may_not) in rows {
         let mut credits = Credits::default();
         take(&mut credits, at(0), &request(1, vec![demand(CPU, amounts)]));
-        let is = |piece: &TaskWork<'_>| eligible(&credits, at(0), piece).is_ok();
+        let is = |task_work: &TaskWork<'_>| eligible(&credits, at(0), task_work).is_ok();
         let pair = (is(&bufferable(&CPU, 1.0)), is(&immediate(&CPU)));
         assert_eq!(pair, (may_wait, may_not), "{amounts:?}");
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
@@ -402,18 +402,18 @@ fn who_never_asked_is_not_held_to_credit() {
 #[test]
 fn lingering_begins_with_the_request_and_a_limit_is_still_good() {
     let asks = request(1, vec![demand(CPU, [0.0, 9.0, 9.0])]);
-    let piece = immediate(&CPU);
+    let task_work = immediate(&CPU);
     let mut credits = Credits::default();
     take(&mut credits, at(0), &asks);
     credits.end_pass(at(10), |_| found(0, 0));
     assert_eq!(verdicts(&credits), [WorkVerdict::NoWork]);
     assert_eq!(credits.next_change(at(0)), Some(at(120_000)));
     // A task that becomes ready now starts at once, and a repetition of the request reports it.
-    assert_eq!(eligible(&credits, at(120_000), &piece), Ok(()));
-    credits.spend(at(120_000), (run(9), &piece));
+    assert_eq!(eligible(&credits, at(120_000), &task_work), Ok(()));
+    credits.spend(at(120_000), (run(9), &task_work));
     assert_eq!(verdicts(&credits), [WorkVerdict::Granted(1)]);
     let spent = Err(NoCredit::Spent);
-    assert_eq!(eligible(&credits, at(120_001), &piece), spent);
+    assert_eq!(eligible(&credits, at(120_001), &task_work), spent);
     credits.expire(at(120_001));
     assert_eq!(credits.next_change(at(0)), None);
     assert_eq!(verdicts(&credits), [WorkVerdict::Granted(1)]);
@@ -425,14 +425,17 @@ fn without_lingering_the_credit_ends_with_the_pass() {
         linger: Duration::ZERO,
         ..request(1, vec![demand(CPU, [0.0, 9.0, 9.0])])
     };
-    let piece = immediate(&CPU);
+    let task_work = immediate(&CPU);
     let mut credits = Credits::default();
     take(&mut credits, at(0), &asks);
     assert!(credits.is_pending());
     // The placement may come later than the request.
-    assert_eq!(eligible(&credits, at(700), &piece), Ok(()));
+    assert_eq!(eligible(&credits, at(700), &task_work), Ok(()));
     credits.end_pass(at(700), |_| found(0, 0));
-    assert_eq!(eligible(&credits, at(700), &piece), Err(NoCredit::Spent));
+    assert_eq!(
+        eligible(&credits, at(700), &task_work),
+        Err(NoCredit::Spent)
+    );
     assert_eq!(verdicts(&credits), [WorkVerdict::NoWork]);
 }
 
@@ -460,11 +463,14 @@ fn what_no_pass_looked_at_is_deferred_in_the_end() {
         at(0),
         &request(1, vec![demand(CPU, [0.0, 9.0, 9.0])]),
     );
-    let piece = immediate(&CPU);
+    let task_work = immediate(&CPU);
     assert_eq!(credits.next_change(at(0)), Some(at(30_000)));
     credits.expire(at(30_000));
     assert_eq!(verdicts(&credits), [WorkVerdict::Pending]);
-    assert_eq!(eligible(&credits, at(30_001), &piece), Err(NoCredit::Spent));
+    assert_eq!(
+        eligible(&credits, at(30_001), &task_work),
+        Err(NoCredit::Spent)
+    );
     credits.end_pass(at(30_001), |_| found(3, 0));
     assert_eq!(verdicts(&credits), [WorkVerdict::Deferred]);
 }
@@ -521,15 +527,15 @@ fn who_may_get_nothing_is_deferred_and_loses_its_credit() {
     let (reply, _) = hear(&mut credits, at(1), &policy, Readiness::MayNot, &asks, &[]);
     assert_eq!(reply.verdicts, [(CPU, WorkVerdict::Deferred)]);
     assert_eq!(reply.request_delay, Duration::from_secs(1));
-    let piece = immediate(&CPU);
-    assert_eq!(eligible(&credits, at(1), &piece), Err(NoCredit::Spent));
+    let task_work = immediate(&CPU);
+    assert_eq!(eligible(&credits, at(1), &task_work), Err(NoCredit::Spent));
     // The request was received, so an older one that arrives later is stale.
     let late = take(&mut credits, at(1), &request(1, wants()));
     assert_eq!(late.verdicts, [(CPU, WorkVerdict::Stale)]);
     take(&mut credits, at(2), &request(3, wants()));
-    assert_eq!(eligible(&credits, at(2), &piece), Ok(()));
+    assert_eq!(eligible(&credits, at(2), &task_work), Ok(()));
     credits.clear();
-    assert_eq!(eligible(&credits, at(2), &piece), Err(NoCredit::Spent));
+    assert_eq!(eligible(&credits, at(2), &task_work), Err(NoCredit::Spent));
     assert_eq!(verdicts(&credits), [WorkVerdict::Deferred]);
 }
 
@@ -883,11 +889,11 @@ fn numbers_that_are_none_do_no_harm() {
         let mut credits = Credits::default();
         take(&mut credits, at(0), &request(1, vec![wants.clone(), wants]));
         // An invalid estimate counts as unknown.
-        let piece = TaskWork::new(&CPU, 1.0, bad, Class::Bufferable, None);
-        assert_eq!(piece.estimate(), DEFAULT_ESTIMATE);
-        assert_eq!(fill(&mut credits, at(0), &piece), 2, "{bad}");
-        let piece = TaskWork::new(&CPU, bad, f64::MAX, Class::Bufferable, None);
-        credits.spend(at(0), (run(9), &piece));
+        let task_work = TaskWork::new(&CPU, 1.0, bad, Class::Bufferable, None);
+        assert_eq!(task_work.estimate(), DEFAULT_ESTIMATE);
+        assert_eq!(fill(&mut credits, at(0), &task_work), 2, "{bad}");
+        let task_work = TaskWork::new(&CPU, bad, f64::MAX, Class::Bufferable, None);
+        credits.spend(at(0), (run(9), &task_work));
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
         assert!(allowance.estimated_delay.is_finite());
     }
@@ -913,10 +919,10 @@ fn a_task_must_make_its_deadline_where_others_wait() {
         };
         let mut credits = Credits::default();
         take(&mut credits, at(0), &asks);
-        let piece = within(&CPU, estimate, bound);
+        let task_work = within(&CPU, estimate, bound);
         let expected = if may { Ok(()) } else { Err(NoCredit::Late) };
         assert_eq!(
-            eligible(&credits, at(0), &piece),
+            eligible(&credits, at(0), &task_work),
             expected,
             "{delay} {estimate}"
         );
@@ -989,7 +995,7 @@ fn with_workload_of(
     let running: Vec<Sent<'_>> = (1..=tasks.len() as i64)
         .map(|number| Sent {
             invocation: run(number),
-            piece: Some(bufferable(&CPU, 1.0)),
+            task_work: Some(bufferable(&CPU, 1.0)),
             acknowledged: None,
         })
         .collect();
@@ -1017,9 +1023,9 @@ fn a_task_that_makes_another_one_late_stays_away() {
         // A task without a deadline yields.
         (&[(100.0, None)], within(&CPU, 10.0, 10), true),
     ];
-    for (tasks, piece, may) in rows {
+    for (tasks, task_work, may) in rows {
         let mut credits = with_workload(tasks);
-        assert_eq!(keeps(&mut credits, &piece), may, "{tasks:?}");
+        assert_eq!(keeps(&mut credits, &task_work), may, "{tasks:?}");
     }
 }
 
@@ -1041,9 +1047,13 @@ fn a_worker_that_wants_its_tasks_done_before_their_deadlines_is_judged_so() {
         // The task cannot meet its deadline at all.
         (10.0, &[(5.0, Some(15.0))], within(&CPU, 20.0, 16), true),
     ];
-    for (low_water, tasks, piece, may) in rows {
+    for (low_water, tasks, task_work, may) in rows {
         let mut credits = with_low_water(low_water, tasks);
-        assert_eq!(keeps(&mut credits, &piece), may, "{low_water} {tasks:?}");
+        assert_eq!(
+            keeps(&mut credits, &task_work),
+            may,
+            "{low_water} {tasks:?}"
+        );
     }
     // A task that was sent meanwhile must end as early.
     let mut credits = with_low_water(10.0, &[]);
@@ -1052,14 +1062,14 @@ fn a_worker_that_wants_its_tasks_done_before_their_deadlines_is_judged_so() {
     assert!(keeps(&mut credits, &within(&CPU, 10.0, 30)));
 }
 
-fn keeps(credits: &mut Credits, piece: &TaskWork<'_>) -> bool {
-    keeps_at(credits, at(0), piece)
+fn keeps(credits: &mut Credits, task_work: &TaskWork<'_>) -> bool {
+    keeps_at(credits, at(0), task_work)
 }
 
-fn keeps_at(credits: &mut Credits, now: Time, piece: &TaskWork<'_>) -> bool {
+fn keeps_at(credits: &mut Credits, now: Time, task_work: &TaskWork<'_>) -> bool {
     let due = Due {
-        estimate: piece.estimate(),
-        bound: piece.bound().expect("a deadline"),
+        estimate: task_work.estimate(),
+        bound: task_work.bound().expect("a deadline"),
     };
     credits.keeps_deadlines(now, due).timeliness == Timeliness::InTime
 }
@@ -1139,7 +1149,7 @@ fn delay_with(told: f64, tasks: &[(f64, f64, bool)]) -> f64 {
     let running: Vec<Sent<'_>> = (tasks.iter().zip(1..))
         .map(|((remaining, usage, _), number)| Sent {
             invocation: run(number),
-            piece: Some(TaskWork::new(
+            task_work: Some(TaskWork::new(
                 &CPU,
                 *usage,
                 *remaining,
@@ -1183,10 +1193,10 @@ fn only_what_the_worker_counts_itself_explains_its_delay() {
 #[test]
 fn what_was_sent_meanwhile_counts_among_the_tasks() {
     let mut credits = with_workload(&[]);
-    let piece = within(&CPU, 10.0, 10);
-    assert!(keeps(&mut credits, &piece));
-    credits.spend(at(0), (run(9), &piece));
-    assert!(!keeps(&mut credits, &piece));
+    let task_work = within(&CPU, 10.0, 10);
+    assert!(keeps(&mut credits, &task_work));
+    credits.spend(at(0), (run(9), &task_work));
+    assert!(!keeps(&mut credits, &task_work));
     // A task that takes as long and is as urgent, or more so, is late for the same reason; an easier one is simulated.
     assert!(!keeps(&mut credits, &within(&CPU, 11.0, 9)));
     assert!(keeps(&mut credits, &within(&CPU, 10.0, 20)));
@@ -1199,20 +1209,20 @@ fn what_was_sent_meanwhile_counts_among_the_tasks() {
 #[test]
 fn a_run_that_ends_makes_room_for_others() {
     let mut credits = with_workload(&[(60.0, Some(100.0)), (10.0, Some(20.0)), (5.0, None)]);
-    let piece = within(&CPU, 40.0, 50);
-    assert!(!keeps(&mut credits, &piece));
+    let task_work = within(&CPU, 40.0, 50);
+    assert!(!keeps(&mut credits, &task_work));
     // A run without a deadline, or an unknown one, delayed no task.
     assert_eq!(credits.ended(at(0), run(3)), Relief::Nothing);
     assert_eq!(credits.ended(at(0), run(7)), Relief::Nothing);
-    assert!(!keeps(&mut credits, &piece));
+    assert!(!keeps(&mut credits, &task_work));
     // The remaining job meets its deadline after the task. A sent run is dropped like a listed one.
     assert_eq!(credits.ended(at(0), run(1)), Relief::MoreTime);
-    assert!(keeps(&mut credits, &piece));
-    credits.spend(at(0), (run(8), &piece));
-    assert!(!keeps(&mut credits, &piece));
+    assert!(keeps(&mut credits, &task_work));
+    credits.spend(at(0), (run(8), &task_work));
+    assert!(!keeps(&mut credits, &task_work));
     assert_eq!(credits.ended(at(0), run(8)), Relief::MoreTime);
     assert_eq!(credits.ended(at(0), run(8)), Relief::Nothing);
-    assert!(keeps(&mut credits, &piece));
+    assert!(keeps(&mut credits, &task_work));
     // A worker with too many tasks to simulate may have refused some before.
     let many: Vec<Told> = (0..257).map(|_| (1.0, Some(1000.0))).collect();
     let mut credits = with_workload(&many);
@@ -1265,32 +1275,32 @@ fn time_that_passes_is_taken_off_what_runs() {
         ),
         (&[], 90_000, within(&CPU, 50.0, 50), true),
     ];
-    for (tasks, millis, piece, may) in rows {
+    for (tasks, millis, task_work, may) in rows {
         let mut credits = lingering(tasks);
         assert_eq!(
-            keeps_at(&mut credits, at(millis), &piece),
+            keeps_at(&mut credits, at(millis), &task_work),
             may,
             "{tasks:?} {millis}"
         );
         // The result is the same in steps.
         let mut credits = lingering(tasks);
         (0..millis / 500).for_each(|step| {
-            keeps_at(&mut credits, at(step * 500), &piece);
+            keeps_at(&mut credits, at(step * 500), &task_work);
         });
         assert_eq!(
-            keeps_at(&mut credits, at(millis), &piece),
+            keeps_at(&mut credits, at(millis), &task_work),
             may,
             "{tasks:?} {millis}"
         );
     }
     // A task that is sent later is not assumed to have run before.
     let mut credits = lingering(&[]);
-    let piece = within(&CPU, 50.0, 60);
-    assert!(keeps_at(&mut credits, at(50_000), &piece));
-    credits.spend(at(50_000), (run(8), &piece));
-    assert!(!keeps_at(&mut credits, at(50_000), &piece));
-    assert!(!keeps_at(&mut credits, at(89_000), &piece));
-    assert!(keeps_at(&mut credits, at(90_000), &piece));
+    let task_work = within(&CPU, 50.0, 60);
+    assert!(keeps_at(&mut credits, at(50_000), &task_work));
+    credits.spend(at(50_000), (run(8), &task_work));
+    assert!(!keeps_at(&mut credits, at(50_000), &task_work));
+    assert!(!keeps_at(&mut credits, at(89_000), &task_work));
+    assert!(keeps_at(&mut credits, at(90_000), &task_work));
 }
 
 #[test]
@@ -1368,7 +1378,7 @@ fn a_run_costs_more_than_a_search_only_if_it_is_not_listed_or_has_a_deadline() {
 fn a_run_that_a_worker_must_list_and_does_not_is_told() {
     let sent = |number, acknowledged| Sent {
         invocation: run(number),
-        piece: Some(bufferable(&CPU, 60.0)),
+        task_work: Some(bufferable(&CPU, 60.0)),
         acknowledged,
     };
     let mut credits = Credits::default();

@@ -32,11 +32,11 @@ pub(super) enum Sending {
 }
 
 impl Revocable {
-    pub(super) fn new(piece: &TaskWork<'_>, sending: Sending) -> Self {
+    pub(super) fn new(task_work: &TaskWork<'_>, sending: Sending) -> Self {
         Revocable {
-            processor: piece.processor().clone(),
-            usage: piece.usage(),
-            work: piece.work(),
+            processor: task_work.processor().clone(),
+            usage: task_work.usage(),
+            work: task_work.work(),
             sending,
         }
     }
@@ -70,9 +70,9 @@ impl Credits {
 impl Request {
     /// Returns whether the worker may refuse the task for want of GPUs. A bufferable task is refused only when the worker has too much work
     /// in any case.
-    pub(super) fn may_be_turned_down(&self, piece: &TaskWork<'_>) -> bool {
-        let takes_cards = *piece.processor() != Processor::Cpu;
-        self.cards == CardChoice::Worker && piece.class() == Class::Immediate && takes_cards
+    pub(super) fn may_be_turned_down(&self, task_work: &TaskWork<'_>) -> bool {
+        let takes_cards = *task_work.processor() != Processor::Cpu;
+        self.cards == CardChoice::Worker && task_work.class() == Class::Immediate && takes_cards
     }
 
     fn take_back(&mut self, took: &Revocable) {

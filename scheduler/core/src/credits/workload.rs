@@ -64,8 +64,8 @@ pub(super) enum CpuShare {
 }
 
 impl CpuShare {
-    pub(super) fn of(piece: &TaskWork<'_>) -> Self {
-        match piece.usage() < 1.0 {
+    pub(super) fn of(task_work: &TaskWork<'_>) -> Self {
+        match task_work.usage() < 1.0 {
             true => CpuShare::Part,
             false => CpuShare::All,
         }
@@ -104,15 +104,15 @@ impl Workload {
     pub(super) fn count(
         &mut self,
         now: Time,
-        (run, piece): (InvocationId, &TaskWork<'_>),
+        (run, task_work): (InvocationId, &TaskWork<'_>),
         told: Option<&KnownTask>,
     ) -> Room {
-        if *piece.processor() != Processor::Cpu {
+        if *task_work.processor() != Processor::Cpu {
             return Room::Left;
         }
         let (remaining, deadline) = match told {
             Some(told) => (sound(told.remaining.unwrap_or(0.0)), told.deadline),
-            None => (piece.estimate(), piece.bound()),
+            None => (task_work.estimate(), task_work.bound()),
         };
         let Some(deadline) = deadline.filter(|deadline| deadline.is_finite()) else {
             return Room::Left;

@@ -72,7 +72,7 @@ impl CombinedConfig {
     }
 
     /// Returns the combined configuration: the jobs of `file` in its order, then the API jobs `given` by name, all with their holds. Costs
-    /// only the changed jobs as long as `file` stays the same. An API job that is not parsed yet is missing.
+    /// only the changed jobs as long as `file` stays the same and nobody uses the configuration before the last one; otherwise copies the list. An API job that is not parsed yet is missing.
     pub(super) fn combine(
         &mut self,
         file: &File,

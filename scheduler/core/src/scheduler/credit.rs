@@ -14,7 +14,7 @@ use crate::pool::Pool;
 use crate::pool::remote::Remote;
 
 /// An owned [`TaskWork`].
-pub(super) struct OwnPiece {
+pub(super) struct OwnTaskWork {
     pub processor: Processor,
     pub usage: f64,
     pub estimate: f64,
@@ -22,8 +22,8 @@ pub(super) struct OwnPiece {
     pub bound: Option<Duration>,
 }
 
-impl OwnPiece {
-    pub(super) fn piece(&self) -> TaskWork<'_> {
+impl OwnTaskWork {
+    pub(super) fn task_work(&self) -> TaskWork<'_> {
         TaskWork::new(
             &self.processor,
             self.usage,
@@ -85,9 +85,11 @@ impl Credit<'_> {
         if !self.pool.get(shard).is_some_and(uses_credits) {
             return None;
         }
-        let piece = piece_of((self.engine, self.pool, self.estimates), shard, task);
+        let task_work = task_work_of((self.engine, self.pool, self.estimates), shard, task);
         let remote = self.pool.get_mut(shard)?;
-        remote.credits_mut().spend(now, (run, &piece.piece()))
+        remote
+            .credits_mut()
+            .spend(now, (run, &task_work.task_work()))
     }
 
     /// Notes which GPUs a run had, as its worker reports at its completion. The worker may have chosen them.
@@ -168,24 +170,24 @@ impl View<'_> {
 
     /// Returns why a task is not sent to a pull worker although there is no other obstacle, for people.
     pub(super) fn why_not_sent(&self, now: Time, shard: &Shard, task: Task) -> Option<NotSent> {
-        let piece = piece_of((&self.engine, &self.pool, &self.estimates), shard, task);
+        let task_work = task_work_of((&self.engine, &self.pool, &self.estimates), shard, task);
         let credits = self.pool.get(shard)?.credits();
-        credits.why_not_sent(now, &piece.processor, piece.class)
+        credits.why_not_sent(now, &task_work.processor, task_work.class)
     }
 }
 
-/// Returns a task as a piece of work at a worker.
-pub(super) fn piece_of(
+/// Returns the work of a task at a worker.
+pub(super) fn task_work_of(
     (engine, pool, estimates): (&Engine, &Pool, &Estimates),
     shard: &Shard,
     task: Task,
-) -> OwnPiece {
+) -> OwnTaskWork {
     let index = pool.get(shard).map(|remote| remote.index());
     let config = engine.config();
     let job = engine.job_config(task.job);
     let (Some(index), Some(config), Some(job)) = (index, config, job) else {
         // The task's job is gone, so it counts as using a processor for an unknown time.
-        return OwnPiece {
+        return OwnTaskWork {
             processor: Processor::Cpu,
             usage: 1.0,
             // Zero stands for an unknown duration.
@@ -195,7 +197,7 @@ pub(super) fn piece_of(
         };
     };
     let (processor, usage) = engine.work_of(config, (job, task), index);
-    OwnPiece {
+    OwnTaskWork {
         processor,
         usage,
         estimate: estimates.estimate(task.job, Some(job)).seconds,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use brasserie_common::{InvocationId, RequestId, Shard, Time, WorkReply, WorkRequest, WorkVerdict};
 
-use super::credit::{OwnPiece, found_of, piece_of};
+use super::credit::{OwnTaskWork, found_of, task_work_of};
 use super::effect::Reply;
 use super::{Scheduler, View};
 use crate::credits::{Credits, DEFERRED_DELAY, Heard, Known, Readiness, Sent};
@@ -82,9 +82,9 @@ impl Scheduler {
     fn compare_request(&mut self, now: Time, shard: &Shard, work: &WorkRequest) {
         let known = Known::of(work);
         let running = self.view().runs_on(now, shard, &known);
-        let sent = running.iter().map(|(invocation, piece, since)| Sent {
+        let sent = running.iter().map(|(invocation, task_work, since)| Sent {
             invocation: *invocation,
-            piece: piece.as_ref().map(OwnPiece::piece),
+            task_work: task_work.as_ref().map(OwnTaskWork::task_work),
             acknowledged: *since,
         });
         let policy = &self.options.work;
@@ -177,26 +177,27 @@ impl View<'_> {
         }
     }
 
-    /// Returns all runs that may be on a shard, as pieces of work where needed, with the time at which the worker confirmed each.
+    /// Returns all runs that may be on a shard, with their tasks' work where needed, with the time at which the worker confirmed each.
     fn runs_on(
         &self,
         now: Time,
         shard: &Shard,
         known: &Known,
-    ) -> Vec<(InvocationId, Option<OwnPiece>, Option<Time>)> {
+    ) -> Vec<(InvocationId, Option<OwnTaskWork>, Option<Time>)> {
         let on_shard = self.runs.on_shard(shard);
         let runs = on_shard.into_iter().filter_map(|(task, invocation)| {
             let run = self.runs.find(task, invocation)?;
             let since = run.confirmed;
-            let piece = known.is_weighed(invocation).then(|| {
-                let piece = piece_of((&self.engine, &self.pool, &self.estimates), shard, task);
+            let task_work = known.is_weighed(invocation).then(|| {
+                let task_work =
+                    task_work_of((&self.engine, &self.pool, &self.estimates), shard, task);
                 let left = |bound: Duration| bound.saturating_sub(now.since(run.since));
-                OwnPiece {
-                    bound: piece.bound.map(left),
-                    ..piece
+                OwnTaskWork {
+                    bound: task_work.bound.map(left),
+                    ..task_work
                 }
             });
-            Some((invocation, piece, since))
+            Some((invocation, task_work, since))
         });
         runs.collect()
     }

@@ -376,11 +376,16 @@ impl Engine {
                 None => return,
                 Some(Refusal::Ineligible) => not_ready.add(&worker.shard),
                 Some(Refusal::Draining) => draining += 1,
-                // Slots that become free on a draining worker are for no task.
+                // Slots that become free on a draining or unhealthy worker are for no task.
                 Some(Refusal::Short(..) | Refusal::Cards)
                     if worker.eligibility == Eligibility::Draining =>
                 {
                     draining += 1;
+                }
+                Some(Refusal::Short(..) | Refusal::Cards)
+                    if worker.eligibility == Eligibility::Ineligible =>
+                {
+                    not_ready.add(&worker.shard);
                 }
                 Some(Refusal::Filtered | Refusal::OtherHost | Refusal::NoCommand) => {
                     unsuitable += 1;

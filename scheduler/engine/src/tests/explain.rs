@@ -92,6 +92,17 @@ fn slots_on_nodes_and_workers() {
             "no worker can take it now: 1 without room (worker `w1` has 1 of 3 `slots` free, 2 needed)",
         ]
     );
+    let w1 = engine.find_worker("w1").unwrap();
+    engine.set_eligibility(w1, Eligibility::Ineligible);
+    assert_eq!(
+        explain(&mut engine, T0, "j", "b"),
+        [
+            "node `h` has 0 of 2 `disk` free, 2 needed",
+            "no worker can take it now: 1 not healthy or busy",
+        ],
+        "a free slot would not help"
+    );
+    engine.set_eligibility(w1, Eligibility::Eligible);
     let never = "it can never run: it needs 3 of `disk`, and nodes of level `host` have 2";
     assert_eq!(
         explain(&mut engine, T0, "greedy", "b"),

@@ -48,7 +48,8 @@ impl fmt::Display for AssociationReason {
 pub enum PairReason {
     /// The scheduler said that none of its jobs uses the type.
     NoApps,
-    /// The scheduler has no share, so it gets only the instances that others leave idle, and these are busy now.
+    /// The scheduler has no share, so it gets only idle instances, and all instances stay busy for longer than a request takes, or than the
+    /// smallest work buffer.
     ZeroShare,
     /// A limit of concurrent tasks keeps tasks of the scheduler waiting beyond the high water mark.
     MaxConcurrent,

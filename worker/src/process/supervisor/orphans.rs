@@ -1,5 +1,5 @@
 //! The supervisor's checks for orphans: when they take place, and which tasks wait for their orphans to die. An orphan here is a process
-//! whose parent has died, not a task that nobody wants. [`Strays`](crate::process::strays::Strays) finds and kills orphans.
+//! whose parent has died. [`Strays`](crate::process::strays::Strays) finds and kills orphans.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ impl Supervisor {
         }
     }
 
-    /// Reaps dead orphans, schedules the next check, and ends the tasks whose orphans are gone.
+    /// Reaps dead orphans, kills those whose tasks have ended, schedules the next check, and ends the tasks whose orphans are gone.
     pub(super) fn check_orphans(&mut self, now: Instant) {
         self.next_check = None;
         let found = self.strays.look(&self.tasks, None, self.inbox.next());

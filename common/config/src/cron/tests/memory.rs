@@ -279,7 +279,7 @@ fn times_that_are_not_caught_up_with_are_counted_once() {
     assert_eq!(
         given_up(machine.refresh(back)),
         [
-            "120 missed times of item 1 of the schedule get no node: only times of the last 24h are made up for, and at most 100000 of them"
+            "120 missed times of item 1 of the schedule get no node: only the newest 100000 missed times of the last 24h get one"
         ]
     );
     assert_eq!(given_up(machine.refresh(back + 1)), [""; 0]);

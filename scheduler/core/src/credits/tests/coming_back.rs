@@ -11,8 +11,8 @@ fn standing(seq: u64, idle: f64, waiting: f64) -> WorkRequest {
     request(seq, vec![demand])
 }
 
-fn spend(credits: &mut Credits, number: i64, piece: &TaskWork<'_>) {
-    credits.spend(at(0), (run(number), piece));
+fn spend(credits: &mut Credits, number: i64, task_work: &TaskWork<'_>) {
+    credits.spend(at(0), (run(number), task_work));
 }
 
 fn may_send(credits: &Credits) -> bool {
@@ -65,7 +65,7 @@ fn those_who_wait_come_first() {
         &patient(),
         &[1, 2].map(|number| Sent {
             invocation: run(number),
-            piece: None,
+            task_work: None,
             acknowledged: None,
         }),
     );
@@ -110,7 +110,7 @@ fn what_was_idle_already_does_not_come_back_again() {
     };
     let sent = Sent {
         invocation: run(1),
-        piece: None,
+        task_work: None,
         acknowledged: None,
     };
     take_with(&mut credits, at(0), &again, &patient(), &[sent]);
@@ -176,7 +176,7 @@ fn instances_are_idle_again_of_the_type_that_their_worker_counted() {
             let next = knows(of_two(2, [0.0, 0.0]), &[1]);
             let sent = Sent {
                 invocation: run(1),
-                piece: None,
+                task_work: None,
                 acknowledged: None,
             };
             take_with(&mut credits, at(0), &next, &patient(), &[sent]);

@@ -48,7 +48,7 @@ impl Offer {
         [f64::from(self.estimate) * usage, usage, usage]
     }
 
-    fn piece(self, processors: &[Processor; 2]) -> TaskWork<'_> {
+    fn task_work(self, processors: &[Processor; 2]) -> TaskWork<'_> {
         let of = &processors[usize::from(self.on_gpu)];
         let usage = f64::from(self.usage) / 8.0;
         TaskWork::new(of, usage, f64::from(self.estimate), self.class, None)
@@ -318,9 +318,9 @@ impl World {
         let known = Known::of(asks);
         let running = self.running.iter().map(|run| Sent {
             invocation: run.invocation,
-            piece: known
+            task_work: known
                 .is_weighed(run.invocation)
-                .then(|| run.offer.piece(&processors)),
+                .then(|| run.offer.task_work(&processors)),
             acknowledged: None,
         });
         let running: Vec<_> = running.collect();
@@ -357,8 +357,8 @@ impl World {
 
     fn offer(&mut self, offer: Offer) {
         let processors = [CPU, gpu()];
-        let piece = offer.piece(&processors);
-        let eligible = eligible(&self.credits, self.now, &piece);
+        let task_work = offer.task_work(&processors);
+        let eligible = eligible(&self.credits, self.now, &task_work);
         // Checks C2, C3 and C6: a task may be sent exactly if the past leaves credit for it.
         let has_room = match (self.requests.is_empty(), self.left()) {
             (true, _) => true,
@@ -377,7 +377,7 @@ impl World {
         }
         self.runs += 1;
         let invocation = run(self.runs);
-        let seq = self.credits.spend(self.now, (invocation, &piece));
+        let seq = self.credits.spend(self.now, (invocation, &task_work));
         assert_eq!(seq, self.requests.last().map(|asks| asks.seq));
         let comes_back = |asks: &WorkRequest| asks.demands[0].waiting.is_some();
         self.running.push(Running {
@@ -457,9 +457,9 @@ integration_tests_properties::properties! {
         let (mut sent, mut last) = (0.0, 0.0);
         for (usage, estimate) in tasks {
             let usage = f64::from(usage) / 8.0;
-            let piece = TaskWork::new(&CPU, usage, f64::from(estimate), Class::Bufferable, None);
-            if eligible(&credits, at(0), &piece).is_ok() {
-                credits.spend(at(0), (run(9), &piece));
+            let task_work = TaskWork::new(&CPU, usage, f64::from(estimate), Class::Bufferable, None);
+            if eligible(&credits, at(0), &task_work).is_ok() {
+                credits.spend(at(0), (run(9), &task_work));
                 last = usage * f64::from(estimate);
                 sent += last;
             }

@@ -15,10 +15,10 @@ fn amounts(credits: &Credits, of: &Processor) -> Amounts {
     newest.of(of).expect("it was asked for").amounts
 }
 
-fn unlisted<'a>(number: i64, piece: TaskWork<'a>) -> Sent<'a> {
+fn unlisted<'a>(number: i64, task_work: TaskWork<'a>) -> Sent<'a> {
     Sent {
         invocation: run(number),
-        piece: Some(piece),
+        task_work: Some(task_work),
         acknowledged: None,
     }
 }
@@ -53,14 +53,14 @@ fn only_what_may_not_wait_and_wants_cards_that_its_worker_chooses_is_there_again
         ..choosing(1, [90.0, 1.0, 1.0])
     };
     let of_worker = choosing(1, [90.0, 1.0, 1.0]);
-    for (request, piece) in [
+    for (request, task_work) in [
         (&of_worker, bufferable(&gpu(), 10.0)),
         (&of_worker, immediate(&CPU)),
         (&of_scheduler, immediate(&gpu())),
     ] {
         let mut credits = Credits::default();
         take(&mut credits, at(0), request);
-        credits.spend(at(0), (run(1), &piece));
+        credits.spend(at(0), (run(1), &task_work));
         let before = credits.clone();
         assert!(!credits.turned_down(at(0), run(1)));
         assert_eq!(credits, before);
@@ -73,9 +73,9 @@ fn sums_that_are_rounded_come_to_no_more_than_was_asked_for() {
     take(&mut credits, at(0), &choosing(1, [0.3, 0.3, 0.3]));
     let asked = amounts(&credits, &gpu());
     let of = gpu();
-    let pieces = [0.1, 0.7, 0.2, 1.1].map(|n| TaskWork::new(&of, n, n, Class::Immediate, None));
-    for (number, piece) in (0..).zip(&pieces) {
-        credits.spend(at(0), (run(number), piece));
+    let works = [0.1, 0.7, 0.2, 1.1].map(|n| TaskWork::new(&of, n, n, Class::Immediate, None));
+    for (number, task_work) in (0..).zip(&works) {
+        credits.spend(at(0), (run(number), task_work));
     }
     for number in [2, 0, 3, 1] {
         credits.turned_down(at(0), run(number));
@@ -119,7 +119,7 @@ fn a_request_that_lists_it_or_is_over_gets_nothing_back() {
     let next = knows(choosing(2, [0.0, 0.0, 0.5]), &[1]);
     let listed = Sent {
         invocation: run(1),
-        piece: None,
+        task_work: None,
         acknowledged: None,
     };
     take_with(&mut credits, at(10), &next, &patient(), &[listed]);

@@ -114,7 +114,7 @@ fn a_worker_may_have_enough_or_what_it_wants_may_be_on_its_way() {
     );
     let sent = Sent {
         invocation: run(1),
-        piece: Some(bufferable(&CPU, 60.0)),
+        task_work: Some(bufferable(&CPU, 60.0)),
         acknowledged: None,
     };
     let wanted = request(2, vec![demand(CPU, [30.0, 1.0, 0.0])]);

@@ -17,9 +17,6 @@ use nix::unistd::{Pid, SysconfVar, sysconf};
 const USUAL_TICKS: u64 = 100;
 const PROC: &str = "/proc";
 
-/// This program, even if its file was replaced or removed since it started.
-pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
-
 /// The largest part of `/proc/PID/stat` that is read: the line has 52 numbers and a name of at most 64 bytes.
 const MAX_STAT_BYTES: u64 = 4096;
 /// The largest part of `/proc/PID/status` that is read: it names all supplementary groups, of which the kernel allows 65,536.
