@@ -19,7 +19,7 @@ use thrift::ApplicationErrorKind;
 use crate::member_file::MemberFile;
 use crate::options::SchedulerOptions;
 
-use super::outcome::outcome;
+use super::outcome;
 use super::statuses::{Done, Statuses, Telling, status_arguments};
 
 /// The part of a call's deadline beyond the client's own timeouts: the time that the machine may need to schedule a ready task.

@@ -1,11 +1,28 @@
 //! The worker's Thrift calls: those from schedulers to this worker, and those from this worker to schedulers.
 
 pub(crate) mod client;
-mod outcome;
 mod requests;
 pub(crate) mod service;
 mod statuses;
 
+use brasserie_common::CallOutcome;
+use brasserie_thrift::rpc::CallResult;
+
 pub(crate) use client::SchedulerClient;
 pub(crate) use service::{Arrival, Lanes, Waiting, WorkerService};
 pub(crate) use statuses::{Done, Telling, status_arguments};
+
+/// Converts the result of a call; `read` converts the answer.
+fn outcome<R, T>(
+    result: CallResult<R>,
+    read: impl FnOnce(R) -> Result<T, String>,
+) -> CallOutcome<T> {
+    match result {
+        CallResult::Done(result) => match read(result) {
+            Ok(reply) => CallOutcome::Done(reply),
+            Err(text) => CallOutcome::Unknown(text),
+        },
+        CallResult::NotSent(reason) => CallOutcome::NotSent(reason.to_string()),
+        CallResult::Unknown(reason) => CallOutcome::Unknown(reason.to_string()),
+    }
+}

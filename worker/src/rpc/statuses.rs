@@ -16,7 +16,7 @@ use brasserie_thrift::rpc::{CallResult, ClientPool, NotSent, PeerAddr, Unknown};
 use brasserie_worker_core::CallReply;
 use thrift::ApplicationErrorKind;
 
-use super::outcome::outcome;
+use super::outcome;
 
 /// The largest number of statuses in one message. Each occupies one of the scheduler's request slots until its record is durable.
 const MOST_TOGETHER: usize = 100;
