@@ -36,7 +36,7 @@ use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 
 use crate::failure::{Failure, Unknown};
-use crate::output::{print, print_json, shell_word};
+use crate::output::{print, print_json, shell_word, with_flag};
 
 /// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -94,9 +94,12 @@ impl AskArgs {
 
 /// Checks the address while the command line is parsed, so that an invalid one is a usage error.
 fn scheduler_address(text: &str) -> Result<String, String> {
-    match peer(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err(NOT_AN_ADDRESS.to_owned()),
+    match (peer(text), text.split_once("://")) {
+        (_, Some((scheme, _))) => Err(format!(
+            "{NOT_AN_ADDRESS}: leave `{scheme}://` out, and name the port for Thrift (`--listen` of the scheduler), not that of its page"
+        )),
+        (Some(_), None) => Ok(text.to_owned()),
+        (None, None) => Err(NOT_AN_ADDRESS.to_owned()),
     }
 }
 
@@ -130,16 +133,6 @@ pub(crate) enum Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    fn of(done: T, refused: Option<JobRefusedException>) -> Self {
-        match refused {
-            None => Outcome::Done(done),
-            Some(refused) => Outcome::Refused {
-                message: refused.message.unwrap_or_default(),
-                problems: refused.problems.unwrap_or_default(),
-            },
-        }
-    }
-
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
         match self {
             Outcome::Done(done) => Outcome::Done(change(done)),
@@ -162,6 +155,8 @@ pub(crate) enum Forgiven {
 pub(crate) struct Connection {
     pool: ClientPool,
     peer: PeerAddr,
+    /// The flag that names this scheduler to another command, with a space before it; empty for the default.
+    flag: String,
 }
 
 impl Connection {
@@ -185,10 +180,44 @@ impl Connection {
 
     fn with(address: &str, config: ClientConfig) -> Result<Self> {
         let peer = peer(address).with_context(|| format!("`{address}` is {NOT_AN_ADDRESS}"))?;
+        let scheduler = address.to_owned();
         Ok(Connection {
             pool: ClientPool::new(config),
             peer,
+            flag: SchedulerArgs { scheduler }.flag(),
         })
+    }
+
+    /// Sets the flag that names this scheduler to another command.
+    pub(crate) fn named(self, flag: String) -> Self {
+        Connection { flag, ..self }
+    }
+
+    /// Completes the commands in a text of the scheduler, which does not know the flags that name it.
+    fn complete(&self, text: Option<String>) -> String {
+        with_flag(&text.unwrap_or_default(), &self.flag)
+    }
+
+    fn complete_all(&self, texts: Option<Vec<String>>) -> Vec<String> {
+        let texts = texts.into_iter().flatten();
+        texts.map(|text| with_flag(&text, &self.flag)).collect()
+    }
+
+    fn outcome<T>(&self, done: T, refused: Option<JobRefusedException>) -> Outcome<T> {
+        match refused {
+            None => Outcome::Done(done),
+            Some(refused) => Outcome::Refused {
+                message: self.complete(refused.message),
+                problems: self.complete_all(refused.problems),
+            },
+        }
+    }
+
+    fn known(&self, exception: Option<BistroSchedulerUnknownJobException>) -> Result<(), Unknown> {
+        match exception {
+            Some(exception) => Err(Unknown::new(self.complete(exception.message))),
+            None => Ok(()),
+        }
     }
 
     fn unreachable(&self, error: CallError) -> anyhow::Error {
@@ -199,6 +228,7 @@ impl Connection {
                     .remedy("Is one running there? `--scheduler HOST:PORT` names another")
             }
             CallError::Unknown(Unanswered::Exception { kind, message }) => {
+                let message = with_flag(&message, &self.flag);
                 let failure = Failure::new(format!("the scheduler at {peer} refused: {message}"));
                 match kind {
                     ApplicationErrorKind::UnknownMethod => failure.remedy(
@@ -325,7 +355,7 @@ impl Connection {
         let job = job.to_owned();
         let arguments = BrasserieGetJobStatusArgs { job };
         let result: BrasserieGetJobStatusResult = self.ask("getJobStatus", &arguments).await?;
-        known(result.ex)?;
+        self.known(result.ex)?;
         result.result_value.context("the scheduler sent no status")
     }
 
@@ -344,8 +374,13 @@ impl Connection {
             limit: i32::try_from(limit).unwrap_or(i32::MAX),
         };
         let result: BrasserieGetTaskPageResult = self.ask("getTaskPage", &arguments).await?;
-        known(result.ex)?;
-        result.result_value.context("the scheduler sent no tasks")
+        self.known(result.ex)?;
+        let mut page = result.result_value.context("the scheduler sent no tasks")?;
+        for task in page.tasks.iter_mut().flatten() {
+            let reason = task.reason.take();
+            task.reason = reason.map(|reason| with_flag(&reason, &self.flag));
+        }
+        Ok(page)
     }
 
     pub(crate) async fn kill_task(&self, job: &str, node: &str) -> Result<Outcome<TaskKill>> {
@@ -355,7 +390,7 @@ impl Connection {
         };
         let result: BrasserieKillTaskResult = self.ask("killTask", &arguments).await?;
         let killed = result.result_value.unwrap_or_default();
-        Ok(Outcome::of(killed, result.ex))
+        Ok(self.outcome(killed, result.ex))
     }
 
     pub(crate) async fn explain(&self, job: &str, node: &str) -> Result<Vec<String>> {
@@ -366,8 +401,11 @@ impl Connection {
         let call = self.pool.call(&self.peer, "explainTask", &arguments);
         let result: BrasserieExplainTaskResult =
             call.await.into_result().map_err(|e| self.unreachable(e))?;
-        known(result.ex)?;
-        result.result_value.context("the scheduler sent no reasons")
+        self.known(result.ex)?;
+        let reasons = result
+            .result_value
+            .context("the scheduler sent no reasons")?;
+        Ok(self.complete_all(Some(reasons)))
     }
 
     /// Fetches the story of the task's last run, if it is kept.
@@ -386,9 +424,16 @@ impl Connection {
         match result.ex {
             Some(refused) => bail!(
                 "the scheduler made no plan: {}",
-                refused.message.unwrap_or_default()
+                self.complete(refused.message)
             ),
-            None => result.result_value.context("the scheduler sent no plan"),
+            None => {
+                let plan = result.result_value.context("the scheduler sent no plan")?;
+                let notes = self.complete_all(plan.notes);
+                Ok(Plan {
+                    notes: Some(notes),
+                    ..plan
+                })
+            }
         }
     }
 
@@ -414,7 +459,7 @@ impl Connection {
         };
         let result: BrasserieSubmitJobResult = self.ask("submitJob", &arguments).await?;
         let submitted = result.result_value.unwrap_or_default();
-        Ok(Outcome::of(submitted, result.ex))
+        Ok(self.outcome(submitted, result.ex))
     }
 
     pub(crate) async fn remove_job(&self, job: &str, expected_version: i64) -> Result<Outcome<()>> {
@@ -423,14 +468,14 @@ impl Connection {
             expected_version,
         };
         let result: BrasserieRemoveJobResult = self.ask("removeJob", &arguments).await?;
-        Ok(Outcome::of((), result.ex))
+        Ok(self.outcome((), result.ex))
     }
 
     pub(crate) async fn pause_job(&self, job: &str) -> Result<Outcome<()>> {
         let job = job.to_owned();
         let arguments = BrasseriePauseJobArgs { job };
         let result: BrasseriePauseJobResult = self.ask("pauseJob", &arguments).await?;
-        Ok(Outcome::of((), result.ex))
+        Ok(self.outcome((), result.ex))
     }
 
     /// Cancels the job. Returns the number of its running tasks.
@@ -439,14 +484,14 @@ impl Connection {
         let arguments = BrasserieCancelJobArgs { job };
         let result: BrasserieCancelJobResult = self.ask("cancelJob", &arguments).await?;
         let running = result.result_value.unwrap_or_default();
-        Ok(Outcome::of(running, result.ex))
+        Ok(self.outcome(running, result.ex))
     }
 
     pub(crate) async fn resume_job(&self, job: &str) -> Result<Outcome<()>> {
         let job = job.to_owned();
         let arguments = BrasserieResumeJobArgs { job };
         let result: BrasserieResumeJobResult = self.ask("resumeJob", &arguments).await?;
-        Ok(Outcome::of((), result.ex))
+        Ok(self.outcome((), result.ex))
     }
 
     /// Forgives failures of a job's tasks. Returns the number of tasks whose status has changed.
@@ -456,10 +501,7 @@ impl Connection {
             failed_only: whom == Forgiven::Failed,
         };
         let result: BrasserieForgiveTasksResult = self.ask("forgiveTasks", &arguments).await?;
-        Ok(Outcome::of(
-            result.result_value.unwrap_or_default(),
-            result.ex,
-        ))
+        Ok(self.outcome(result.result_value.unwrap_or_default(), result.ex))
     }
 
     /// Deletes the history of the job on these nodes, or on all nodes if the list is empty.
@@ -474,7 +516,7 @@ impl Connection {
         };
         let result: BrasserieDeleteHistoryResult = self.ask("deleteHistory", &arguments).await?;
         let deleted = result.result_value.unwrap_or_default();
-        Ok(Outcome::of(deleted, result.ex))
+        Ok(self.outcome(deleted, result.ex))
     }
 
     /// Declares these instances dead. If the list is empty, returns the instances that may be declared dead, and changes nothing.
@@ -487,7 +529,7 @@ impl Connection {
         let arguments = BrasserieForgetWorkerArgs { shard, instances };
         let result: BrasserieForgetWorkerResult = self.ask("forgetWorker", &arguments).await?;
         Ok(match result.ex {
-            Some(refused) => Err(refused.message.unwrap_or_default()),
+            Some(refused) => Err(self.complete(refused.message)),
             None => Ok(result.result_value.unwrap_or_default()),
         })
     }
@@ -522,13 +564,6 @@ fn next_page(after: &str, last: Option<String>) -> Result<String> {
 pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
     let ServiceAddress { host, port } = parse_peer(address).ok()?;
     Some(PeerAddr::new(&host, port))
-}
-
-fn known(exception: Option<BistroSchedulerUnknownJobException>) -> Result<(), Unknown> {
-    match exception {
-        Some(exception) => Err(Unknown::new(exception.message.unwrap_or_default())),
-        None => Ok(()),
-    }
 }
 
 /// Returns the id of a run in the form that `logs --invocation` accepts.
@@ -575,6 +610,8 @@ mod tests {
             assert_eq!(error.exit_code(), 2, "{bad}");
             assert!(error.to_string().contains("HOST:PORT"), "{bad}: {error}");
         }
+        let url = Line::try_parse_from(["status", "--scheduler", "http://host:6790"]).unwrap_err();
+        assert!(url.to_string().contains("leave `http://` out"), "{url}");
         let good = Line::try_parse_from(["status", "--scheduler", "host:1"]).unwrap();
         assert_eq!(good.scheduler.scheduler, "host:1");
     }

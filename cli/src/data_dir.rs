@@ -13,7 +13,7 @@ use brasserie_common::logs::{LineId, LogQuery};
 use brasserie_common_config::{
     Config, Format, JobConfig, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
 };
-use brasserie_common_runtime::files::{self, DataDir, FileError};
+use brasserie_common_runtime::files::{self, DataDir, FileError, Owner};
 use brasserie_scheduler::store::{UsedBy, copy_store};
 use brasserie_scheduler::{ConfigSource, SchedulerHandle, StartError, StartOptions};
 use brasserie_thrift::generated::common::LogLines;
@@ -29,6 +29,8 @@ use crate::output::{printable, shell_word};
 
 /// File name of the run's record in the data directory.
 const RECORD: &str = "run.json";
+/// Folder name of the logs in a worker's data directory.
+const LOGS: &str = "logs";
 /// Limit for the size of the record: JSON may need six bytes for one byte of the config.
 const MAX_RECORD_BYTES: u64 = 6 * MAX_CONFIG_BYTES as u64 + 65_536;
 const ABOUT: &str = "The last `brasserie run` on this data directory; `brasserie status`, `logs` and `explain` read this file with --data-dir.";
@@ -53,7 +55,7 @@ pub(crate) fn worker_folder(directory: &Path) -> PathBuf {
 
 /// Returns the log folder of the run's worker.
 pub(crate) fn log_folder(directory: &Path) -> PathBuf {
-    worker_folder(directory).join("logs")
+    worker_folder(directory).join(LOGS)
 }
 
 /// Creates the failure for a `--data-dir` that names a file.
@@ -282,7 +284,8 @@ fn job_names(names: &[&str]) -> String {
 pub(crate) struct SourceArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// Read the data directory of a `brasserie run` instead of a scheduler, during the run or after it. The command changes nothing in it.
+    /// Read the data directory of a `brasserie run` instead of a scheduler, during the run or after it; `logs` also reads that of a worker.
+    /// The command changes nothing in it.
     #[arg(long, value_name = "DIR", conflicts_with = "scheduler")]
     data_dir: Option<PathBuf>,
 }
@@ -291,6 +294,16 @@ impl SourceArgs {
     /// Returns whether the command reads the directory of a `brasserie run`, which `brasserie job` cannot change.
     pub(crate) fn is_run(&self) -> bool {
         self.data_dir.is_some()
+    }
+
+    /// Returns whether `--data-dir` names the directory of a worker, of which only the logs can be read.
+    pub(crate) fn is_worker(&self) -> bool {
+        let directory = self.data_dir.as_deref();
+        directory.is_some_and(|directory| {
+            !RunRecord::exists(directory)
+                && DataDir::check(directory, Owner::Worker).is_ok()
+                && directory.join(LOGS).is_dir()
+        })
     }
 
     /// Returns the flag that names this source to another command, with a space before it; empty for the default.
@@ -353,11 +366,12 @@ impl Source {
             format!("the run in {directory} is still active, but its scheduler does not answer")
         });
         if let Some(connection) = running? {
-            return Ok((Source::running(connection), None));
+            return Ok((Source::running(connection.named(args.flag())), None));
         }
         let interrupts = Interrupts::listen().context("cannot listen for signals")?;
         let ended = EndedRun::open(directory, record).await?;
         let connection = Connection::new(&ended.scheduler.thrift_address().to_string())?;
+        let connection = connection.named(args.flag());
         let source = Source {
             connection,
             ended: Some(ended),
@@ -479,16 +493,21 @@ pub(crate) async fn wait_for_nodes(connection: &Connection) -> Result<()> {
     }
 }
 
-/// The source of log lines: the workers of a scheduler, or the files of a run.
+/// The source of log lines: the workers of a scheduler, or files.
 pub(crate) enum LogSource {
     Scheduler(Connection),
     Files(LogReader, RunRecord),
+    /// The files in the data directory of one worker.
+    OfWorker(LogReader, PathBuf),
 }
 
 impl LogSource {
     pub(crate) fn open(args: &SourceArgs) -> Result<Self> {
         Ok(match &args.data_dir {
             None => LogSource::Scheduler(Connection::new(&args.scheduler.scheduler)?),
+            Some(directory) if args.is_worker() => {
+                LogSource::OfWorker(LogReader::new(directory.join(LOGS)), directory.clone())
+            }
             Some(directory) => LogSource::Files(
                 LogReader::new(log_folder(directory)),
                 RunRecord::read(directory)?,
@@ -500,7 +519,9 @@ impl LogSource {
     pub(crate) async fn logs(&self, request: &LogRequest) -> Result<LogLines> {
         match self {
             LogSource::Scheduler(connection) => connection.logs(request).await,
-            LogSource::Files(reader, _) => Ok(reader.query(&query(request)?)?.into()),
+            LogSource::Files(reader, _) | LogSource::OfWorker(reader, _) => {
+                Ok(reader.query(&query(request)?)?.into())
+            }
         }
     }
 
@@ -509,6 +530,9 @@ impl LogSource {
         match self {
             LogSource::Scheduler(_) => false,
             LogSource::Files(_, record) => !record.is_reachable().await,
+            LogSource::OfWorker(_, directory) => {
+                !DataDir::is_in_use(directory).is_ok_and(|is_in_use| is_in_use)
+            }
         }
     }
 }

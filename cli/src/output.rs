@@ -67,6 +67,30 @@ pub(crate) fn shell_word(text: &str) -> String {
     }
 }
 
+/// Adds the flag that names a scheduler or a data directory, with a space before it, to each command in backticks that can have it. The
+/// advice of a scheduler lacks it. A `brasserie run` has another way to run failed tasks again than a scheduler.
+pub(crate) fn with_flag(text: &str, flag: &str) -> String {
+    const COMMANDS: [&str; 7] = ["explain", "job", "logs", "plan", "status", "task", "worker"];
+    let is_run = flag.starts_with(" --data-dir");
+    let text = match is_run {
+        true => text.replace(
+            "`brasserie job forgive`",
+            "`brasserie run` with --retry-failed",
+        ),
+        false => text.to_owned(),
+    };
+    let part = |(at, part): (usize, &str)| {
+        let command = part.strip_prefix("brasserie ").unwrap_or_default();
+        let word = command.split(' ').next().unwrap_or_default();
+        match at % 2 == 1 && COMMANDS.contains(&word) && !part.contains(flag.trim_start()) {
+            true => format!("{part}{flag}"),
+            false => part.to_owned(),
+        }
+    };
+    let parts: Vec<String> = text.split('`').enumerate().map(part).collect();
+    parts.join("`")
+}
+
 /// Prints a line on standard error. Unlike `eprintln!`, does not panic if standard error has no reader or its disk is full. May block, so
 /// `brasserie run` queues its lines with `telemetry::print_error` instead.
 macro_rules! complain {
@@ -166,6 +190,19 @@ mod tests {
     fn dates_have_their_zone_and_none_is_too_far_away() {
         assert_eq!(date(1_795_436_034), "2026-11-23 12:13:54 UTC");
         assert_eq!(date(i64::MAX), format!("{} seconds after 1970", i64::MAX));
+    }
+
+    #[test]
+    fn commands_get_the_flag_of_their_scheduler() {
+        let text = "`brasserie job forgive` does it, `brasserie status` shows it, `brasserie config check F` not; `x` neither";
+        let named = "`brasserie job forgive --scheduler h:1` does it, `brasserie status --scheduler h:1` shows it, \
+                     `brasserie config check F` not; `x` neither";
+        assert_eq!(with_flag(text, " --scheduler h:1"), named);
+        assert_eq!(with_flag(named, " --scheduler h:1"), named);
+        assert_eq!(with_flag(text, ""), text);
+        let run = "`brasserie run` with --retry-failed does it, `brasserie status --data-dir d` shows it, \
+                   `brasserie config check F` not; `x` neither";
+        assert_eq!(with_flag(text, " --data-dir d"), run);
     }
 
     #[test]

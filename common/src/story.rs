@@ -26,8 +26,8 @@ pub struct Story {
     /// The time before `starting` for which a worker kept the task queued: from its acceptance until its turn.
     pub waited: Duration,
     /// The time from there until the last process, and every holder of its pipes, was gone. Excludes the time for which the task was
-    /// stopped for others.
-    pub ran: Duration,
+    /// stopped for others. `None` if nobody measured it, because the run was lost with its worker.
+    pub ran: Option<Duration>,
     /// User and system time of all its processes that were waited for.
     pub cpu: Duration,
     /// `None` if not measured.
@@ -241,11 +241,11 @@ impl Story {
     }
 
     /// Returns the story of a run without any report: its worker was lost, or left without reporting it.
-    pub fn lost(ran: Duration) -> Self {
+    pub fn lost() -> Self {
         Story {
             fault: Fault::System,
             ending: Ending::Unknown,
-            ran,
+            ran: None,
             ..Story::exited(0)
         }
     }
@@ -258,7 +258,7 @@ impl Story {
             fault: fault_of(&Ending::Exited(code), None),
             starting: Duration::ZERO,
             waited: Duration::ZERO,
-            ran: Duration::ZERO,
+            ran: Some(Duration::ZERO),
             cpu: Duration::ZERO,
             peak_memory_bytes: None,
             read_bytes: 0,

@@ -150,6 +150,49 @@ fn a_worker_that_drains_ends_with_its_tasks_and_gets_no_more() {
 }
 
 #[test]
+fn the_command_line_drains_a_worker_and_waits_until_it_has_left() {
+    let stage = Stage::new();
+    let config = stage.write_work(2, Duration::ZERO);
+    stage.hold();
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let mut worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    wait_for("two tasks to run", || {
+        (stage.records().runs.len() == 2).then_some(())
+    });
+    let address = format!("127.0.0.1:{}", spec.port);
+    let drain = |arguments: &[&str]| {
+        let flag = ["worker", "drain", "--scheduler", &address];
+        stage.brasserie(&[&flag[..], arguments].concat())
+    };
+
+    let unknown = drain(&["two"]);
+    assert_eq!(unknown.code, Some(1), "{}", unknown.output);
+    let known = "the scheduler knows no worker `two`; it knows one";
+    assert!(unknown.output.contains(known), "{}", unknown.output);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| drain(&["one", "--wait", "--json"]));
+        wait_for("the scheduler to know", || drains(&client));
+        let again = drain(&["one"]);
+        assert_eq!(again.code, Some(0), "{}", again.output);
+        let sentence = "Worker `one` drains, and then exits: 2 tasks still run on it.";
+        assert!(again.output.contains(sentence), "{}", again.output);
+        assert!(worker.ended().is_none(), "its tasks have not ended");
+        stage.release();
+        let left = waiting.join().expect("the command ends");
+        assert_eq!(left.code, Some(0), "{}", left.output);
+        let document: serde_json::Value = serde_json::from_str(&left.output).expect("JSON");
+        assert_eq!(
+            document,
+            serde_json::json!({"worker": "one", "running": 2, "left": true})
+        );
+    });
+    assert_eq!(worker.wait().code(), Some(0));
+    assert_eq!(stage.records().finished(), 2);
+}
+
+#[test]
 fn a_drain_ends_with_its_timeout_or_a_second_signal() {
     let stage = Stage::new();
     let config = stage.write_work(2, Duration::from_secs(1000));

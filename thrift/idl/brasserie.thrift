@@ -660,4 +660,7 @@ service BrasserieWorker extends worker.BistroWorker {
   list<WorkWish> fetchWork(
     1: common.ServiceAddress scheduler,
   ) throws (1: worker.BistroWorkerException ex),
+  // Start no more tasks, and exit when those with a process have completed, as by SIGTERM with --on-sigterm drain. Returns how many these
+  // are. shard: a worker with another name refuses, as it may have got the address of the one that is meant.
+  i32 drain(1: string shard) throws (1: worker.BistroWorkerException ex),
 }

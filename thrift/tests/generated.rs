@@ -265,7 +265,7 @@ structs! {
         BrasserieGetJobStatusArgs, BrasserieGetJobStatusResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
         BrasserieCancelJobArgs, BrasserieCancelJobResult,
         WorkFetchOverview, WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
-        WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult;
+        WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult;
 }
 
 #[test]

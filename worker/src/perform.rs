@@ -361,8 +361,11 @@ impl TaskSink for Supervised {
         self.held.store(now, Ordering::Release);
     }
 
-    fn ended(&mut self, end: TaskEnd) {
-        self.running.ended(&end.key);
+    fn ended(&mut self, mut end: TaskEnd) {
+        let sampled = self.running.ended(&end.key);
+        let peak = &mut end.story.peak_memory_bytes;
+        // Samples add the processes of a task up; the kernel tells the largest process.
+        *peak = sampled.max(*peak);
         if let Some(slot) = self.slots.remove(&end.key) {
             self.groups.lock().remove(slot);
         }

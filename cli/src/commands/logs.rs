@@ -131,7 +131,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     if args.all {
         return block_on(all(&source, request, args))?;
     }
-    let Some((lines, notices)) = block_on(found(&source, request, args))?? else {
+    let Some(Found {
+        lines,
+        notices,
+        ending,
+    }) = block_on(found(&source, request, args))??
+    else {
         return Ok(Ending::Interrupted);
     };
     if args.json {
@@ -144,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     for notice in &notices {
         complain!("brasserie: {}", printable_block(notice));
     }
-    Ok(Ending::Success)
+    Ok(ending)
 }
 
 /// Returns why there are no lines. Errors if the job or the node is unknown. Lines of a removed job may still exist, so call this only if
@@ -152,6 +157,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 async fn why_no_lines(args: &Args) -> Result<Option<String>> {
     let stream = args.stream_name();
     let no_match = format!("no line on {stream} matches");
+    if args.source.is_worker() {
+        return Ok(Some(no_match));
+    }
     let Some(job) = &args.job else {
         return Ok(Some(match args.regex.is_empty() {
             true => format!("no task has written a line on {stream}"),
@@ -205,37 +213,51 @@ async fn all(source: &LogSource, mut request: LogRequest, args: &Args) -> Result
     Ok(ending)
 }
 
-/// Returns the requested lines, and notices about lines that may be missing; `None` if a signal came first.
-async fn found(
-    source: &LogSource,
-    request: LogRequest,
-    args: &Args,
-) -> Result<Option<(Vec<LogLine>, Vec<String>)>> {
+/// The requested lines, oldest first.
+struct Found {
+    lines: Vec<LogLine>,
+    /// Says which lines may be missing, and why there are none.
+    notices: Vec<String>,
+    /// A failure if there are no lines and some may be missing.
+    ending: Ending,
+}
+
+/// Returns the requested lines; `None` if a signal came first.
+async fn found(source: &LogSource, request: LogRequest, args: &Args) -> Result<Option<Found>> {
     let lines = async {
         let files = files::notices(source, &request).await?;
         let (lines, mut notices) = collect(source, request.clone(), args.limit).await?;
+        let ending = match lines.is_empty() && !notices.is_empty() {
+            true => Ending::Failure,
+            false => Ending::Success,
+        };
         notices.extend(files);
-        anyhow::Ok((lines, notices))
+        anyhow::Ok(Found {
+            lines,
+            notices,
+            ending,
+        })
     };
     let found = lines.await;
-    if found.as_ref().is_ok_and(|(lines, _)| !lines.is_empty()) {
+    if found.as_ref().is_ok_and(|found| !found.lines.is_empty()) {
         return found.map(Some);
     }
     match (lost::notice(source, &request).await, found) {
-        (Ok(Some(lost)), Ok((lines, mut notices))) => {
-            notices.push(lost);
-            Ok(Some((lines, notices)))
+        (Ok(Some(lost)), Ok(mut found)) => {
+            found.notices.push(lost);
+            found.ending = Ending::Failure;
+            Ok(Some(found))
         }
         (Ok(Some(lost)), Err(error)) => Err(anyhow!("{error:#}; {lost}")),
         (Ok(None) | Err(_), found) => {
-            let (lines, mut notices) = found?;
+            let mut found = found?;
             let Some(why) = why_no_lines(args).await? else {
                 return Ok(None);
             };
-            if notices.is_empty() {
-                notices.push(why);
+            if found.notices.is_empty() {
+                found.notices.push(why);
             }
-            Ok(Some((lines, notices)))
+            Ok(Some(found))
         }
     }
 }

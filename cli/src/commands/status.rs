@@ -6,7 +6,7 @@ use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS, Report};
 use crate::Ending;
 use crate::connection::{Connection, block_on};
 use crate::data_dir::{Source, SourceArgs};
-use crate::output::{print, print_json, printable_block, table};
+use crate::output::{print, print_json, printable_block, table, with_flag};
 
 /// Show problems, workers and jobs of a scheduler. The counts of a job are numbers of tasks. Tasks under `never` can never run with the
 /// current configuration and workers; `explain` says why.
@@ -54,7 +54,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
                 true => String::new(),
                 false => failed_hint(&args.source.flag()),
             };
-            print(&to_text(&args.report(&view), &hint, note))?;
+            print(&to_text(
+                &args.report(&view),
+                (&args.source.flag(), &hint),
+                note,
+            ))?;
         }
     }
     Ok(Ending::Success)
@@ -92,13 +96,16 @@ async fn view(connection: &Connection, args: &Args) -> Result<ClusterView> {
     Ok(view)
 }
 
-/// Formats the report. `hint` says what to do about its problems. `of_ended_run` is the first sentence for an ended run, which has no
-/// workers.
-fn to_text(report: &Report, hint: &str, of_ended_run: Option<String>) -> String {
+/// Formats the report. `flag` names its source to another command, and `hint` says what to do about failed tasks. `of_ended_run` is the
+/// first sentence for an ended run, which has no workers.
+fn to_text(report: &Report, (flag, hint): (&str, &str), of_ended_run: Option<String>) -> String {
     let shows_workers = of_ended_run.is_none();
     let mut text = of_ended_run.unwrap_or_default();
     for problem in &report.problems {
-        text.push_str(&format!("! {}\n", printable_block(problem)));
+        text.push_str(&format!(
+            "! {}\n",
+            printable_block(&with_flag(problem, flag))
+        ));
     }
     let left_out = report.problems_left_out as u64;
     text.push_str(&more(left_out, "problems", "`--all` shows them"));
@@ -108,7 +115,7 @@ fn to_text(report: &Report, hint: &str, of_ended_run: Option<String>) -> String 
     }
     text.push('\n');
     if shows_workers {
-        text.push_str(&workers_text(report, "`--all` shows them"));
+        text.push_str(&workers_text(report, flag, "`--all` shows them"));
         text.push('\n');
     }
     text.push_str(&table(report.jobs.columns, &report.jobs.rows));
@@ -117,15 +124,16 @@ fn to_text(report: &Report, hint: &str, of_ended_run: Option<String>) -> String 
     text
 }
 
-/// Formats the table of workers and the remarks on them. `rest` says where the workers are that the report leaves out.
-pub(super) fn workers_text(report: &Report, rest: &str) -> String {
+/// Formats the table of workers and the remarks on them. `flag` names the scheduler to another command, and `rest` says where the workers
+/// are that the report leaves out.
+pub(super) fn workers_text(report: &Report, flag: &str, rest: &str) -> String {
     let mut text = match report.workers.rows.is_empty() {
         true => "No worker is connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n".to_owned(),
         false => table(report.workers.columns, &report.workers.rows),
     };
     text.push_str(&more(report.workers_left_out, "workers", rest));
     for remark in &report.remarks {
-        text.push_str(&format!("{}\n", printable_block(remark)));
+        text.push_str(&format!("{}\n", printable_block(&with_flag(remark, flag))));
     }
     text
 }
@@ -145,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_empty_pool_says_what_to_do() {
-        let text = to_text(&ClusterView::default().report(1), "", None);
+        let text = to_text(&ClusterView::default().report(1), ("", ""), None);
         assert!(text.contains("brasserie-worker --scheduler"), "{text}");
     }
 
@@ -169,7 +177,7 @@ mod tests {
             jobs_total: 8,
             ..ClusterView::default()
         };
-        let text = to_text(&view.report(2), "hint\n", None);
+        let text = to_text(&view.report(2), ("", "hint\n"), None);
         let lines = [
             "! initial wait: why\n! all is\n  bad\n... and 1 more problems: `--all` shows them\nhint\n",
             "w1 ",
@@ -206,7 +214,7 @@ mod tests {
             wait_ended: Some(hostile()),
             ..ClusterView::default()
         };
-        let text = to_text(&view.report(100), "", None);
+        let text = to_text(&view.report(100), ("", ""), None);
         let unprintable = |c: char| c.is_control() && c != '\n';
         assert!(!text.contains(unprintable), "{text:?}");
         let forged = |line: &str| line.starts_with("No worker");

@@ -1,5 +1,7 @@
-//! `brasserie worker`: lists workers, shows their work fetch, and declares workers dead.
+//! `brasserie worker`: lists workers, shows their work fetch, drains them, and declares workers dead.
 
+mod asking;
+mod drain;
 mod forget;
 mod work_fetch;
 
@@ -13,7 +15,7 @@ use crate::Ending;
 use crate::connection::{AskArgs, block_on};
 use crate::output::{print, print_json};
 
-/// List workers, show the work fetch of one, or declare one dead.
+/// List workers, show the work fetch of one, drain one, or declare one dead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -32,6 +34,7 @@ enum Command {
     /// worker in full. If there are several, it prints one line for each worker and scheduler: the current request, and the time of the
     /// next one.
     WorkFetch(work_fetch::Args),
+    Drain(drain::Args),
     /// Declare a worker dead that will never return, so that the scheduler stops waiting for it.
     Forget(forget::Args),
 }
@@ -40,6 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     match &args.command {
         Command::List(args) => list(args),
         Command::WorkFetch(args) => work_fetch::run(args),
+        Command::Drain(args) => drain::run(args),
         Command::Forget(args) => forget::run(args),
     }
 }
@@ -50,7 +54,11 @@ fn list(args: &AskArgs) -> Result<Ending> {
         true => print_json(&document(&view))?,
         false => {
             let report = view.report(usize::MAX);
-            print(&workers_text(&report, "a scheduler lists at most 10,000"))?;
+            print(&workers_text(
+                &report,
+                &args.scheduler.flag(),
+                "a scheduler lists at most 10,000",
+            ))?;
         }
     }
     Ok(Ending::Success)

@@ -570,6 +570,7 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
             at.choice(&ARGUMENTS.map(|w| (w.as_str(), w)), notes),
         );
     }
+    shell_without_name(at, job, notes);
     for (key, slot) in [
         (TIMEOUT, &mut job.task_subprocess.timeout),
         (DEADLINE, &mut job.task_subprocess.deadline),
@@ -620,6 +621,35 @@ fn relative_program(at: &At, job: &JobConfig, notes: &mut Notes) {
     }
 }
 
+/// Warns if a shell would take the node's name as the script's `$0` and not as `$1`, although the script uses the latter.
+fn shell_without_name(at: &At, job: &JobConfig, notes: &mut Notes) {
+    const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ksh", "zsh"];
+    const PARAMETERS: [&str; 6] = ["$1", "${1", "$@", "${@", "$*", "$2"];
+    let [program, flag, script] = &job.command[..] else {
+        return;
+    };
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let is_script = SHELLS.contains(&name) && flag.starts_with('-') && flag.ends_with('c');
+    let uses = |parameter: &&str| script.contains(parameter);
+    if !is_script || job.arguments() == Arguments::None || uses(&"$0") || uses(&"${0") {
+        return;
+    }
+    if let Some(parameter) = PARAMETERS.into_iter().find(uses)
+        && let Some(at) = at.get(COMMAND)
+        && let Some(script) = at.items().nth(2)
+    {
+        let text = format!(
+            "the script uses {parameter}, but its first argument, the node's name, is $0: the shell takes what follows the script so"
+        );
+        let help = format!(
+            "write a word after the script, as in [{}, {}, SCRIPT, \"sh\"]; then $1 is the node's name",
+            quote(program),
+            quote(flag)
+        );
+        notes.warning(script.problem(text).help(help));
+    }
+}
+
 /// Warns if a task that takes as long as estimated exceeds its timeout or deadline each time.
 fn check_estimate(at: &At, job: &JobConfig, notes: &mut Notes) {
     let (Some(at), Some(estimate)) = (at.get(EST_DURATION), job.est_duration) else {
@@ -658,7 +688,7 @@ fn span(at: &At, (wrong, help): (&str, &str), notes: &mut Notes) -> Option<Durat
 
 fn command(at: &At, notes: &mut Notes) -> Option<Vec<String>> {
     if let Some(text) = at.as_str() {
-        let shell = serde_json::json!(["/bin/sh", "-c", text]);
+        let shell = serde_json::json!(["/bin/sh", "-c", text, "sh"]);
         notes.error(at.expected("an array of strings").help(format!(
             "no shell splits it; write {shell}, or each word on its own"
         )));

@@ -262,6 +262,21 @@ pub enum NodeSource {
     AddTime(AddTime),
 }
 
+impl NodeSource {
+    /// Returns whether the source may give a disabled node at this level.
+    fn disables_at(&self, level: LevelId) -> bool {
+        match self {
+            NodeSource::Empty | NodeSource::Script(_) => false,
+            NodeSource::Manual(manual) => {
+                let mut nodes = manual.nodes.iter();
+                nodes.any(|node| node.level == level && !node.enabled)
+            }
+            NodeSource::RangeLabel(range) => range.parent_level.0 + 1 == level.0 && !range.enabled,
+            NodeSource::AddTime(times) => times.level() == level,
+        }
+    }
+}
+
 /// The way in which a source names its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeNaming {
@@ -407,6 +422,18 @@ pub struct JobConfig {
     pub errors: Vec<String>,
     /// An operator's hold. Neither a file nor an export has it: the scheduler stores it beside the job.
     pub hold: Option<Hold>,
+}
+
+impl Config {
+    /// Returns whether a disabled node of this level can only be one whose `enabled_lifetime` in its schedule is over.
+    pub fn only_schedules_disable(&self, level: LevelId) -> bool {
+        let mut sources = self
+            .node_sources
+            .iter()
+            .filter(|source| source.disables_at(level))
+            .peekable();
+        sources.peek().is_some() && sources.all(|source| matches!(source, NodeSource::AddTime(_)))
+    }
 }
 
 impl JobConfig {

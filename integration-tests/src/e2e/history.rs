@@ -66,7 +66,7 @@ fn done(job: JobName, node: NodeName, number: usize) -> EndedTask {
         story: Some(Box::new(KeptStory {
             story: Story {
                 starting: Duration::from_millis(1),
-                ran: Duration::from_millis(1234),
+                ran: Some(Duration::from_millis(1234)),
                 cpu: Duration::from_millis(1000),
                 peak_memory_bytes: Some(12_345_678),
                 read_bytes: 0,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieGetClusterStatusArgs, BrasserieGetTaskPageArgs,
-    BrasseriePlanConfigArgs, BrasserieWorkerFetchWorkArgs, BrasserieWorkerGetWorkFetchArgs,
-    TaskCursor,
+    BrasseriePlanConfigArgs, BrasserieWorkerDrainArgs, BrasserieWorkerFetchWorkArgs,
+    BrasserieWorkerGetWorkFetchArgs, TaskCursor,
 };
 use brasserie_thrift::generated::common::{
     BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, GpusWanted, KillRequest,
@@ -304,6 +304,12 @@ fn worker_calls() -> Calls {
                     ip_or_host: Some("127.0.0.1".to_owned()),
                     port: Some(6789),
                 }),
+            }),
+        ),
+        (
+            "drain",
+            Box::new(BrasserieWorkerDrainArgs {
+                shard: "no-such-worker".to_owned(),
             }),
         ),
         ("noSuchMethod", Box::new(FacebookServiceGetStatusArgs {})),

@@ -175,26 +175,30 @@ pub(crate) enum Purpose {
     },
     /// A kill for a caller that waits for the answer.
     Kill {
+        worker: WorkerId,
         request: RequestId,
         killed: Box<KilledTask>,
     },
     /// A kill of a run that is no longer wanted.
     EndOrphan {
         shard: Shard,
+        worker: WorkerId,
         task: Task,
         invocation: InvocationId,
     },
 }
 
 impl Purpose {
-    /// Returns the callee of a call that keeps an association or starts a task.
+    /// Returns the callee. `None` for a request to exit, whose outcome says nothing about the worker.
     pub(crate) fn peer(&self) -> Option<(&Shard, WorkerId)> {
         match self {
             Purpose::Fetch { shard, worker }
             | Purpose::Start { shard, worker, .. }
             | Purpose::Healthcheck { shard, worker, .. }
-            | Purpose::Notify { shard, worker, .. } => Some((shard, *worker)),
-            Purpose::Suicide { .. } | Purpose::Kill { .. } | Purpose::EndOrphan { .. } => None,
+            | Purpose::Notify { shard, worker, .. }
+            | Purpose::EndOrphan { shard, worker, .. } => Some((shard, *worker)),
+            Purpose::Kill { worker, killed, .. } => Some((&killed.shard, *worker)),
+            Purpose::Suicide { .. } => None,
         }
     }
 }

@@ -53,7 +53,7 @@ impl Estimates {
         let ran = story.filter(|story| story.ended_by.is_none() && status.is_done());
         let story = ran.filter(|_| self.is_learning())?;
         let before = self.learned.get(&job).copied();
-        let seconds = learned(before, story.ran.as_secs_f64());
+        let seconds = learned(before, story.ran?.as_secs_f64());
         self.learned.insert(job, seconds);
         Some(seconds)
     }

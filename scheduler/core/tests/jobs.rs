@@ -475,6 +475,26 @@ fn unknown_keys_and_dependencies_are_told_and_harm_nothing() {
 }
 
 #[test]
+fn a_job_as_a_whole_names_the_jobs_on_which_it_depends_until_they_are_done() {
+    let mut s = quiet();
+    create(&mut s, "first", r#"{"command": ["x"]}"#);
+    let text = r#"{"command": ["x"], "depends_on": ["first", "later"]}"#.into();
+    let expected = ExpectedVersion::Nothing;
+    assert!(
+        change(&mut s, "second", JobChange::Save { text, expected })
+            .1
+            .is_ok()
+    );
+    let why = reasons(&s, "second", "");
+    let begin = "a task of it waits until job";
+    let first = format!("{begin} `first` is done on the same node, which has 1 task: 1 ");
+    assert!(why.contains(&first), "{why}");
+    let later = format!("{begin} `later` is done on the same node, and no such job is configured");
+    assert!(why.contains(&later), "{why}");
+    assert!(!reasons(&s, "first", "").contains(begin));
+}
+
+#[test]
 fn what_can_never_start_is_told_and_taken() {
     let mut s = quiet();
     let text = r#"{"command": ["x"], "resources": {"slots": 9}, "filters": {"l": {"blacklist_regex": "."}}}"#;

@@ -905,7 +905,7 @@ fn another_protocol_version_is_shown_by_worker_and_host() {
     }
     let errors = s.status().errors;
     assert!(errors.len() < 30, "{}", errors.len());
-    let last = "worker `w999` on host host is refused: it speaks protocol version 1";
+    let last = "0s ago: worker `w999` on host host is refused: it speaks protocol version 1";
     assert!(errors.iter().any(|e| e.starts_with(last)), "{errors:?}");
 }
 

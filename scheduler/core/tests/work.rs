@@ -176,7 +176,7 @@ impl Asking {
 
 fn ran(seconds: f64) -> Story {
     Story {
-        ran: Duration::from_secs_f64(seconds),
+        ran: Some(Duration::from_secs_f64(seconds)),
         // The time at the worker before the start does not count.
         starting: Duration::from_secs(1000),
         ..Story::exited(0)

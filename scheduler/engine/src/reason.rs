@@ -12,6 +12,10 @@ use brasserie_common::{Card, Hold, JobName, NodeName, Shard};
 
 use crate::types::TaskState;
 
+/// The rest of the sentence about a node that its schedule has disabled.
+const LIFETIME_OVER: &str =
+    ": the `enabled_lifetime` of its time in the schedule is over, and no task starts after that";
+
 /// A need that is not met somewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
@@ -87,6 +91,8 @@ pub enum Reason {
     },
     NodeDisabled {
         node: NodeName,
+        /// Its schedule has disabled it: its `enabled_lifetime` is over.
+        by_schedule: bool,
     },
     AvoidedByFilter {
         node: NodeName,
@@ -267,7 +273,10 @@ impl fmt::Display for Reason {
             Reason::NotAtLevel { node, level } => {
                 write!(f, "there is no node `{node}` at the job's level `{level}`")
             }
-            Reason::NodeDisabled { node } => write!(f, "node `{node}` is disabled"),
+            Reason::NodeDisabled { node, by_schedule } => {
+                let why = if *by_schedule { LIFETIME_OVER } else { "" };
+                write!(f, "node `{node}` is disabled{why}")
+            }
             Reason::AvoidedByFilter { node, level } => write!(
                 f,
                 "the job's filter for level `{level}` does not pass `{node}`"

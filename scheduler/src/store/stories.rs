@@ -36,8 +36,8 @@ struct Text {
     starting_ms: u64,
     #[serde(rename = "h", skip_serializing_if = "is_zero")]
     waited_ms: u64,
-    #[serde(rename = "r", skip_serializing_if = "is_zero")]
-    ran_ms: u64,
+    #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
+    ran_ms: Option<u64>,
     #[serde(rename = "c", skip_serializing_if = "is_zero")]
     cpu_ms: u64,
     #[serde(rename = "m", skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub(super) fn to_text(kept: &KeptStory) -> serde_json::Result<String> {
         queued_ms: queued.map(millis),
         starting_ms: millis(*starting),
         waited_ms: millis(*waited),
-        ran_ms: millis(*ran),
+        ran_ms: ran.map(millis),
         cpu_ms: millis(*cpu),
         peak_memory_bytes: *peak_memory_bytes,
         read_bytes: *read_bytes,
@@ -121,7 +121,7 @@ fn from_text(text: &str) -> Result<KeptStory, StoreError> {
             fault: fault.unwrap_or(Fault::Nobody),
             starting: Duration::from_millis(text.starting_ms),
             waited: Duration::from_millis(text.waited_ms),
-            ran: Duration::from_millis(text.ran_ms),
+            ran: text.ran_ms.map(Duration::from_millis),
             cpu: Duration::from_millis(text.cpu_ms),
             peak_memory_bytes: text.peak_memory_bytes,
             read_bytes: text.read_bytes,

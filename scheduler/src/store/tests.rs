@@ -1321,7 +1321,7 @@ fn a_story_is_that_of_the_stored_end() {
             3,
             Story::not_started("no such file", Fault::Task, Duration::from_millis(1)),
         ),
-        (4, Story::lost(Duration::from_secs(90))),
+        (4, Story::lost()),
         (
             5,
             Story {

@@ -168,7 +168,7 @@ prop_compose! {
         ended_by in option::of(sample::select(&EndedBy::ALL[..])),
         fault in sample::select(&Fault::ALL[..]),
         (starting, waited) in (milliseconds(0), milliseconds(0)),
-        ran in milliseconds(0),
+        ran in option::of(milliseconds(0)),
         cpu in milliseconds(0),
         peak_memory_bytes in option::of(0..=i64::MAX as u64),
         (read_bytes, written_bytes) in (0..=i64::MAX as u64, 0..=i64::MAX as u64),

@@ -68,6 +68,8 @@ pub enum Reply {
     WorkFetch(Option<Box<Overview>>),
     /// One entry for each scheduler that [`crate::Event::FetchWork`] names.
     WorkWishes(Vec<WorkWish>),
+    /// The worker drains. The number of its tasks that have a process.
+    Draining(usize),
 }
 
 /// A declared exception. It promises that the request had no effect.

@@ -95,6 +95,12 @@ pub enum Event {
     },
     /// The resources of the machine.
     UsableResources(UsablePhysicalResources),
+    /// The operator drains the worker by a call. `shard` is the worker that the operator means.
+    RequestDrain {
+        request: RequestId,
+        from: Principal,
+        shard: String,
+    },
     /// The operator drains the worker: it finishes its running tasks, starts no others, and exits.
     Drain,
     /// The operator ends the worker (SIGTERM, Ctrl-C): it kills all tasks, reports their completions, says goodbye and exits.

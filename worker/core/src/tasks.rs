@@ -327,7 +327,7 @@ impl Tasks {
         {
             story.waited = pull.waited();
             // Estimates of run times must not include the time for which the task was stopped.
-            story.ran = story.ran.saturating_sub(pull.stopped(now));
+            story.ran = story.ran.map(|ran| ran.saturating_sub(pull.stopped(now)));
         }
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::{EndedBy, InvocationId, RequestId, TaskKey, Time, WallTime, WorkerId};
+use brasserie_common::{
+    EndedBy, InvocationId, RefusalCode, RequestId, TaskKey, Time, WallTime, WorkerId,
+};
 use brasserie_worker_fetch::{AssociationIndex, SavedState};
 
 use self::work_fetch::Turns;
@@ -138,11 +140,7 @@ impl Worker {
                 worker,
                 scheduler,
             } => self.answer(request, |own| own.get_running_tasks(worker, scheduler)),
-            Event::RunTask {
-                request,
-                from: _,
-                run,
-            } => self.answer(request, |own| own.run_task(*run)),
+            Event::RunTask { request, run, .. } => self.answer(request, |own| own.run_task(*run)),
             Event::NotifyIfTasksNotRunning {
                 request,
                 from: _,
@@ -164,12 +162,12 @@ impl Worker {
             }),
             Event::KillTask {
                 request,
-                from: _,
                 task,
                 invocation,
                 scheduler,
                 worker,
                 kill,
+                from: _,
             } => self.answer(request, |own| {
                 own.kill_task((task, invocation), (scheduler, worker), kill)
             }),
@@ -177,9 +175,7 @@ impl Worker {
                 self.answer(request, |own| Ok(own.show_work_fetch()))
             }
             Event::FetchWork {
-                request,
-                from: _,
-                scheduler,
+                request, scheduler, ..
             } => self.answer(request, |own| own.fetch_work(scheduler.as_ref())),
             Event::CallCompleted { call, outcome } => self.call_completed(call, outcome),
             Event::ConnectionLost { association } => self.connection_lost(association),
@@ -197,6 +193,9 @@ impl Worker {
                 physical,
             } => self.task_sampled(&task, invocation, physical),
             Event::UsableResources(usable) => self.set_usable(&usable),
+            Event::RequestDrain { request, shard, .. } => {
+                self.answer(request, |own| own.request_drain(&shard))
+            }
             Event::Drain => self.drain(),
             Event::Shutdown => self.shut_down(),
         }
@@ -263,6 +262,16 @@ impl Worker {
     fn judge_health(&mut self, of: AssociationIndex) {
         let kill = self.associations[of.0].session.judge_health(self.now);
         self.kill_all(of, kill);
+    }
+
+    fn request_drain(&mut self, shard: &str) -> Result<Reply, Refusal> {
+        let mut shards = self.associations.iter().map(|one| &one.description().shard);
+        if let Some(own) = shards.find(|own| own.as_str() != shard) {
+            let why = format!("this is worker `{own}`, not `{shard}`");
+            return Err(Refusal::new(RefusalCode::WrongId, why));
+        }
+        self.drain();
+        Ok(Reply::Draining(self.live_processes()))
     }
 
     fn drain(&mut self) {

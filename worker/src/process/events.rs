@@ -62,6 +62,8 @@ pub(super) enum Event<'a> {
 #[derive(Serialize)]
 struct Fields<'a> {
     event: &'static str,
+    /// The id of the run as `logs --invocation` takes it. The original has only the two numbers.
+    invocation: String,
     invocation_start_time: i64,
     invocation_rand: i64,
     worker_host: &'a str,
@@ -106,6 +108,7 @@ pub(super) fn log(
 ) {
     let mut fields = Fields {
         event: name(event),
+        invocation: key.invocation.to_string(),
         invocation_start_time: key.invocation.0.start_time,
         invocation_rand: key.invocation.0.rand,
         worker_host: host,

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::prctl;
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, getpid};
@@ -497,11 +498,28 @@ pub(super) fn reap(pid: Pid) -> Option<(ProcessExit, Usage)> {
     let usage = Usage {
         user: duration(usage.ru_utime),
         system: duration(usage.ru_stime),
-        max_resident_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+        max_resident_bytes: kib(usage.ru_maxrss)
+            .filter(|bytes| *bytes > own_peak_bytes() + PEAK_ERROR_BYTES),
         read_bytes: u64::try_from(usage.ru_inblock).unwrap_or(0) * BLOCK_BYTES,
         written_bytes: u64::try_from(usage.ru_oublock).unwrap_or(0) * BLOCK_BYTES,
     };
     Some((exit, usage))
+}
+
+/// The kernel's counters of resident memory are exact only to some pages for each processor.
+const PEAK_ERROR_BYTES: u64 = 1 << 20;
+
+/// Returns the peak of this process's own resident memory.
+fn own_peak_bytes() -> u64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF);
+    usage
+        .ok()
+        .and_then(|usage| kib(usage.max_rss()))
+        .unwrap_or(0)
+}
+
+fn kib(count: c_long) -> Option<u64> {
+    u64::try_from(count).ok()?.checked_mul(1024)
 }
 
 fn duration(time: libc::timeval) -> Duration {

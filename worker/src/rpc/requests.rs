@@ -3,7 +3,7 @@
 use brasserie_common::{Principal, RequestId, SequenceNumber, TaskSubprocessOptions};
 use brasserie_thrift::convert::{self, WireError, parse, parse_list};
 use brasserie_thrift::generated::brasserie::{
-    BrasserieWorkerFetchWorkArgs, BrasserieWorkerGetWorkFetchArgs,
+    BrasserieWorkerDrainArgs, BrasserieWorkerFetchWorkArgs, BrasserieWorkerGetWorkFetchArgs,
 };
 use brasserie_thrift::generated::worker::{
     BistroWorkerGetRunningTasksArgs, BistroWorkerKillTaskArgs,
@@ -103,6 +103,16 @@ impl IntoEvent for BistroWorkerKillTaskArgs {
 impl IntoEvent for BrasserieWorkerGetWorkFetchArgs {
     fn into_event(self, Asked { request, from: _ }: Asked) -> Result<Event, WireError> {
         Ok(Event::ShowWorkFetch { request })
+    }
+}
+
+impl IntoEvent for BrasserieWorkerDrainArgs {
+    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+        Ok(Event::RequestDrain {
+            request,
+            from,
+            shard: self.shard,
+        })
     }
 }
 

@@ -9,7 +9,8 @@ use brasserie_common::{Principal, RefusalCode, RequestId};
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::convert::{undeclared_refusal, worker_exception};
 use brasserie_thrift::generated::brasserie::{
-    BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerGetWorkFetchArgs,
+    BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult, BrasserieWorkerFetchWorkArgs,
+    BrasserieWorkerFetchWorkResult, BrasserieWorkerGetWorkFetchArgs,
     BrasserieWorkerGetWorkFetchResult,
 };
 use brasserie_thrift::generated::common::LogLines;
@@ -87,6 +88,7 @@ enum Method {
     KillTask,
     GetWorkFetch,
     FetchWork,
+    Drain,
 }
 
 impl Method {
@@ -98,7 +100,7 @@ impl Method {
             | Method::NotifyIfTasksNotRunning
             | Method::RequestSuicide
             | Method::KillTask => true,
-            Method::GetWorkFetch | Method::FetchWork => false,
+            Method::GetWorkFetch | Method::FetchWork | Method::Drain => false,
         }
     }
 }
@@ -257,6 +259,7 @@ impl Service for WorkerService {
             "killTask" => self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call),
             "getWorkFetch" => self.look_at_work_fetch(call),
             "fetchWork" => self.ask::<BrasserieWorkerFetchWorkArgs>(Method::FetchWork, call),
+            "drain" => self.ask::<BrasserieWorkerDrainArgs>(Method::Drain, call),
             "getJobLogsByID" => {
                 call.serve(|arguments, responder| self.read_logs(arguments, responder))
             }
@@ -292,7 +295,8 @@ fn lane(event: &Event) -> Lane {
         | Event::NotifyIfTasksNotRunning { .. }
         | Event::KillTask { .. }
         | Event::ShowWorkFetch { .. }
-        | Event::FetchWork { .. } => Lane::Work,
+        | Event::FetchWork { .. }
+        | Event::RequestDrain { .. } => Lane::Work,
         // These events are not calls and never reach this function.
         Event::WallClock(_)
         | Event::CallCompleted { .. }
@@ -359,12 +363,19 @@ impl Waiting {
                     ex: None,
                 });
             }
+            (Method::Drain, Reply::Draining(running)) => {
+                responder.reply(&BrasserieWorkerDrainResult {
+                    result_value: Some(i32::try_from(running).unwrap_or(i32::MAX)),
+                    ex: None,
+                });
+            }
             (
                 method,
                 reply @ (Reply::Empty
                 | Reply::RunningTasks(_)
                 | Reply::WorkFetch(_)
-                | Reply::WorkWishes(_)),
+                | Reply::WorkWishes(_)
+                | Reply::Draining(_)),
             ) => {
                 let text = format!("the core answered {method:?} with {reply:?}");
                 responder.fail(text);
@@ -383,6 +394,10 @@ impl Waiting {
             }
             Method::KillTask => responder.reply(&BistroWorkerKillTaskResult { ex: ex() }),
             Method::FetchWork => responder.reply(&BrasserieWorkerFetchWorkResult {
+                result_value: None,
+                ex: ex(),
+            }),
+            Method::Drain => responder.reply(&BrasserieWorkerDrainResult {
                 result_value: None,
                 ex: ex(),
             }),

@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::LEAST_PART;
 use super::card_use::CardWatch;
 use super::tasks::{Looked, Units, sample};
+use super::{BYTES_PER_MIB, LEAST_PART};
 use crate::groups::Meter;
 use crate::process::{Began, RunKey};
 use tokio::sync::mpsc::UnboundedSender;
@@ -66,8 +66,10 @@ impl Running {
         }
     }
 
-    pub(crate) fn ended(&self, key: &RunKey) {
-        self.tasks.lock().remove(key);
+    /// Removes an ended task. Returns the largest memory of any measurement, in bytes.
+    pub(crate) fn ended(&self, key: &RunKey) -> Option<u64> {
+        let peak_mb = self.tasks.lock().remove(key)?.peak_memory_mb?;
+        Some((peak_mb * BYTES_PER_MIB) as u64)
     }
 
     fn all(&self) -> Vec<Looked<Arc<RunKey>>> {

@@ -45,9 +45,16 @@ pub(super) fn text(run: &LastRun) -> String {
             duration(story.waited)
         ));
     }
-    times.push(format!("took {} to start", duration(story.starting)));
-    times.push(format!("ran {}", duration(story.ran)));
-    times.push(format!("used {} of CPU time", duration(story.cpu)));
+    match story.ran {
+        Some(ran) => times.extend([
+            format!("took {} to start", duration(story.starting)),
+            format!("ran {}", duration(ran)),
+            format!("used {} of CPU time", duration(story.cpu)),
+        ]),
+        None => {
+            times.push("ran for an unknown time, because its worker reported no end".to_owned())
+        }
+    }
     if let Some(bytes) = story.peak_memory_bytes {
         times.push(format!(
             "and at most {:.1} MiB of memory",

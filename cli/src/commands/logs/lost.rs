@@ -26,8 +26,8 @@ pub(super) async fn notice(source: &LogSource, asked: &LogRequest) -> Result<Opt
 
 fn sentence(asked: &LogRequest, shard: &str) -> String {
     format!(
-        "the last run of job `{}` on node `{}` was on worker `{shard}`, which has left: its lines lie on that worker's host, in the \
-         folder `logs` of its data directory",
+        "the last run of job `{}` on node `{}` was on worker `{shard}`, which has left: its lines lie on that worker's host, \
+         where `brasserie logs --data-dir DIR` with its data directory shows them",
         asked.job, asked.node
     )
 }

@@ -172,6 +172,10 @@ fn add_starts(plan: &Plan, text: &mut String) {
     text.push_str(&table(&headers, &rows));
     let known = plan.jobs_total.map(usize_of);
     add_more(known.unwrap_or(jobs.len()), text);
+    let is_short = jobs.iter().any(|job| job.waiting.unwrap_or(0) > 0);
+    if jobs.len() > 1 && is_short {
+        text.push_str("The jobs compete for slots: which of them gets how many is decided anew when the change is made.\n");
+    }
 }
 
 /// Adds the jobs of which the table of starts has no row.

@@ -254,6 +254,15 @@ impl Summary {
             How::Settled if self.is_all_done() => {
                 format!("all done in {time}{}{}", self.without_tasks(), self.later())
             }
+            How::Settled
+                if enabled().all(|job| job.elapsed_ms.is_none()) && !self.failed.is_empty() =>
+            {
+                let failed = sum(|job| job.failed);
+                format!(
+                    "nothing ran, because earlier runs in this directory have ended every task: {done} of {total} are done, {failed} failed; \
+                     --retry-failed runs the failed ones again"
+                )
+            }
             How::Settled | How::Broken(_) => {
                 format!("not everything is done after {time}: {done} of {total} tasks are")
             }
@@ -580,6 +589,7 @@ mod tests {
             done: Some(1),
             failed: i64::try_from(failed).ok(),
             infeasible: i64::try_from(never).ok(),
+            elapsed_ms: Some(3000),
             ..JobStatus::default()
         };
         Summary {
@@ -616,6 +626,16 @@ mod tests {
         assert!(!quiet.contains("line "), "{quiet}");
         let clean = |text: &str| !text.contains(|c: char| c.is_control() && c != '\n');
         assert!(clean(&all), "task output has no control characters");
+    }
+
+    #[test]
+    fn a_run_of_which_no_task_was_left_says_that_nothing_ran() {
+        let mut summary = summary(2, 0);
+        summary.jobs[0].elapsed_ms = None;
+        let text = summary.text(Output::Failed, false);
+        let verdict = "nothing ran, because earlier runs in this directory have ended every task: 1 of 3 are done, 2 failed; --retry-failed runs \
+                       the failed ones again\n";
+        assert!(text.ends_with(verdict), "{text}");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `brasserie worker work-fetch`: shows from which schedulers a worker requests work, how much, and why it requests none.
 
-mod asking;
 mod json;
 mod text;
 mod wishes;
@@ -18,9 +17,11 @@ use serde_json::Value;
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on, peer};
-use crate::output::{Layout, Reader, complain, json_text, print, print_json, print_on, print_raw};
+use crate::output::{
+    Layout, Reader, complain, json_text, print, print_json, print_on, print_raw, with_flag,
+};
 
-use asking::{Answer, Asked, Pool};
+use super::asking::{self, Answer, Asked, Pool};
 
 /// Interval of `--watch`. People can follow waits of seconds, and a request costs a worker about as much as a work request.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
@@ -120,6 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         whom,
         scheduler,
         scheduler_address: args.scheduler.scheduler.clone(),
+        flag: args.scheduler.flag(),
         pool: Pool::new(),
     };
     if args.now {
@@ -131,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             print_json(&document(&seen))?;
             something(&seen)?;
         } else {
-            print(&show(&seen)?)?;
+            print(&show(&seen, &look.flag)?)?;
         }
         return Ok(Ending::Success);
     }
@@ -162,6 +164,8 @@ struct Look {
     whom: Whom,
     scheduler: Connection,
     scheduler_address: String,
+    /// The flag that names the scheduler to another command.
+    flag: String,
     pool: Pool,
 }
 
@@ -189,7 +193,7 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
         let seen = look.once().await;
         let shown = seen.and_then(|seen| match as_json {
             true => Ok(json_text(&document(&seen), Layout::OneLine)),
-            false => show(&seen),
+            false => show(&seen, &look.flag),
         });
         let text = match shown {
             Ok(text) => text,
@@ -212,12 +216,12 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
     }
 }
 
-/// Formats the result for people.
-fn show(seen: &Seen) -> Result<String> {
+/// Formats the result for people. `flag` names the scheduler to another command.
+fn show(seen: &Seen, flag: &str) -> Result<String> {
     something(seen)?;
     match (seen, seen.single()) {
         (_, Some(one)) => Ok(text::one(one, shown(one)?)),
-        (Seen::All(all), None) => Ok(text::all(all)),
+        (Seen::All(all), None) => Ok(with_flag(&text::all(all), flag)),
         (Seen::One(_), None) => Ok(String::new()),
     }
 }

@@ -669,7 +669,7 @@ fn jobs() {
         ),
         (
             r#""command": "sleep 5""#,
-            r#"3:30: bistro_job->x.command: expected an array of strings, found "sleep 5"; no shell splits it; write ["/bin/sh","-c","sleep 5"], or each word on its own"#,
+            r#"3:30: bistro_job->x.command: expected an array of strings, found "sleep 5"; no shell splits it; write ["/bin/sh","-c","sleep 5","sh"], or each word on its own"#,
         ),
         (
             r#""command": ["a", "b\u0000"]"#,
@@ -1031,6 +1031,28 @@ fn a_command_line_in_one_item_is_worth_a_look() {
         r#"["sh", "-c", "echo hi"]"#,
     ] {
         assert_eq!(found(command), [""; 0], "{command}");
+    }
+}
+
+#[test]
+fn a_shell_that_takes_the_nodes_name_as_its_own_is_worth_a_look() {
+    let found = |job: &str| lines(&good("", &format!("\"bistro_job->x\": {{{job}}}")).warnings);
+    assert_eq!(
+        found(r#""command": ["/bin/sh", "-ec", "dump $1"]"#),
+        [
+            r#"3:49: bistro_job->x.command[2]: the script uses $1, but its first argument, the node's name, is $0: the shell takes what follows the script so; write a word after the script, as in ["/bin/sh", "-ec", SCRIPT, "sh"]; then $1 is the node's name"#
+        ]
+    );
+    assert_eq!(found(r#""command": ["bash", "-c", "run \"$@\""]"#).len(), 1);
+    for job in [
+        r#""command": ["sh", "-c", "dump $1", "sh"]"#,
+        r#""command": ["sh", "-c", "dump $0 $1"]"#,
+        r#""command": ["sh", "-c", "dump $BRASSERIE_NODE"]"#,
+        r#""command": ["sh", "-c", "dump $1"], "arguments": "none""#,
+        r#""command": ["perl", "-c", "$1"]"#,
+        r#""command": ["sh", "script", "$1"]"#,
+    ] {
+        assert_eq!(found(job), [""; 0], "{job}");
     }
 }
 

@@ -466,13 +466,13 @@ impl Turn<'_> {
             }
         }
         let outcome = match reply {
-            // No caller here asks for the work fetch overview.
+            // Schedulers alone call workers here.
             Ok(Reply::Empty) => CallOutcome::Done(SchedulerCallReply::Empty),
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))
             }
-            Ok(Reply::WorkFetch(_) | Reply::WorkWishes(_)) => {
-                panic!("Invariant: nobody looks at a worker's work fetch, or has it ask")
+            Ok(Reply::WorkFetch(_) | Reply::WorkWishes(_) | Reply::Draining(_)) => {
+                panic!("Invariant: no operator calls a worker here")
             }
             Err(refusal) => refused(asked.ask, refusal),
         };

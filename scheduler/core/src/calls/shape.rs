@@ -66,17 +66,24 @@ impl Purpose {
                 });
             }
             Purpose::Suicide { worker } => s.worker(*worker),
-            Purpose::Kill { request, killed } => {
+            Purpose::Kill {
+                worker,
+                request,
+                killed,
+            } => {
+                s.worker(*worker);
                 s.request(*request);
                 s.put((&killed.shard, killed.request, killed.held));
                 s.invocation(killed.invocation);
             }
             Purpose::EndOrphan {
                 shard,
+                worker,
                 task,
                 invocation,
             } => {
                 s.put((shard, task));
+                s.worker(*worker);
                 s.invocation(*invocation);
             }
         }

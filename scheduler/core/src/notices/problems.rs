@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use brasserie_common::time::format_duration;
 use brasserie_common::{JobName, Shard, TaskKey, Time};
 
 /// The most problems that are kept.
@@ -111,6 +112,19 @@ impl Problem {
         lasts && self.is_fresh(now)
     }
 
+    /// Formats the problem with its age.
+    fn text(&self, now: Time) -> String {
+        let ago = |at| format_duration(Duration::from_secs(now.since(at).as_secs()));
+        let (what, last) = (&self.what, ago(self.at));
+        match self.since == self.at {
+            true => format!("{last} ago: {what}"),
+            false => format!(
+                "the first time {} ago, the last time {last} ago: {what}",
+                ago(self.since)
+            ),
+        }
+    }
+
     fn is_fresh(&self, now: Time) -> bool {
         now.since(self.at) < PROBLEM_LIFE
     }
@@ -203,7 +217,7 @@ impl Problems {
 
     pub(super) fn shown(&self, now: Time) -> Vec<String> {
         let shown = self.0.iter().filter(|known| known.is_shown(now));
-        shown.map(|known| known.what.to_string()).collect()
+        shown.map(|known| known.text(now)).collect()
     }
 }
 
@@ -235,7 +249,12 @@ mod tests {
             assert_eq!(told, None);
         }
         assert_eq!(problems.0.len(), 1 + MAX_HIDDEN);
-        assert_eq!(problems.shown(at(2)), [disk]);
+        assert_eq!(problems.shown(at(2)), ["2s ago: the disk is full"]);
         assert_eq!(problems.note(at(2), disk), None, "it is not new");
+        let twice = "the first time 3s ago, the last time 1s ago: the disk is full";
+        assert_eq!(
+            problems.shown(at(3)).last().map(String::as_str),
+            Some(twice)
+        );
     }
 }

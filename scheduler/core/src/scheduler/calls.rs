@@ -98,9 +98,14 @@ impl Scheduler {
                 tasks,
             } => self.notified(now, &shard, worker, &tasks, &outcome),
             Purpose::Suicide { .. } => {}
-            Purpose::Kill { request, killed } => self.kill_completed(request, killed, outcome),
+            Purpose::Kill {
+                worker: _,
+                request,
+                killed,
+            } => self.kill_completed(request, killed, outcome),
             Purpose::EndOrphan {
                 shard,
+                worker: _,
                 task,
                 invocation,
             } => self.orphan_kill_answered(now, &shard, ((task, invocation), id), &outcome),

@@ -63,6 +63,7 @@ impl Scheduler {
                 kill,
             },
             Purpose::Kill {
+                worker,
                 request,
                 killed: Box::new(killed),
             },

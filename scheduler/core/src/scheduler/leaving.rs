@@ -239,7 +239,7 @@ impl Scheduler {
         let reported = ReportedStatus::worker_lost(shard, text, run.next_backoff);
         let next_backoff = run.next_backoff;
         let story = KeptStory {
-            story: Story::lost(now.since(run.since)),
+            story: Story::lost(),
             shard: shard.clone(),
             queued: run.queued,
         };

@@ -119,6 +119,7 @@ impl Scheduler {
             };
             let purpose = Purpose::EndOrphan {
                 shard: shard.clone(),
+                worker,
                 task,
                 invocation,
             };

@@ -420,10 +420,28 @@ impl View<'_> {
         let reasons = reasons.map(|reason| reason.to_string());
         let why_no_tasks = self.why_no_tasks(id);
         let all = counts.into_iter().chain(why_no_tasks).chain(orphans);
-        let all = all.chain(reasons);
+        let all = all.chain(self.dependencies_of(id)).chain(reasons);
         let all = all.chain(self.next_times_of(id));
         let all = all.chain(self.why_nothing_starts(now));
         Answer::Explain(all.chain(self.config_is_older()).collect())
+    }
+
+    /// Returns a sentence about each job on which this one depends node by node and of which some task is not done.
+    fn dependencies_of(&self, id: JobId) -> Vec<String> {
+        let job = self.engine.job_config(id).into_iter();
+        let on = job.flat_map(|job| &job.depends_on);
+        let sentence = |name: &JobName| {
+            let begin = format!("a task of it waits until job `{name}` is done on the same node");
+            let on = self.engine.find_job(name.as_str());
+            let known = on.and_then(|on| Some((on, self.engine.job_config(on)?)));
+            let Some((on, config)) = known else {
+                return Some(format!("{begin}, and no such job is configured"));
+            };
+            let counts = self.job_facts(on, config).counts();
+            let is_done = counts.total > 0 && counts.done == counts.total;
+            (!is_done).then(|| format!("{begin}, which has {}", counts.clause()))
+        };
+        on.filter_map(sentence).collect()
     }
 
     /// Adds why the config file is not in force: a user who asks about a new job should learn that the file was not read.

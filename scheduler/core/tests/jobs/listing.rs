@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use brasserie_common::ListedState;
+use brasserie_common::{ListedState, WorkerSetId};
 use brasserie_scheduler_core::{Answer, Query, TaskCursor, TaskList, TaskPage};
 
-use crate::support::{Script, config, one_job, options, worker};
+use crate::support::{Script, config, listed, one_job, options, worker};
 
 /// More tasks than one page scans.
 const TASKS: usize = 12_000;
@@ -63,6 +63,28 @@ fn a_page_scans_a_bounded_number_of_tasks_and_the_next_one_continues() {
     nodes.dedup();
     assert_eq!(nodes.len(), TASKS, "each task once");
     assert_eq!(all(&s, &[ListedState::Done]), (Vec::new(), 1));
+}
+
+#[test]
+fn a_task_that_an_earlier_scheduler_started_is_listed_since_that_start() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    s.complete(
+        call,
+        brasserie_common::CallOutcome::Done(brasserie_scheduler_core::CallReply::Empty),
+    );
+    let since = |s: &Script| page(s, &list(&[ListedState::Running], None)).tasks[0].since;
+    let start = since(&s).expect("a start");
+    s.advance(Duration::from_secs(100));
+    let mut s = s.restart(options());
+    s.load(one_job(1, ""));
+    s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    s.answer_fetch(vec![listed("w", "n0", task.invocation)]);
+    let known = since(&s).expect("a start");
+    let error = known.as_millis().abs_diff(start.as_millis());
+    assert!(error <= 1000, "{known:?} instead of {start:?}");
 }
 
 #[test]

@@ -303,7 +303,11 @@ impl Engine {
         match structure(forest, &self.tasks, id, row) {
             Structure::Open => {}
             Structure::Disabled(above) => {
-                reasons.push(Reason::NodeDisabled { node: name(above) });
+                let level = forest.level(above);
+                reasons.push(Reason::NodeDisabled {
+                    node: name(above),
+                    by_schedule: level.is_some_and(|level| config.only_schedules_disable(level)),
+                });
             }
             Structure::Avoided(above) => {
                 let level = forest.level(above).map_or(0, |l| l.index());

@@ -380,6 +380,12 @@ fn times_above_other_nodes() {
     // The time is disabled by now, so a completed task does not start again.
     engine.apply_nodes(T0, table(40));
     assert_eq!(place_all(&mut engine, T0), []);
+    let over = "node `7` is disabled: the `enabled_lifetime` of its time in the schedule is over, and no task starts after that";
+    let why = engine.explain(T0, placed[1].task);
+    assert!(
+        why.iter().any(|reason| reason.to_string() == over),
+        "{why:?}"
+    );
     // The time is gone.
     engine.apply_nodes(T0, table(70));
     assert_eq!(engine.nodes().unwrap().len(), 1);

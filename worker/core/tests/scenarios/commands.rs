@@ -71,8 +71,19 @@ impl World {
             // Calls `killTask`, with 3 s between TERM and KILL.
             "kill" => self.hear_kill(w)?,
             // drain
-            // The operator drains the worker.
+            // The operator drains the worker by a signal.
             "drain" => self.event(Event::Drain)?,
+            // request-drain a
+            // The operator drains this worker by a call.
+            "request-drain" => {
+                let shard = w.word("a worker")?.to_owned();
+                let request = self.ask(&format!("drain of {shard}"));
+                self.event(Event::RequestDrain {
+                    request,
+                    from: Principal::Own,
+                    shard,
+                })?;
+            }
             // shutdown
             // The operator ends the worker.
             "shutdown" => self.event(Event::Shutdown)?,

@@ -201,13 +201,10 @@ impl Supervisor {
             ended_by,
             waited: Duration::ZERO,
             starting: task.starting,
-            ran: task.started.elapsed(),
+            ran: Some(task.started.elapsed()),
             // Groups also count processes that no parent reaped.
             cpu: (usage.user + usage.system).max(task.counted.cpu.unwrap_or_default()),
-            peak_memory_bytes: task
-                .counted
-                .memory_peak_bytes
-                .or(Some(usage.max_resident_bytes)),
+            peak_memory_bytes: task.counted.memory_peak_bytes.or(usage.max_resident_bytes),
             read_bytes: usage
                 .read_bytes
                 .max(task.counted.read_bytes.unwrap_or_default()),

@@ -40,6 +40,20 @@ fn each_final_status_rule_with_a_real_process() {
 }
 
 #[test]
+fn the_peak_of_memory_is_the_tasks_own() {
+    let mut bench = Bench::new();
+    let end = bench.script("exit 0", StatusFrom::Auto);
+    // The kernel tells the peak of this process, from before the exec, which says nothing about the task.
+    assert_eq!(ran(&end).story.peak_memory_bytes, None);
+    let end = bench.script(
+        "head -c 400000000 /dev/zero | tail -c 399999999 | wc -c",
+        StatusFrom::Auto,
+    );
+    let peak = ran(&end).story.peak_memory_bytes;
+    assert!(peak > Some(390_000_000), "{peak:?}");
+}
+
+#[test]
 fn errors_tell_exit_signal_and_last_words() {
     let mut bench = Bench::new();
     let end = bench.script(
@@ -54,7 +68,6 @@ fn errors_tell_exit_signal_and_last_words() {
     assert_eq!(ran(&end).story.ending, Ending::Exited(3));
     assert_eq!(ran(&end).signalled, Signalled::No);
     assert_eq!((end.story.ended_by, end.story.fault), (None, Fault::Task));
-    assert!(ran(&end).story.peak_memory_bytes > Some(0));
     let end = bench.script("kill -KILL $$", StatusFrom::Auto);
     assert_eq!(
         end.status.exception(),
@@ -247,6 +260,7 @@ fn events_tell_the_life_in_order() {
     for event in &events {
         assert_eq!(event["invocation_start_time"], 1_700_000_000);
         assert_eq!(event["invocation_rand"], end.key.invocation.0.rand);
+        assert_eq!(event["invocation"], end.key.invocation.to_string());
         assert_eq!(event["worker_host"], "here");
     }
     assert_eq!(events[0]["command"].as_array().map(Vec::len), Some(7));

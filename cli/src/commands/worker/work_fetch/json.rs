@@ -6,7 +6,7 @@ use brasserie_common::work_overview::{
 };
 use serde_json::{Value, json};
 
-use super::asking::Asked;
+use super::super::asking::Asked;
 use super::text::executing;
 
 pub(super) fn all(all: &[Asked]) -> Value {

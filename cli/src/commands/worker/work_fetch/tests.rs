@@ -122,7 +122,7 @@ fn worker(shard: &str, answer: Result<Option<Overview>, &str>) -> Asked {
 }
 
 fn said(seen: &Seen) -> String {
-    match show(seen) {
+    match show(seen, "") {
         Ok(text) => text,
         Err(error) => format!("error: {error:#}"),
     }
@@ -452,6 +452,7 @@ async fn a_worker_that_cannot_be_reached_is_named_with_its_address() {
         shard: "w1".to_owned(),
         address: String::new(),
         state: "new".to_owned(),
+        instance: None,
     };
     let all = Pool::new().ask_all(vec![known]).await;
     let error = all[0].answer.as_ref().expect_err("nowhere");

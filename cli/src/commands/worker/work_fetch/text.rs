@@ -6,7 +6,7 @@ use brasserie_common::work_overview::{
     AssociationFacts, AssociationOverview, Overview, PairOverview, RequestOverview, TypeOverview,
 };
 
-use super::asking::Asked;
+use super::super::asking::Asked;
 use crate::output::{duration, printable, table};
 
 /// The text of an empty cell.

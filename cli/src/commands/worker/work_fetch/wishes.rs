@@ -5,7 +5,7 @@ use brasserie_common::ServiceAddress;
 use brasserie_common::work_overview::{Asks, WorkWish};
 use serde_json::{Value, json};
 
-use super::asking::{called, find, only, workers};
+use super::super::asking::{called, find, only, workers};
 use super::{Look, Whom};
 use crate::Ending;
 use crate::connection::block_on;

@@ -83,10 +83,16 @@ impl Remote {
         }
     }
 
+    fn is_heartbeat_late(&self, now: Time, timeouts: &Timeouts) -> bool {
+        let longest = self.gaps(timeouts).max_heartbeat;
+        let last = self.model.last_heartbeat();
+        last.is_some_and(|last| now > last + longest)
+    }
+
     pub(in crate::pool) fn stale_evidence(&self, now: Time, timeouts: &Timeouts) -> Option<String> {
         let gaps = self.gaps(timeouts);
         let beat = self.model.last_heartbeat();
-        if let Some(at) = beat.filter(|at| now > *at + gaps.max_heartbeat) {
+        if let Some(at) = beat.filter(|_| self.is_heartbeat_late(now, timeouts)) {
             let ago = format_duration(whole_seconds(now.since(at)));
             return Some(format!("for a heartbeat; the last one came {ago} ago"));
         }
@@ -181,6 +187,12 @@ impl Remote {
             .or_else(|| self.unreached_sentence())
             .into_iter()
             .collect();
+        if self.health() == Health::Unhealthy && self.is_heartbeat_late(now, timeouts) {
+            problems.push(
+                "if it has ended, start it again with its `--data-dir`: it replaces its former instance at once"
+                    .to_owned(),
+            );
+        }
         if let Some(left) = &self.left {
             problems.push(format!("must end: {}", left.why));
         }

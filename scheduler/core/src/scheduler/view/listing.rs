@@ -152,6 +152,14 @@ impl View<'_> {
     }
 }
 
+/// Returns the start of a run that this scheduler knows since `known`. Another instance may have started the run before that, in the second
+/// that its invocation id has.
+fn since_start(run: &Run, known: WallTime) -> WallTime {
+    known.min(WallTime::from_secs(
+        run.invocation.0.start_time.saturating_add(1),
+    ))
+}
+
 fn wanted(states: &BTreeSet<ListedState>) -> BTreeSet<ListedState> {
     if !states.is_empty() {
         return states.clone();
@@ -230,7 +238,7 @@ impl PageBuilder<'_> {
             task: task_key(&self.scheduler.engine, task),
             state,
             run: Some((run.shard.clone(), run.invocation)),
-            since: Some(wall - self.now.since(run.since)),
+            since: Some(since_start(run, wall - self.now.since(run.since))),
             tries: self.scheduler.engine.failed_tries(task),
             reason,
         }

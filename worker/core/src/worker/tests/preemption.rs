@@ -235,13 +235,13 @@ fn an_end_tells_how_long_it_waited_and_ran_without_its_stops() {
     };
     // This is the run time by the shell's clock.
     let ran = Story {
-        ran: Duration::from_millis(4100 + 6000 + 2000),
+        ran: Some(Duration::from_millis(4100 + 6000 + 2000)),
         ..Story::exited(0)
     };
     let ended = rig.end_with("long", 1, ran);
     let told = story(ended);
     assert_eq!(told.waited, Duration::ZERO);
-    assert_eq!(told.ran, Duration::from_millis(4000 + 2000));
+    assert_eq!(told.ran, Some(Duration::from_millis(4000 + 2000)));
     let told = story(rig.end("next", 3, ReportedStatus::done()));
     assert_eq!(told.waited, Duration::from_millis(8000));
 }

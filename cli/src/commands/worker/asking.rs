@@ -1,4 +1,4 @@
-//! Finds workers and asks them for their work fetch.
+//! Finds workers, asks them for their work fetch, and drains them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,9 +8,11 @@ use brasserie_common::ServiceAddress;
 use brasserie_common::work_overview::{MAX_SCHEDULERS, WorkFetchStatus, WorkWish};
 use brasserie_thrift::convert::parse_list;
 use brasserie_thrift::generated::brasserie::{
-    BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerGetWorkFetchArgs,
+    BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult, BrasserieWorkerFetchWorkArgs,
+    BrasserieWorkerFetchWorkResult, BrasserieWorkerGetWorkFetchArgs,
     BrasserieWorkerGetWorkFetchResult, ClusterStatus,
 };
+use brasserie_thrift::generated::common::BistroInstanceID;
 use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Unknown};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
@@ -32,6 +34,7 @@ pub(super) struct Known {
     pub address: String,
     /// The state, as the scheduler sees it.
     pub state: String,
+    pub instance: Option<BistroInstanceID>,
 }
 
 impl Known {
@@ -74,15 +77,21 @@ pub(super) fn called(shard: Option<&str>, address: &str) -> String {
     }
 }
 
-/// Returns all workers of a scheduler in its order. Errors if there are none.
-pub(super) fn workers(status: &ClusterStatus, scheduler: &str) -> Result<Vec<Known>> {
+/// Returns all workers of a scheduler in its order.
+pub(super) fn all_workers(status: &ClusterStatus) -> Vec<Known> {
     let workers = status.workers.iter().flatten();
     let known = workers.map(|worker| Known {
         shard: worker.shard.clone().unwrap_or_default(),
         address: worker.address.clone().unwrap_or_default(),
         state: worker.state.clone().unwrap_or_default(),
+        instance: worker.instance.clone(),
     });
-    let known: Vec<Known> = known.collect();
+    known.collect()
+}
+
+/// Returns all workers of a scheduler. Errors if there are none.
+pub(super) fn workers(status: &ClusterStatus, scheduler: &str) -> Result<Vec<Known>> {
+    let known = all_workers(status);
     if known.is_empty() {
         bail!(
             "no worker has connected to the scheduler at {scheduler}. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR --work-fetch PROFILE"
@@ -101,6 +110,9 @@ pub(super) fn find(workers: Vec<Known>, shard: &str) -> Result<Known> {
     let more = workers.len().saturating_sub(NAMED);
     if let Some(known) = workers.into_iter().find(|known| known.shard == shard) {
         return Ok(known);
+    }
+    if names.is_empty() {
+        names.push("none".to_owned());
     }
     if more > 0 {
         names.push(format!("and {more} more"));
@@ -191,11 +203,7 @@ impl Pool {
         let result: BrasserieWorkerFetchWorkResult =
             self.call(peer, "fetchWork", &arguments).await?;
         if let Some(refused) = result.ex {
-            let message = refused.message.unwrap_or_default();
-            return Err(format!(
-                "the worker at {peer} refused: {}",
-                printable(&message)
-            ));
+            return Err(refusal(peer, &refused.message.unwrap_or_default()));
         }
         let wishes = result.result_value.ok_or_else(|| nothing(peer))?;
         if wishes.len() > MAX_SCHEDULERS {
@@ -205,6 +213,18 @@ impl Pool {
             ));
         }
         parse_list("fetchWork", wishes).map_err(|error| nonsense(peer, &error))
+    }
+
+    /// Drains the worker. Returns the number of its running tasks.
+    pub(super) async fn drain(&self, peer: &PeerAddr, shard: &str) -> Result<i32, String> {
+        let arguments = BrasserieWorkerDrainArgs {
+            shard: shard.to_owned(),
+        };
+        let result: BrasserieWorkerDrainResult = self.call(peer, "drain", &arguments).await?;
+        match result.ex {
+            Some(refused) => Err(refusal(peer, &refused.message.unwrap_or_default())),
+            None => result.result_value.ok_or_else(|| nothing(peer)),
+        }
     }
 
     async fn call<A: TSerializable, R: TSerializable + Send>(
@@ -224,16 +244,17 @@ impl Pool {
             }) => Err(format!(
                 "who listens at {peer} does not know the call `{method}`: a worker of an older release, which lacks it, or no worker"
             )),
-            CallResult::Unknown(Unknown::Exception { message, .. }) => Err(format!(
-                "the worker at {peer} refused: {}",
-                printable(&message)
-            )),
+            CallResult::Unknown(Unknown::Exception { message, .. }) => Err(refusal(peer, &message)),
             CallResult::Unknown(why) => Err(format!(
                 "the worker at {peer} gave no usable answer: {}",
                 printable(&why.to_string())
             )),
         }
     }
+}
+
+fn refusal(peer: &PeerAddr, message: &str) -> String {
+    format!("the worker at {peer} refused: {}", printable(message))
 }
 
 fn nothing(peer: &PeerAddr) -> String {
