@@ -59,7 +59,7 @@ pub(super) enum Event<'a> {
     },
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Fields<'a> {
     event: &'static str,
     /// The id of the run as `logs --invocation` takes it. The original has only the two numbers.
@@ -112,16 +112,7 @@ pub(super) fn log(
         invocation_start_time: key.invocation.0.start_time,
         invocation_rand: key.invocation.0.rand,
         worker_host: host,
-        raw_status: None,
-        command: None,
-        message: None,
-        lines: None,
-        bytes: None,
-        status: None,
-        stdout_file: None,
-        stderr_file: None,
-        compressed_bytes: None,
-        lost_bytes: None,
+        ..Fields::default()
     };
     let told;
     match event {

@@ -75,15 +75,7 @@ impl World {
             "drain" => self.event(Event::Drain)?,
             // request-drain a
             // The operator drains this worker by a call.
-            "request-drain" => {
-                let shard = w.word("a worker")?.to_owned();
-                let request = self.ask(&format!("drain of {shard}"));
-                self.event(Event::RequestDrain {
-                    request,
-                    from: Principal::Own,
-                    shard,
-                })?;
-            }
+            "request-drain" => self.hear_drain(w)?,
             // shutdown
             // The operator ends the worker.
             "shutdown" => self.event(Event::Shutdown)?,
@@ -462,6 +454,16 @@ impl World {
             scheduler,
             worker,
             why: None,
+        })
+    }
+
+    fn hear_drain(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let shard = w.word("a worker")?.to_owned();
+        let request = self.ask(&format!("drain of {shard}"));
+        self.event(Event::RequestDrain {
+            request,
+            from: Principal::Own,
+            shard,
         })
     }
 
