@@ -189,33 +189,31 @@ impl Connection {
     }
 
     /// Sets the flag that names this scheduler to another command.
-    pub(crate) fn named(self, flag: String) -> Self {
+    pub(crate) fn named_by(self, flag: String) -> Self {
         Connection { flag, ..self }
     }
 
-    /// Completes the commands in a text of the scheduler, which does not know the flags that name it.
-    fn complete(&self, text: Option<String>) -> String {
-        with_flag(&text.unwrap_or_default(), &self.flag)
-    }
-
-    fn complete_all(&self, texts: Option<Vec<String>>) -> Vec<String> {
-        let texts = texts.into_iter().flatten();
-        texts.map(|text| with_flag(&text, &self.flag)).collect()
+    /// Completes the commands in a refusal of the scheduler, which does not know the flag that names it.
+    fn with_own_flag(&self, refusal: Option<String>) -> String {
+        with_flag(&refusal.unwrap_or_default(), &self.flag)
     }
 
     fn outcome<T>(&self, done: T, refused: Option<JobRefusedException>) -> Outcome<T> {
         match refused {
             None => Outcome::Done(done),
             Some(refused) => Outcome::Refused {
-                message: self.complete(refused.message),
-                problems: self.complete_all(refused.problems),
+                message: self.with_own_flag(refused.message),
+                problems: refused.problems.unwrap_or_default(),
             },
         }
     }
 
-    fn known(&self, exception: Option<BistroSchedulerUnknownJobException>) -> Result<(), Unknown> {
+    fn check_known(
+        &self,
+        exception: Option<BistroSchedulerUnknownJobException>,
+    ) -> Result<(), Unknown> {
         match exception {
-            Some(exception) => Err(Unknown::new(self.complete(exception.message))),
+            Some(exception) => Err(Unknown::new(self.with_own_flag(exception.message))),
             None => Ok(()),
         }
     }
@@ -355,7 +353,7 @@ impl Connection {
         let job = job.to_owned();
         let arguments = BrasserieGetJobStatusArgs { job };
         let result: BrasserieGetJobStatusResult = self.ask("getJobStatus", &arguments).await?;
-        self.known(result.ex)?;
+        self.check_known(result.ex)?;
         result.result_value.context("the scheduler sent no status")
     }
 
@@ -374,13 +372,8 @@ impl Connection {
             limit: i32::try_from(limit).unwrap_or(i32::MAX),
         };
         let result: BrasserieGetTaskPageResult = self.ask("getTaskPage", &arguments).await?;
-        self.known(result.ex)?;
-        let mut page = result.result_value.context("the scheduler sent no tasks")?;
-        for task in page.tasks.iter_mut().flatten() {
-            let reason = task.reason.take();
-            task.reason = reason.map(|reason| with_flag(&reason, &self.flag));
-        }
-        Ok(page)
+        self.check_known(result.ex)?;
+        result.result_value.context("the scheduler sent no tasks")
     }
 
     pub(crate) async fn kill_task(&self, job: &str, node: &str) -> Result<Outcome<TaskKill>> {
@@ -401,11 +394,8 @@ impl Connection {
         let call = self.pool.call(&self.peer, "explainTask", &arguments);
         let result: BrasserieExplainTaskResult =
             call.await.into_result().map_err(|e| self.unreachable(e))?;
-        self.known(result.ex)?;
-        let reasons = result
-            .result_value
-            .context("the scheduler sent no reasons")?;
-        Ok(self.complete_all(Some(reasons)))
+        self.check_known(result.ex)?;
+        result.result_value.context("the scheduler sent no reasons")
     }
 
     /// Fetches the story of the task's last run, if it is kept.
@@ -424,16 +414,9 @@ impl Connection {
         match result.ex {
             Some(refused) => bail!(
                 "the scheduler made no plan: {}",
-                self.complete(refused.message)
+                self.with_own_flag(refused.message)
             ),
-            None => {
-                let plan = result.result_value.context("the scheduler sent no plan")?;
-                let notes = self.complete_all(plan.notes);
-                Ok(Plan {
-                    notes: Some(notes),
-                    ..plan
-                })
-            }
+            None => result.result_value.context("the scheduler sent no plan"),
         }
     }
 
@@ -529,7 +512,7 @@ impl Connection {
         let arguments = BrasserieForgetWorkerArgs { shard, instances };
         let result: BrasserieForgetWorkerResult = self.ask("forgetWorker", &arguments).await?;
         Ok(match result.ex {
-            Some(refused) => Err(self.complete(refused.message)),
+            Some(refused) => Err(self.with_own_flag(refused.message)),
             None => Ok(result.result_value.unwrap_or_default()),
         })
     }

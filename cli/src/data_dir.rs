@@ -128,7 +128,14 @@ impl RunRecord {
                     false => "it does not exist".to_owned(),
                 };
                 let message = format!("no run has used {}: {lacks}", directory.display());
-                let remedy = "Name the directory that `brasserie run --data-dir` has used, or ask a running scheduler with `--scheduler`";
+                let remedy = match DataDir::was_used_by(directory, Owner::Worker) {
+                    true => {
+                        "It is the directory of a worker, of which `brasserie logs` alone reads something"
+                    }
+                    false => {
+                        "Name the directory that `brasserie run --data-dir` has used, or ask a running scheduler with `--scheduler`"
+                    }
+                };
                 return Err(Failure::usage(message).remedy(remedy).into());
             }
             Err(FileError::Read { error, .. })
@@ -284,8 +291,8 @@ fn job_names(names: &[&str]) -> String {
 pub(crate) struct SourceArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// Read the data directory of a `brasserie run` instead of a scheduler, during the run or after it; `logs` also reads that of a worker.
-    /// The command changes nothing in it.
+    /// Read the data directory of a `brasserie run` instead of a scheduler, during the run or after it. `brasserie logs` also reads the data
+    /// directory of a worker. The command changes nothing in it.
     #[arg(long, value_name = "DIR", conflicts_with = "scheduler")]
     data_dir: Option<PathBuf>,
 }
@@ -299,11 +306,7 @@ impl SourceArgs {
     /// Returns whether `--data-dir` names the directory of a worker, of which only the logs can be read.
     pub(crate) fn is_worker(&self) -> bool {
         let directory = self.data_dir.as_deref();
-        directory.is_some_and(|directory| {
-            !RunRecord::exists(directory)
-                && DataDir::check(directory, Owner::Worker).is_ok()
-                && directory.join(LOGS).is_dir()
-        })
+        directory.is_some_and(|directory| DataDir::was_used_by(directory, Owner::Worker))
     }
 
     /// Returns the flag that names this source to another command, with a space before it; empty for the default.
@@ -366,12 +369,12 @@ impl Source {
             format!("the run in {directory} is still active, but its scheduler does not answer")
         });
         if let Some(connection) = running? {
-            return Ok((Source::running(connection.named(args.flag())), None));
+            return Ok((Source::running(connection.named_by(args.flag())), None));
         }
         let interrupts = Interrupts::listen().context("cannot listen for signals")?;
         let ended = EndedRun::open(directory, record).await?;
         let connection = Connection::new(&ended.scheduler.thrift_address().to_string())?;
-        let connection = connection.named(args.flag());
+        let connection = connection.named_by(args.flag());
         let source = Source {
             connection,
             ended: Some(ended),
@@ -428,7 +431,7 @@ impl Source {
             None => String::new(),
         };
         Some(format!(
-            "The run in {} has ended; this is its final state.{go_on}\n\n",
+            "The run in {} has ended; these are its results, for the nodes that its sources give now.{go_on}\n\n",
             directory.display()
         ))
     }
@@ -496,9 +499,10 @@ pub(crate) async fn wait_for_nodes(connection: &Connection) -> Result<()> {
 /// The source of log lines: the workers of a scheduler, or files.
 pub(crate) enum LogSource {
     Scheduler(Connection),
-    Files(LogReader, RunRecord),
+    /// The files of a run.
+    RunFiles(LogReader, RunRecord),
     /// The files in the data directory of one worker.
-    OfWorker(LogReader, PathBuf),
+    WorkerFiles(LogReader, PathBuf),
 }
 
 impl LogSource {
@@ -506,9 +510,9 @@ impl LogSource {
         Ok(match &args.data_dir {
             None => LogSource::Scheduler(Connection::new(&args.scheduler.scheduler)?),
             Some(directory) if args.is_worker() => {
-                LogSource::OfWorker(LogReader::new(directory.join(LOGS)), directory.clone())
+                LogSource::WorkerFiles(LogReader::new(directory.join(LOGS)), directory.clone())
             }
-            Some(directory) => LogSource::Files(
+            Some(directory) => LogSource::RunFiles(
                 LogReader::new(log_folder(directory)),
                 RunRecord::read(directory)?,
             ),
@@ -519,7 +523,7 @@ impl LogSource {
     pub(crate) async fn logs(&self, request: &LogRequest) -> Result<LogLines> {
         match self {
             LogSource::Scheduler(connection) => connection.logs(request).await,
-            LogSource::Files(reader, _) | LogSource::OfWorker(reader, _) => {
+            LogSource::RunFiles(reader, _) | LogSource::WorkerFiles(reader, _) => {
                 Ok(reader.query(&query(request)?)?.into())
             }
         }
@@ -529,8 +533,8 @@ impl LogSource {
     pub(crate) async fn is_complete(&self) -> bool {
         match self {
             LogSource::Scheduler(_) => false,
-            LogSource::Files(_, record) => !record.is_reachable().await,
-            LogSource::OfWorker(_, directory) => {
+            LogSource::RunFiles(_, record) => !record.is_reachable().await,
+            LogSource::WorkerFiles(_, directory) => {
                 !DataDir::is_in_use(directory).is_ok_and(|is_in_use| is_in_use)
             }
         }

@@ -35,6 +35,7 @@ Try it:
   brasserie doctor                                what a worker on this machine can provide and enforce
   brasserie worker list                           the workers, their state and last heartbeat
   brasserie worker work-fetch                     the work that pull workers request, and why they request none
+  brasserie worker drain NAME                     let a worker complete its tasks and exit
   brasserie worker forget NAME                    declare a worker dead that never returns
 
 Exit codes:

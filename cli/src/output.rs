@@ -67,28 +67,44 @@ pub(crate) fn shell_word(text: &str) -> String {
     }
 }
 
-/// Adds the flag that names a scheduler or a data directory, with a space before it, to each command in backticks that can have it. The
-/// advice of a scheduler lacks it. A `brasserie run` has another way to run failed tasks again than a scheduler.
+/// Completes the advice of a scheduler: adds the flag that names the scheduler or a data directory, with a space before it, to each
+/// command in backticks that has such a flag and does not name another. In the text for a run, replaces `brasserie job forgive JOB`, which
+/// needs a scheduler that goes on.
 pub(crate) fn with_flag(text: &str, flag: &str) -> String {
-    const COMMANDS: [&str; 7] = ["explain", "job", "logs", "plan", "status", "task", "worker"];
-    let is_run = flag.starts_with(" --data-dir");
-    let text = match is_run {
-        true => text.replace(
-            "`brasserie job forgive`",
-            "`brasserie run` with --retry-failed",
-        ),
-        false => text.to_owned(),
+    const OF_SCHEDULER: [&str; 7] = ["explain", "job", "logs", "plan", "status", "task", "worker"];
+    const OF_DATA_DIR: [&str; 4] = ["explain", "logs", "status", "task list"];
+    let (commands, text) = match flag.starts_with(" --data-dir") {
+        true => {
+            let retry = "`brasserie run` with --retry-failed";
+            (
+                &OF_DATA_DIR[..],
+                text.replace("`brasserie job forgive JOB`", retry),
+            )
+        }
+        false => (&OF_SCHEDULER[..], text.to_owned()),
     };
-    let part = |(at, part): (usize, &str)| {
-        let command = part.strip_prefix("brasserie ").unwrap_or_default();
-        let word = command.split(' ').next().unwrap_or_default();
-        match at % 2 == 1 && COMMANDS.contains(&word) && !part.contains(flag.trim_start()) {
+    let complete = |part: &str| {
+        let line = part.strip_prefix("brasserie ").unwrap_or_default();
+        let is_of = |command: &&str| {
+            let rest = line.strip_prefix(*command);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        let names_one = line.contains(" --scheduler ") || line.contains(" --data-dir ");
+        match commands.iter().any(is_of) && !names_one {
             true => format!("{part}{flag}"),
             false => part.to_owned(),
         }
     };
-    let parts: Vec<String> = text.split('`').enumerate().map(part).collect();
-    parts.join("`")
+    // Names may have backticks, which would change the meaning of those after them. They do so on one line at most.
+    let lines = text.split('\n').map(|line| {
+        let parts = line.split('`').enumerate();
+        let parts = parts.map(|(at, part)| match at % 2 {
+            1 => complete(part),
+            _ => part.to_owned(),
+        });
+        parts.collect::<Vec<_>>().join("`")
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Prints a line on standard error. Unlike `eprintln!`, does not panic if standard error has no reader or its disk is full. May block, so
@@ -194,15 +210,20 @@ mod tests {
 
     #[test]
     fn commands_get_the_flag_of_their_scheduler() {
-        let text = "`brasserie job forgive` does it, `brasserie status` shows it, `brasserie config check F` not; `x` neither";
-        let named = "`brasserie job forgive --scheduler h:1` does it, `brasserie status --scheduler h:1` shows it, \
+        let text = "`brasserie job forgive JOB` does it, `brasserie status` shows it, `brasserie config check F` not; `x` neither";
+        let named = "`brasserie job forgive JOB --scheduler h:1` does it, `brasserie status --scheduler h:1` shows it, \
                      `brasserie config check F` not; `x` neither";
         assert_eq!(with_flag(text, " --scheduler h:1"), named);
-        assert_eq!(with_flag(named, " --scheduler h:1"), named);
+        assert_eq!(with_flag(named, " --scheduler h:12"), named);
         assert_eq!(with_flag(text, ""), text);
         let run = "`brasserie run` with --retry-failed does it, `brasserie status --data-dir d` shows it, \
                    `brasserie config check F` not; `x` neither";
         assert_eq!(with_flag(text, " --data-dir d"), run);
+        let changes = "`brasserie job resume`, `brasserie task kill j n`";
+        assert_eq!(with_flag(changes, " --data-dir d"), changes);
+        let odd = "a name with `\n`brasserie status`";
+        let completed = "a name with `\n`brasserie status --scheduler h:1`";
+        assert_eq!(with_flag(odd, " --scheduler h:1"), completed);
     }
 
     #[test]

@@ -6,6 +6,8 @@ pub mod timeouts;
 use std::hash::Hasher;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::fingerprint::Shape;
 use crate::time::Time;
 
@@ -16,15 +18,18 @@ use crate::time::Time;
 ///    |    a heartbeat reply)    |
 ///    +---------> MUST_DIE <-----+   not HEALTHY for the loss time; absorbing
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Health {
     /// The association has begun; the worker's running tasks are not known yet.
+    #[serde(rename = "joining")]
     New,
     /// A heartbeat and a healthcheck are fresh: tasks may start.
     Healthy,
     /// Running tasks are known, but nothing may start.
     Unhealthy,
     /// Lost: its tasks are given away, and it may only end itself.
+    #[serde(rename = "lost")]
     MustDie,
 }
 

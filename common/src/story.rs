@@ -26,11 +26,12 @@ pub struct Story {
     /// The time before `starting` for which a worker kept the task queued: from its acceptance until its turn.
     pub waited: Duration,
     /// The time from there until the last process, and every holder of its pipes, was gone. Excludes the time for which the task was
-    /// stopped for others. `None` if nobody measured it, because the run was lost with its worker.
+    /// stopped for others. `None`: unknown, because the run was lost with its worker.
     pub ran: Option<Duration>,
     /// User and system time of all its processes that were waited for.
     pub cpu: Duration,
-    /// `None` if not measured.
+    /// The peak of the control group or of the largest process, or else the largest sum of all processes in any measurement, which counts
+    /// shared pages once for each process. `None`: unknown.
     pub peak_memory_bytes: Option<u64>,
     /// Bytes from and to disks, as far as counted.
     pub read_bytes: u64,

@@ -7,6 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{InvocationId, SchedulerId, WorkerId};
 
 /// The processor types that one request may name, and the verdicts of its answer: more than any machine has GPU models.
@@ -17,7 +19,8 @@ pub const MAX_KNOWN_TASKS: usize = 131_072;
 pub const DEFAULT_ESTIMATE: f64 = 60.0;
 
 /// A type of processor: the CPU, or one GPU model.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub enum Processor {
     Cpu,
     Cards(Arc<str>),
@@ -42,6 +45,18 @@ impl Processor {
     }
 }
 
+impl From<String> for Processor {
+    fn from(name: String) -> Self {
+        Processor::named(&name)
+    }
+}
+
+impl From<Processor> for String {
+    fn from(processor: Processor) -> Self {
+        processor.as_str().to_owned()
+    }
+}
+
 impl fmt::Display for Processor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -49,7 +64,9 @@ impl fmt::Display for Processor {
 }
 
 /// The number of a request within an association, higher than those of all earlier ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct WorkRequestSeq(pub u64);
 
 /// The properties of a task as a piece of work, which a scheduler sends to its worker.
@@ -94,20 +111,25 @@ impl ReportPolicy {
 }
 
 /// The amount of work that a worker wants for one type of its processors.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkDemand {
     pub processor: Processor,
     /// The number of instances that the worker has; at least 1.
+    #[serde(rename = "instances")]
     pub there: f64,
     /// The missing work in instance-seconds: the amount that keeps all instances busy until the end of the work buffer.
+    #[serde(rename = "wants_instance_sec")]
     pub instance_secs: f64,
     /// The number of instances for which the worker wants work, idle or not.
+    #[serde(rename = "wants_instances")]
     pub instances: f64,
     /// The number of instances that are idle now.
     pub idle: f64,
     /// How long all instances are taken by tasks with near deadlines, in seconds.
+    #[serde(rename = "estimated_delay_sec")]
     pub estimated_delay: f64,
     /// The number of instances for which tasks are queued; `None` if completions do not make instances idle again.
+    #[serde(skip)]
     pub waiting: Option<f64>,
 }
 

@@ -1201,7 +1201,7 @@ fn retry_failed_runs_only_the_failed_tasks() {
     assert_eq!(runs(), want);
     let left = stage.brasserie(&["status", "--data-dir", text(&data_dir)]);
     assert!(
-        left.output.contains("this is its final state.\n"),
+        left.output.contains("has ended; these are its results"),
         "{left:?}"
     );
     assert!(!left.output.contains("To continue"), "{left:?}");
@@ -1311,7 +1311,7 @@ fn a_run_whose_retries_have_no_end_says_how_to_end_them() {
     let told = run.output();
     let (_, summary) = told.split_once("interrupted after ").expect(&told);
     assert!(
-        summary.contains("1 task was waiting for a retry, it for "),
+        summary.contains("1 task was waiting for a retry, due in "),
         "{told}"
     );
     assert!(ways.iter().all(|way| summary.contains(way)), "{told}");

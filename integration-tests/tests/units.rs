@@ -81,7 +81,7 @@ fn a_worker_is_started_as_its_keeper_and_its_processes_want_it() {
         ("NotifyAccess", "all"),
         ("Delegate", "yes"),
         ("KillMode", "mixed"),
-        ("Restart", "always"),
+        ("Restart", "on-failure"),
         ("RestartPreventExitStatus", "2"),
         ("OOMPolicy", "continue"),
         ("TasksMax", "infinity"),

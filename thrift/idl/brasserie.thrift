@@ -544,104 +544,18 @@ service Brasserie extends scheduler.BistroScheduler {
   ),
 }
 
-// Something does not happen before this time is over.
-struct WaitOverview {
-  1: double leftSec,
-  2: string why,
-}
-
-// The processors of a worker of one type: what they have to do. Seconds are of run time.
-struct ProcessorsOverview {
-  // As WorkDemand.processor.
-  1: string name,
-  2: double instances,
-  // Instance-seconds that are missing until the high water mark.
-  3: double shortfall,
-  // Instances that have nothing to do.
-  4: double idleNow,
-  // For so long all of them are busy.
-  5: double saturatedSec,
-  // For so long all of them are taken by tasks whose deadlines are in danger.
-  6: double busySec,
-}
-
-// One scheduler's tasks for one type of processors.
-struct PairOverview {
-  1: string name,
-  // Tasks that can run, and the seconds that they take.
-  2: i32 runnable,
-  3: double queuedSec,
-  4: i32 deadlinesMissed,
-  // The part of the instances that the scheduler may have of what is fetched now.
-  5: double fetchableShare,
-  // Why it is not asked for this type; unset: it may be.
-  6: optional string reason,
-  7: optional WaitOverview backoff,
-}
-
-// A request for work that has not got its verdicts.
-struct WorkRequestOverview {
-  1: i64 seq,
-  2: double ageSec,
-  // "in_flight": not answered; "retry": it goes to another member; "pending": the verdicts are not known yet.
-  3: string state,
-  4: list<common.WorkDemand> demands,
-}
-
-// What a worker is to one of its schedulers.
-struct AssociationFacts {
-  1: string shard,
-  // Unset: none has answered yet.
-  2: optional common.BistroInstanceID scheduler,
-  // As BistroWorkerState, by the worker's own judgement.
-  3: i32 health,
-  // Tasks with a process; tasks that wait for processors; ends that are not acknowledged.
-  4: i64 running,
-  5: i64 waiting,
-  6: i64 unacknowledged,
-  // Of those with a process, the ones that are stopped for others; unset: none.
-  7: optional i64 stopped,
-}
-
-struct AssociationOverview {
-  // Where the scheduler is: whoever of them serves.
-  1: list<common.ServiceAddress> members,
-  2: optional AssociationFacts facts,
-  // 0 or less; the highest is asked first.
-  3: double priority,
-  // What it got lately, as a part of what all got; and what it is to have, as a part of all shares.
-  4: double got,
-  5: double share,
-  // Why it is asked for nothing, or in vain; unset: it may be asked.
-  6: optional string reason,
-  // Before this no request goes there.
-  7: optional WaitOverview wait,
-  // All that is waited for, a line each.
-  8: list<string> waits,
-  9: optional WorkRequestOverview request,
-  10: list<PairOverview> ofType,
-}
-
-struct WorkFetchOverview {
-  // "cluster" or "volunteer"; "custom": with constants of its own.
-  1: string profile,
-  // Work is fetched when less than so many seconds of it are there, up to so many.
-  2: double lowWaterSec,
-  3: double highWaterSec,
-  4: list<ProcessorsOverview> ofType,
-  5: list<AssociationOverview> ofAssociation,
-}
-
 struct WorkFetchStatus {
   // Milliseconds since the epoch, by the worker's clock.
   1: i64 takenMs,
-  // Unset: this worker fetches no work, it takes what it is sent.
-  2: optional WorkFetchOverview overview,
+  // 2 was a struct.
+  // A JSON document: that of `work_fetch` in `brasserie worker work-fetch --json`. null: this worker fetches no work, it takes what it is
+  // sent. Unset: the worker is of an older release.
+  3: optional string overview,
 }
 
 // What a worker does about a scheduler that an operator wants it to ask for work at once.
 struct WorkWish {
-  // As AssociationOverview.members.
+  // Where the scheduler is: whoever of them serves.
   1: list<common.ServiceAddress> members,
   // What the worker waited for with it and does not any more, a line each.
   2: list<string> ended,
@@ -660,7 +574,10 @@ service BrasserieWorker extends worker.BistroWorker {
   list<WorkWish> fetchWork(
     1: common.ServiceAddress scheduler,
   ) throws (1: worker.BistroWorkerException ex),
-  // Start no more tasks, and exit when those with a process have completed, as by SIGTERM with --on-sigterm drain. Returns how many these
-  // are. shard: a worker with another name refuses, as it may have got the address of the one that is meant.
-  i32 drain(1: string shard) throws (1: worker.BistroWorkerException ex),
+  // Start no more tasks, and exit when the running tasks have completed, as by SIGTERM with --on-sigterm drain. Returns the number of running
+  // tasks. shard, instance: the worker that the caller means; another one refuses, because addresses are reused.
+  i32 drain(
+    1: string shard,
+    2: common.BistroInstanceID instance,
+  ) throws (1: worker.BistroWorkerException ex),
 }

@@ -143,8 +143,8 @@ struct TaskStory {
   5: optional string fault,
   // From the acceptance until there was a process.
   6: i64 startingMs = 0,
-  // From there until its last process was gone.
-  7: i64 ranMs = 0,
+  // From there until its last process was gone. Unset: it is not known, because the run was lost with its worker.
+  7: optional i64 ranMs,
   8: i64 cpuMs = 0,
   9: optional i64 peakMemoryBytes,
   // Of stderr, oldest first.

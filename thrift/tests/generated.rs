@@ -260,11 +260,10 @@ structs! {
         MissingInstance, ForgetRefusedException, BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult,
         JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult,
         LastRun, StoreStatus, ScheduleStatus, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
-        WaitOverview, ProcessorsOverview, PairOverview, WorkRequestOverview, AssociationFacts, AssociationOverview,
         TaskCursor, ListedTask, TaskPage, TaskKill, BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult,
         BrasserieGetJobStatusArgs, BrasserieGetJobStatusResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
         BrasserieCancelJobArgs, BrasserieCancelJobResult,
-        WorkFetchOverview, WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
+        WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
         WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult;
 }
 

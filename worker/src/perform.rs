@@ -364,8 +364,8 @@ impl TaskSink for Supervised {
     fn ended(&mut self, mut end: TaskEnd) {
         let sampled = self.running.ended(&end.key);
         let peak = &mut end.story.peak_memory_bytes;
-        // Samples add the processes of a task up; the kernel tells the largest process.
-        *peak = sampled.max(*peak);
+        // Small peaks are known from measurements only.
+        *peak = peak.or(sampled);
         if let Some(slot) = self.slots.remove(&end.key) {
             self.groups.lock().remove(slot);
         }

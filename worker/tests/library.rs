@@ -145,7 +145,7 @@ async fn who_fetches_work_shows_it_and_who_does_not_says_so() {
         if let Some(overview) = overview {
             assert_eq!(overview.profile, "volunteer");
             let one = &overview.of_association[0];
-            assert_eq!(one.members[0].to_string(), "127.0.0.1:1");
+            assert_eq!(one.members, ["127.0.0.1:1"]);
             let facts = one.facts.as_ref().expect("facts");
             assert_eq!((facts.shard.as_str(), facts.scheduler), ("shard", None));
         }

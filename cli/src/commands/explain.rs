@@ -9,7 +9,7 @@ use crate::Ending;
 use crate::connection::block_on;
 use crate::data_dir::{Source, SourceArgs};
 use crate::node_times::NodeTimes;
-use crate::output::{print, print_json, printable_block, shell_word};
+use crate::output::{print, print_json, printable_block, shell_word, with_flag};
 
 /// Show all reasons at once why a task or a job is not running, and what happened in the task's last run.
 #[derive(Debug, clap::Args)]
@@ -56,18 +56,21 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         print_json(&document)?;
         return Ok(Ending::Success);
     }
+    let is_ended = note.is_some();
     let mut text = note.unwrap_or_default();
     if let Some(time) = time {
         text.push_str(&format!("This node is that of {time}.\n"));
     }
     if reasons.is_empty() {
-        text.push_str(match args.node {
-            Some(_) => "Nothing keeps this task from running.\n",
-            None => "Nothing keeps this job from running.\n",
+        text.push_str(match (&args.node, is_ended) {
+            (_, true) => "The results show nothing that keeps it from running, but no worker is there any more: whether one can take it, a further run shows.\n",
+            (Some(_), false) => "Nothing keeps this task from running.\n",
+            (None, false) => "Nothing keeps this job from running.\n",
         });
     }
     for reason in &reasons {
-        text.push_str(&format!("- {}\n", printable_block(reason)));
+        let reason = with_flag(reason, &args.source.flag());
+        text.push_str(&format!("- {}\n", printable_block(&reason)));
     }
     if args.node.is_none() {
         let (job, flag) = (shell_word(&args.job), args.source.flag());

@@ -157,8 +157,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 async fn why_no_lines(args: &Args) -> Result<Option<String>> {
     let stream = args.stream_name();
     let no_match = format!("no line on {stream} matches");
+    let is_filtered = args.job.is_some() || !args.regex.is_empty();
     if args.source.is_worker() {
-        return Ok(Some(no_match));
+        let no_line = format!("this worker has no line on {stream}");
+        return Ok(Some(if is_filtered { no_match } else { no_line }));
     }
     let Some(job) = &args.job else {
         return Ok(Some(match args.regex.is_empty() {

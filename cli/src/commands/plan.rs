@@ -14,7 +14,7 @@ use brasserie_thrift::generated::brasserie::{BrasseriePlanConfigArgs, Plan};
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, with_flag};
 use jobs::Jobs;
 
 /// Maximum size of a planned file, which must fit in one frame of 16 MiB with the rest of the call.
@@ -85,7 +85,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     let (plan, jobs) = asked.with_context(|| format!("cannot plan {shown}"))?;
     match args.json {
         true => print_json(&json::of(&plan, &jobs, &shown))?,
-        false => print(&text::of(&plan, &jobs, &shown))?,
+        false => {
+            let text = text::of(&plan, &jobs, &shown);
+            print(&with_flag(&text, &args.scheduler.flag()))?;
+        }
     }
     Ok(match is_good(&plan) {
         false => Ending::Usage,

@@ -138,8 +138,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     let mut cluster = Cluster::start(&config, &directory.path()).await?;
     directory.record(&args.file, &config, cluster.scheduler())?;
     let address = cluster.scheduler().thrift_address().to_string();
-    // The run ends before its user can type a command.
-    let connection = Connection::new(&address)?.named(String::new());
+    let connection = Connection::new(&address)?;
     let mut progress = Progress::start(
         printer,
         args.output,

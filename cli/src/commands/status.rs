@@ -127,7 +127,7 @@ fn to_text(report: &Report, (flag, hint): (&str, &str), of_ended_run: Option<Str
 /// Formats the table of workers and the remarks on them. `flag` names the scheduler to another command, and `rest` says where the workers
 /// are that the report leaves out.
 pub(super) fn workers_text(report: &Report, flag: &str, rest: &str) -> String {
-    let mut text = match report.workers.rows.is_empty() {
+    let mut text = match report.workers.rows.is_empty() && report.workers_left_out == 0 {
         true => "No worker is connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n".to_owned(),
         false => table(report.workers.columns, &report.workers.rows),
     };

@@ -16,7 +16,7 @@ use crate::connection::{AskArgs, Connection, Outcome, block_on, run_id};
 use crate::data_dir::{Source, SourceArgs};
 use crate::node_times::NodeTimes;
 use crate::output::{
-    complain, duration, print, print_json, printable, printable_block, shell_word, table,
+    complain, duration, print, print_json, printable, printable_block, shell_word, table, with_flag,
 };
 
 /// Limit for the failed tasks whose last lines are listed: a few screens. The scheduler reads its disk for each.
@@ -147,12 +147,16 @@ fn list(args: &List) -> Result<Ending> {
         }
         Ok((found, source.note()))
     });
-    let Some((found, note)) = block_on(asked)?? else {
+    let Some((mut found, note)) = block_on(asked)?? else {
         return Ok(Ending::Interrupted);
     };
     match args.json {
         true => print_json(&found.document())?,
         false => {
+            for task in &mut found.tasks {
+                let reason = task.reason.take();
+                task.reason = reason.map(|reason| with_flag(&reason, &args.source.flag()));
+            }
             let (note, text) = (note.unwrap_or_default(), text_of(&found, &args.source));
             print(&format!("{note}{text}{}", found.why_empty))?;
         }

@@ -570,7 +570,8 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
             at.choice(&ARGUMENTS.map(|w| (w.as_str(), w)), notes),
         );
     }
-    shell_without_name(at, job, notes);
+    warn_of_missing_shell_name(at, job, notes);
+    warn_of_reader(at, job, notes);
     for (key, slot) in [
         (TIMEOUT, &mut job.task_subprocess.timeout),
         (DEADLINE, &mut job.task_subprocess.deadline),
@@ -621,33 +622,93 @@ fn relative_program(at: &At, job: &JobConfig, notes: &mut Notes) {
     }
 }
 
-/// Warns if a shell would take the node's name as the script's `$0` and not as `$1`, although the script uses the latter.
-fn shell_without_name(at: &At, job: &JobConfig, notes: &mut Notes) {
+/// Warns if a shell assigns the node's name to `$0` and not to `$1`, although its script uses the latter.
+fn warn_of_missing_shell_name(at: &At, job: &JobConfig, notes: &mut Notes) {
     const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ksh", "zsh"];
-    const PARAMETERS: [&str; 6] = ["$1", "${1", "$@", "${@", "$*", "$2"];
-    let [program, flag, script] = &job.command[..] else {
+    const PARAMETERS: [&str; 8] = ["$1", "${1", "$@", "${@", "$*", "$#", "$2", "${2"];
+    let program = job.command.first().map(String::as_str).unwrap_or_default();
+    let name = program.rsplit('/').next().unwrap_or_default();
+    let is_last_flag =
+        |word: &String| word.starts_with('-') && !word.starts_with("--") && word.contains('c');
+    let place = job
+        .command
+        .iter()
+        .position(is_last_flag)
+        .map(|flag| flag + 1);
+    let Some(place) =
+        place.filter(|place| SHELLS.contains(&name) && place + 1 == job.command.len())
+    else {
         return;
     };
-    let name = program.rsplit('/').next().unwrap_or_default();
-    let is_script = SHELLS.contains(&name) && flag.starts_with('-') && flag.ends_with('c');
-    let uses = |parameter: &&str| script.contains(parameter);
-    if !is_script || job.arguments() == Arguments::None || uses(&"$0") || uses(&"${0") {
+    let script = &job.command[place];
+    let names_itself = script.contains("$0") || script.contains("${0");
+    if job.arguments() == Arguments::None || names_itself {
         return;
     }
-    if let Some(parameter) = PARAMETERS.into_iter().find(uses)
+    let expanded = expanded(script);
+    if let Some(parameter) = PARAMETERS
+        .into_iter()
+        .find(|parameter| expanded.contains(parameter))
         && let Some(at) = at.get(COMMAND)
-        && let Some(script) = at.items().nth(2)
+        && let Some(script) = at.items().nth(place)
     {
         let text = format!(
-            "the script uses {parameter}, but its first argument, the node's name, is $0: the shell takes what follows the script so"
+            "the script uses {parameter}, but the shell assigns the first argument after the script, the node's name, to $0"
         );
-        let help = format!(
-            "write a word after the script, as in [{}, {}, SCRIPT, \"sh\"]; then $1 is the node's name",
-            quote(program),
-            quote(flag)
-        );
+        let help = "add a word after the script, such as \"sh\", which becomes $0; then $1 is the node's name";
         notes.warning(script.problem(text).help(help));
     }
+}
+
+/// Warns if the program reads every argument as a file. The second of the appended arguments is a pipe, and a read of it never ends.
+fn warn_of_reader(at: &At, job: &JobConfig, notes: &mut Notes) {
+    const READERS: [&str; 13] = [
+        "bzip2",
+        "cat",
+        "cksum",
+        "cut",
+        "gzip",
+        "head",
+        "md5sum",
+        "sha1sum",
+        "sha256sum",
+        "sort",
+        "tail",
+        "wc",
+        "zcat",
+    ];
+    let program = job.command.first().map(String::as_str).unwrap_or_default();
+    let name = program.rsplit('/').next().unwrap_or_default();
+    if READERS.contains(&name)
+        && job.arguments() == Arguments::Append
+        && let Some(at) = at.get(COMMAND)
+        && let Some(program) = at.items().next()
+    {
+        let text = format!(
+            "{} reads all of its arguments as files, and the scheduler appends three, of which the second is a pipe that never ends",
+            quote(name)
+        );
+        let script = format!("{name} \"$1\"");
+        let help = format!(
+            "write [\"/bin/sh\", \"-c\", {}, \"sh\"], or \"arguments\": \"none\"",
+            quote(&script)
+        );
+        notes.warning(program.problem(text).help(help));
+    }
+}
+
+/// Returns the parts of a shell script in which the shell expands parameters: not those in single quotes or after a backslash.
+fn expanded(script: &str) -> String {
+    let (mut kept, mut is_quoted, mut chars) = (String::new(), false, script.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' => is_quoted = !is_quoted,
+            '\\' if !is_quoted => drop(chars.next()),
+            _ if is_quoted => {}
+            _ => kept.push(c),
+        }
+    }
+    kept
 }
 
 /// Warns if a task that takes as long as estimated exceeds its timeout or deadline each time.

@@ -85,6 +85,16 @@ impl Config {
             .map(LevelId)
     }
 
+    /// Returns whether only schedules can have disabled a node of this level: by the end of its `enabled_lifetime`.
+    pub fn is_disabled_only_by_schedule(&self, level: LevelId) -> bool {
+        let sources = || {
+            self.node_sources
+                .iter()
+                .filter(|source| source.disables_at(level))
+        };
+        sources().any(|_| true) && sources().all(|source| matches!(source, NodeSource::AddTime(_)))
+    }
+
     pub fn worker_level(&self) -> LevelId {
         LevelId(u16::try_from(self.levels.len().saturating_sub(1)).unwrap_or(u16::MAX))
     }
@@ -263,7 +273,7 @@ pub enum NodeSource {
 }
 
 impl NodeSource {
-    /// Returns whether the source may give a disabled node at this level.
+    /// Returns whether the source may give a disabled node at this level. Scripts print names only.
     fn disables_at(&self, level: LevelId) -> bool {
         match self {
             NodeSource::Empty | NodeSource::Script(_) => false,
@@ -422,18 +432,6 @@ pub struct JobConfig {
     pub errors: Vec<String>,
     /// An operator's hold. Neither a file nor an export has it: the scheduler stores it beside the job.
     pub hold: Option<Hold>,
-}
-
-impl Config {
-    /// Returns whether a disabled node of this level can only be one whose `enabled_lifetime` in its schedule is over.
-    pub fn only_schedules_disable(&self, level: LevelId) -> bool {
-        let mut sources = self
-            .node_sources
-            .iter()
-            .filter(|source| source.disables_at(level))
-            .peekable();
-        sources.peek().is_some() && sources.all(|source| matches!(source, NodeSource::AddTime(_)))
-    }
 }
 
 impl JobConfig {

@@ -198,6 +198,13 @@ impl DataDir {
         check_owner(&path, own)
     }
 
+    /// Returns whether a program of this kind has used the directory, without a check of its owner. Changes nothing.
+    pub fn was_used_by(path: &Path, program: Owner) -> bool {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        let mut owners = entries.filter_map(|entry| owner_of(&entry.file_name().to_string_lossy()));
+        owners.any(|owner| owner == program)
+    }
+
     /// Returns whether a process has locked this existing directory, without changing it.
     ///
     /// The check holds the lock for a moment, so another process that locks the directory meanwhile may be refused. Callers use it only

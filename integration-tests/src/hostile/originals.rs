@@ -244,6 +244,10 @@ fn scheduler_calls() -> Calls {
 }
 
 fn worker_calls() -> Calls {
+    let drain = BrasserieWorkerDrainArgs {
+        shard: "no-such-worker".to_owned(),
+        instance: instance(1),
+    };
     let run = BistroWorkerRunTaskArgs {
         rt: task(),
         config: r#"{"id": "measure"}"#.to_owned(),
@@ -306,12 +310,7 @@ fn worker_calls() -> Calls {
                 }),
             }),
         ),
-        (
-            "drain",
-            Box::new(BrasserieWorkerDrainArgs {
-                shard: "no-such-worker".to_owned(),
-            }),
-        ),
+        ("drain", Box::new(drain)),
         ("noSuchMethod", Box::new(FacebookServiceGetStatusArgs {})),
     ]
 }

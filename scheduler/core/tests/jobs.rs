@@ -486,10 +486,10 @@ fn a_job_as_a_whole_names_the_jobs_on_which_it_depends_until_they_are_done() {
             .is_ok()
     );
     let why = reasons(&s, "second", "");
-    let begin = "a task of it waits until job";
-    let first = format!("{begin} `first` is done on the same node, which has 1 task: 1 ");
+    let begin = "each task waits until job";
+    let first = format!("{begin} `first` is done on the task's node; job `first` has 1 task: 1 ");
     assert!(why.contains(&first), "{why}");
-    let later = format!("{begin} `later` is done on the same node, and no such job is configured");
+    let later = format!("{begin} `later` is done on the task's node; no such job is configured");
     assert!(why.contains(&later), "{why}");
     assert!(!reasons(&s, "first", "").contains(begin));
 }

@@ -263,10 +263,10 @@ impl fmt::Display for Reason {
             Reason::UnknownJob => f.write_str("no such job is configured"),
             Reason::JobDisabled => f.write_str("the job is disabled"),
             Reason::JobHeld(hold) => f.write_str(held(*hold)),
-            Reason::JobFull { running, most } => write!(
-                f,
-                "{running} tasks of the job are running, and its `max_running` is {most}"
-            ),
+            Reason::JobFull { running, most } => {
+                let tasks = if *running == 1 { "task of the job is" } else { "tasks of the job are" };
+                write!(f, "{running} {tasks} running, and its `max_running` is {most}")
+            }
             Reason::JobErrors(errors) => {
                 write!(f, "the job's configuration has errors: {}", errors.join("; "))
             }
@@ -285,7 +285,7 @@ impl fmt::Display for Reason {
             Reason::Done => f.write_str("it is done"),
             Reason::Failed(status) => write!(
                 f,
-                "it has failed for good ({status}); `brasserie job forgive` lets it run again"
+                "it has failed for good ({status}); `brasserie job forgive JOB` lets it run again"
             ),
             Reason::WaitsAfterItsLastRun { .. } => self.fmt_wait(f),
             Reason::HeldBackFor { remaining } => write!(
@@ -419,8 +419,10 @@ impl Reason {
 
 fn held(hold: Hold) -> &'static str {
     match hold {
-        Hold::Paused => "the job is paused; `brasserie job resume` lets it go on",
-        Hold::Cancelled => "the job is cancelled; `brasserie job resume` lets its tasks run again",
+        Hold::Paused => "the job is paused; `brasserie job resume JOB` lets it go on",
+        Hold::Cancelled => {
+            "the job is cancelled; `brasserie job resume JOB` lets its tasks run again"
+        }
     }
 }
 

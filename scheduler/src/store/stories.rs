@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::error::StoreError;
 use super::values::{damaged, instance_id};
 
-/// The text of a story. An absent field is empty, zero or unknown.
+/// The text of a story. An absent field is empty, zero or unknown; without `ran_ms`, the run took no time, or was lost with its worker.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Text {
@@ -114,6 +114,9 @@ fn from_text(text: &str) -> Result<KeptStory, StoreError> {
         (None, None, None) => Ending::Unknown,
     };
     let fault = text.fault.as_deref().and_then(Fault::parse);
+    // Earlier releases left a time of 0 out, and wrote the time until the loss of a worker.
+    let is_lost = ending == Ending::Unknown && fault == Some(Fault::System);
+    let ran = (!is_lost).then(|| Duration::from_millis(text.ran_ms.unwrap_or(0)));
     Ok(KeptStory {
         story: Story {
             ending,
@@ -121,7 +124,7 @@ fn from_text(text: &str) -> Result<KeptStory, StoreError> {
             fault: fault.unwrap_or(Fault::Nobody),
             starting: Duration::from_millis(text.starting_ms),
             waited: Duration::from_millis(text.waited_ms),
-            ran: text.ran_ms.map(Duration::from_millis),
+            ran,
             cpu: Duration::from_millis(text.cpu_ms),
             peak_memory_bytes: text.peak_memory_bytes,
             read_bytes: text.read_bytes,

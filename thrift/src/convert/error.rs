@@ -42,6 +42,10 @@ impl WireError {
 pub enum Problem {
     #[error("it is missing; an identity or an address has no default")]
     Missing,
+    #[error("it is missing; the peer is of an older release")]
+    OlderRelease,
+    #[error("it is no such document: {0}")]
+    Document(String),
     #[error("it is empty; write a host name or an IP address")]
     Empty,
     #[error("{0}")]

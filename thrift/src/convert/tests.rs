@@ -17,10 +17,7 @@ use brasserie_common::resources::{
 };
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
-use brasserie_common::work_overview::{
-    Asks, AssociationFacts, AssociationOverview, MAX_LINES, MAX_SCHEDULERS, Overview, PairOverview,
-    RequestOverview, RequestState, TypeOverview, WaitOverview, WorkFetchStatus, WorkWish,
-};
+use brasserie_common::work_overview::{Asks, Overview, WorkFetchStatus, WorkWish};
 use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
@@ -559,98 +556,6 @@ prop_compose! {
     }
 }
 
-fn wait_overview() -> impl Strategy<Value = WaitOverview> {
-    (milliseconds(0), text()).prop_map(|(left, why)| WaitOverview { left, why })
-}
-
-prop_compose! {
-    fn type_overview()(
-        name in text(),
-        [instances, shortfall, idle_now, saturated, busy] in [seconds(), seconds(), seconds(), seconds(), seconds()],
-    ) -> TypeOverview {
-        TypeOverview { name, instances, shortfall, idle_now, saturated, busy }
-    }
-}
-
-prop_compose! {
-    fn pair_overview()(
-        name in text(),
-        [runnable, deadlines_missed] in [0..=i32::MAX.cast_unsigned(), 0..=i32::MAX.cast_unsigned()],
-        [queued, fetchable_share] in [seconds(), seconds()],
-        reason in option::of(text()),
-        backoff in option::of(wait_overview()),
-    ) -> PairOverview {
-        PairOverview { name, runnable, queued, deadlines_missed, fetchable_share, reason, backoff }
-    }
-}
-
-fn request_overview() -> impl Strategy<Value = RequestOverview> {
-    let state = prop_oneof![
-        Just(RequestState::InFlight),
-        Just(RequestState::Retry),
-        Just(RequestState::Pending),
-    ];
-    (seq(), milliseconds(0), state, vec(demand(), 0..3)).prop_map(|(seq, age, state, demands)| {
-        RequestOverview {
-            seq,
-            age,
-            state,
-            demands,
-        }
-    })
-}
-
-fn facts() -> impl Strategy<Value = AssociationFacts> {
-    let scheduler = option::of(instance().prop_map(SchedulerId));
-    let count = || 0..=usize::try_from(i64::MAX).expect("64 bits");
-    (
-        shard(),
-        scheduler,
-        0..4,
-        [count(), count(), count(), count()],
-    )
-        .prop_map(
-            |(shard, scheduler, health, [running, waiting, unacknowledged, stopped])| {
-                AssociationFacts {
-                    shard,
-                    scheduler,
-                    health: Health::from_wire(health).expect("one of four"),
-                    running,
-                    stopped,
-                    waiting,
-                    unacknowledged,
-                }
-            },
-        )
-}
-
-prop_compose! {
-    fn association_overview()(
-        members in vec(address(), 0..3),
-        facts in option::of(facts()),
-        priority in -1e9..=0.0,
-        [got, share] in [seconds(), seconds()],
-        reason in option::of(text()),
-        wait in option::of(wait_overview()),
-        waits in vec(text(), 0..3),
-        request in option::of(request_overview()),
-        of_type in vec(pair_overview(), 0..3),
-    ) -> AssociationOverview {
-        AssociationOverview { members, facts, priority, got, share, reason, wait, waits, request, of_type }
-    }
-}
-
-prop_compose! {
-    fn work_overview()(
-        profile in text(),
-        [low_water, high_water] in [seconds(), seconds()],
-        of_type in vec(type_overview(), 0..3),
-        of_association in vec(association_overview(), 0..3),
-    ) -> Overview {
-        Overview { profile, low_water, high_water, of_type, of_association }
-    }
-}
-
 fn work_wish() -> impl Strategy<Value = WorkWish> {
     let left = option::of((0..=1_000_000_u64).prop_map(Duration::from_millis));
     let asks = prop_oneof![
@@ -723,12 +628,6 @@ integration_tests_properties::properties! {
     fn work_requests_and_replies_round_trip(request in work_request(), reply in work_reply()) {
         there_and_back::<_, wire::WorkRequest>(request);
         there_and_back::<_, wire::WorkReply>(reply);
-    }
-
-    #[test]
-    fn how_work_is_fetched_rounds_trips(taken in any::<i64>(), overview in option::of(work_overview())) {
-        let status = WorkFetchStatus { taken: WallTime::from_millis(taken), overview };
-        there_and_back::<_, brasserie::WorkFetchStatus>(status);
     }
 
     #[test]
@@ -1790,139 +1689,30 @@ fn nonsense_about_work_loses_no_heartbeat_and_no_task() {
     }
 }
 
-/// Returns the overview of a worker that fetches work for one scheduler and has a pending request.
-fn sound_overview() -> brasserie::WorkFetchStatus {
-    let request = brasserie::WorkRequestOverview {
-        state: Some("pending".to_owned()),
-        demands: Some(vec![sound_demand("CPU")]),
-        ..Default::default()
-    };
-    let association = brasserie::AssociationOverview {
-        facts: Some(brasserie::AssociationFacts::default()),
-        wait: Some(brasserie::WaitOverview::default()),
-        request: Some(request),
-        of_type: Some(vec![brasserie::PairOverview::default()]),
-        ..Default::default()
-    };
-    brasserie::WorkFetchStatus {
-        taken_ms: Some(1),
-        overview: Some(brasserie::WorkFetchOverview {
-            of_type: Some(vec![brasserie::ProcessorsOverview::default()]),
-            of_association: Some(vec![association]),
-            ..Default::default()
-        }),
-    }
-}
-
-fn refused_overview(spoil: impl Fn(&mut brasserie::WorkFetchOverview)) -> String {
-    refused::<WorkFetchStatus, _>(sound_overview, |status| {
-        spoil(status.overview.as_mut().expect("it has one"));
-    })
-}
-
-fn refused_association(spoil: impl Fn(&mut brasserie::AssociationOverview)) -> String {
-    refused_overview(|overview| {
-        spoil(&mut overview.of_association.as_mut().expect("it has some")[0]);
-    })
-}
-
 #[test]
-fn senseless_numbers_and_words_of_work_fetch_are_refused_by_their_place() {
-    for (place, refusal) in [
-        (
-            "lowWaterSec: inf is not allowed; allowed is a finite number, 0 or more",
-            refused_overview(|o| o.low_water_sec = Some(f64::INFINITY.into())),
-        ),
-        (
-            "ofType[0].shortfall: -1 is not allowed; allowed is a finite number, 0 or more",
-            refused_overview(|o| {
-                o.of_type.as_mut().expect("it has some")[0].shortfall = Some((-1.0).into());
-            }),
-        ),
-        (
-            "ofAssociation[0].priority: NaN is not allowed; allowed is a finite number",
-            refused_association(|a| a.priority = Some(f64::NAN.into())),
-        ),
-        (
-            "ofAssociation[0].facts.health: 4 is not allowed; allowed is 0 (NEW) to 3 (MUST_DIE)",
-            refused_association(|a| a.facts.as_mut().expect("it has some").health = Some(4)),
-        ),
-        (
-            "ofAssociation[0].facts.waiting: -7 is not allowed; allowed is 0 or more",
-            refused_association(|a| a.facts.as_mut().expect("it has some").waiting = Some(-7)),
-        ),
-        (
-            "ofAssociation[0].wait.leftSec: -2 is not allowed; allowed is a finite number, 0 or more",
-            refused_association(|a| {
-                a.wait.as_mut().expect("it has one").left_sec = Some((-2.0).into());
-            }),
-        ),
-        (
-            "ofAssociation[0].request.state: \"lost\" is not allowed; allowed is `in_flight`, `retry` or `pending`",
-            refused_association(|a| {
-                a.request.as_mut().expect("it has one").state = Some("lost".to_owned());
-            }),
-        ),
-        (
-            "ofAssociation[0].ofType[0].runnable: -1 is not allowed; allowed is 0 or more",
-            refused_association(|a| {
-                a.of_type.as_mut().expect("it has some")[0].runnable = Some(-1);
-            }),
-        ),
-    ] {
-        assert_eq!(refusal, format!("WorkFetchStatus.overview.{place}"));
-    }
-}
-
-#[test]
-fn lists_of_work_fetch_have_limits_and_its_texts_are_cut() {
-    let too_many = |count: usize, allowed: usize| {
-        format!("it has {count} members; allowed are at most {allowed}")
-    };
-    let refusal = refused_overview(|o| {
-        o.of_association = Some(vec![Default::default(); MAX_SCHEDULERS + 1]);
-    });
-    assert!(refusal.ends_with(&too_many(257, 256)), "{refusal}");
-    let refusal = refused_overview(|o| {
-        o.of_type = Some(vec![Default::default(); MAX_PROCESSOR_TYPES + 1]);
-    });
-    assert!(refusal.ends_with(&too_many(33, 32)), "{refusal}");
-    let refusal = refused_association(|a| a.waits = Some(vec![String::new(); MAX_LINES + 1]));
-    assert!(refusal.ends_with(&too_many(257, 256)), "{refusal}");
-    let refusal = refused_association(|a| {
-        let request = a.request.as_mut().expect("it has one");
-        request.demands = Some(vec![sound_demand("x"); MAX_PROCESSOR_TYPES + 1]);
-    });
-    assert!(refusal.ends_with(&too_many(33, 32)), "{refusal}");
-    let mut long = sound_overview();
-    let overview = long.overview.as_mut().expect("it has one");
-    overview.profile = Some("ä".repeat(5000));
-    let read = WorkFetchStatus::try_from(long).expect("it is sound");
-    let profile = read.overview.expect("it has one").profile;
-    assert_eq!(profile.chars().count(), 1000);
-}
-
-#[test]
-fn what_is_not_finite_is_told_as_what_can_be_read() {
-    let association = AssociationOverview {
-        priority: f64::NEG_INFINITY,
-        got: f64::NAN,
-        waits: vec!["a line".to_owned(); MAX_LINES + 1],
-        ..Default::default()
-    };
+fn how_work_is_fetched_is_a_document_and_null_for_a_worker_that_fetches_none() {
     let overview = Overview {
-        of_association: vec![association],
-        ..Default::default()
+        low_water: 10.0,
+        ..Overview::default()
     };
-    let status = WorkFetchStatus {
-        taken: WallTime::from_millis(1),
-        overview: Some(overview),
+    for overview in [None, Some(overview)] {
+        let taken = WallTime::from_millis(7);
+        there_and_back::<_, brasserie::WorkFetchStatus>(WorkFetchStatus { taken, overview });
+    }
+    let refused = |document: Option<&str>| {
+        let status = brasserie::WorkFetchStatus {
+            taken_ms: Some(7),
+            overview: document.map(str::to_owned),
+        };
+        let error = WorkFetchStatus::try_from(status).expect_err("no overview");
+        error.to_string()
     };
-    let wire = brasserie::WorkFetchStatus::from(status);
-    let read = WorkFetchStatus::try_from(wire).expect("all of it can be read");
-    let association = &read.overview.expect("it has one").of_association[0];
-    assert_eq!((association.priority, association.got), (f64::MIN, 0.0));
-    assert_eq!(association.waits.len(), MAX_LINES);
+    let place = "WorkFetchStatus.overview";
+    let missing = format!("{place}: it is missing; the peer is of an older release");
+    assert_eq!(refused(None), missing);
+    let other = refused(Some(r#"{"profile": 7}"#));
+    let begin = format!("{place}: it is no such document: ");
+    assert!(other.starts_with(&begin), "{other}");
 }
 
 #[test]

@@ -4378,895 +4378,16 @@ impl Display for PlanRefusedException {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct WaitOverview {
-    pub left_sec: Option<OrderedFloat<f64>>,
-    pub why: Option<String>,
-}
-
-impl TSerializable for WaitOverview {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WaitOverview> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_2: Option<String> = Some("".to_owned());
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_2 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = WaitOverview {
-            left_sec: f_1,
-            why: f_2,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("WaitOverview");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(fld_var) = self.left_sec {
-            o_prot.write_field_begin(&TFieldIdentifier::new("leftSec", TType::Double, 1))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.why {
-            o_prot.write_field_begin(&TFieldIdentifier::new("why", TType::String, 2))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for WaitOverview {
-    fn default() -> Self {
-        WaitOverview {
-            left_sec: Some(OrderedFloat::from(0.0)),
-            why: Some("".to_owned()),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ProcessorsOverview {
-    pub name: Option<String>,
-    pub instances: Option<OrderedFloat<f64>>,
-    pub shortfall: Option<OrderedFloat<f64>>,
-    pub idle_now: Option<OrderedFloat<f64>>,
-    pub saturated_sec: Option<OrderedFloat<f64>>,
-    pub busy_sec: Option<OrderedFloat<f64>>,
-}
-
-impl TSerializable for ProcessorsOverview {
-    fn read_from_in_protocol(
-        i_prot: &mut dyn TInputProtocol,
-    ) -> thrift::Result<ProcessorsOverview> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<String> = Some("".to_owned());
-        let mut f_2: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_4: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_5: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_6: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_3 = Some(val);
-                }
-                4 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_4 = Some(val);
-                }
-                5 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_5 = Some(val);
-                }
-                6 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_6 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = ProcessorsOverview {
-            name: f_1,
-            instances: f_2,
-            shortfall: f_3,
-            idle_now: f_4,
-            saturated_sec: f_5,
-            busy_sec: f_6,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("ProcessorsOverview");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.name {
-            o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.instances {
-            o_prot.write_field_begin(&TFieldIdentifier::new("instances", TType::Double, 2))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.shortfall {
-            o_prot.write_field_begin(&TFieldIdentifier::new("shortfall", TType::Double, 3))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.idle_now {
-            o_prot.write_field_begin(&TFieldIdentifier::new("idleNow", TType::Double, 4))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.saturated_sec {
-            o_prot.write_field_begin(&TFieldIdentifier::new("saturatedSec", TType::Double, 5))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.busy_sec {
-            o_prot.write_field_begin(&TFieldIdentifier::new("busySec", TType::Double, 6))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for ProcessorsOverview {
-    fn default() -> Self {
-        ProcessorsOverview {
-            name: Some("".to_owned()),
-            instances: Some(OrderedFloat::from(0.0)),
-            shortfall: Some(OrderedFloat::from(0.0)),
-            idle_now: Some(OrderedFloat::from(0.0)),
-            saturated_sec: Some(OrderedFloat::from(0.0)),
-            busy_sec: Some(OrderedFloat::from(0.0)),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct PairOverview {
-    pub name: Option<String>,
-    pub runnable: Option<i32>,
-    pub queued_sec: Option<OrderedFloat<f64>>,
-    pub deadlines_missed: Option<i32>,
-    pub fetchable_share: Option<OrderedFloat<f64>>,
-    pub reason: Option<String>,
-    pub backoff: Option<WaitOverview>,
-}
-
-impl TSerializable for PairOverview {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<PairOverview> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<String> = Some("".to_owned());
-        let mut f_2: Option<i32> = Some(0);
-        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_4: Option<i32> = Some(0);
-        let mut f_5: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_6: Option<String> = None;
-        let mut f_7: Option<WaitOverview> = None;
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::I32 => {
-                    let val = i_prot.read_i32()?;
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_3 = Some(val);
-                }
-                4 if field_ident.field_type == TType::I32 => {
-                    let val = i_prot.read_i32()?;
-                    f_4 = Some(val);
-                }
-                5 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_5 = Some(val);
-                }
-                6 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_6 = Some(val);
-                }
-                7 if field_ident.field_type == TType::Struct => {
-                    let val = WaitOverview::read_from_in_protocol(i_prot)?;
-                    f_7 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = PairOverview {
-            name: f_1,
-            runnable: f_2,
-            queued_sec: f_3,
-            deadlines_missed: f_4,
-            fetchable_share: f_5,
-            reason: f_6,
-            backoff: f_7,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("PairOverview");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.name {
-            o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.runnable {
-            o_prot.write_field_begin(&TFieldIdentifier::new("runnable", TType::I32, 2))?;
-            o_prot.write_i32(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.queued_sec {
-            o_prot.write_field_begin(&TFieldIdentifier::new("queuedSec", TType::Double, 3))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.deadlines_missed {
-            o_prot.write_field_begin(&TFieldIdentifier::new("deadlinesMissed", TType::I32, 4))?;
-            o_prot.write_i32(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.fetchable_share {
-            o_prot.write_field_begin(&TFieldIdentifier::new("fetchableShare", TType::Double, 5))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.reason {
-            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 6))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.backoff {
-            o_prot.write_field_begin(&TFieldIdentifier::new("backoff", TType::Struct, 7))?;
-            fld_var.write_to_out_protocol(o_prot)?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for PairOverview {
-    fn default() -> Self {
-        PairOverview {
-            name: Some("".to_owned()),
-            runnable: Some(0),
-            queued_sec: Some(OrderedFloat::from(0.0)),
-            deadlines_missed: Some(0),
-            fetchable_share: Some(OrderedFloat::from(0.0)),
-            reason: None,
-            backoff: None,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct WorkRequestOverview {
-    pub seq: Option<i64>,
-    pub age_sec: Option<OrderedFloat<f64>>,
-    pub state: Option<String>,
-    pub demands: Option<Vec<common::WorkDemand>>,
-}
-
-impl TSerializable for WorkRequestOverview {
-    fn read_from_in_protocol(
-        i_prot: &mut dyn TInputProtocol,
-    ) -> thrift::Result<WorkRequestOverview> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<i64> = Some(0);
-        let mut f_2: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_3: Option<String> = Some("".to_owned());
-        let mut f_4: Option<Vec<common::WorkDemand>> = Some(Vec::new());
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::I64 => {
-                    let val = i_prot.read_i64()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_3 = Some(val);
-                }
-                4 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<common::WorkDemand> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_29 = common::WorkDemand::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
-                    }
-                    i_prot.read_list_end()?;
-                    f_4 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = WorkRequestOverview {
-            seq: f_1,
-            age_sec: f_2,
-            state: f_3,
-            demands: f_4,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("WorkRequestOverview");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(fld_var) = self.seq {
-            o_prot.write_field_begin(&TFieldIdentifier::new("seq", TType::I64, 1))?;
-            o_prot.write_i64(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.age_sec {
-            o_prot.write_field_begin(&TFieldIdentifier::new("ageSec", TType::Double, 2))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.state {
-            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 3))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.demands {
-            o_prot.write_field_begin(&TFieldIdentifier::new("demands", TType::List, 4))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
-            for e in fld_var {
-                e.write_to_out_protocol(o_prot)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for WorkRequestOverview {
-    fn default() -> Self {
-        WorkRequestOverview {
-            seq: Some(0),
-            age_sec: Some(OrderedFloat::from(0.0)),
-            state: Some("".to_owned()),
-            demands: Some(Vec::new()),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct AssociationFacts {
-    pub shard: Option<String>,
-    pub scheduler: Option<common::BistroInstanceID>,
-    pub health: Option<i32>,
-    pub running: Option<i64>,
-    pub waiting: Option<i64>,
-    pub unacknowledged: Option<i64>,
-    pub stopped: Option<i64>,
-}
-
-impl TSerializable for AssociationFacts {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<AssociationFacts> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<String> = Some("".to_owned());
-        let mut f_2: Option<common::BistroInstanceID> = None;
-        let mut f_3: Option<i32> = Some(0);
-        let mut f_4: Option<i64> = Some(0);
-        let mut f_5: Option<i64> = Some(0);
-        let mut f_6: Option<i64> = Some(0);
-        let mut f_7: Option<i64> = None;
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::Struct => {
-                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::I32 => {
-                    let val = i_prot.read_i32()?;
-                    f_3 = Some(val);
-                }
-                4 if field_ident.field_type == TType::I64 => {
-                    let val = i_prot.read_i64()?;
-                    f_4 = Some(val);
-                }
-                5 if field_ident.field_type == TType::I64 => {
-                    let val = i_prot.read_i64()?;
-                    f_5 = Some(val);
-                }
-                6 if field_ident.field_type == TType::I64 => {
-                    let val = i_prot.read_i64()?;
-                    f_6 = Some(val);
-                }
-                7 if field_ident.field_type == TType::I64 => {
-                    let val = i_prot.read_i64()?;
-                    f_7 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = AssociationFacts {
-            shard: f_1,
-            scheduler: f_2,
-            health: f_3,
-            running: f_4,
-            waiting: f_5,
-            unacknowledged: f_6,
-            stopped: f_7,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("AssociationFacts");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.shard {
-            o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.scheduler {
-            o_prot.write_field_begin(&TFieldIdentifier::new("scheduler", TType::Struct, 2))?;
-            fld_var.write_to_out_protocol(o_prot)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.health {
-            o_prot.write_field_begin(&TFieldIdentifier::new("health", TType::I32, 3))?;
-            o_prot.write_i32(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.running {
-            o_prot.write_field_begin(&TFieldIdentifier::new("running", TType::I64, 4))?;
-            o_prot.write_i64(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.waiting {
-            o_prot.write_field_begin(&TFieldIdentifier::new("waiting", TType::I64, 5))?;
-            o_prot.write_i64(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.unacknowledged {
-            o_prot.write_field_begin(&TFieldIdentifier::new("unacknowledged", TType::I64, 6))?;
-            o_prot.write_i64(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.stopped {
-            o_prot.write_field_begin(&TFieldIdentifier::new("stopped", TType::I64, 7))?;
-            o_prot.write_i64(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for AssociationFacts {
-    fn default() -> Self {
-        AssociationFacts {
-            shard: Some("".to_owned()),
-            scheduler: None,
-            health: Some(0),
-            running: Some(0),
-            waiting: Some(0),
-            unacknowledged: Some(0),
-            stopped: None,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct AssociationOverview {
-    pub members: Option<Vec<common::ServiceAddress>>,
-    pub facts: Option<AssociationFacts>,
-    pub priority: Option<OrderedFloat<f64>>,
-    pub got: Option<OrderedFloat<f64>>,
-    pub share: Option<OrderedFloat<f64>>,
-    pub reason: Option<String>,
-    pub wait: Option<WaitOverview>,
-    pub waits: Option<Vec<String>>,
-    pub request: Option<WorkRequestOverview>,
-    pub of_type: Option<Vec<PairOverview>>,
-}
-
-impl TSerializable for AssociationOverview {
-    fn read_from_in_protocol(
-        i_prot: &mut dyn TInputProtocol,
-    ) -> thrift::Result<AssociationOverview> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<Vec<common::ServiceAddress>> = Some(Vec::new());
-        let mut f_2: Option<AssociationFacts> = None;
-        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_4: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_5: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_6: Option<String> = None;
-        let mut f_7: Option<WaitOverview> = None;
-        let mut f_8: Option<Vec<String>> = Some(Vec::new());
-        let mut f_9: Option<WorkRequestOverview> = None;
-        let mut f_10: Option<Vec<PairOverview>> = Some(Vec::new());
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<common::ServiceAddress> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_30 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_30);
-                    }
-                    i_prot.read_list_end()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::Struct => {
-                    let val = AssociationFacts::read_from_in_protocol(i_prot)?;
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_3 = Some(val);
-                }
-                4 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_4 = Some(val);
-                }
-                5 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_5 = Some(val);
-                }
-                6 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_6 = Some(val);
-                }
-                7 if field_ident.field_type == TType::Struct => {
-                    let val = WaitOverview::read_from_in_protocol(i_prot)?;
-                    f_7 = Some(val);
-                }
-                8 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<String> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_31 = i_prot.read_string()?;
-                        val.push(list_elem_31);
-                    }
-                    i_prot.read_list_end()?;
-                    f_8 = Some(val);
-                }
-                9 if field_ident.field_type == TType::Struct => {
-                    let val = WorkRequestOverview::read_from_in_protocol(i_prot)?;
-                    f_9 = Some(val);
-                }
-                10 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<PairOverview> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_32 = PairOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
-                    }
-                    i_prot.read_list_end()?;
-                    f_10 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = AssociationOverview {
-            members: f_1,
-            facts: f_2,
-            priority: f_3,
-            got: f_4,
-            share: f_5,
-            reason: f_6,
-            wait: f_7,
-            waits: f_8,
-            request: f_9,
-            of_type: f_10,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("AssociationOverview");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.members {
-            o_prot.write_field_begin(&TFieldIdentifier::new("members", TType::List, 1))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
-            for e in fld_var {
-                e.write_to_out_protocol(o_prot)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.facts {
-            o_prot.write_field_begin(&TFieldIdentifier::new("facts", TType::Struct, 2))?;
-            fld_var.write_to_out_protocol(o_prot)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.priority {
-            o_prot.write_field_begin(&TFieldIdentifier::new("priority", TType::Double, 3))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.got {
-            o_prot.write_field_begin(&TFieldIdentifier::new("got", TType::Double, 4))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.share {
-            o_prot.write_field_begin(&TFieldIdentifier::new("share", TType::Double, 5))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.reason {
-            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 6))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.wait {
-            o_prot.write_field_begin(&TFieldIdentifier::new("wait", TType::Struct, 7))?;
-            fld_var.write_to_out_protocol(o_prot)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.waits {
-            o_prot.write_field_begin(&TFieldIdentifier::new("waits", TType::List, 8))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
-            for e in fld_var {
-                o_prot.write_string(e)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.request {
-            o_prot.write_field_begin(&TFieldIdentifier::new("request", TType::Struct, 9))?;
-            fld_var.write_to_out_protocol(o_prot)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.of_type {
-            o_prot.write_field_begin(&TFieldIdentifier::new("ofType", TType::List, 10))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
-            for e in fld_var {
-                e.write_to_out_protocol(o_prot)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for AssociationOverview {
-    fn default() -> Self {
-        AssociationOverview {
-            members: Some(Vec::new()),
-            facts: None,
-            priority: Some(OrderedFloat::from(0.0)),
-            got: Some(OrderedFloat::from(0.0)),
-            share: Some(OrderedFloat::from(0.0)),
-            reason: None,
-            wait: None,
-            waits: Some(Vec::new()),
-            request: None,
-            of_type: Some(Vec::new()),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct WorkFetchOverview {
-    pub profile: Option<String>,
-    pub low_water_sec: Option<OrderedFloat<f64>>,
-    pub high_water_sec: Option<OrderedFloat<f64>>,
-    pub of_type: Option<Vec<ProcessorsOverview>>,
-    pub of_association: Option<Vec<AssociationOverview>>,
-}
-
-impl TSerializable for WorkFetchOverview {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkFetchOverview> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<String> = Some("".to_owned());
-        let mut f_2: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
-        let mut f_4: Option<Vec<ProcessorsOverview>> = Some(Vec::new());
-        let mut f_5: Option<Vec<AssociationOverview>> = Some(Vec::new());
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::Double => {
-                    let val = OrderedFloat::from(i_prot.read_double()?);
-                    f_3 = Some(val);
-                }
-                4 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<ProcessorsOverview> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_33 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
-                    }
-                    i_prot.read_list_end()?;
-                    f_4 = Some(val);
-                }
-                5 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<AssociationOverview> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_34 = AssociationOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_34);
-                    }
-                    i_prot.read_list_end()?;
-                    f_5 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = WorkFetchOverview {
-            profile: f_1,
-            low_water_sec: f_2,
-            high_water_sec: f_3,
-            of_type: f_4,
-            of_association: f_5,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("WorkFetchOverview");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.profile {
-            o_prot.write_field_begin(&TFieldIdentifier::new("profile", TType::String, 1))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.low_water_sec {
-            o_prot.write_field_begin(&TFieldIdentifier::new("lowWaterSec", TType::Double, 2))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.high_water_sec {
-            o_prot.write_field_begin(&TFieldIdentifier::new("highWaterSec", TType::Double, 3))?;
-            o_prot.write_double(fld_var.into())?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.of_type {
-            o_prot.write_field_begin(&TFieldIdentifier::new("ofType", TType::List, 4))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
-            for e in fld_var {
-                e.write_to_out_protocol(o_prot)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.of_association {
-            o_prot.write_field_begin(&TFieldIdentifier::new("ofAssociation", TType::List, 5))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
-            for e in fld_var {
-                e.write_to_out_protocol(o_prot)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for WorkFetchOverview {
-    fn default() -> Self {
-        WorkFetchOverview {
-            profile: Some("".to_owned()),
-            low_water_sec: Some(OrderedFloat::from(0.0)),
-            high_water_sec: Some(OrderedFloat::from(0.0)),
-            of_type: Some(Vec::new()),
-            of_association: Some(Vec::new()),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct WorkFetchStatus {
     pub taken_ms: Option<i64>,
-    pub overview: Option<WorkFetchOverview>,
+    pub overview: Option<String>,
 }
 
 impl TSerializable for WorkFetchStatus {
     fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkFetchStatus> {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<i64> = Some(0);
-        let mut f_2: Option<WorkFetchOverview> = None;
+        let mut f_3: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -5278,9 +4399,9 @@ impl TSerializable for WorkFetchStatus {
                     let val = i_prot.read_i64()?;
                     f_1 = Some(val);
                 }
-                2 if field_ident.field_type == TType::Struct => {
-                    let val = WorkFetchOverview::read_from_in_protocol(i_prot)?;
-                    f_2 = Some(val);
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
                 }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
@@ -5291,7 +4412,7 @@ impl TSerializable for WorkFetchStatus {
         i_prot.read_struct_end()?;
         let ret = WorkFetchStatus {
             taken_ms: f_1,
-            overview: f_2,
+            overview: f_3,
         };
         Ok(ret)
     }
@@ -5304,8 +4425,8 @@ impl TSerializable for WorkFetchStatus {
             o_prot.write_field_end()?
         }
         if let Some(ref fld_var) = self.overview {
-            o_prot.write_field_begin(&TFieldIdentifier::new("overview", TType::Struct, 2))?;
-            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_begin(&TFieldIdentifier::new("overview", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
         o_prot.write_field_stop()?;
@@ -5350,8 +4471,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_35);
+                        let list_elem_29 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5360,8 +4481,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = i_prot.read_string()?;
-                        val.push(list_elem_36);
+                        let list_elem_30 = i_prot.read_string()?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5868,8 +4989,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = i_prot.read_string()?;
-                        val.push(list_elem_37);
+                        let list_elem_31 = i_prot.read_string()?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6076,8 +5197,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = i_prot.read_string()?;
-                        val.push(list_elem_38);
+                        let list_elem_32 = i_prot.read_string()?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6204,8 +5325,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_39);
+                        let list_elem_33 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7025,8 +6146,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_40);
+                        let list_elem_34 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7093,8 +6214,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_41);
+                        let list_elem_35 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7296,8 +6417,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = i_prot.read_string()?;
-                        val.push(list_elem_42);
+                        let list_elem_36 = i_prot.read_string()?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7541,8 +6662,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_43 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_43);
+                        let list_elem_37 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7589,6 +6710,7 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieWorkerDrainArgs {
     pub shard: String,
+    pub instance: common::BistroInstanceID,
 }
 
 impl TSerializable for BrasserieWorkerDrainArgs {
@@ -7597,6 +6719,7 @@ impl TSerializable for BrasserieWorkerDrainArgs {
     ) -> thrift::Result<BrasserieWorkerDrainArgs> {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<String> = None;
+        let mut f_2: Option<common::BistroInstanceID> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -7608,6 +6731,10 @@ impl TSerializable for BrasserieWorkerDrainArgs {
                     let val = i_prot.read_string()?;
                     f_1 = Some(val);
                 }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -7616,8 +6743,11 @@ impl TSerializable for BrasserieWorkerDrainArgs {
         }
         i_prot.read_struct_end()?;
         verify_required_field_exists("BrasserieWorkerDrainArgs.shard", &f_1)?;
+        verify_required_field_exists("BrasserieWorkerDrainArgs.instance", &f_2)?;
         let ret = BrasserieWorkerDrainArgs {
             shard: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            instance: f_2
                 .expect("auto-generated code should have checked for presence of required fields"),
         };
         Ok(ret)
@@ -7627,6 +6757,9 @@ impl TSerializable for BrasserieWorkerDrainArgs {
         o_prot.write_struct_begin(&struct_ident)?;
         o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
         o_prot.write_string(&self.shard)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("instance", TType::Struct, 2))?;
+        self.instance.write_to_out_protocol(o_prot)?;
         o_prot.write_field_end()?;
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()

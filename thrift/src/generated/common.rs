@@ -1263,7 +1263,7 @@ impl TSerializable for TaskStory {
         let mut f_4: Option<String> = None;
         let mut f_5: Option<String> = None;
         let mut f_6: Option<i64> = Some(0);
-        let mut f_7: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = None;
         let mut f_8: Option<i64> = Some(0);
         let mut f_9: Option<i64> = None;
         let mut f_10: Option<Vec<String>> = Some(Vec::new());
@@ -1445,7 +1445,7 @@ impl Default for TaskStory {
             ended_by: None,
             fault: None,
             starting_ms: Some(0),
-            ran_ms: Some(0),
+            ran_ms: None,
             cpu_ms: Some(0),
             peak_memory_bytes: None,
             last_lines: Some(Vec::new()),

@@ -68,7 +68,7 @@ pub enum Reply {
     WorkFetch(Option<Box<Overview>>),
     /// One entry for each scheduler that [`crate::Event::FetchWork`] names.
     WorkWishes(Vec<WorkWish>),
-    /// The worker drains. The number of its tasks that have a process.
+    /// The worker drains. The number of its running tasks, without healthchecks.
     Draining(usize),
 }
 

@@ -95,11 +95,12 @@ pub enum Event {
     },
     /// The resources of the machine.
     UsableResources(UsablePhysicalResources),
-    /// The operator drains the worker by a call. `shard` is the worker that the operator means.
+    /// The operator drains the worker by a call, and means this instance.
     RequestDrain {
         request: RequestId,
         from: Principal,
         shard: String,
+        instance: WorkerId,
     },
     /// The operator drains the worker: it finishes its running tasks, starts no others, and exits.
     Drain,

@@ -33,7 +33,7 @@ use crate::members::{AfterFailure, Reader, SchedulerMembers};
 use crate::reports::{Addressee, TaskLane};
 use crate::timer::earliest;
 pub use life::LifeStage;
-pub(crate) use life::{KillAll, Unfinished};
+pub(crate) use life::{KillAll, Unfinished, WantedBy};
 
 /// The longest wait that a scheduler can request, because the wire carries seconds as signed 32-bit integers. It keeps sums of waits from
 /// overflowing.

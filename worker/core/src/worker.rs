@@ -24,7 +24,7 @@ use crate::event::Event;
 use crate::fetching::Fetching;
 use crate::machine::{Machine, Queueing};
 use crate::reports::Reports;
-use crate::session::{Session, Unfinished};
+use crate::session::{Session, Unfinished, WantedBy};
 use crate::tasks::Tasks;
 use crate::timer::earliest;
 
@@ -193,10 +193,13 @@ impl Worker {
                 physical,
             } => self.task_sampled(&task, invocation, physical),
             Event::UsableResources(usable) => self.set_usable(&usable),
-            Event::RequestDrain { request, shard, .. } => {
-                self.answer(request, |own| own.request_drain(&shard))
-            }
-            Event::Drain => self.drain(),
+            Event::RequestDrain {
+                request,
+                shard,
+                instance,
+                ..
+            } => self.answer(request, |own| own.request_drain(&shard, instance)),
+            Event::Drain => self.drain(WantedBy::Signal),
             Event::Shutdown => self.shut_down(),
         }
     }
@@ -264,20 +267,28 @@ impl Worker {
         self.kill_all(of, kill);
     }
 
-    fn request_drain(&mut self, shard: &str) -> Result<Reply, Refusal> {
-        let mut shards = self.associations.iter().map(|one| &one.description().shard);
-        if let Some(own) = shards.find(|own| own.as_str() != shard) {
-            let why = format!("this is worker `{own}`, not `{shard}`");
+    fn request_drain(&mut self, shard: &str, instance: WorkerId) -> Result<Reply, Refusal> {
+        let own = self.associations.iter();
+        let own = own.map(|one| (one.description().shard.as_str(), one.instance()));
+        if !own.clone().any(|own| own == (shard, instance)) {
+            let own: Vec<String> = own
+                .map(|(own, instance)| format!("`{own}`, instance {instance}"))
+                .collect();
+            let why = format!(
+                "this is worker {}, and not `{shard}`, instance {instance}",
+                own.join(" and ")
+            );
             return Err(Refusal::new(RefusalCode::WrongId, why));
         }
-        self.drain();
-        Ok(Reply::Draining(self.live_processes()))
+        self.drain(WantedBy::Call);
+        let running = self.associations.iter().map(|one| one.facts().running);
+        Ok(Reply::Draining(running.sum()))
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self, by: WantedBy) {
         self.operator.want_an_end();
         for of in self.indexes() {
-            if self.associations[of.0].session.drain(self.now) {
+            if self.associations[of.0].session.drain(self.now, by) {
                 self.end_all_queued(of, EndedBy::Shutdown);
             }
         }

@@ -62,7 +62,7 @@ pub(super) enum Event<'a> {
 #[derive(Default, Serialize)]
 struct Fields<'a> {
     event: &'static str,
-    /// The id of the run as `logs --invocation` takes it. The original has only the two numbers.
+    /// The id of the run as `logs --invocation` takes it. Bistro logs only the two numbers.
     invocation: String,
     invocation_start_time: i64,
     invocation_rand: i64,

@@ -250,8 +250,7 @@ pub enum Signalled {
 pub struct Usage {
     pub user: Duration,
     pub system: Duration,
-    /// Peak resident memory of the largest of them. `None` if it is at most this process's own peak: the kernel counts the memory from
-    /// before the exec, which is that of this process, so no smaller peak can be told from it.
+    /// Peak resident memory of the largest of them. `None` if it is not above this process's own peak, from which the kernel counts.
     pub max_resident_bytes: Option<u64>,
     /// Bytes read from disks; `written_bytes` went to disks.
     pub read_bytes: u64,

@@ -6,18 +6,17 @@
 )]
 
 use std::ffi::{c_char, c_int, c_long, c_void};
-use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use nix::errno::Errno;
 use nix::sys::prctl;
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
-use nix::unistd::{Pid, getpid};
+use nix::unistd::{Pid, SysconfVar, getpid, sysconf};
 
 use super::launch::{Account, Child, Handled, Launch, Limit, Refused, Step, Way, pointers};
 use super::{ProcessExit, Usage};
@@ -498,24 +497,41 @@ pub(super) fn reap(pid: Pid) -> Option<(ProcessExit, Usage)> {
     let usage = Usage {
         user: duration(usage.ru_utime),
         system: duration(usage.ru_stime),
-        max_resident_bytes: kib(usage.ru_maxrss)
-            .filter(|bytes| *bytes > own_peak_bytes() + PEAK_ERROR_BYTES),
+        max_resident_bytes: kib(usage.ru_maxrss).filter(|bytes| is_above_own_peak(*bytes)),
         read_bytes: u64::try_from(usage.ru_inblock).unwrap_or(0) * BLOCK_BYTES,
         written_bytes: u64::try_from(usage.ru_oublock).unwrap_or(0) * BLOCK_BYTES,
     };
     Some((exit, usage))
 }
 
-/// The kernel's counters of resident memory are exact only to some pages for each processor.
-const PEAK_ERROR_BYTES: u64 = 1 << 20;
+/// The largest peak of this process's own resident memory that is known. It only grows.
+static OWN_PEAK_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the peak of this process's own resident memory.
-fn own_peak_bytes() -> u64 {
-    let usage = getrusage(UsageWho::RUSAGE_SELF);
-    usage
-        .ok()
-        .and_then(|usage| kib(usage.max_rss()))
-        .unwrap_or(0)
+/// Returns whether the peak of a child is more than that of this process. A child begins with the peak that this process has at its start,
+/// from before the exec. `getrusage` of this process would not do: it includes what this process itself has inherited so.
+fn is_above_own_peak(bytes: u64) -> bool {
+    let limit = |own: u64| own + peak_error_bytes();
+    if bytes <= limit(OWN_PEAK_BYTES.load(Ordering::Relaxed)) {
+        return false;
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let own = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let own = own.and_then(|own| own.trim().strip_suffix(" kB")?.parse().ok());
+    // No peak is known to be the child's own if the value is missing.
+    let own = own.and_then(kib).unwrap_or(u64::MAX / 2);
+    OWN_PEAK_BYTES.fetch_max(own, Ordering::Relaxed);
+    bytes > limit(own)
+}
+
+/// Returns the largest error of two readings of the kernel's counters of resident memory, which add up the differences of all processors
+/// only from time to time (`percpu_counter_batch` in `lib/percpu_counter.c`).
+fn peak_error_bytes() -> u64 {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    let page = page
+        .and_then(|bytes| u64::try_from(bytes).ok())
+        .unwrap_or(4096);
+    2 * processors * page * (2 * processors).max(32)
 }
 
 fn kib(count: c_long) -> Option<u64> {

@@ -112,6 +112,7 @@ impl IntoEvent for BrasserieWorkerDrainArgs {
             request,
             from,
             shard: self.shard,
+            instance: parse("drain.instance", self.instance)?,
         })
     }
 }

@@ -18,10 +18,14 @@ pub(super) fn text(run: &LastRun) -> String {
         return String::new();
     };
     let shard = run.worker_shard.as_deref().unwrap_or_default();
+    let ending = match story.ran {
+        Some(_) => story.ending.to_string(),
+        None => "was lost with its worker".to_owned(),
+    };
     let mut lines = vec![format!(
         "Last run, on worker `{}`: it {}.",
         printable(shard),
-        printable_block(&story.ending.to_string())
+        printable_block(&ending)
     )];
     if let Some(by) = story.ended_by {
         lines.push(format!("  It ended because {by}."));
@@ -51,9 +55,7 @@ pub(super) fn text(run: &LastRun) -> String {
             format!("ran {}", duration(ran)),
             format!("used {} of CPU time", duration(story.cpu)),
         ]),
-        None => {
-            times.push("ran for an unknown time, because its worker reported no end".to_owned())
-        }
+        None => times.push("ran for an unknown time".to_owned()),
     }
     if let Some(bytes) = story.peak_memory_bytes {
         times.push(format!(

@@ -54,7 +54,13 @@ fn sentences(events: impl Iterator<Item = Value>, stream: &str) -> Vec<String> {
             _ => None,
         }
     };
-    let mut sentences: Vec<String> = events.filter_map(sentence).take(MAX_NOTICES).collect();
+    let mut events = events.filter_map(sentence);
+    let mut sentences: Vec<String> = events.by_ref().take(MAX_NOTICES).collect();
+    if events.next().is_some() {
+        sentences.push(format!(
+            "the output of further runs is in files, too; these are the newest {MAX_NOTICES}. `brasserie logs JOB --events` names all files"
+        ));
+    }
     sentences.reverse();
     sentences
 }
@@ -91,8 +97,9 @@ mod tests {
     #[test]
     fn only_the_newest_runs_have_notices() {
         let told = sentences((0..50).rev().map(written), "stdout");
-        assert_eq!(told.len(), MAX_NOTICES);
-        assert_eq!(told[0], "40 is there");
-        assert_eq!(told[MAX_NOTICES - 1], "49 is there");
+        assert_eq!(told.len(), MAX_NOTICES + 1);
+        assert!(told[0].contains("further runs"), "{}", told[0]);
+        assert_eq!(told[1], "40 is there");
+        assert_eq!(told[MAX_NOTICES], "49 is there");
     }
 }

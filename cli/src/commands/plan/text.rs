@@ -174,7 +174,7 @@ fn add_starts(plan: &Plan, text: &mut String) {
     add_more(known.unwrap_or(jobs.len()), text);
     let is_short = jobs.iter().any(|job| job.waiting.unwrap_or(0) > 0);
     if jobs.len() > 1 && is_short {
-        text.push_str("The jobs compete for slots: which of them gets how many is decided anew when the change is made.\n");
+        text.push_str("If these jobs compete for slots, the numbers are one possible outcome: the scheduler decides anew when the change is made.\n");
     }
 }
 

@@ -143,7 +143,7 @@ impl Cluster {
         match worker.process.wait().await {
             // Exit codes are described in `docs/src/reference/exit-codes.md`.
             Ok(status) => match status.code() {
-                Some(0) => "a signal ended it".to_owned(),
+                Some(0) => "a signal or a drain ended it".to_owned(),
                 Some(1) => {
                     "its scheduler asked it to exit, or the worker could not reach the scheduler for too long".to_owned()
                 }

@@ -257,10 +257,14 @@ impl Summary {
             How::Settled
                 if enabled().all(|job| job.elapsed_ms.is_none()) && !self.failed.is_empty() =>
             {
-                let failed = sum(|job| job.failed);
+                let (failed, never) = (sum(|job| job.failed), sum(|job| job.infeasible));
+                let never = match never {
+                    0 => String::new(),
+                    never => format!(", {never} can never run"),
+                };
                 format!(
-                    "nothing ran, because earlier runs in this directory have ended every task: {done} of {total} are done, {failed} failed; \
-                     --retry-failed runs the failed ones again"
+                    "nothing ran, because earlier runs in this directory have left no task to run: of {total} tasks, {done} are done, {failed} \
+                     failed{never}; --retry-failed runs the failed tasks again"
                 )
             }
             How::Settled | How::Broken(_) => {
@@ -293,12 +297,12 @@ impl Summary {
         let Some(Retries { tasks, next, .. }) = &self.retries else {
             return String::new();
         };
-        let (tasks, them) = match tasks {
-            1 => ("1 task was".to_owned(), "it"),
-            tasks => (format!("{tasks} tasks were"), "the first of them"),
+        let (tasks, due) = match tasks {
+            1 => ("1 task was".to_owned(), "due"),
+            tasks => (format!("{tasks} tasks were"), "the first due"),
         };
         format!(
-            "\n{tasks} waiting for a retry, {them} for {} more: {ENDS_RETRIES}",
+            "\n{tasks} waiting for a retry, {due} in {}: {ENDS_RETRIES}",
             duration(*next)
         )
     }
@@ -633,8 +637,8 @@ mod tests {
         let mut summary = summary(2, 0);
         summary.jobs[0].elapsed_ms = None;
         let text = summary.text(Output::Failed, false);
-        let verdict = "nothing ran, because earlier runs in this directory have ended every task: 1 of 3 are done, 2 failed; --retry-failed runs \
-                       the failed ones again\n";
+        let verdict = "nothing ran, because earlier runs in this directory have left no task to run: of 3 tasks, 1 are done, 2 failed; \
+                       --retry-failed runs the failed tasks again\n";
         assert!(text.ends_with(verdict), "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! Finds workers, asks them for their work fetch, and drains them.
+//! Finds workers, asks them about their work fetch, and drains them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Known {
     pub(super) fn peer(&self) -> Result<PeerAddr, String> {
         peer(&self.address).ok_or_else(|| {
             format!(
-                "the scheduler does not tell where worker `{}` is; `--worker HOST:PORT` does without it",
+                "the scheduler does not tell where worker `{}` is",
                 printable(&self.shard)
             )
         })
@@ -216,9 +216,10 @@ impl Pool {
     }
 
     /// Drains the worker. Returns the number of its running tasks.
-    pub(super) async fn drain(&self, peer: &PeerAddr, shard: &str) -> Result<i32, String> {
+    pub(super) async fn drain(&self, peer: &PeerAddr, worker: &Known) -> Result<i32, String> {
         let arguments = BrasserieWorkerDrainArgs {
-            shard: shard.to_owned(),
+            shard: worker.shard.clone(),
+            instance: worker.instance.clone().unwrap_or_default(),
         };
         let result: BrasserieWorkerDrainResult = self.call(peer, "drain", &arguments).await?;
         match result.ex {
@@ -236,13 +237,13 @@ impl Pool {
         match self.0.call(peer, method, arguments).await {
             CallResult::Done(result) => Ok(result),
             CallResult::NotSent(why) => Err(format!(
-                "cannot ask the worker at {peer}: {why}. Is it running, and can this machine reach it? `--worker HOST:PORT` asks another address"
+                "cannot ask the worker at {peer}: {why}. Is it running, and can this machine reach it?"
             )),
             CallResult::Unknown(Unknown::Exception {
                 kind: ApplicationErrorKind::UnknownMethod,
                 ..
             }) => Err(format!(
-                "who listens at {peer} does not know the call `{method}`: a worker of an older release, which lacks it, or no worker"
+                "the program at {peer} does not know the call `{method}`: a worker of an older release, which lacks it, or no worker"
             )),
             CallResult::Unknown(Unknown::Exception { message, .. }) => Err(refusal(peer, &message)),
             CallResult::Unknown(why) => Err(format!(

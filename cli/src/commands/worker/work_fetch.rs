@@ -130,8 +130,12 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     if !args.watch {
         let seen = block_on(look.once())??;
         if args.json {
+            // The document has the error, too.
             print_json(&document(&seen))?;
-            something(&seen)?;
+            if let Err(error) = something(&seen) {
+                complain!("brasserie: {error:#}");
+                return Ok(Ending::Failure);
+            }
         } else {
             print(&show(&seen, &look.flag)?)?;
         }

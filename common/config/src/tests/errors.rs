@@ -1040,11 +1040,18 @@ fn a_shell_that_takes_the_nodes_name_as_its_own_is_worth_a_look() {
     assert_eq!(
         found(r#""command": ["/bin/sh", "-ec", "dump $1"]"#),
         [
-            r#"3:49: bistro_job->x.command[2]: the script uses $1, but its first argument, the node's name, is $0: the shell takes what follows the script so; write a word after the script, as in ["/bin/sh", "-ec", SCRIPT, "sh"]; then $1 is the node's name"#
+            r#"3:49: bistro_job->x.command[2]: the script uses $1, but the shell assigns the first argument after the script, the node's name, to $0; add a word after the script, such as "sh", which becomes $0; then $1 is the node's name"#
         ]
     );
-    assert_eq!(found(r#""command": ["bash", "-c", "run \"$@\""]"#).len(), 1);
     for job in [
+        r#""command": ["bash", "-c", "run \"$@\""]"#,
+        r#""command": ["bash", "-e", "-o", "pipefail", "-c", "awk '{print $1}' < $2"]"#,
+    ] {
+        assert_eq!(found(job).len(), 1, "{job}");
+    }
+    for job in [
+        r#""command": ["sh", "-c", "ls | awk '{print $1}'"]"#,
+        r#""command": ["sh", "-c", "ssh host \"dump \\$1\""]"#,
         r#""command": ["sh", "-c", "dump $1", "sh"]"#,
         r#""command": ["sh", "-c", "dump $0 $1"]"#,
         r#""command": ["sh", "-c", "dump $BRASSERIE_NODE"]"#,
@@ -1054,6 +1061,21 @@ fn a_shell_that_takes_the_nodes_name_as_its_own_is_worth_a_look() {
     ] {
         assert_eq!(found(job), [""; 0], "{job}");
     }
+}
+
+#[test]
+fn a_program_that_would_read_the_status_pipe_is_worth_a_look() {
+    let found = |job: &str| lines(&good("", &format!("\"bistro_job->x\": {{{job}}}")).warnings);
+    assert_eq!(
+        found(r#""command": ["/usr/bin/wc", "-l"]"#),
+        [
+            r#"3:31: bistro_job->x.command[0]: "wc" reads all of its arguments as files, and the scheduler appends three, of which the second is a pipe that never ends; write ["/bin/sh", "-c", "wc \"$1\"", "sh"], or "arguments": "none""#
+        ]
+    );
+    assert_eq!(
+        found(r#""command": ["cat", "f"], "arguments": "none""#),
+        [""; 0]
+    );
 }
 
 #[test]

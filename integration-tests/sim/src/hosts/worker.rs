@@ -466,7 +466,7 @@ impl Turn<'_> {
             }
         }
         let outcome = match reply {
-            // Schedulers alone call workers here.
+            // Only schedulers call workers in the simulator.
             Ok(Reply::Empty) => CallOutcome::Done(SchedulerCallReply::Empty),
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use brasserie_common::work_overview::Overview;
 use brasserie_thrift::generated::brasserie::{
     BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult, JobStatus,
 };
@@ -218,8 +219,8 @@ impl Bench {
         let client = Client::new(self.port);
         let result = client.call("getWorkFetch", &BrasserieWorkerGetWorkFetchArgs {});
         let result: BrasserieWorkerGetWorkFetchResult = result.ok()?;
-        let overview = result.result_value?.overview?;
-        overview.of_association?.get(1)?.got.map(f64::from)
+        let overview: Overview = serde_json::from_str(&result.result_value?.overview?).ok()?;
+        Some(overview.of_association.get(1)?.got)
     }
 
     fn lines(&self, [begun, steady, alone, before, back, end]: [Look; 6]) -> Vec<Line> {

@@ -115,13 +115,10 @@ impl Problem {
     /// Formats the problem with its age.
     fn text(&self, now: Time) -> String {
         let ago = |at| format_duration(Duration::from_secs(now.since(at).as_secs()));
-        let (what, last) = (&self.what, ago(self.at));
-        match self.since == self.at {
+        let (what, first, last) = (&self.what, ago(self.since), ago(self.at));
+        match first == last {
             true => format!("{last} ago: {what}"),
-            false => format!(
-                "the first time {} ago, the last time {last} ago: {what}",
-                ago(self.since)
-            ),
+            false => format!("the first time {first} ago, the last time {last} ago: {what}"),
         }
     }
 

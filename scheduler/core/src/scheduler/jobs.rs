@@ -151,7 +151,7 @@ fn what_was_done(job: &JobName, changed: &JobChanged) -> String {
         JobChanged::Deleted => format!("deleted job `{job}`"),
         JobChanged::Paused => format!("paused job `{job}`"),
         JobChanged::Cancelled { running } => {
-            format!("cancelled job `{job}`, of which {running} tasks run")
+            format!("cancelled job `{job}`; running tasks of it: {running}")
         }
         JobChanged::Resumed => format!("resumed job `{job}`"),
         JobChanged::Forgiven { tasks } => format!("forgave {tasks} tasks of job `{job}`"),

@@ -39,6 +39,10 @@ use crate::work_requests::WorkCounts;
 
 pub use jobs::{JobStatus, JobTotals, MAX_LISTED_JOBS};
 
+/// The most tasks that are searched for one that waits: a fraction of a millisecond.
+const MAX_SEARCHED: usize = 10_000;
+/// The most jobs on which a job depends that an explanation names.
+const MAX_DEPENDENCIES: usize = 10;
 /// The most tasks that one answer lists: a page for people, and far below a frame.
 const MAX_LISTED: usize = 1000;
 /// The most names that a misspelt name is compared with. A comparison takes up to ten microseconds, and heartbeats wait meanwhile.
@@ -420,28 +424,66 @@ impl View<'_> {
         let reasons = reasons.map(|reason| reason.to_string());
         let why_no_tasks = self.why_no_tasks(id);
         let all = counts.into_iter().chain(why_no_tasks).chain(orphans);
-        let all = all.chain(self.dependencies_of(id)).chain(reasons);
+        let reasons: Vec<String> = reasons.collect();
+        let waiting = reasons
+            .is_empty()
+            .then(|| self.first_waiting(now, id))
+            .flatten();
+        let all = all
+            .chain(self.dependencies_of(id))
+            .chain(reasons)
+            .chain(waiting);
         let all = all.chain(self.next_times_of(id));
         let all = all.chain(self.why_nothing_starts(now));
         Answer::Explain(all.chain(self.config_is_older()).collect())
     }
 
-    /// Returns a sentence about each job on which this one depends node by node and of which some task is not done.
+    /// Returns why one of the job's waiting tasks waits, as an example.
+    fn first_waiting(&self, now: Time, id: JobId) -> Option<String> {
+        let waits = |task: &Task| match self.engine.task_state(*task) {
+            TaskState::Unstarted
+            | TaskState::Incomplete
+            | TaskState::Error
+            | TaskState::InBackoff => true,
+            TaskState::Running
+            | TaskState::Done
+            | TaskState::Failed
+            | TaskState::Never
+            | TaskState::Avoided
+            | TaskState::Disabled => false,
+        };
+        let task = self.engine.tasks(id).take(MAX_SEARCHED).find(waits)?;
+        let reasons = self.engine.explain(now, task).into_iter();
+        let reasons: Vec<String> = reasons.map(|reason| reason.to_string()).collect();
+        let node = self.engine.node_name(task.node);
+        Some(format!(
+            "for example, its task on `{node}`: {}",
+            reasons.join("; ")
+        ))
+    }
+
+    /// Returns a sentence about each of the first jobs on which this one depends node by node, unless all tasks of that job are done.
     fn dependencies_of(&self, id: JobId) -> Vec<String> {
-        let job = self.engine.job_config(id).into_iter();
-        let on = job.flat_map(|job| &job.depends_on);
+        let job = self
+            .engine
+            .job_config(id)
+            .filter(|_| self.engine.nodes().is_some());
+        let on: BTreeSet<&JobName> = job.iter().flat_map(|job| &job.depends_on).collect();
         let sentence = |name: &JobName| {
-            let begin = format!("a task of it waits until job `{name}` is done on the same node");
+            let begin = format!("each task waits until job `{name}` is done on the task's node");
             let on = self.engine.find_job(name.as_str());
             let known = on.and_then(|on| Some((on, self.engine.job_config(on)?)));
             let Some((on, config)) = known else {
-                return Some(format!("{begin}, and no such job is configured"));
+                return Some(format!("{begin}; no such job is configured"));
             };
             let counts = self.job_facts(on, config).counts();
             let is_done = counts.total > 0 && counts.done == counts.total;
-            (!is_done).then(|| format!("{begin}, which has {}", counts.clause()))
+            (!is_done).then(|| format!("{begin}; job `{name}` has {}", counts.clause()))
         };
-        on.filter_map(sentence).collect()
+        on.into_iter()
+            .filter_map(sentence)
+            .take(MAX_DEPENDENCIES)
+            .collect()
     }
 
     /// Adds why the config file is not in force: a user who asks about a new job should learn that the file was not read.
@@ -546,7 +588,7 @@ impl View<'_> {
                 task: task_key(&self.engine, task),
                 shard: run.shard.clone(),
                 invocation: run.invocation,
-                running_for: now.since(run.since),
+                running_for: listing::running_for(run, self.wall, now.since(run.since)),
                 unsure: run.is_unsure(),
             })
             .filter(|view| job.is_none_or(|j| view.task.job.as_str() == j))

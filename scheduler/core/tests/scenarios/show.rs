@@ -380,6 +380,9 @@ impl World {
                 worker.running - worker.unsure,
                 worker.unsure
             );
+            if worker.silent_for.is_some() {
+                line += ", silent";
+            }
             if worker.begun_anew > 0 {
                 line += &format!(", begun anew {}x", worker.begun_anew);
             }

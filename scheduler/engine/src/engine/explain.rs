@@ -194,10 +194,10 @@ impl Engine {
             Some(job) if !job.errors.is_empty() => "that job has errors",
             Some(job) if !job.enabled => "that job is disabled",
             Some(job) if job.is_cancelled() => {
-                "that job is cancelled (`brasserie job resume` lets its tasks run again)"
+                "that job is cancelled (`brasserie job resume JOB` lets its tasks run again)"
             }
             Some(job) if job.hold.is_some() => {
-                "that job is paused (`brasserie job resume` lets its tasks start again)"
+                "that job is paused (`brasserie job resume JOB` lets its tasks start again)"
             }
             Some(_) | None => "that job cannot run",
         }
@@ -306,7 +306,8 @@ impl Engine {
                 let level = forest.level(above);
                 reasons.push(Reason::NodeDisabled {
                     node: name(above),
-                    by_schedule: level.is_some_and(|level| config.only_schedules_disable(level)),
+                    by_schedule: level
+                        .is_some_and(|level| config.is_disabled_only_by_schedule(level)),
                 });
             }
             Structure::Avoided(above) => {

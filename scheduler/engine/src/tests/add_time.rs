@@ -381,7 +381,7 @@ fn times_above_other_nodes() {
     engine.apply_nodes(T0, table(40));
     assert_eq!(place_all(&mut engine, T0), []);
     let over = "node `7` is disabled: the `enabled_lifetime` of its time in the schedule is over, and no task starts after that";
-    let why = engine.explain(T0, placed[1].task);
+    let why = engine.explain(T0, placed[0].task);
     assert!(
         why.iter().any(|reason| reason.to_string() == over),
         "{why:?}"

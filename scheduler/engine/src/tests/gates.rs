@@ -215,7 +215,9 @@ fn jobs_that_are_missing_disabled_or_wrong_never_satisfy() {
         ("bad", format!("that job has errors{left}")),
         (
             "held",
-            format!("that job is paused (`brasserie job resume` lets its tasks start again){left}"),
+            format!(
+                "that job is paused (`brasserie job resume JOB` lets its tasks start again){left}"
+            ),
         ),
     ] {
         let job = format!("after-{on}");

@@ -29,7 +29,7 @@ pub(super) enum Life {
     Running,
     /// The operator drains the worker: no task starts, and everything else continues until the scheduler knows the completions of all
     /// running tasks.
-    Draining { since: Time },
+    Draining { since: Time, by: WantedBy },
     /// The operator ends the worker: nothing starts, and heartbeats keep the association until the scheduler knows every completion.
     Leaving {
         /// The time when the last process is killed.
@@ -140,13 +140,20 @@ pub(crate) struct Unfinished {
     pub has_reports: bool,
 }
 
+/// The way in which the operator drained the worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WantedBy {
+    Signal,
+    Call,
+}
+
 impl Session {
     /// Drains the association, and returns whether it was not draining or ending before. Its queued tasks must then end: they cannot begin
     /// here any more, but they can elsewhere. A heartbeat leaves soon, so that the scheduler stops sending tasks.
-    pub(crate) fn drain(&mut self, now: Time) -> bool {
+    pub(crate) fn drain(&mut self, now: Time, by: WantedBy) -> bool {
         match self.life {
             Life::Running => {
-                self.life = Life::Draining { since: now };
+                self.life = Life::Draining { since: now, by };
                 self.description.intake = Intake::Draining;
                 self.heartbeats.asked();
                 true
@@ -173,7 +180,9 @@ impl Session {
     /// Returns when the drain times out.
     fn drained_at(&self) -> Option<Time> {
         match self.life {
-            Life::Draining { since } => self.options.drain_timeout.map(|timeout| since + timeout),
+            Life::Draining { since, .. } => {
+                self.options.drain_timeout.map(|timeout| since + timeout)
+            }
             Life::Running
             | Life::Leaving { .. }
             | Life::Farewell { .. }
@@ -200,11 +209,17 @@ impl Session {
         }
     }
 
-    /// Ends the association for the operator. A second request, or one after a drain, kills without a wait.
+    /// Ends the association for the operator. A second signal, which is also one after a drain by a signal, kills without a wait.
     pub(crate) fn shut_down(&mut self, now: Time) -> Option<KillAll> {
         match self.life {
-            Life::Running => Some(self.leave(now, self.options.shutdown_kill_wait)),
-            Life::Draining { .. } => {
+            Life::Running
+            | Life::Draining {
+                by: WantedBy::Call, ..
+            } => Some(self.leave(now, self.options.shutdown_kill_wait)),
+            Life::Draining {
+                by: WantedBy::Signal,
+                ..
+            } => {
                 self.patience = Patience::Exhausted;
                 Some(self.leave(now, Duration::ZERO))
             }

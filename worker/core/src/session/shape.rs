@@ -1,5 +1,6 @@
 //! Fingerprints of sessions.
 
+use super::WantedBy;
 use std::hash::Hasher;
 
 use brasserie_common::fingerprint::Shape;
@@ -46,7 +47,10 @@ impl Session {
         s.put(std::mem::discriminant(&self.life));
         match &self.life {
             Life::Running | Life::Gone => {}
-            Life::Draining { since } => s.time(*since),
+            Life::Draining { since, by } => {
+                s.time(*since);
+                s.put(*by == WantedBy::Signal);
+            }
             Life::Leaving {
                 // Only the keeper uses this time.
                 kill_by: _,

@@ -133,6 +133,7 @@ impl Association {
             scheduler: self.scheduler(),
             health: self.health(),
             running,
+            executing: running - stopped,
             stopped,
             waiting,
             unacknowledged: self.unacknowledged_reports(),

@@ -73,7 +73,7 @@ impl World {
             // drain
             // The operator drains the worker by a signal.
             "drain" => self.event(Event::Drain)?,
-            // request-drain a
+            // request-drain a [for w9]
             // The operator drains this worker by a call.
             "request-drain" => self.hear_drain(w)?,
             // shutdown
@@ -459,11 +459,13 @@ impl World {
 
     fn hear_drain(&mut self, w: &mut Words<'_>) -> Result<(), String> {
         let shard = w.word("a worker")?.to_owned();
+        let instance = Self::addressee(w)?;
         let request = self.ask(&format!("drain of {shard}"));
         self.event(Event::RequestDrain {
             request,
             from: Principal::Own,
             shard,
+            instance,
         })
     }
 

@@ -20,7 +20,7 @@ impl World {
                     Ok(Reply::Empty) => "ok".to_owned(),
                     Ok(Reply::RunningTasks(tasks)) => self.listing(&tasks),
                     Ok(Reply::WorkFetch(_)) => "its work fetch".to_owned(),
-                    Ok(Reply::Draining(running)) => format!("it drains, with {running} processes"),
+                    Ok(Reply::Draining(running)) => format!("it drains, with {running} running"),
                     Ok(Reply::WorkWishes(_)) => "when it asks for work".to_owned(),
                     Err(refusal) => {
                         let text = self.in_text(&refusal.message);

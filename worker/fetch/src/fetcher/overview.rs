@@ -50,6 +50,7 @@ impl Fetcher {
         let association = |place: usize| {
             let index = AssociationIndex(place);
             let contact = &self.contacts[place];
+            let members = contact.members.addresses().iter();
             let of_type = |of: ProcessorType| {
                 let expected = &outlook.of(index).of_type[of];
                 PairOverview {
@@ -63,13 +64,12 @@ impl Fetcher {
                 }
             };
             let shares: f64 = self.associations.iter().map(|one| one.share).sum();
-            let got: f64 = self.accounting.averages().iter().sum();
-            let rec = self.accounting.averages()[place];
+            let got = self.accounting.averages();
             AssociationOverview {
-                members: contact.members.addresses().to_vec(),
+                members: members.map(ToString::to_string).collect(),
                 facts: None,
                 priority: survey.priority(index),
-                got: part(rec, got),
+                got: part(got[place], got.iter().sum()),
                 share: part(self.associations[place].share, shares),
                 reason: survey.reason(index).map(|why| why.to_string()),
                 wait: contact.rpc.wait(now).map(|wait| told(now, wait)),

@@ -5,11 +5,10 @@ use brasserie_common::work_overview::{
     TypeOverview, WaitOverview, WorkFetchStatus,
 };
 use brasserie_common::{
-    Health, Processor, SchedulerId, ServiceAddress, Shard, WallTime, WorkDemand, WorkRequestSeq,
+    Health, Processor, SchedulerId, Shard, WallTime, WorkDemand, WorkRequestSeq,
 };
 use brasserie_thrift::generated::brasserie::{
-    BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult, ClusterStatus,
-    WorkFetchOverview, WorkerStatus,
+    BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult, ClusterStatus, WorkerStatus,
 };
 use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
 use clap::Parser;
@@ -18,11 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-fn at(port: u16) -> ServiceAddress {
-    ServiceAddress {
-        host: "s.example".into(),
-        port,
-    }
+fn at(port: u16) -> String {
+    format!("s.example:{port}")
 }
 
 fn wait(millis: u64, why: &str) -> WaitOverview {
@@ -46,6 +42,7 @@ fn asked_one() -> AssociationOverview {
             scheduler: Some(SchedulerId::new(1_700_000_000, 0xAB)),
             health: Health::Healthy,
             running: 3,
+            executing: 2,
             stopped: 1,
             waiting: 3,
             unacknowledged: 1,
@@ -375,6 +372,8 @@ enum Peer {
     Older,
     Refuses,
     Nonsense,
+    /// Sends the overview in the form of an older release.
+    OfAStruct,
     Silent,
 }
 
@@ -387,16 +386,17 @@ impl Service for Peer {
                 responder.exception(ApplicationErrorKind::InternalError, "busy \u{1b}");
             }),
             Peer::Nonsense => call.serve(|_: Arguments, responder| {
-                let overview = WorkFetchOverview {
-                    low_water_sec: Some(f64::NAN.into()),
-                    ..WorkFetchOverview::default()
-                };
                 let status = brasserie_thrift::generated::brasserie::WorkFetchStatus {
-                    overview: Some(overview),
+                    overview: Some("[7]".to_owned()),
                     ..Default::default()
                 };
                 responder.reply(&BrasserieWorkerGetWorkFetchResult {
                     result_value: Some(status),
+                });
+            }),
+            Peer::OfAStruct => call.serve(|_: Arguments, responder| {
+                responder.reply(&BrasserieWorkerGetWorkFetchResult {
+                    result_value: Some(Default::default()),
                 });
             }),
             Peer::Silent => call.serve(|_: Arguments, responder| {
@@ -416,7 +416,11 @@ async fn an_error_says_why_a_peer_has_no_work_fetch() {
         (Peer::Refuses, "refused: busy \\u{1b}"),
         (
             Peer::Nonsense,
-            "makes no sense: WorkFetchStatus.overview.lowWaterSec: NaN is not allowed",
+            "makes no sense: WorkFetchStatus.overview: it is no such document: ",
+        ),
+        (
+            Peer::OfAStruct,
+            "it is missing; the peer is of an older release",
         ),
         (Peer::Silent, "sent nothing"),
     ] {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::work_overview::{
-    AssociationFacts, AssociationOverview, Overview, PairOverview, RequestOverview, TypeOverview,
+    AssociationOverview, Overview, PairOverview, RequestOverview, TypeOverview,
 };
 
 use super::super::asking::Asked;
@@ -136,17 +136,12 @@ fn association_row(overview: &Overview, one: &AssociationOverview) -> Vec<String
         format!("{:.2}", one.priority),
         percent(one.got),
         percent(one.share),
-        fact(facts.map(|facts| executing(facts).to_string())),
+        fact(facts.map(|facts| facts.executing.to_string())),
         fact(facts.map(|facts| facts.stopped.to_string())),
         fact(facts.map(|facts| facts.waiting.to_string())),
         fact(facts.map(|facts| facts.unacknowledged.to_string())),
         next_request(overview, one),
     ]
-}
-
-/// Returns the number of tasks that occupy their processors.
-pub(super) fn executing(facts: &AssociationFacts) -> usize {
-    facts.running.saturating_sub(facts.stopped)
 }
 
 /// Formats the details that are in no table.
@@ -156,10 +151,9 @@ fn details(one: &AssociationOverview, text: &mut String) {
         || "which has not answered yet".to_owned(),
         |id| format!("instance {id}"),
     );
-    let members: Vec<String> = one.members.iter().map(|at| at.to_string()).collect();
-    let members = match members.is_empty() {
+    let members = match one.members.is_empty() {
         true => called(one),
-        false => printable(&members.join(", ")),
+        false => printable(&one.members.join(", ")),
     };
     text.push_str(&format!("\n{members}, {instance}\n"));
     if let Some(request) = &one.request {
@@ -200,8 +194,8 @@ fn pair_row(pair: &PairOverview) -> Vec<String> {
 fn called(one: &AssociationOverview) -> String {
     match one.members.as_slice() {
         [] => "nobody is known".to_owned(),
-        [first] => printable(&first.to_string()),
-        [first, rest @ ..] => format!("{} and {} more", printable(&first.to_string()), rest.len()),
+        [first] => printable(first),
+        [first, rest @ ..] => format!("{} and {} more", printable(first), rest.len()),
     }
 }
 

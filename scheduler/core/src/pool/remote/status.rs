@@ -139,7 +139,7 @@ impl Remote {
         };
         // The scheduler refuses to forget a worker that may answer any moment.
         let hint = match is_overdue {
-            true => ". If it is dead for certain, see `brasserie worker forget`",
+            true => ". If it is dead for certain, see `brasserie worker forget NAME`",
             false => "",
         };
         Some(format!(
@@ -189,7 +189,8 @@ impl Remote {
             .collect();
         if self.health() == Health::Unhealthy && self.is_heartbeat_late(now, timeouts) {
             problems.push(
-                "if it has ended, start it again with its `--data-dir`: it replaces its former instance at once"
+                "has sent no heartbeat in time. If its process has ended, start it again with the same `--data-dir`: it replaces its former \
+                 instance at once. If its machine never returns, see `brasserie worker forget NAME`"
                     .to_owned(),
             );
         }

@@ -1,6 +1,7 @@
 //! Lists tasks with their states and reasons in pages. A page is bounded in listed tasks, in bytes and in scanned tasks.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use brasserie_common::{
     FailedTries, InvocationId, JobId, ListedState, NodeId, Shard, TaskKey, Time, WallTime,
@@ -152,12 +153,18 @@ impl View<'_> {
     }
 }
 
-/// Returns the start of a run that this scheduler knows since `known`. Another instance may have started the run before that, in the second
-/// that its invocation id has.
+/// Returns when the run started. A run that this scheduler adopted at `known` may be older: its invocation id has the start in whole seconds,
+/// and the end of that second is the latest start.
 fn since_start(run: &Run, known: WallTime) -> WallTime {
     known.min(WallTime::from_secs(
         run.invocation.0.start_time.saturating_add(1),
     ))
+}
+
+/// Returns for how long a run has run that this scheduler has known for `known`.
+pub(super) fn running_for(run: &Run, wall: WallTime, known: Duration) -> Duration {
+    let since = since_start(run, wall - known).as_millis();
+    Duration::from_millis(u64::try_from(wall.as_millis().saturating_sub(since)).unwrap_or(0))
 }
 
 fn wanted(states: &BTreeSet<ListedState>) -> BTreeSet<ListedState> {

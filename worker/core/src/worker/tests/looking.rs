@@ -63,6 +63,7 @@ fn a_look_counts_what_runs_what_waits_and_what_is_not_acknowledged() {
         scheduler: Some(scheduler(1)),
         health: Health::Healthy,
         running: 2,
+        executing: 2,
         stopped: 0,
         waiting: 2,
         unacknowledged: 1,
