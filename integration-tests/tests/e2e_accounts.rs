@@ -96,3 +96,14 @@ fn a_worker_does_not_start_that_cannot_keep_what_its_flag_promises() {
     assert_eq!(garbled.code, Some(2), "{}", garbled.output);
     assert!(garbled.output.contains("NAME:GROUP"), "{}", garbled.output);
 }
+
+#[test]
+fn a_run_with_a_job_that_may_never_have_its_user_does_not_start() {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &format!("{:#}", config()));
+    let run = stage.brasserie(&["run", &config.to_string_lossy()]);
+    assert_eq!(run.code, Some(2), "{}", run.output);
+    let text = "job `refused` can start no task: it asks for the user \"daemon\"";
+    assert!(run.output.contains(text), "{}", run.output);
+    assert!(run.output.contains("--allow-user daemon"), "{}", run.output);
+}

@@ -68,6 +68,7 @@ const ROWS: &str = r#"
 0 | /files/0/warnings/0/line=6 | brasserie config check @program.json | @program.json:6: & bistro_job->copy.command[0] | @gone.sh does not exist | whole path
 0 | /files/0/warnings/0/line=6 | brasserie config check @above.json | @above.json:6: & bistro_job->copy | needs 1 of `disk` & level `host` is 0 | raise
 2 | /good=false | brasserie config check @times.json | @times.json:3: & node_sources[1] | under "a" and under "b" | add `{parent}` to `format`
+2 | /good=false | brasserie config check @abbreviated.json | @abbreviated.json:3: & bistro_settings.nodes.lvls | unknown key | did you mean `levels`?
 2 | /good=false | brasserie config check @typo.json | @typo.json:6: & bistro_job->copy | comand: unknown key | did you mean `command`?
 0 | /files/0/warnings/0/line=7 | brasserie config check @key.json | @key.json:7: & bistro_job-copy | makes no job | did you mean "bistro_job->copy"?
 0 | /files/0/warnings/0/line=2 | brasserie config check @settings.json | @settings.json:2: | settings and no job | bistro_job->NAME
@@ -201,6 +202,10 @@ fn write_mistakes(stage: &Stage) {
         ("lost/lock", ""),
         ("lost/scheduler/used.json", "{}"),
         ("typo.json", &CONFIG.replace("\"command\"", "\"comand\"")),
+        (
+            "abbreviated.json",
+            &CONFIG.replace("\"levels\"", "\"lvls\""),
+        ),
         (
             "above.json",
             &CONFIG.replace(

@@ -20,7 +20,7 @@ use brasserie_common_runtime::telemetry;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 use brasserie_worker::Contain;
 use brasserie_worker::logs::LogReader;
-use brasserie_worker::process::AllowedUser;
+use brasserie_worker::process::{Accounts, AllowedUser};
 use serde_json::json;
 
 use crate::Ending;
@@ -28,7 +28,7 @@ use crate::connection::{Connection, Forgiven, Outcome, block_on};
 use crate::data_dir::{log_folder, wait_for_nodes};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, printable};
 use cluster::{Cluster, WorkerFlags};
 use directory::{Directory, Keep};
 use output::{Output, Printer, Streams};
@@ -119,10 +119,26 @@ pub(crate) fn run(args: Args) -> Result<Ending> {
     {
         return Err(Failure::usage(problem).into());
     }
+    check_users(&args, &config)?;
     if let Some(path) = &args.failed_to {
         summary::check_failed_to(path, &config.file)?;
     }
     block_on(run_to_the_end(args, config))?
+}
+
+/// Errors if tasks of a job can never start, because the run's worker may not give them the user or group for which they ask.
+fn check_users(args: &Args, run: &settings::RunConfig) -> Result<()> {
+    let accounts = Accounts::resolve(&args.allow_user);
+    let accounts = accounts.map_err(|error| Failure::usage(error.to_string()))?;
+    for job in run.config.jobs.iter().filter(|job| job.can_run()) {
+        if let Some(why) = accounts.refusal(&job.task_subprocess) {
+            let (file, job) = (args.file.display(), printable(job.name.as_str()));
+            return Err(
+                Failure::usage(format!("{file}: job `{job}` can start no task: {why}")).into(),
+            );
+        }
+    }
+    Ok(())
 }
 
 async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Ending> {

@@ -125,19 +125,35 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     }
     let length = word.chars().count();
     let allowed = (length / 3).clamp(1, 4);
-    candidates
-        .into_iter()
+    let candidates: Vec<&str> = candidates.into_iter().collect();
+    let typo = candidates
+        .iter()
+        .copied()
         // The difference of lengths is a cheap lower bound of the distance.
         .filter(|c| c.chars().count().abs_diff(length) <= allowed)
         .map(|c| (distance(word, c), c))
         .filter(|&(d, _)| d <= allowed)
         .min_by_key(|&(d, _)| d)
-        .map(|(_, c)| c)
+        .map(|(_, c)| c);
+    typo.or_else(|| candidates.into_iter().find(|c| is_abbreviation(word, c)))
 }
 
-/// Returns whether the words differ by at most one edit, as a mistyped word does.
+/// Returns whether the words differ by at most one edit, as a mistyped word does, or the first abbreviates the second.
 pub(crate) fn is_misspelt(word: &str, key: &str) -> bool {
-    word.chars().count().abs_diff(key.chars().count()) <= 1 && distance(word, key) <= 1
+    let is_typo =
+        word.chars().count().abs_diff(key.chars().count()) <= 1 && distance(word, key) <= 1;
+    is_typo || is_abbreviation(word, key)
+}
+
+/// Returns whether the word has some consonants of the other one in order, with the first and the last one, as `cmd` of `command`.
+fn is_abbreviation(word: &str, other: &str) -> bool {
+    const SHORTEST: usize = 3;
+    let is_vowel = |c: char| "aeiou".contains(c);
+    let has_ends =
+        (word.chars().next(), word.chars().last()) == (other.chars().next(), other.chars().last());
+    let mut rest = other.chars();
+    let is_in_order = word.chars().all(|c| rest.any(|other| other == c));
+    word.chars().count() >= SHORTEST && !word.contains(is_vowel) && has_ends && is_in_order
 }
 
 /// Returns the edits between two words: insertions, deletions, replacements, and swaps of neighbours (optimal string alignment). Ignores
@@ -176,6 +192,9 @@ mod tests {
         assert_eq!(nearest("Backof", keys), Some("backoff"));
         assert_eq!(nearest("dependson", keys), Some("depends_on"));
         assert_eq!(nearest("priority", keys), None);
+        assert_eq!(nearest("lvls", ["nodes", "levels"]), Some("levels"));
+        assert!(is_misspelt("cmd", "command") && !is_misspelt("cd", "command"));
+        assert!(!is_misspelt("comments", "command") && !is_misspelt("cmt", "command"));
         assert_eq!(nearest(&"e".repeat(1000), keys), None);
     }
 

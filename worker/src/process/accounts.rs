@@ -210,6 +210,11 @@ impl Accounts {
         all.map(|allowed| (allowed.name.as_str(), allowed.environment.as_slice()))
     }
 
+    /// Returns why no task with these options can start; `None` if it can get the rights for which it asks.
+    pub fn refusal(&self, options: &TaskSubprocessOptions) -> Option<String> {
+        self.choose(options).err()
+    }
+
     /// Returns the rights of a task that asks for these; `None`: the worker's. The error is a message.
     pub(super) fn choose(&self, options: &TaskSubprocessOptions) -> Result<Option<Chosen>, String> {
         let (user, group) = (options.user.as_ref(), options.group.as_ref());

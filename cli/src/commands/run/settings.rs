@@ -72,8 +72,7 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
         format: Format::of_path(&file),
         unknown_keys,
     };
-    let parsed = parse_bytes(&bytes, options).and_then(|parsed| parsed.into_correct());
-    let (mut config, _) = parsed.map_err(|errors| Failure::config(&shown, &errors))?;
+    // A warning about an unknown key may be the cause of errors.
     let checked = check_bytes(&bytes, options, |path, of_use| fault(&file, path, of_use));
     for warning in &checked.warnings {
         complain!("warning: {}", warning.display_with(&shown));
@@ -84,6 +83,8 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
             checked.more_warnings
         );
     }
+    let parsed = parse_bytes(&bytes, options).and_then(|parsed| parsed.into_correct());
+    let (mut config, _) = parsed.map_err(|errors| Failure::config(&shown, &errors))?;
     if let Some(problem) = nothing_to_run(&config) {
         return Err(Failure::usage(format!("{shown}: {problem}")).into());
     }
