@@ -1,7 +1,9 @@
 //! Finds workers, asks them about their work fetch, and drains them.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use brasserie_common::ServiceAddress;
@@ -13,15 +15,19 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieWorkerGetWorkFetchResult, ClusterStatus,
 };
 use brasserie_thrift::generated::common::BistroInstanceID;
+use brasserie_thrift::generated::worker::BistroWorkerExceptionCode;
 use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Unknown};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::connection::peer;
 use crate::output::printable;
 
+/// Time to connect to a worker.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum workers asked at once. A pool of hundreds is shown within a second, with few open connections.
 const AT_ONCE: usize = 64;
 /// Maximum shards that an error lists when the wanted one is unknown.
@@ -134,6 +140,19 @@ pub(super) fn only(mut workers: Vec<Known>) -> Result<Known> {
     bail!("the scheduler knows {count} workers: name the one that is to ask for work")
 }
 
+/// The finding at a worker's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// The worker.
+    Worker,
+    /// Another worker or program.
+    Other,
+    /// Nothing: the port is closed.
+    Closed,
+    /// Unknown, for this reason.
+    Unclear(String),
+}
+
 /// Connections to workers.
 #[derive(Clone)]
 pub(super) struct Pool(ClientPool);
@@ -217,14 +236,40 @@ impl Pool {
 
     /// Drains the worker. Returns the number of its running tasks.
     pub(super) async fn drain(&self, peer: &PeerAddr, worker: &Known) -> Result<i32, String> {
-        let arguments = BrasserieWorkerDrainArgs {
-            shard: worker.shard.clone(),
-            instance: worker.instance.clone().unwrap_or_default(),
-        };
+        let arguments = drain_arguments(worker);
         let result: BrasserieWorkerDrainResult = self.call(peer, "drain", &arguments).await?;
         match result.ex {
             Some(refused) => Err(refusal(peer, &refused.message.unwrap_or_default())),
             None => result.result_value.ok_or_else(|| nothing(peer)),
+        }
+    }
+
+    /// Asks a worker that drains whether it is still there. The request changes nothing, because it names the instance.
+    pub(super) async fn look(&self, peer: &PeerAddr, worker: &Known) -> Sight {
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(peer.as_str()));
+        match connected.await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => return Sight::Closed,
+            Ok(Err(error)) => return Sight::Unclear(error.to_string()),
+            Err(_) => return Sight::Unclear("no connection in time".to_owned()),
+        }
+        let arguments = drain_arguments(worker);
+        let called: CallResult<BrasserieWorkerDrainResult> =
+            self.0.call(peer, "drain", &arguments).await;
+        match called {
+            CallResult::Done(BrasserieWorkerDrainResult { ex: None, .. }) => Sight::Worker,
+            CallResult::Done(BrasserieWorkerDrainResult {
+                ex: Some(refused), ..
+            }) => match refused.code == Some(BistroWorkerExceptionCode::WRONG_ID) {
+                true => Sight::Other,
+                false => Sight::Unclear(refused.message.unwrap_or_default()),
+            },
+            CallResult::Unknown(Unknown::Exception {
+                kind: ApplicationErrorKind::UnknownMethod,
+                ..
+            }) => Sight::Other,
+            CallResult::NotSent(why) => Sight::Unclear(why.to_string()),
+            CallResult::Unknown(why) => Sight::Unclear(why.to_string()),
         }
     }
 
@@ -251,6 +296,13 @@ impl Pool {
                 printable(&why.to_string())
             )),
         }
+    }
+}
+
+fn drain_arguments(worker: &Known) -> BrasserieWorkerDrainArgs {
+    BrasserieWorkerDrainArgs {
+        shard: worker.shard.clone(),
+        instance: worker.instance.clone().unwrap_or_default(),
     }
 }
 

@@ -1,15 +1,13 @@
 //! `brasserie worker drain`: tells a worker to finish its tasks and exit, and waits for that if the user wants.
 
-use std::io::ErrorKind;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use brasserie_thrift::generated::brasserie::ClusterStatus;
+use brasserie_thrift::generated::brasserie::{ClusterStatus, WorkerStatus};
 use brasserie_thrift::rpc::PeerAddr;
 use serde_json::json;
-use tokio::net::TcpStream;
 
-use super::asking::{Known, Pool, all_workers, find};
+use super::asking::{Known, Pool, Sight, all_workers, find};
 use crate::Ending;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::Failure;
@@ -17,11 +15,9 @@ use crate::interrupts::Interrupts;
 use crate::output::{complain, print, printable};
 
 /// Time between two checks whether the worker has left.
-const BETWEEN_CHECKS: Duration = Duration::from_millis(500);
-/// Time to connect to the worker.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Number of checks of the worker's port for each question to the scheduler.
-const CHECKS_PER_QUESTION: u32 = 10;
+const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
+/// Time without a heartbeat after which a worker with a closed port counts as gone; more than the usual period.
+const SILENCE: Duration = Duration::from_secs(20);
 
 /// Drain a worker: it starts no more tasks, completes those that run, and exits.
 ///
@@ -60,7 +56,8 @@ async fn drain(args: &Args) -> Result<Ending> {
     let scheduler = args.ask.connect()?;
     let worker = find(all_workers(&scheduler.bounded_status().await?), &args.shard)?;
     let peer = worker.peer().map_err(|error| anyhow!("{error}"))?;
-    let running = Pool::new().drain(&peer, &worker).await;
+    let pool = Pool::new();
+    let running = pool.drain(&peer, &worker).await;
     let running = running.map_err(|error| {
         let list = format!("brasserie worker list{}", args.ask.scheduler.flag());
         Failure::new(error).remedy(format!("`{list}` shows whether the worker drains"))
@@ -77,8 +74,12 @@ async fn drain(args: &Args) -> Result<Ending> {
     }
     let mut interrupts = Interrupts::listen()?;
     tokio::select! {
-        () = wait_until_left(&scheduler, &peer, &worker) => {}
-        () = interrupts.next() => return Ok(Ending::Interrupted),
+        () = wait_until_left(&scheduler, &pool, (&peer, &worker)) => {}
+        () = interrupts.next() => {
+            let still = format!("Worker `{}` still drains.", printable(&args.shard));
+            args.ask.say(&still, &document(false))?;
+            return Ok(Ending::Interrupted);
+        }
     }
     let left = format!("Worker `{}` has left.", printable(&args.shard));
     args.ask.say(&left, &document(true))?;
@@ -97,43 +98,60 @@ fn sentence(shard: &str, running: i32) -> String {
     )
 }
 
-/// Waits until the worker's port is closed, which is the last that a worker does, or until another instance has its name. A scheduler may
-/// have restarted and not know the worker yet, so a missing worker says nothing.
-async fn wait_until_left(scheduler: &Connection, peer: &PeerAddr, worker: &Known) {
-    let mut is_told = false;
-    for check in 1_u32.. {
-        let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(peer.as_str()));
-        let trouble = match connected.await {
-            Ok(Ok(_)) => None,
-            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => return,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("no connection in time".to_owned()),
+/// Waits until the worker has left: its port is closed, which is the last that a worker does, or another program is there, or another
+/// instance has its name. A scheduler may have restarted and not know the worker yet, so a missing worker says nothing by itself.
+async fn wait_until_left(scheduler: &Connection, pool: &Pool, (peer, worker): (&PeerAddr, &Known)) {
+    let mut told = String::new();
+    let mut closed_since: Option<Instant> = None;
+    loop {
+        let sight = pool.look(peer, worker).await;
+        closed_since = match sight {
+            Sight::Closed => closed_since.or_else(|| Some(Instant::now())),
+            Sight::Worker | Sight::Other | Sight::Unclear(_) => None,
         };
-        if let Some(why) = trouble.filter(|_| !is_told) {
-            complain!(
-                "brasserie: cannot see whether the worker at {peer} has left, and tries again: {why}"
-            );
-            is_told = true;
-        }
-        if check % CHECKS_PER_QUESTION == 0 {
-            let status = scheduler.bounded_status().await;
-            if status.is_ok_and(|status| has_successor(&status, worker)) {
+        let trouble = match sight {
+            Sight::Other => return,
+            Sight::Worker => String::new(),
+            Sight::Closed => {
+                "nothing listens there, but its scheduler may still hear it".to_owned()
+            }
+            Sight::Unclear(why) => why,
+        };
+        if let Ok(status) = scheduler.bounded_status().await {
+            let closed_for = closed_since.map(|since| since.elapsed());
+            if has_left(&status, worker, closed_for) {
                 return;
             }
+        } else if closed_since.is_some() {
+            return;
+        }
+        if !trouble.is_empty() && trouble != told {
+            complain!(
+                "brasserie: it is not clear whether the worker at {peer} has left: {trouble}; the command tries again"
+            );
+            told = trouble;
         }
         tokio::time::sleep(BETWEEN_CHECKS).await;
     }
 }
 
-/// Returns whether another instance has the worker's name.
-fn has_successor(status: &ClusterStatus, worker: &Known) -> bool {
-    let mut workers = all_workers(status).into_iter();
-    workers.any(|other| other.shard == worker.shard && other.instance != worker.instance)
+/// Returns whether the scheduler's list shows that the worker has left, whose port has been closed for this time. A port may be closed
+/// although the worker lives, for example that of a proxy; then heartbeats go on.
+fn has_left(status: &ClusterStatus, worker: &Known, closed_for: Option<Duration>) -> bool {
+    let same_name = |other: &&WorkerStatus| other.shard.as_ref() == Some(&worker.shard);
+    let Some(listed) = status.workers.iter().flatten().find(same_name) else {
+        return closed_for.is_some();
+    };
+    if listed.instance != worker.instance {
+        return true;
+    }
+    let silent_ms = u64::try_from(listed.since_heartbeat_ms.unwrap_or(0)).unwrap_or(0);
+    closed_for
+        .is_some_and(|closed| closed >= SILENCE && Duration::from_millis(silent_ms) >= SILENCE)
 }
 
 #[cfg(test)]
 mod tests {
-    use brasserie_thrift::generated::brasserie::WorkerStatus;
     use brasserie_thrift::generated::common::BistroInstanceID;
 
     use super::*;
@@ -149,22 +167,33 @@ mod tests {
     }
 
     #[test]
-    fn only_another_instance_under_the_same_name_is_a_successor() {
-        let status = |shard: &str, rand| ClusterStatus {
+    fn a_worker_has_left_if_another_has_its_name_or_its_port_is_closed_and_it_is_silent() {
+        let status = |shard: &str, rand, silent_secs: i64| ClusterStatus {
             workers: Some(vec![WorkerStatus {
                 shard: Some(shard.to_owned()),
                 instance: Some(BistroInstanceID {
                     start_time: Some(7),
                     rand: Some(rand),
                 }),
+                since_heartbeat_ms: Some(1000 * silent_secs),
                 ..WorkerStatus::default()
             }]),
             ..ClusterStatus::default()
         };
-        let worker = all_workers(&status("w", 1)).remove(0);
-        assert!(!has_successor(&status("w", 1), &worker));
-        assert!(has_successor(&status("w", 2), &worker));
-        assert!(!has_successor(&status("v", 2), &worker));
-        assert!(!has_successor(&ClusterStatus::default(), &worker));
+        let worker = all_workers(&status("w", 1, 0)).remove(0);
+        let long = Some(SILENCE);
+        for (listed, closed_for, left) in [
+            (status("w", 1, 0), None, false),
+            (status("w", 2, 0), None, true),
+            // A scheduler that has just restarted knows no worker yet.
+            (status("v", 2, 0), None, false),
+            (status("v", 2, 0), Some(Duration::ZERO), true),
+            // The port is that of a proxy, which has gone.
+            (status("w", 1, 1), long, false),
+            (status("w", 1, 100), Some(Duration::ZERO), false),
+            (status("w", 1, 100), long, true),
+        ] {
+            assert_eq!(has_left(&listed, &worker, closed_for), left, "{listed:?}");
+        }
     }
 }
