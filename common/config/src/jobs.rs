@@ -267,6 +267,7 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
         at.check_duplicates(&mut notes);
         at.check_keys(KEYS, &mut notes);
         misspelt_command(at, &mut notes);
+        misplaced_rights(at, &mut notes);
         placement(at, &mut job, config, &mut notes);
         process(at, &mut job, &mut notes);
         labels(at, &mut job, &mut notes);
@@ -308,6 +309,18 @@ fn misspelt_command(at: &At, notes: &mut Notes) {
                 .value(quote(entry.key()))
                 .help("did you mean `command`?"),
         );
+    }
+}
+
+/// Reports `user` or `group` beside the keys of a job as an error, because its tasks would otherwise run with the worker's rights.
+fn misplaced_rights(at: &At, notes: &mut Notes) {
+    for key in ["user", "group"] {
+        if let Some(entry) = at.entries().find(|entry| entry.key() == key) {
+            let problem = entry.key_problem(format!("`{key}` is a key of `task_subprocess`"));
+            // The error replaces the warning about an unknown key.
+            notes.warnings.retain(|w| w.place() != problem.place());
+            notes.error(problem.help(format!("write \"task_subprocess\": {{\"{key}\": ...}}")));
+        }
     }
 }
 

@@ -1064,6 +1064,23 @@ fn a_shell_that_takes_the_nodes_name_as_its_own_is_worth_a_look() {
 }
 
 #[test]
+fn a_user_beside_the_keys_of_a_job_is_an_error() {
+    let parsed = good("", r#""bistro_job->x": {"command": ["c"], "user": "ann"}"#);
+    let problems: Vec<String> = parsed
+        .job_problems()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        problems,
+        [
+            r#"3:37: bistro_job->x.user: `user` is a key of `task_subprocess`; write "task_subprocess": {"user": ...}"#
+        ]
+    );
+    assert_eq!(parsed.warnings, []);
+}
+
+#[test]
 fn a_program_that_would_read_the_status_pipe_is_worth_a_look() {
     let found = |job: &str| lines(&good("", &format!("\"bistro_job->x\": {{{job}}}")).warnings);
     assert_eq!(
