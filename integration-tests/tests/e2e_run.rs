@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::fs::DirBuilder;
 use std::io::Read as _;
 use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -596,6 +598,16 @@ fn a_task_is_not_tried_again_beside_its_own_daemon() {
 }
 
 #[test]
+fn a_run_with_a_user_that_the_machine_lacks_does_not_start() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let run = stage.brasserie(&["run", text(&config), "--allow-user", "no-such-user"]);
+    assert_eq!(run.code, Some(2), "{}", run.output);
+    let why = "--allow-user no-such-user: this machine has no user";
+    assert!(run.output.contains(why), "{}", run.output);
+}
+
+#[test]
 fn a_run_whose_worker_cannot_start_says_so() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
@@ -603,7 +615,17 @@ fn a_run_whose_worker_cannot_start_says_so() {
         stage.write("failed.jsonl", "an earlier list\n"),
         stage.path("new"),
     );
-    let nobody = ["run", text(&config), "--allow-user", "no-such-user"];
+    // The identity of the worker is damaged.
+    let directory = stage.path("damaged");
+    let worker = directory.join("worker");
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&worker)
+        .expect("a folder");
+    fs::write(directory.join("lock"), "").expect("a file");
+    fs::write(worker.join("worker.json"), "damaged").expect("a file");
+    let nobody = ["run", text(&config), "--data-dir", text(&directory)];
     let finished = stage.brasserie(&[&nobody[..], &["--failed-to", text(&list)]].concat());
     let kept = fs::read_to_string(&list).expect("the list");
     assert_eq!(kept, "an earlier list\n", "{}", finished.output);
@@ -614,8 +636,7 @@ fn a_run_whose_worker_cannot_start_says_so() {
     );
     assert_eq!(finished.code, Some(1), "{}", finished.output);
     for part in [
-        "brasserie-worker: ",
-        "no-such-user",
+        "worker.json cannot be understood",
         "the worker ended: it could not start",
     ] {
         assert!(

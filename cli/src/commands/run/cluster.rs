@@ -145,7 +145,7 @@ impl Cluster {
             Ok(status) => match status.code() {
                 Some(0) => "a signal or a drain ended it".to_owned(),
                 Some(1) => {
-                    "its scheduler asked it to exit, or the worker could not reach the scheduler for too long".to_owned()
+                    "it could not start, its scheduler asked it to exit, or it could not reach the scheduler for too long".to_owned()
                 }
                 Some(2 | 3) => "it could not start".to_owned(),
                 Some(_) | None => format!("{status}"),
