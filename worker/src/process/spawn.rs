@@ -8,6 +8,7 @@
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, io};
@@ -510,7 +511,7 @@ static OWN_PEAK_BYTES: AtomicU64 = AtomicU64::new(0);
 /// Returns whether the peak of a child is more than that of this process. A child begins with the peak that this process has at its start,
 /// from before the exec. `getrusage` of this process would not do: it includes what this process itself has inherited so.
 fn is_above_own_peak(bytes: u64) -> bool {
-    let limit = |own: u64| own + peak_error_bytes();
+    let limit = |own: u64| own + *PEAK_ERROR_BYTES;
     if bytes <= limit(OWN_PEAK_BYTES.load(Ordering::Relaxed)) {
         return false;
     }
@@ -523,16 +524,16 @@ fn is_above_own_peak(bytes: u64) -> bool {
     bytes > limit(own)
 }
 
-/// Returns the largest error of two readings of the kernel's counters of resident memory, which add up the differences of all processors
-/// only from time to time (`percpu_counter_batch` in `lib/percpu_counter.c`).
-fn peak_error_bytes() -> u64 {
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
-    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
-    let page = page
-        .and_then(|bytes| u64::try_from(bytes).ok())
-        .unwrap_or(4096);
-    2 * processors * page * (2 * processors).max(32)
-}
+/// The largest error of two readings of the kernel's counters of resident memory, which add up the differences of all processors only from
+/// time to time (`percpu_counter_batch` in `lib/percpu_counter.c`). Every end of a task needs it, so it is determined once.
+static PEAK_ERROR_BYTES: LazyLock<u64> = LazyLock::new(|| {
+    let of = |name, usual| {
+        let value = sysconf(name).ok().flatten();
+        value.and_then(|n| u64::try_from(n).ok()).unwrap_or(usual)
+    };
+    let processors = of(SysconfVar::_NPROCESSORS_ONLN, 1);
+    2 * processors * of(SysconfVar::PAGE_SIZE, 4096) * (2 * processors).max(32)
+});
 
 fn kib(count: c_long) -> Option<u64> {
     u64::try_from(count).ok()?.checked_mul(1024)
