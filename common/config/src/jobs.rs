@@ -635,12 +635,19 @@ fn relative_program(at: &At, job: &JobConfig, notes: &mut Notes) {
     }
 }
 
+/// Returns the file name of the job's program; empty without a command.
+fn program_name(job: &JobConfig) -> &str {
+    let program = job.command.first().map(String::as_str);
+    program
+        .and_then(|path| path.rsplit('/').next())
+        .unwrap_or_default()
+}
+
 /// Warns if a shell assigns the node's name to `$0` and not to `$1`, although its script uses the latter.
 fn warn_of_missing_shell_name(at: &At, job: &JobConfig, notes: &mut Notes) {
     const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ksh", "zsh"];
     const PARAMETERS: [&str; 8] = ["$1", "${1", "$@", "${@", "$*", "$#", "$2", "${2"];
-    let program = job.command.first().map(String::as_str).unwrap_or_default();
-    let name = program.rsplit('/').next().unwrap_or_default();
+    let name = program_name(job);
     let is_last_flag =
         |word: &String| word.starts_with('-') && !word.starts_with("--") && word.contains('c');
     let place = job
@@ -690,8 +697,7 @@ fn warn_of_reader(at: &At, job: &JobConfig, notes: &mut Notes) {
         "wc",
         "zcat",
     ];
-    let program = job.command.first().map(String::as_str).unwrap_or_default();
-    let name = program.rsplit('/').next().unwrap_or_default();
+    let name = program_name(job);
     if READERS.contains(&name)
         && job.arguments() == Arguments::Append
         && let Some(at) = at.get(COMMAND)
