@@ -14,6 +14,18 @@ const LANE: usize = 65_536;
 /// Delivers the reply to the caller. It runs on the driver's task, so it must be quick.
 pub(crate) type Waiter = Box<dyn FnOnce(Reply) + Send>;
 
+/// Returns a waiter for replies of one kind. A reply of another kind is a defect of this program; the caller then receives no reply, which
+/// the server answers with an error.
+fn waiter_for<R>(deliver: impl FnOnce(R) + Send + 'static) -> Waiter
+where
+    R: TryFrom<Reply, Error = Reply>,
+{
+    Box::new(move |reply| match R::try_from(reply) {
+        Ok(reply) => deliver(reply),
+        Err(other) => tracing::error!(?other, "the reply does not match its request"),
+    })
+}
+
 /// One event, and the waiter for its answer if the event is a request.
 pub(crate) struct Input {
     pub(crate) event: Event,
@@ -91,17 +103,20 @@ impl Inbox {
         }
     }
 
-    /// Enqueues a peer's request without waiting, or drops its waiter.
-    pub(crate) fn try_request(
+    /// Enqueues a peer's request without waiting. If the lane is full or closed, `deliver` is dropped.
+    pub(crate) fn try_request<R>(
         &self,
         lane: Lane,
-        waiter: Waiter,
+        deliver: impl FnOnce(R) + Send + 'static,
         event: impl FnOnce(RequestId) -> Event,
-    ) -> Result<(), NotTaken> {
+    ) -> Result<(), NotTaken>
+    where
+        R: TryFrom<Reply, Error = Reply>,
+    {
         let request = self.next_request();
         let input = Input {
             event: event(request),
-            waiter: Some((request, waiter)),
+            waiter: Some((request, waiter_for(deliver))),
         };
         self.lane(lane)
             .try_send(input)
@@ -151,15 +166,18 @@ impl Inbox {
     }
 
     /// Sends a request and waits for its reply.
-    pub(crate) async fn request(
+    pub(crate) async fn request<R>(
         &self,
         lane: Lane,
         event: impl FnOnce(RequestId) -> Event,
-    ) -> Result<Reply, Stopped> {
+    ) -> Result<R, Stopped>
+    where
+        R: TryFrom<Reply, Error = Reply> + Send + 'static,
+    {
         let (sender, receiver) = oneshot::channel();
         let request = self.next_request();
         // The caller may have given up meanwhile.
-        let waiter: Waiter = Box::new(move |reply| drop(sender.send(reply)));
+        let waiter = waiter_for(move |reply: R| drop(sender.send(reply)));
         let input = Input {
             event: event(request),
             waiter: Some((request, waiter)),
@@ -180,27 +198,37 @@ impl Inbox {
         from: Principal,
         query: Query,
     ) -> Result<Answer, Stopped> {
-        let reply = self
-            .request(lane, |request| Event::Query {
-                request,
-                from,
-                query,
-            })
-            .await?;
-        match reply {
-            Reply::Answer(answer) => Ok(*answer),
-            Reply::Heartbeat(_)
-            | Reply::UpdateStatus(_)
-            | Reply::KillTask(_)
-            | Reply::Work(_)
-            | Reply::JobChanged(_)
-            | Reply::WorkerForgotten(_) => {
-                unreachable!("Invariant: a query is replied to with an answer")
-            }
-        }
+        let event = |request| Event::Query {
+            request,
+            from,
+            query,
+        };
+        let answer: Box<Answer> = self.request(lane, event).await?;
+        Ok(*answer)
     }
 
     fn next_request(&self) -> RequestId {
         RequestId(self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_scheduler_core::Rejection;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reply_of_another_kind_counts_as_none() {
+        let (inbox, mut lanes) = lanes();
+        let answer = async {
+            let input = lanes.ordinary.recv().await.unwrap();
+            let (_, waiter) = input.waiter.unwrap();
+            waiter(Reply::Heartbeat(Err(Rejection::NotDurableYet)));
+        };
+        let request =
+            inbox.request::<Result<(), Rejection>>(Lane::Ordinary, |_| Event::StoreRecovered);
+        let (result, ()) = tokio::join!(request, answer);
+        assert_eq!(result, Err(Stopped));
     }
 }

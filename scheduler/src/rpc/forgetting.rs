@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use brasserie_common::ids::NameError;
 use brasserie_common::{Principal, Shard, WorkerId};
-use brasserie_scheduler_core::{Event, ForgetRefusal, MissingInstance, Reply};
+use brasserie_scheduler_core::{Event, ForgetRefusal, MissingInstance};
 use brasserie_thrift::convert::{self, WireError};
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
@@ -89,17 +89,9 @@ async fn ask(
         shard,
         confirmed,
     };
-    match inbox.request(Lane::Ordinary, event).await? {
-        Reply::WorkerForgotten(result) => Ok(result?),
-        Reply::Heartbeat(_)
-        | Reply::UpdateStatus(_)
-        | Reply::KillTask(_)
-        | Reply::Work(_)
-        | Reply::JobChanged(_)
-        | Reply::Answer(_) => {
-            unreachable!("Invariant: a declaration is replied to as one")
-        }
-    }
+    let missing: Result<Vec<MissingInstance>, ForgetRefusal> =
+        inbox.request(Lane::Ordinary, event).await?;
+    Ok(missing?)
 }
 
 fn missing_instance(missing: MissingInstance) -> wire::MissingInstance {

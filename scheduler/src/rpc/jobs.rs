@@ -7,7 +7,6 @@ use brasserie_common::{JobName, NodeName, Principal};
 use brasserie_common_config::Problem;
 use brasserie_scheduler_core::{
     Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, JobVersion, KilledTask, Rejection,
-    Reply,
 };
 use brasserie_thrift::generated::brasserie::{
     BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
@@ -252,17 +251,8 @@ async fn kill(
         job,
         node,
     };
-    match inbox.request(Lane::Ordinary, event).await? {
-        Reply::KillTask(result) => Ok(*result?),
-        Reply::Heartbeat(_)
-        | Reply::UpdateStatus(_)
-        | Reply::JobChanged(_)
-        | Reply::Work(_)
-        | Reply::WorkerForgotten(_)
-        | Reply::Answer(_) => {
-            unreachable!("Invariant: the wish to kill is replied to as one")
-        }
-    }
+    let killed: Result<Box<KilledTask>, Rejection> = inbox.request(Lane::Ordinary, event).await?;
+    Ok(*killed?)
 }
 
 async fn ask(
@@ -283,17 +273,8 @@ async fn ask(
         job,
         change,
     };
-    match inbox.request(Lane::Ordinary, event).await? {
-        Reply::JobChanged(result) => Ok(result?),
-        Reply::Heartbeat(_)
-        | Reply::UpdateStatus(_)
-        | Reply::KillTask(_)
-        | Reply::Work(_)
-        | Reply::WorkerForgotten(_)
-        | Reply::Answer(_) => {
-            unreachable!("Invariant: a wish about a job is replied to as one")
-        }
-    }
+    let changed: Result<JobChanged, JobRefusal> = inbox.request(Lane::Ordinary, event).await?;
+    Ok(changed?)
 }
 
 fn expected(version: i64) -> Result<ExpectedVersion, Failure> {

@@ -36,6 +36,8 @@ pub(super) enum LogsError {
     NoWorkers,
     #[error("no worker can be asked for logs: {0}")]
     NoneUsable(String),
+    #[error("internal error: the scheduler's answer does not match the request")]
+    AnotherAnswer,
     #[error("the scheduler is ending")]
     Stopped,
 }
@@ -76,7 +78,7 @@ impl Logs {
             .await
             .map_err(|_| LogsError::Stopped)?;
         let Answer::LogPeers(peers) = answer else {
-            unreachable!("Invariant: the question for log peers is answered with them")
+            return Err(LogsError::AnotherAnswer);
         };
         let unusable = unusable(&peers);
         if peers.ask.is_empty() {

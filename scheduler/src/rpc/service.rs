@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{Principal, RequestId, WorkerDescription, WorkerSetId};
-use brasserie_scheduler_core::{Event, Reply};
+use brasserie_scheduler_core::{Event, Rejection, Reply};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
 use brasserie_thrift::generated::fb303::{
@@ -21,7 +22,7 @@ use super::jobs::Jobs;
 use super::logs::Logs;
 use super::plans::Plans;
 use super::pool::WorkerPool;
-use crate::inbox::{Inbox, Lane, Waiter};
+use crate::inbox::{Inbox, Lane};
 use crate::sources::Proposals;
 use crate::store::Room;
 use crate::store::Stories;
@@ -159,24 +160,16 @@ impl SchedulerService {
             };
             self.inbox.tell_soon(Lane::Health, event);
         }
-        let waiter: Waiter = Box::new(move |reply| match reply {
-            Reply::Heartbeat(Ok(response)) => {
+        let deliver = move |reply: Result<Box<HeartbeatResponse>, Rejection>| match reply {
+            Ok(response) => {
                 to.mark_known();
                 to.reply(&BistroSchedulerProcessHeartbeatResult {
                     result_value: Some((*response).into()),
                 });
             }
-            Reply::Heartbeat(Err(rejection)) => to.fail(rejection),
-            Reply::UpdateStatus(_)
-            | Reply::KillTask(_)
-            | Reply::Work(_)
-            | Reply::JobChanged(_)
-            | Reply::WorkerForgotten(_)
-            | Reply::Answer(_) => {
-                unreachable!("Invariant: a heartbeat is replied to as one")
-            }
-        });
-        self.take(Lane::Health, waiter, |request| Event::Heartbeat {
+            Err(rejection) => to.fail(rejection),
+        };
+        self.take(Lane::Health, deliver, |request| Event::Heartbeat {
             request,
             from,
             worker,
@@ -185,9 +178,17 @@ impl SchedulerService {
         });
     }
 
-    pub(super) fn take(&self, lane: Lane, waiter: Waiter, event: impl FnOnce(RequestId) -> Event) {
-        // If the lane fills up just now, it drops the waiter. The waiter's responder then answers that the call was dropped.
-        if let Err(error) = self.inbox.try_request(lane, waiter, event) {
+    /// Passes a request to the core. If the lane has filled up just now, `deliver` is dropped with its responder, which then answers that the
+    /// call was dropped.
+    pub(super) fn take<R>(
+        &self,
+        lane: Lane,
+        deliver: impl FnOnce(R) + Send + 'static,
+        event: impl FnOnce(RequestId) -> Event,
+    ) where
+        R: TryFrom<Reply, Error = Reply>,
+    {
+        if let Err(error) = self.inbox.try_request(lane, deliver, event) {
             tracing::debug!(%error, "refused a request");
         }
     }

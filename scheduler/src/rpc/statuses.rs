@@ -6,7 +6,7 @@ use std::sync::Arc;
 use brasserie_common::ids::HEALTHCHECK_JOB;
 use brasserie_common::status::StatusSource;
 use brasserie_common::{Principal, ReportedStatus, RunningTask};
-use brasserie_scheduler_core::{Event, Rejection, Reply, StatusUpdate};
+use brasserie_scheduler_core::{Event, Rejection, StatusUpdate};
 use brasserie_thrift::convert::{self, WireError};
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusBatchArgs,
@@ -17,39 +17,44 @@ use brasserie_thrift::rpc::{Accepts, LACK_OF_ROOM, Responder};
 use parking_lot::Mutex;
 
 use super::service::SchedulerService;
-use crate::inbox::{Lane, Waiter};
+use crate::inbox::Lane;
 
 /// Maximum statuses in one batch. Workers of this project send a tenth of it.
 const MOST_TOGETHER: usize = 1000;
 
-/// The answer to a batch, sent when the last of its statuses is answered. A status without a result counts as not accepted, and its worker
-/// sends it again.
-struct Results {
-    all: Mutex<Vec<StatusResult>>,
+/// The answer to a batch of statuses, sent when the last result is known.
+struct BatchAnswer(Mutex<OpenBatch>);
+
+struct OpenBatch {
+    results: Vec<StatusResult>,
+    /// Statuses without a result so far.
+    missing: usize,
     to: Option<Responder>,
 }
 
-impl Results {
+impl BatchAnswer {
+    /// Returns the answer to a batch of `count` statuses, at least one.
     fn new(count: usize, to: Responder) -> Self {
-        let not_taken = refusal("the scheduler has not accepted this status; send it again");
-        Results {
-            all: Mutex::new(vec![not_taken; count]),
+        BatchAnswer(Mutex::new(OpenBatch {
+            results: vec![StatusResult::default(); count],
+            missing: count,
             to: Some(to),
-        }
+        }))
     }
 
-    fn say(&self, at: usize, result: StatusResult) {
-        if let Some(slot) = self.all.lock().get_mut(at) {
-            *slot = result;
+    /// Sets the result of the status at an index. It is called once for each of them.
+    fn set(&self, at: usize, result: Result<(), impl Display>) {
+        let mut open = self.0.lock();
+        let refusal = result.err().map(|why| why.to_string());
+        if let Some(slot) = open.results.get_mut(at) {
+            *slot = StatusResult { refusal };
         }
-    }
-}
-
-impl Drop for Results {
-    fn drop(&mut self) {
-        if let Some(to) = self.to.take() {
+        open.missing = open.missing.saturating_sub(1);
+        if open.missing == 0
+            && let Some(to) = open.to.take()
+        {
             to.reply(&BistroSchedulerUpdateStatusBatchResult {
-                result_value: Some(std::mem::take(self.all.get_mut())),
+                result_value: Some(std::mem::take(&mut open.results)),
             });
         }
     }
@@ -74,11 +79,11 @@ impl SchedulerService {
         if let Err(why) = self.takes(&update) {
             return to.fail(why);
         }
-        let waiter: Waiter = Box::new(move |reply| match told(reply) {
+        let deliver = move |result: Result<(), Rejection>| match result {
             Ok(()) => to.reply(&BistroSchedulerUpdateStatusResult {}),
             Err(rejection) => to.fail(rejection),
-        });
-        self.take(lane, waiter, |request| Event::UpdateStatus {
+        };
+        self.take(lane, deliver, |request| Event::UpdateStatus {
             request,
             from,
             update,
@@ -99,39 +104,42 @@ impl SchedulerService {
             );
             return to.reject_arguments(&why);
         }
-        let results = Arc::new(Results::new(count, to));
-        for (at, update) in args.updates.into_iter().enumerate() {
-            let path = format!("updateStatusBatch.updates[{at}]");
-            let Some(args) = arguments(update) else {
-                let why = format!("{path}: a task, a status, a scheduler and a worker are needed");
-                results.say(at, refusal(why));
-                continue;
-            };
-            let update = match status_update(&path, args) {
-                Ok(update) => Box::new(update),
-                Err(error) => {
-                    results.say(at, refusal(error));
-                    continue;
-                }
-            };
-            if let Err(why) = self.takes(&update) {
-                results.say(at, refusal(why));
-                continue;
-            }
-            let results = Arc::clone(&results);
-            let waiter: Waiter = Box::new(move |reply| {
-                let result = match told(reply) {
-                    Ok(()) => StatusResult::default(),
-                    Err(rejection) => refusal(rejection),
-                };
-                results.say(at, result);
-            });
-            self.take(Lane::Ordinary, waiter, |request| Event::UpdateStatus {
-                request,
-                from: from.clone(),
-                update,
+        if count == 0 {
+            return to.reply(&BistroSchedulerUpdateStatusBatchResult {
+                result_value: Some(Vec::new()),
             });
         }
+        let answer = Arc::new(BatchAnswer::new(count, to));
+        for (at, update) in args.updates.into_iter().enumerate() {
+            if let Err(why) = self.take_from_batch(from, &answer, at, update) {
+                answer.set(at, Err(why));
+            }
+        }
+    }
+
+    /// Passes one status of a batch to the core, which then sets its result. Errors if the status is not accepted now.
+    fn take_from_batch(
+        &self,
+        from: &Principal,
+        answer: &Arc<BatchAnswer>,
+        at: usize,
+        update: WireUpdate,
+    ) -> Result<(), String> {
+        let path = format!("updateStatusBatch.updates[{at}]");
+        let args = arguments(update).ok_or_else(|| {
+            format!("{path}: a task, a status, a scheduler and a worker are needed")
+        })?;
+        let update = status_update(&path, args).map_err(|error| error.to_string())?;
+        self.takes(&update)?;
+        let answer = Arc::clone(answer);
+        let deliver = move |result: Result<(), Rejection>| answer.set(at, result);
+        let event = |request| Event::UpdateStatus {
+            request,
+            from: from.clone(),
+            update: Box::new(update),
+        };
+        let taken = self.inbox.try_request(Lane::Ordinary, deliver, event);
+        taken.map_err(|refusal| refusal.to_string())
     }
 
     /// Checks whether this status can be accepted now. A worker keeps a refused status and sends it again, so accepting more would only
@@ -142,26 +150,6 @@ impl SchedulerService {
         }
         let free = self.inbox.check(Lane::Ordinary);
         free.map_err(|full| full.to_string())
-    }
-}
-
-fn told(reply: Reply) -> Result<(), Rejection> {
-    match reply {
-        Reply::UpdateStatus(result) => result,
-        Reply::Heartbeat(_)
-        | Reply::KillTask(_)
-        | Reply::Work(_)
-        | Reply::JobChanged(_)
-        | Reply::WorkerForgotten(_)
-        | Reply::Answer(_) => {
-            unreachable!("Invariant: a status update is replied to as one")
-        }
-    }
-}
-
-fn refusal(why: impl Display) -> StatusResult {
-    StatusResult {
-        refusal: Some(why.to_string()),
     }
 }
 

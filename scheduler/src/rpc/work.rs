@@ -1,7 +1,7 @@
 //! Serves `requestWork`.
 
-use brasserie_common::{Principal, WorkRequest};
-use brasserie_scheduler_core::{Event, Reply};
+use brasserie_common::{Principal, WorkReply, WorkRequest};
+use brasserie_scheduler_core::{Event, Rejection};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult,
@@ -9,7 +9,7 @@ use brasserie_thrift::generated::scheduler::{
 use brasserie_thrift::rpc::Responder;
 
 use super::service::SchedulerService;
-use crate::inbox::{Lane, Waiter};
+use crate::inbox::Lane;
 
 impl SchedulerService {
     pub(super) fn request_work(
@@ -26,21 +26,13 @@ impl SchedulerService {
             Ok(work) => Box::new(work),
             Err(error) => return to.reject_arguments(&error),
         };
-        let waiter: Waiter = Box::new(move |reply| match reply {
-            Reply::Work(Ok(reply)) => to.reply(&BistroSchedulerRequestWorkResult {
+        let deliver = move |reply: Result<Box<WorkReply>, Rejection>| match reply {
+            Ok(reply) => to.reply(&BistroSchedulerRequestWorkResult {
                 result_value: Some((*reply).into()),
             }),
-            Reply::Work(Err(rejection)) => to.fail(rejection),
-            Reply::Heartbeat(_)
-            | Reply::UpdateStatus(_)
-            | Reply::KillTask(_)
-            | Reply::JobChanged(_)
-            | Reply::WorkerForgotten(_)
-            | Reply::Answer(_) => {
-                unreachable!("Invariant: a request for work is replied to as one")
-            }
-        });
-        self.take(Lane::Ordinary, waiter, |request| Event::RequestWork {
+            Err(rejection) => to.fail(rejection),
+        };
+        self.take(Lane::Ordinary, deliver, |request| Event::RequestWork {
             request: Some(request),
             from,
             work,

@@ -52,7 +52,8 @@ impl Ending {
             },
             Ending::Returned { why, .. } | Ending::NotSent(why) => CallResult::NotSent(why),
             Ending::Unknown(why) => CallResult::Unknown(why),
-            Ending::Written => unreachable!("only oneway calls end when they are written"),
+            // Only oneway calls end when they are written.
+            Ending::Written => CallResult::Unknown(Unknown::BadReply("there is none".to_owned())),
         }
     }
 }

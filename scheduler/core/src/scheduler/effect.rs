@@ -58,6 +58,33 @@ pub enum Reply {
     Answer(Box<Answer>),
 }
 
+/// Gives each kind of reply its own type, so that a shell asks for the type that it expects.
+macro_rules! reply_kinds {
+    ($($kind:ident => $payload:ty,)*) => {$(
+        impl TryFrom<Reply> for $payload {
+            type Error = Reply;
+
+            /// Errors with the reply itself if it is of another kind.
+            fn try_from(reply: Reply) -> Result<Self, Reply> {
+                match reply {
+                    Reply::$kind(payload) => Ok(payload),
+                    other => Err(other),
+                }
+            }
+        }
+    )*};
+}
+
+reply_kinds! {
+    Heartbeat => Result<Box<HeartbeatResponse>, Rejection>,
+    UpdateStatus => Result<(), Rejection>,
+    KillTask => Result<Box<KilledTask>, Rejection>,
+    Work => Result<Box<WorkReply>, Rejection>,
+    JobChanged => Result<JobChanged, JobRefusal>,
+    WorkerForgotten => Result<Vec<MissingInstance>, ForgetRefusal>,
+    Answer => Box<Answer>,
+}
+
 /// One worker instance that an operator may declare dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingInstance {
