@@ -190,6 +190,8 @@ fn the_command_line_drains_a_worker_and_waits_until_it_has_left() {
     });
     assert_eq!(worker.wait().code(), Some(0));
     assert_eq!(stage.records().finished(), 2);
+    let log = worker.output();
+    assert!(log.contains("requested_by=127.0.0.1:"), "{log}");
 }
 
 #[test]

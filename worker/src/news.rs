@@ -169,6 +169,7 @@ impl Side {
                 }
                 LifeStage::Draining => tracing::info!(
                     tasks,
+                    requested_by = association.drained_by().map(tracing::field::display),
                     "{of}draining: no further task starts, and the worker exits when the running tasks have completed"
                 ),
                 LifeStage::Leaving => tracing::info!(

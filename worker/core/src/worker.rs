@@ -13,7 +13,7 @@ use std::sync::Arc;
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{
-    EndedBy, InvocationId, RefusalCode, RequestId, TaskKey, Time, WallTime, WorkerId,
+    EndedBy, InvocationId, Principal, RefusalCode, RequestId, TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_worker_fetch::{AssociationIndex, SavedState};
 
@@ -195,11 +195,11 @@ impl Worker {
             Event::UsableResources(usable) => self.set_usable(&usable),
             Event::RequestDrain {
                 request,
+                from,
                 shard,
                 instance,
-                ..
-            } => self.answer(request, |own| own.request_drain(&shard, instance)),
-            Event::Drain => self.drain(WantedBy::Signal),
+            } => self.answer(request, |own| own.request_drain(from, &shard, instance)),
+            Event::Drain => self.drain(&WantedBy::Signal),
             Event::Shutdown => self.shut_down(),
         }
     }
@@ -267,7 +267,12 @@ impl Worker {
         self.kill_all(of, kill);
     }
 
-    fn request_drain(&mut self, shard: &str, instance: WorkerId) -> Result<Reply, Refusal> {
+    fn request_drain(
+        &mut self,
+        from: Principal,
+        shard: &str,
+        instance: WorkerId,
+    ) -> Result<Reply, Refusal> {
         let own = self.associations.iter();
         let own = own.map(|one| (one.description().shard.as_str(), one.instance()));
         if !own.clone().any(|own| own == (shard, instance)) {
@@ -280,15 +285,15 @@ impl Worker {
             );
             return Err(Refusal::new(RefusalCode::WrongId, why));
         }
-        self.drain(WantedBy::Call);
+        self.drain(&WantedBy::Call(from));
         let running = self.associations.iter().map(|one| one.facts().running);
         Ok(Reply::Draining(running.sum()))
     }
 
-    fn drain(&mut self, by: WantedBy) {
+    fn drain(&mut self, by: &WantedBy) {
         self.operator.want_an_end();
         for of in self.indexes() {
-            if self.associations[of.0].session.drain(self.now, by) {
+            if self.associations[of.0].session.drain(self.now, by.clone()) {
                 self.end_all_queued(of, EndedBy::Shutdown);
             }
         }

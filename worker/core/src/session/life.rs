@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::worker::Intake;
-use brasserie_common::{CallId, EndedBy, Kill, KillMethod, KillRequest, Time};
+use brasserie_common::{CallId, EndedBy, Kill, KillMethod, KillRequest, Principal, Time};
 
 use super::Session;
 use crate::effect::ExitReason;
@@ -141,10 +141,10 @@ pub(crate) struct Unfinished {
 }
 
 /// The way in which the operator drained the worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WantedBy {
     Signal,
-    Call,
+    Call(Principal),
 }
 
 impl Session {
@@ -209,12 +209,29 @@ impl Session {
         }
     }
 
+    /// Returns the caller that drained the association; `None` if it is not draining or a signal drained it.
+    pub(crate) fn drained_by(&self) -> Option<&Principal> {
+        match &self.life {
+            Life::Draining {
+                by: WantedBy::Call(caller),
+                ..
+            } => Some(caller),
+            Life::Draining { .. }
+            | Life::Running
+            | Life::Leaving { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => None,
+        }
+    }
+
     /// Ends the association for the operator. A second signal, which is also one after a drain by a signal, kills without a wait.
     pub(crate) fn shut_down(&mut self, now: Time) -> Option<KillAll> {
         match self.life {
             Life::Running
             | Life::Draining {
-                by: WantedBy::Call, ..
+                by: WantedBy::Call(_),
+                ..
             } => Some(self.leave(now, self.options.shutdown_kill_wait)),
             Life::Draining {
                 by: WantedBy::Signal,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::work_overview::AssociationFacts;
 use brasserie_common::{
-    Health, RunningTask, SchedulerId, ServiceAddress, Time, WorkerDescription, WorkerId,
+    Health, Principal, RunningTask, SchedulerId, ServiceAddress, Time, WorkerDescription, WorkerId,
     WorkerSetId,
 };
 
@@ -92,6 +92,11 @@ impl Association {
     /// Returns the last worker set id that the scheduler sent after a later one. The worker ignores this id.
     pub fn older_set(&self) -> Option<WorkerSetId> {
         self.session.older_set()
+    }
+
+    /// Returns the caller whose request drained the association; `None` if it is not draining or a signal drained it.
+    pub fn drained_by(&self) -> Option<&Principal> {
+        self.session.drained_by()
     }
 
     /// Returns the reason why the association must end, for the log; `None` if it need not end.
