@@ -177,10 +177,13 @@ async fn poll(connection: &Connection, jobs: &[String]) -> Result<Vec<JobStatus>
     Ok(found)
 }
 
+/// Returns whether all tasks of the job are done. The counts of a job that is not settled may still change: before the nodes are loaded it
+/// has no task.
 fn is_done(job: &JobStatus) -> bool {
     let has_errors = job.errors.as_ref().is_some_and(|errors| !errors.is_empty());
     let has_tasks = job.total.is_some_and(|total| total > 0);
-    (job.enabled == Some(true) || has_tasks) && !has_errors && job.done == job.total
+    let is_counted = job.settled == Some(true) && (job.enabled == Some(true) || has_tasks);
+    is_counted && !has_errors && job.done == job.total
 }
 
 fn waiting(job: &JobStatus) -> i64 {
@@ -274,12 +277,16 @@ mod tests {
         let mut job = JobStatus {
             name: Some("dump".to_owned()),
             enabled: Some(true),
+            settled: Some(true),
             total: Some(3),
             done: Some(3),
             ..JobStatus::default()
         };
         assert!(is_done(&job));
         assert_eq!(sentence_of(&job), "dump: 3 of 3 tasks done");
+        job.settled = Some(false);
+        assert!(!is_done(&job), "a completion is not on disk");
+        job.settled = Some(true);
         job.done = Some(1);
         job.failed = Some(2);
         job.cancelled = Some(true);
@@ -288,6 +295,10 @@ mod tests {
         assert_eq!(sentence_of(&job), text);
         (job.total, job.done, job.failed) = (Some(0), Some(0), Some(0));
         assert!(is_done(&job), "no task has to run");
+        job.settled = Some(false);
+        let document = document_of(&job);
+        assert_eq!(document["done"], false, "the nodes are not loaded yet");
+        job.settled = Some(true);
         job.enabled = Some(false);
         assert!(!is_done(&job), "nothing of a disabled job was counted");
     }
