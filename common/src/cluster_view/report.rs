@@ -110,7 +110,11 @@ impl ClusterView {
 
     fn problems(&self) -> Vec<String> {
         let mut problems = self.nothing_starts.clone();
-        problems.extend(self.errors.iter().cloned());
+        // The reason why no task starts may contain the error that causes it.
+        let is_said = |error: &&String| problems.iter().any(|why| why.ends_with(*error));
+        let errors = self.errors.iter().filter(|error| !is_said(error));
+        let errors: Vec<String> = errors.cloned().collect();
+        problems.extend(errors);
         let of_workers = self.workers.iter();
         problems.extend(of_workers.flat_map(WorkerView::problem_sentences));
         // `errors` already has the mistakes of the config file, with their lines and columns.

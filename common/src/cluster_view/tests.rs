@@ -178,13 +178,20 @@ fn problems_name_why_nothing_starts_then_workers_then_jobs() {
     let mut jobs = vec![broken];
     jobs.extend((0..7).map(|i| job(&format!("j{i}"), failed(2))));
     let view = ClusterView {
-        nothing_starts: vec!["initial wait: why".to_owned()],
-        errors: vec!["the store is slow".to_owned()],
+        nothing_starts: vec![
+            "initial wait: why".to_owned(),
+            "no nodes: the script failed".to_owned(),
+        ],
+        errors: vec![
+            "the script failed".to_owned(),
+            "the store is slow".to_owned(),
+        ],
         workers: vec![worker],
         ..cluster(jobs)
     };
     let expected = [
         "initial wait: why",
+        "no nodes: the script failed",
         "the store is slow",
         r"worker `w\r` is unhealthy, and lost in 12.0 s unless it recovers; it waits for a heartbeat",
         r"worker `w\r`: its last healthcheck failed",

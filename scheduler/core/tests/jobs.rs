@@ -6,6 +6,8 @@ mod file;
 mod history;
 #[path = "jobs/listing.rs"]
 mod listing;
+#[path = "jobs/node_errors.rs"]
+mod node_errors;
 mod orphans;
 mod refresh;
 #[path = "jobs/retention.rs"]

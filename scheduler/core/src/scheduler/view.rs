@@ -206,6 +206,11 @@ pub(super) fn unknown_job(engine: &Engine, job: &str) -> String {
     not_called("job", job, names)
 }
 
+/// Returns whether [`View::why_nothing_starts`] has this reason too, with its cause.
+fn is_of_everything(reason: &Reason) -> bool {
+    matches!(reason, Reason::NoConfig | Reason::NoNodes)
+}
+
 /// Rounds seconds for people: milliseconds below ten seconds, whole seconds above.
 fn shown(seconds: f64) -> Duration {
     match seconds < 10.0 {
@@ -387,15 +392,26 @@ impl View<'_> {
                 let mut reasons = self.reasons(now, task);
                 if self.engine.task_state(task) == TaskState::Disabled {
                     reasons.extend(self.next_times_of(task.job));
+                    reasons.extend(self.nodes_are_older());
                 }
                 Answer::Explain(reasons)
             }
             Err(unknown) => {
-                let id = self.engine.find_job(job).into_iter();
-                let times = id.flat_map(|id| self.next_times_of(id));
-                let parts: Vec<String> = std::iter::once(unknown).chain(times).collect();
+                let mut parts = vec![unknown];
+                if let Some(id) = self.engine.find_job(job) {
+                    parts.extend(self.next_times_of(id));
+                    parts.extend(self.why_nodes_lack());
+                }
                 Answer::Unknown(self.and_config(parts.join("; ")))
             }
+        }
+    }
+
+    /// Returns why a node of the sources may be unknown; `None` if the last reading of the sources succeeded.
+    fn why_nodes_lack(&self) -> Option<String> {
+        match self.engine.nodes() {
+            Some(_) => self.nodes_are_older(),
+            None => Some(self.no_nodes()),
         }
     }
 
@@ -421,6 +437,7 @@ impl View<'_> {
         let counts = counts.map(|config| self.job_facts(id, config).counts().clause());
         let orphans = self.orphans_of_gone_job(id);
         let reasons = self.engine.explain_job(id).into_iter();
+        let reasons = reasons.filter(|reason| !is_of_everything(reason));
         let reasons = reasons.map(|reason| reason.to_string());
         let why_no_tasks = self.why_no_tasks(id);
         let all = counts.into_iter().chain(why_no_tasks).chain(orphans);
@@ -435,6 +452,7 @@ impl View<'_> {
             .chain(waiting);
         let all = all.chain(self.next_times_of(id));
         let all = all.chain(self.why_nothing_starts(now));
+        let all = all.chain(self.nodes_are_older());
         Answer::Explain(all.chain(self.config_is_older()).collect())
     }
 
@@ -503,7 +521,7 @@ impl View<'_> {
         let mut reasons = self.engine.explain(now, task);
         if !held.is_empty() {
             // An obstacle affects all tasks.
-            reasons.retain(|reason| *reason != Reason::Runnable);
+            reasons.retain(|reason| *reason != Reason::Runnable && !is_of_everything(reason));
         }
         let estimate = reasons.iter().find_map(|reason| match reason {
             Reason::NoWorkerNow {

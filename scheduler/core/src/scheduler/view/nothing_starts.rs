@@ -29,7 +29,7 @@ impl View<'_> {
         if self.engine.nodes().is_none() {
             reasons.push(match self.engine.is_refreshing() {
                 true => "the nodes are loaded, and come in force in a moment".to_owned(),
-                false => "no nodes have been loaded yet".to_owned(),
+                false => self.no_nodes(),
             });
         }
         reasons.extend(self.wait_message(now));
@@ -47,6 +47,14 @@ impl View<'_> {
             );
         }
         reasons
+    }
+
+    /// Returns that there are no nodes, and the error of their source.
+    pub(super) fn no_nodes(&self) -> String {
+        match &self.nodes_error {
+            Some(error) => format!("no nodes have been loaded yet: {error}"),
+            None => "no nodes have been loaded yet".to_owned(),
+        }
     }
 
     /// See [`InitialWait::message`](crate::waits::initial_wait::InitialWait::message).

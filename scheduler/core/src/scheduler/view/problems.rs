@@ -33,6 +33,16 @@ impl View<'_> {
         })
     }
 
+    /// Returns that nodes of an earlier reading are in force because a node source fails; `None` if none fails, or if there are no nodes,
+    /// which keeps all tasks from starting.
+    pub(super) fn nodes_are_older(&self) -> Option<String> {
+        self.engine.nodes()?;
+        let error = self.nodes_error.as_ref()?;
+        Some(format!(
+            "the nodes cannot be read again, so the last good nodes decide: {error}"
+        ))
+    }
+
     /// Returns the problems that an operator should know.
     pub(in crate::scheduler) fn errors(&self, now: Time) -> Vec<String> {
         let mut errors: Vec<String> = Vec::new();
