@@ -211,6 +211,10 @@ async fn why_none(source: &Source, args: &List) -> Result<String> {
     let Ok(view) = view else {
         return Ok(String::new());
     };
+    if !view.nodes_loaded {
+        let status = connection.bounded_status().await?;
+        return Ok(without_nodes(status.nodes_error.as_deref()));
+    }
     let view = source.without_own_start(view);
     let disabled = List {
         states: vec![ListedState::Disabled],
@@ -222,11 +226,16 @@ async fn why_none(source: &Source, args: &List) -> Result<String> {
     Ok(reasons_for_none(&view, args, has_disabled))
 }
 
-fn reasons_for_none(view: &ClusterView, args: &List, has_disabled: bool) -> String {
-    if !view.nodes_loaded {
-        let why = "The nodes are not loaded yet, so no task is known: list the tasks again.\n";
-        return why.to_owned();
+/// Returns why no task is known. Without an error of the node sources, they are being read.
+fn without_nodes(error: Option<&str>) -> String {
+    let begin = "The nodes are not loaded yet, so no task is known";
+    match error {
+        Some(error) => format!("{begin}: {}\n", printable_block(error)),
+        None => format!("{begin}: list the tasks again.\n"),
     }
+}
+
+fn reasons_for_none(view: &ClusterView, args: &List, has_disabled: bool) -> String {
     let flag = args.source.flag();
     let mut text = String::new();
     for why in &view.nothing_starts {
@@ -707,7 +716,7 @@ mod tests {
             done: 1,
             ..TaskCounts::default()
         };
-        let mut view = ClusterView {
+        let view = ClusterView {
             nodes_loaded: true,
             jobs_by_state: [("paused".to_owned(), 1)].into(),
             jobs_total: 4,
@@ -732,8 +741,11 @@ mod tests {
         ] {
             assert!(of_job.contains(part), "{part}: {of_job}");
         }
-        view.nodes_loaded = false;
-        assert!(reasons_for_none(&view, &args, true).contains("not loaded yet"));
+        let begin = "The nodes are not loaded yet, so no task is known: ";
+        let text = format!("{begin}list the tasks again.\n");
+        assert_eq!(without_nodes(None), text);
+        let text = format!("{begin}the script failed\n");
+        assert_eq!(without_nodes(Some("the script failed")), text);
     }
 
     #[test]

@@ -165,10 +165,7 @@ impl Sources {
                         Event::NodesFailed { message } => {
                             // A program that passed its own configuration exits and reports the error if there are no nodes yet.
                             if known.has_nodes || self.file.is_some() {
-                                tracing::error!(
-                                    error = message,
-                                    "cannot read the nodes; the last good nodes stay in force"
-                                );
+                                known.log_failure(message);
                             }
                             self.periods.nodes_retry
                         }
@@ -274,6 +271,20 @@ struct Known {
 }
 
 impl Known {
+    /// Logs a failed refresh, and which nodes decide meanwhile.
+    fn log_failure(&self, error: &str) {
+        match self.has_nodes {
+            true => tracing::error!(
+                error,
+                "cannot read the nodes; the last good nodes stay in force"
+            ),
+            false => tracing::error!(
+                error,
+                "cannot read the nodes; no nodes are loaded yet, so no task starts"
+            ),
+        }
+    }
+
     /// Stores the result of a refresh for the next one. A failed refresh changes nothing.
     fn go_on(&mut self, refreshed: &Event, doubt: Option<String>) {
         if let Event::NodesLoaded { nodes, .. } = refreshed {
