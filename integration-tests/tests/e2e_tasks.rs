@@ -276,3 +276,60 @@ fn a_wait_that_begins_without_a_scheduler_and_loses_another_one_sees_the_end_of_
     let told = wait.output();
     assert!(told.contains("good: 1 of 1 tasks done"), "{told}");
 }
+
+/// The reason is printed by each command that shows no task, and by a wait for a job that cannot start.
+#[test]
+fn commands_name_the_error_of_a_node_source_that_has_given_no_nodes() {
+    let stage = Stage::new();
+    let config = stage.write(
+        "config.json",
+        r#"{
+      "bistro_settings": {"nodes": {"levels": ["host"], "node_sources": [
+        {"source": "script", "prefs": {"parent_level": "instance", "script": "./list.sh"}}]}},
+      "bistro_job->mixed": {"command": ["/bin/true"], "arguments": "none"}
+    }"#,
+    );
+    stage.write_script("list.sh", "#!/bin/sh\necho no database >&2; exit 4");
+    let spec = stage.calm_spec(&config);
+    let scheduler = stage.start_scheduler(&spec);
+    let address = format!("127.0.0.1:{}", spec.port);
+    let log = "no nodes are loaded yet, so no task starts";
+    wait_told(&scheduler, log);
+    assert!(!scheduler.output().contains("last good nodes"));
+    let ask =
+        |arguments: &[&str]| stage.brasserie(&[arguments, &["--scheduler", &address]].concat());
+    let cause = "exit status: 4: no database";
+    for (arguments, code, begin) in [
+        (
+            &["explain", "mixed"][..],
+            0,
+            "- no nodes have been loaded yet: node source 1: ",
+        ),
+        (
+            &["explain", "mixed", "n1"],
+            1,
+            "no node is called `n1`; no nodes have been loaded yet: node source 1: ",
+        ),
+        (
+            &["task", "list"],
+            0,
+            "The nodes are not loaded yet, so no task is known: node source 1: ",
+        ),
+        (
+            &["status"],
+            0,
+            "! no nodes have been loaded yet: node source 1: ",
+        ),
+        (
+            &["job", "wait", "mixed", "--timeout", "1s"],
+            4,
+            "no task starts: no nodes have been loaded yet: node source 1: ",
+        ),
+    ] {
+        let asked = ask(arguments);
+        ends(&asked, code, begin);
+        assert_eq!(asked.output.matches(cause).count(), 1, "{asked:?}");
+    }
+    let waited = ask(&["job", "wait", "mixed", "--timeout", "1s", "--json"]);
+    ends(&waited, 4, "\"done\": false,");
+}

@@ -1,5 +1,7 @@
 //! `brasserie job wait`: waits until jobs are over and reports their results.
 
+mod idle;
+
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, stderr};
 use std::time::{Duration, Instant};
@@ -13,7 +15,10 @@ use crate::Ending;
 use crate::commands::run::progress::{ended, plain_pause, speed};
 use crate::commands::run::rate::Rate;
 use crate::connection::{AskArgs, Connection, block_on};
-use crate::output::{complain, duration, print, print_json, printable, shell_word};
+use crate::output::{
+    complain, duration, print, print_json, printable, printable_block, shell_word,
+};
+use idle::Idle;
 
 /// Time between two polls. People notice no shorter one, and a scheduler answers thousands of such calls a second.
 const POLL_EVERY: Duration = Duration::from_millis(500);
@@ -48,10 +53,23 @@ pub(super) fn run(args: &Args) -> Result<Ending> {
         let flag = args.ask.scheduler.flag();
         let lines = jobs
             .iter()
-            .map(|job| format!("{}\n{}", sentence_of(job), remedy_of(job, &flag)));
+            .map(|job| format!("{}\n{}", sentence_of(job), details_of(job, &flag)));
         print(&lines.collect::<String>())?;
     }
     Ok(ending)
+}
+
+/// Prints why no task of the unsettled jobs runs if the reason is new.
+async fn say_why_idle(connection: &Connection, idle: &mut Idle, jobs: &[JobStatus]) {
+    let open = jobs.iter().filter(|job| job.settled != Some(true));
+    let open: Vec<JobStatus> = open.cloned().collect();
+    // An error of this call comes again with the next poll, which reports it.
+    if idle.wants_status(Instant::now(), &open)
+        && let Ok(status) = connection.bounded_status().await
+        && let Some(text) = idle.news(Instant::now(), &open, &status)
+    {
+        complain!("brasserie: {text}");
+    }
 }
 
 fn outcome_of(ending: Ending) -> &'static str {
@@ -67,6 +85,7 @@ async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, E
     let started = Instant::now();
     let first_answer = args.timeout.unwrap_or(FIRST_ANSWER).min(FIRST_ANSWER);
     let mut progress = Progress::new(started);
+    let mut idle = Idle::new(args.ask.scheduler.flag());
     let mut answered = None;
     loop {
         match poll(connection, &args.jobs).await {
@@ -81,6 +100,7 @@ async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, E
                 if let Some(line) = progress.line(Instant::now(), stderr().is_terminal(), &jobs) {
                     complain!("brasserie: {line}");
                 }
+                say_why_idle(connection, &mut idle, &jobs).await;
                 answered = Some(jobs);
             }
             // A removed job never completes, but a scheduler may return after a restart.
@@ -214,22 +234,29 @@ fn sentence_of(job: &JobStatus) -> String {
         text.push_str("; the job is cancelled");
     } else if job.paused == Some(true) {
         text.push_str("; the job is paused");
+    } else if job.errors.iter().flatten().next().is_some() {
+        text.push_str("; the job's configuration has errors");
     } else if job.enabled == Some(false) {
-        text.push_str("; the job is disabled, or has errors");
+        text.push_str("; the job is disabled");
     }
     text
 }
 
-/// Returns a line with the commands for a job with failed tasks; empty for others.
-fn remedy_of(job: &JobStatus, flag: &str) -> String {
+/// Returns the lines after the sentence of a job: the errors of its configuration, and the commands for failed tasks.
+fn details_of(job: &JobStatus, flag: &str) -> String {
+    let errors = job.errors.iter().flatten();
+    let mut lines: String = errors
+        .map(|error| format!("  {}\n", printable_block(error)))
+        .collect();
     if job.failed.unwrap_or(0) == 0 {
-        return String::new();
+        return lines;
     }
     let name = shell_word(job.name.as_deref().unwrap_or_default());
-    format!(
+    lines.push_str(&format!(
         "  `brasserie task list --state failed --job {name}{flag}` shows why tasks failed; `brasserie job forgive {name} --failed{flag}` runs \
          them again\n"
-    )
+    ));
+    lines
 }
 
 fn document_of(job: &JobStatus) -> Value {
@@ -301,5 +328,13 @@ mod tests {
         job.settled = Some(true);
         job.enabled = Some(false);
         assert!(!is_done(&job), "nothing of a disabled job was counted");
+        job.cancelled = None;
+        let text = "dump: 0 of 0 tasks done; the job is disabled";
+        assert_eq!(sentence_of(&job), text);
+        assert_eq!(details_of(&job, ""), "");
+        job.errors = Some(vec!["c.json:1:2: no".to_owned()]);
+        let text = "dump: 0 of 0 tasks done; the job's configuration has errors";
+        assert_eq!(sentence_of(&job), text);
+        assert_eq!(details_of(&job, ""), "  c.json:1:2: no\n");
     }
 }
