@@ -8,8 +8,11 @@ use std::io::{self, Write as _};
 use brasserie_common::text::{printable_json, printable_lines};
 use serde_json::Value;
 
-pub(crate) use brasserie_common::text::{printable, printable_block};
+pub(crate) use brasserie_common::text::{printable, printable_block, shell_word};
 pub(crate) use brasserie_common::time::readable_duration as duration;
+
+/// The command that runs failed tasks of a run again.
+const RETRY: &str = "`brasserie run` with --retry-failed";
 
 /// Formats a table without frames, with columns as wide as their widest cell. Numbers are aligned right. Cells are made printable.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
@@ -58,30 +61,16 @@ pub(crate) fn date(seconds: i64) -> String {
     }
 }
 
-/// Quotes the text as one word of a shell's command line.
-pub(crate) fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
-
 /// Completes the advice of a scheduler: adds the flag that names the scheduler or a data directory, with a space before it, to each
-/// command in backticks that has such a flag and does not name another. In the text for a run, replaces `brasserie job forgive JOB`, which
+/// command in backticks that has such a flag and does not name another. In the text for a run, replaces `brasserie job forgive`, which
 /// needs a scheduler that goes on.
 pub(crate) fn with_flag(text: &str, flag: &str) -> String {
     const OF_SCHEDULER: [&str; 7] = ["explain", "job", "logs", "plan", "status", "task", "worker"];
     const OF_DATA_DIR: [&str; 4] = ["explain", "logs", "status", "task list"];
-    let (commands, text) = match flag.starts_with(" --data-dir") {
-        true => {
-            let retry = "`brasserie run` with --retry-failed";
-            (
-                &OF_DATA_DIR[..],
-                text.replace("`brasserie job forgive JOB`", retry),
-            )
-        }
-        false => (&OF_SCHEDULER[..], text.to_owned()),
+    let is_run = flag.starts_with(" --data-dir");
+    let commands = match is_run {
+        true => &OF_DATA_DIR[..],
+        false => &OF_SCHEDULER[..],
     };
     let complete = |part: &str| {
         let line = part.strip_prefix("brasserie ").unwrap_or_default();
@@ -91,18 +80,27 @@ pub(crate) fn with_flag(text: &str, flag: &str) -> String {
         };
         let names_one = line.contains(" --scheduler ") || line.contains(" --data-dir ");
         match commands.iter().any(is_of) && !names_one {
-            true => format!("{part}{flag}"),
-            false => part.to_owned(),
+            true => format!("`{part}{flag}`"),
+            false if is_run && is_of(&"job forgive") => RETRY.to_owned(),
+            false => format!("`{part}`"),
         }
     };
     // Names may have backticks, which would change the meaning of those after them. They do so on one line at most.
     let lines = text.split('\n').map(|line| {
-        let parts = line.split('`').enumerate();
-        let parts = parts.map(|(at, part)| match at % 2 {
-            1 => complete(part),
-            _ => part.to_owned(),
-        });
-        parts.collect::<Vec<_>>().join("`")
+        let mut completed = String::new();
+        let mut parts = line.split('`');
+        completed.push_str(parts.next().unwrap_or_default());
+        while let Some(part) = parts.next() {
+            match parts.next() {
+                Some(after) => {
+                    completed.push_str(&complete(part));
+                    completed.push_str(after);
+                }
+                // The last backtick has no partner.
+                None => completed.push_str(&format!("`{part}")),
+            }
+        }
+        completed
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -224,13 +222,5 @@ mod tests {
         let odd = "a name with `\n`brasserie status`";
         let completed = "a name with `\n`brasserie status --scheduler h:1`";
         assert_eq!(with_flag(odd, " --scheduler h:1"), completed);
-    }
-
-    #[test]
-    fn shell_words_are_quoted_where_necessary() {
-        assert_eq!(shell_word("/tmp/a-1.json"), "/tmp/a-1.json");
-        assert_eq!(shell_word("a b"), "'a b'");
-        assert_eq!(shell_word("it's"), r"'it'\''s'");
-        assert_eq!(shell_word(""), "''");
     }
 }

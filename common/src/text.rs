@@ -32,6 +32,21 @@ pub fn printable_json(document: &str) -> String {
     text
 }
 
+/// Returns a number with its noun, as in `1 worker` and `2 workers`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// Quotes the text as one word of a shell's command line.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 /// Returns a number of bytes in mebibytes, as in `12.5 MiB`.
 pub fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / 1_048_576.0)
@@ -79,5 +94,19 @@ mod tests {
         assert!(text.ends_with("b\n\tc"), "{text}");
         assert!(text.starts_with(r"a\u{1b}[31m"), "{text}");
         assert_eq!(printable_block("a\nb\n"), "a\n  b");
+    }
+
+    #[test]
+    fn a_noun_agrees_with_its_number() {
+        let texts = [0, 1, 2].map(|count| counted(count, "worker"));
+        assert_eq!(texts, ["0 workers", "1 worker", "2 workers"]);
+    }
+
+    #[test]
+    fn shell_words_are_quoted_where_necessary() {
+        assert_eq!(shell_word("/tmp/a-1.json"), "/tmp/a-1.json");
+        assert_eq!(shell_word("a b"), "'a b'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
     }
 }

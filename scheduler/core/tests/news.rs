@@ -323,7 +323,7 @@ fn a_task_that_fails_for_good_is_logged_and_explained_without_its_node() {
         panic!("no reasons");
     };
     let failed =
-        "it has failed for good (failed: bad input); `brasserie job forgive JOB` lets it run again";
+        "it has failed for good (failed: bad input); `brasserie job forgive j` lets it run again";
     let gone = "there is no node `n0` at the job's level";
     assert!(
         reasons[0] == failed && reasons[1].contains(gone),

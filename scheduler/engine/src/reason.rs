@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::cards::Milli;
 use brasserie_common::cluster_view::NO_WORKER;
+use brasserie_common::text::shell_word;
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::TaskRoom;
 use brasserie_common::{Card, Hold, JobName, NodeName, Shard};
@@ -78,7 +79,10 @@ pub enum Reason {
     UnknownJob,
     JobDisabled,
     /// An operator paused or cancelled the job.
-    JobHeld(Hold),
+    JobHeld {
+        job: JobName,
+        hold: Hold,
+    },
     /// The job runs as many tasks as its `max_running` allows.
     JobFull {
         running: u32,
@@ -100,7 +104,11 @@ pub enum Reason {
     },
     RunningOn(Shard),
     Done,
-    Failed(String),
+    /// The task has failed for good, with this status.
+    Failed {
+        job: JobName,
+        status: String,
+    },
     WaitsAfterItsLastRun {
         wait: RunWait,
         remaining: Duration,
@@ -120,7 +128,7 @@ pub enum Reason {
     NeverDone {
         job: JobName,
         node: NodeName,
-        why: &'static str,
+        why: String,
     },
     /// The job waits until all of another job is done, and the nodes of their configuration are not loaded yet.
     OtherNodes,
@@ -135,7 +143,7 @@ pub enum Reason {
     /// The same as [`Reason::WaitsForAll`], but the wait ends only if something changes.
     NeverAllDone {
         job: JobName,
-        why: &'static str,
+        why: String,
         left: u64,
         /// The first task that is in the way.
         first: Option<(NodeName, TaskState)>,
@@ -262,7 +270,7 @@ impl fmt::Display for Reason {
             }
             Reason::UnknownJob => f.write_str("no such job is configured"),
             Reason::JobDisabled => f.write_str("the job is disabled"),
-            Reason::JobHeld(hold) => f.write_str(held(*hold)),
+            Reason::JobHeld { job, hold } => fmt_held(f, job, *hold),
             Reason::JobFull { running, most } => {
                 let tasks = if *running == 1 { "task of the job is" } else { "tasks of the job are" };
                 write!(f, "{running} {tasks} running, and its `max_running` is {most}")
@@ -283,9 +291,10 @@ impl fmt::Display for Reason {
             ),
             Reason::RunningOn(shard) => write!(f, "it is running on `{shard}`"),
             Reason::Done => f.write_str("it is done"),
-            Reason::Failed(status) => write!(
+            Reason::Failed { job, status } => write!(
                 f,
-                "it has failed for good ({status}); `brasserie job forgive JOB` lets it run again"
+                "it has failed for good ({status}); `brasserie job forgive {}` lets it run again",
+                shell_word(job.as_str())
             ),
             Reason::WaitsAfterItsLastRun { .. } => self.fmt_wait(f),
             Reason::HeldBackFor { remaining } => write!(
@@ -417,13 +426,17 @@ impl Reason {
     }
 }
 
-fn held(hold: Hold) -> &'static str {
+fn fmt_held(f: &mut fmt::Formatter<'_>, job: &JobName, hold: Hold) -> fmt::Result {
+    let resume = resume(job);
     match hold {
-        Hold::Paused => "the job is paused; `brasserie job resume JOB` lets it go on",
-        Hold::Cancelled => {
-            "the job is cancelled; `brasserie job resume JOB` lets its tasks run again"
-        }
+        Hold::Paused => write!(f, "the job is paused; {resume} lets it go on"),
+        Hold::Cancelled => write!(f, "the job is cancelled; {resume} lets its tasks run again"),
     }
+}
+
+/// Returns the command that resumes a held job, in backticks.
+pub(crate) fn resume(job: &JobName) -> String {
+    format!("`brasserie job resume {}`", shell_word(job.as_str()))
 }
 
 /// Writes that a job waits for all of another one, of which `left` tasks are not done, and why they never will be.

@@ -13,7 +13,7 @@ use crate::pool::work_need::Refusal;
 use crate::pool::worker::Worker;
 use crate::queues::gates::Gate;
 use crate::queues::states::{Dependency, Structure, structure};
-use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
+use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait, resume};
 use crate::slots::{is_met, need_of};
 use crate::tasks::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
@@ -30,7 +30,7 @@ impl Engine {
         }
         let mut status = Vec::new();
         self.explain_status(now, task, &mut status);
-        let is_over = |reason: &Reason| matches!(reason, Reason::Done | Reason::Failed(_));
+        let is_over = |reason: &Reason| matches!(reason, Reason::Done | Reason::Failed { .. });
         if status.iter().any(is_over) {
             status.retain(|reason| !matches!(reason, Reason::HeldBackFor { .. }));
             if let (Some(config), Some(forest), Some(job_config)) =
@@ -103,7 +103,10 @@ impl Engine {
         let status = self.previous_status(task);
         match &status {
             Some(s) if s.is_done() => reasons.push(Reason::Done),
-            Some(s) if s.is_failed() => reasons.push(Reason::Failed(s.to_string())),
+            Some(s) if s.is_failed() => reasons.push(Reason::Failed {
+                job: self.job_name(task.job).clone(),
+                status: s.to_string(),
+            }),
             Some(_) | None => {}
         }
         if let Some(until) = self.tasks.waits().get(task) {
@@ -154,10 +157,11 @@ impl Engine {
             let state = self.task_state(depends);
             let hopeless =
                 self.queues.dependency(forest, &self.tasks, on, task.node) == Dependency::Hopeless;
+            let cannot_run = self.why_job_cannot_run(on);
             let why = match state {
                 _ if job.cyclic => "the jobs depend on each other in a circle",
                 _ if upstream.config.is_none() => "no such job is configured",
-                _ if !upstream.can_run => self.why_job_cannot_run(on),
+                _ if !upstream.can_run => &cannot_run,
                 TaskState::Failed => "it has failed for good there",
                 TaskState::Never => "it can never run there",
                 TaskState::Avoided => "its filters avoid that node",
@@ -176,7 +180,7 @@ impl Engine {
                 Reason::NeverDone {
                     job: name,
                     node,
-                    why,
+                    why: why.to_owned(),
                 }
             } else {
                 Reason::WaitsFor {
@@ -189,18 +193,21 @@ impl Engine {
     }
 
     /// Returns the reason why no task of a configured job can start.
-    fn why_job_cannot_run(&self, job: JobId) -> &'static str {
-        match self.job_config(job) {
+    fn why_job_cannot_run(&self, id: JobId) -> String {
+        let why = match self.job_config(id) {
             Some(job) if !job.errors.is_empty() => "that job has errors",
             Some(job) if !job.enabled => "that job is disabled",
             Some(job) if job.is_cancelled() => {
-                "that job is cancelled (`brasserie job resume JOB` lets its tasks run again)"
+                let resume = resume(self.job_name(id));
+                return format!("that job is cancelled ({resume} lets its tasks run again)");
             }
             Some(job) if job.hold.is_some() => {
-                "that job is paused (`brasserie job resume JOB` lets its tasks start again)"
+                let resume = resume(self.job_name(id));
+                return format!("that job is paused ({resume} lets its tasks start again)");
             }
             Some(_) | None => "that job cannot run",
-        }
+        };
+        why.to_owned()
     }
 
     fn not_at_level(&self, config: &Config, job_config: &JobConfig, task: Task) -> Reason {
@@ -231,6 +238,7 @@ impl Engine {
             let first = first.map(|(node, state)| (self.node_name(node), state));
             let left = self.queues.not_done(&self.tasks, on);
             let name = self.job_name(on).clone();
+            let cannot_run = self.why_job_cannot_run(on);
             let why = match (gate, settings) {
                 _ if job.cyclic => "the jobs wait for each other in a circle",
                 (Gate::Open | Gate::Closed, _) => {
@@ -243,17 +251,17 @@ impl Engine {
                 }
                 (Gate::Hopeless, None) => "no such job is configured",
                 (Gate::Hopeless, Some(job)) if !job.errors.is_empty() || !job.enabled => {
-                    self.why_job_cannot_run(on)
+                    &cannot_run
                 }
                 (Gate::Hopeless, Some(_)) if self.queues.of(on).count(TaskState::Failed) > 0 => {
                     "it has failed for good"
                 }
-                (Gate::Hopeless, Some(job)) if job.hold.is_some() => self.why_job_cannot_run(on),
+                (Gate::Hopeless, Some(job)) if job.hold.is_some() => &cannot_run,
                 (Gate::Hopeless, Some(_)) => "some of its tasks can never run",
             };
             reasons.push(Reason::NeverAllDone {
                 job: name,
-                why,
+                why: why.to_owned(),
                 left,
                 first,
             });
@@ -477,7 +485,8 @@ fn explain_state(job: &Job, job_config: &JobConfig, reasons: &mut Vec<Reason>) {
         reasons.push(Reason::JobDisabled);
     }
     if let Some(hold) = job_config.hold {
-        reasons.push(Reason::JobHeld(hold));
+        let job = job_config.name.clone();
+        reasons.push(Reason::JobHeld { job, hold });
     }
     if let Some(most) = job_config.max_running.filter(|_| job.may_start() == 0) {
         let running = job.running;

@@ -61,7 +61,7 @@ fn runnable_running_done_failed_and_backoff() {
     end(&mut engine, T0, a, StatusBits::FAILED);
     assert_eq!(
         explain(&mut engine, T0, "j", "a"),
-        ["it has failed for good (failed); `brasserie job forgive JOB` lets it run again"]
+        ["it has failed for good (failed); `brasserie job forgive j` lets it run again"]
     );
     end(&mut engine, T0, a, StatusBits::DONE);
     assert_eq!(explain(&mut engine, T0, "j", "a"), ["it is done"]);
@@ -270,11 +270,11 @@ fn a_held_job_says_to_those_after_it_what_lets_its_tasks_run() {
     for (hold, why) in [
         (
             Hold::Paused,
-            "paused (`brasserie job resume JOB` lets its tasks start again)",
+            "paused (`brasserie job resume first` lets its tasks start again)",
         ),
         (
             Hold::Cancelled,
-            "cancelled (`brasserie job resume JOB` lets its tasks run again)",
+            "cancelled (`brasserie job resume first` lets its tasks run again)",
         ),
     ] {
         let mut first = job("first");

@@ -216,7 +216,7 @@ fn jobs_that_are_missing_disabled_or_wrong_never_satisfy() {
         (
             "held",
             format!(
-                "that job is paused (`brasserie job resume JOB` lets its tasks start again){left}"
+                "that job is paused (`brasserie job resume held` lets its tasks start again){left}"
             ),
         ),
     ] {
