@@ -5,7 +5,9 @@ use std::time::Duration;
 use brasserie_common::time::readable_duration;
 use brasserie_common::{Health, SchedulerId, Time, WorkerSetId};
 use brasserie_common_runtime::ServiceManager;
-use brasserie_worker_core::{Association, LifeStage, Worker};
+use brasserie_worker_core::{Association, HeartbeatTrouble, LifeStage, Worker};
+
+use crate::rpc::is_rejection;
 
 /// The last reported state of each association.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ struct Seen {
     health: Health,
     life: LifeStage,
     scheduler: Option<SchedulerId>,
-    trouble: Option<String>,
+    trouble: Option<HeartbeatTrouble>,
     older_set: Option<WorkerSetId>,
 }
 
@@ -221,9 +223,9 @@ impl Side {
         };
         failing.next = now + failing.pause;
         failing.pause = (failing.pause * 2).min(MAX_PAUSE);
-        let hint = match seen.scheduler {
-            Some(_) => "",
-            None => {
+        let hint = match seen.scheduler.is_some() || is_of_scheduler(trouble) {
+            true => "",
+            false => {
                 ". `--scheduler` must name the `--listen` address of a scheduler, by default port 6789"
             }
         };
@@ -233,13 +235,24 @@ impl Side {
     }
 }
 
+/// Returns whether the peer is a scheduler: it has answered the heartbeat, or rejected it.
+fn is_of_scheduler(trouble: &HeartbeatTrouble) -> bool {
+    match trouble {
+        HeartbeatTrouble::ProtocolVersion { .. }
+        | HeartbeatTrouble::ForeignWorkerSet { .. }
+        | HeartbeatTrouble::OldScheduler { .. }
+        | HeartbeatTrouble::Refused(_) => true,
+        HeartbeatTrouble::Failed(text) => is_rejection(text),
+    }
+}
+
 impl Seen {
     fn of(association: &Association) -> Self {
         Seen {
             health: association.health(),
             life: association.life_stage(),
             scheduler: association.scheduler(),
-            trouble: association.heartbeat_trouble().map(ToString::to_string),
+            trouble: association.heartbeat_trouble().cloned(),
             older_set: association.older_set(),
         }
     }
@@ -254,7 +267,7 @@ mod tests {
             health: Health::New,
             life: LifeStage::Running,
             scheduler: None,
-            trouble: trouble.map(str::to_owned),
+            trouble: trouble.map(|text| HeartbeatTrouble::Failed(text.to_owned())),
             older_set: None,
         }
     }
@@ -277,15 +290,21 @@ mod tests {
         };
         let first = told(5, Some("refused")).unwrap_or_default();
         for part in [
-            "heartbeats to a:1 fail: refused",
+            "heartbeats to a:1 fail: the heartbeat failed: refused",
             "tries again",
             "port 6789",
         ] {
             assert!(first.contains(part), "{part}: {first}");
         }
         assert_eq!(told(20, Some("refused")), None);
+        let rejection = "the peer answered with an exception (InternalError): `w` has its worker";
+        let rejected = told(25, Some(rejection)).unwrap_or_default();
+        assert!(rejected.ends_with("the worker tries again"), "{rejected}");
         let other = told(35, Some("no reply")).unwrap_or_default();
-        assert!(other.contains("fail for 30.0 s: no reply"), "{other}");
+        assert!(
+            other.contains("fail for 30.0 s: the heartbeat failed: no reply"),
+            "{other}"
+        );
         let day = 86_400;
         let lines = (50..day).step_by(15);
         let lines = lines.filter_map(|second| told(second, Some("no reply")));

@@ -6,7 +6,8 @@ pub(crate) mod service;
 mod statuses;
 
 use brasserie_common::CallOutcome;
-use brasserie_thrift::rpc::CallResult;
+use brasserie_thrift::rpc::{CallResult, Unknown};
+use thrift::ApplicationErrorKind;
 
 pub(crate) use client::SchedulerClient;
 pub(crate) use service::{Arrival, Lanes, Waiting, WorkerService};
@@ -25,4 +26,13 @@ fn outcome<R, T>(
         CallResult::NotSent(reason) => CallOutcome::NotSent(reason.to_string()),
         CallResult::Unknown(reason) => CallOutcome::Unknown(reason.to_string()),
     }
+}
+
+/// Returns whether this is the text of an outcome by which a peer that knows the call has rejected it.
+pub(crate) fn is_rejection(text: &str) -> bool {
+    let rejection = Unknown::Exception {
+        kind: ApplicationErrorKind::InternalError,
+        message: String::new(),
+    };
+    text.starts_with(&rejection.to_string())
 }
