@@ -195,6 +195,34 @@ fn the_command_line_drains_a_worker_and_waits_until_it_has_left() {
 }
 
 #[test]
+fn a_drain_that_waits_says_once_that_the_scheduler_does_not_answer() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    stage.hold();
+    let spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    wait_for("a task to run", || {
+        (stage.records().runs.len() == 1).then_some(())
+    });
+    let address = format!("127.0.0.1:{}", spec.port);
+    let drain = ["worker", "drain", "one", "--wait", "--scheduler", &address];
+    let mut drain = stage.start_brasserie(&drain);
+    drain.wait_for_output("1 task still runs on it");
+    scheduler.kill_program();
+    drain.wait_for_output("; trying again");
+    let _scheduler = stage.start_scheduler(&spec);
+    stage.release();
+    assert_eq!(drain.wait().code(), Some(0), "{}", drain.output());
+    let output = drain.output();
+    assert!(output.contains("Worker `one` has left."), "{output}");
+    let mut complaints: Vec<&str> = output.lines().filter(|l| l.contains("; trying")).collect();
+    let count = complaints.len();
+    complaints.dedup();
+    assert_eq!(complaints.len(), count, "{output}");
+}
+
+#[test]
 fn a_drain_ends_with_its_timeout_or_a_second_signal() {
     let stage = Stage::new();
     let config = stage.write_work(2, Duration::from_secs(1000));

@@ -98,10 +98,24 @@ fn sentence(shard: &str, running: i32) -> String {
     )
 }
 
+/// The last complaint about one thing, so that it is printed once.
+#[derive(Debug, Default)]
+struct Told(String);
+
+impl Told {
+    /// Prints the complaint unless it was the last one.
+    fn say(&mut self, complaint: String) {
+        if self.0 != complaint {
+            complain!("brasserie: {complaint}");
+            self.0 = complaint;
+        }
+    }
+}
+
 /// Waits until the worker has left: its port is closed, which is the last that a worker does, or another program is there, or another
 /// instance has its name. A scheduler may have restarted and not know the worker yet, so a missing worker says nothing by itself.
 async fn wait_until_left(scheduler: &Connection, pool: &Pool, (peer, worker): (&PeerAddr, &Known)) {
-    let mut told = String::new();
+    let (mut of_worker, mut of_scheduler) = (Told::default(), Told::default());
     let mut closed_since: Option<Instant> = None;
     loop {
         let sight = pool.look(peer, worker).await;
@@ -117,19 +131,21 @@ async fn wait_until_left(scheduler: &Connection, pool: &Pool, (peer, worker): (&
             }
             Sight::Unclear(why) => why,
         };
-        if let Ok(status) = scheduler.bounded_status().await {
-            let closed_for = closed_since.map(|since| since.elapsed());
-            if has_left(&status, worker, closed_for) {
-                return;
+        match scheduler.bounded_status().await {
+            Ok(status) => {
+                of_scheduler = Told::default();
+                let closed_for = closed_since.map(|since| since.elapsed());
+                if has_left(&status, worker, closed_for) {
+                    return;
+                }
             }
-        } else if closed_since.is_some() {
-            return;
+            Err(_) if closed_since.is_some() => return,
+            Err(error) => of_scheduler.say(format!("{error:#}; trying again")),
         }
-        if !trouble.is_empty() && trouble != told {
-            complain!(
-                "brasserie: it is not clear whether the worker at {peer} has left: {trouble}; the command tries again"
-            );
-            told = trouble;
+        if !trouble.is_empty() {
+            of_worker.say(format!(
+                "it is not clear whether the worker at {peer} has left: {trouble}; the command tries again"
+            ));
         }
         tokio::time::sleep(BETWEEN_CHECKS).await;
     }
