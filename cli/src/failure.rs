@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use brasserie_common_config::ConfigErrors;
+use brasserie_common_config::{ConfigErrors, nearest};
 use brasserie_common_runtime::telemetry;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::Ending;
@@ -193,11 +194,76 @@ pub(crate) fn tell(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Prints the mistake in the command line, or the requested help. Returns the exit code.
-pub(crate) fn tell_usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn tell_usage(mut error: clap::Error, command: &clap::Command) -> ExitCode {
+    let words = std::env::args_os().skip(1);
+    let words: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    if let Some(failure) = no_data_dir(&error, &words) {
+        return tell(&failure.into());
+    }
+    suggest_subcommand(&mut error, command, &words);
     if !error.use_stderr() || !wants_json() {
         error.exit();
     }
     Report::of_usage(&error.render().to_string()).tell()
+}
+
+/// The commands that change or ask a running scheduler, and have no `--data-dir`.
+const OF_SCHEDULER: [&str; 4] = ["job", "plan", "task", "worker"];
+
+/// Returns the failure for a `--data-dir` of a command that needs a running scheduler. `words` are the command line.
+fn no_data_dir(error: &clap::Error, words: &[String]) -> Option<Failure> {
+    let named = error.get(ContextKind::InvalidArg);
+    let is_data_dir = matches!(named, Some(ContextValue::String(flag)) if flag == "--data-dir");
+    if error.kind() != ErrorKind::UnknownArgument || !is_data_dir {
+        return None;
+    }
+    let first = words.first().map(String::as_str)?;
+    let is_word = |word: &&String| !word.starts_with('-');
+    let second = words.get(1).filter(is_word).map(String::as_str);
+    let command = match second.filter(|_| first != "plan") {
+        Some(second) => format!("{first} {second}"),
+        None => first.to_owned(),
+    };
+    let remedy = match &*command {
+        "job forgive" => {
+            "Name one with --scheduler HOST:PORT. `brasserie run FILE --data-dir DIR --retry-failed` runs the failed tasks of a run again"
+        }
+        _ => {
+            "Name one with --scheduler HOST:PORT. Only `brasserie run` changes the data directory of a run; `status`, `task list`, `explain` and \
+             `logs` read it"
+        }
+    };
+    OF_SCHEDULER.contains(&first).then(|| {
+        Failure::usage(format!(
+            "`brasserie {command}` needs a running scheduler, so it has no --data-dir"
+        ))
+        .remedy(remedy)
+    })
+}
+
+/// Adds the subcommand that was probably meant, if the parser has found none.
+fn suggest_subcommand(error: &mut clap::Error, command: &clap::Command, words: &[String]) {
+    if error.kind() != ErrorKind::InvalidSubcommand
+        || error.get(ContextKind::SuggestedSubcommand).is_some()
+    {
+        return;
+    }
+    let mut parent = command;
+    for word in words {
+        match parent.find_subcommand(word) {
+            Some(child) => parent = child,
+            None => {
+                let names = parent.get_subcommands().map(clap::Command::get_name);
+                if let Some(meant) = nearest(word, names) {
+                    let meant = ContextValue::Strings(vec![meant.to_owned()]);
+                    error.insert(ContextKind::SuggestedSubcommand, meant);
+                }
+                return;
+            }
+        }
+    }
 }
 
 /// Returns whether the command line requests JSON, even if the rest is invalid.
@@ -251,5 +317,26 @@ mod tests {
         let remedy = "For more information, try '--help'.";
         assert_eq!(report.remedy.as_deref(), Some(remedy));
         assert_eq!(report.document()["error"]["exit_code"], 2);
+    }
+
+    #[test]
+    fn a_misspelt_subcommand_gets_a_suggestion() {
+        use clap::CommandFactory as _;
+        let command = crate::Cli::command();
+        for (line, meant) in [
+            ("rnu", Some("'run'")),
+            ("job wiat", Some("'wait'")),
+            ("xyzzy", None),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let arguments = ["brasserie"].into_iter().chain(line.split(' '));
+            let parsed = command.clone().try_get_matches_from(arguments);
+            let mut error = parsed.unwrap_err();
+            suggest_subcommand(&mut error, &command, &words);
+            let text = error.render().to_string();
+            let tip = text.lines().find(|line| line.contains("tip:"));
+            let names = |meant: &str| tip.is_some_and(|tip| tip.contains(meant));
+            assert!(meant.map_or(tip.is_none(), names), "{text}");
+        }
     }
 }

@@ -11,7 +11,7 @@ mod output;
 use std::process::ExitCode;
 
 use brasserie_common_runtime::{LogFormat, Verbosity, telemetry};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Run data-parallel jobs: each job of a config file, on each node of a tree of data shards, within resource limits.
 #[derive(Debug, Parser)]
@@ -129,7 +129,7 @@ pub fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return failure::tell_usage(&error),
+        Err(error) => return failure::tell_usage(error, &Cli::command()),
     };
     // Commands print their own output. The log is for diagnosis.
     let _log = match telemetry::init(Verbosity::WarningsOnly, LogFormat::Text) {
@@ -167,7 +167,6 @@ fn wants_keeper() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

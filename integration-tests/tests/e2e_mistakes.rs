@@ -88,6 +88,11 @@ const ROWS: &str = r#"
 2 | error | brasserie job submit @bad.json --scheduler %sched | @bad.json:2:14 & command | found "echo" | expected an array
 2 | error | brasserie job submit @relative.json --scheduler %sched | @relative.json:1:14 & command | "./x.sh" is relative | whole path
 2 | error | brasserie job submit - --scheduler %sched | standard input | has no name | --name
+2 | error | brasserie job forgive copy --data-dir @new | `brasserie job forgive` | needs a running scheduler | --retry-failed
+2 | error | brasserie job wait copy --data-dir @new | `brasserie job wait` | needs a running scheduler | --scheduler HOST:PORT
+2 | error | brasserie task kill copy a --data-dir @new | `brasserie task kill` | needs a running scheduler | --scheduler HOST:PORT
+2 | error | brasserie plan @config.json --data-dir @new | `brasserie plan` | needs a running scheduler | --scheduler HOST:PORT
+2 | error | brasserie rnu @config.json | 'rnu' | unrecognized subcommand | 'run'
 # Nobody, root included, may make a folder there.
 2 | error | brasserie run @config.json --data-dir /sys/brasserie | /sys/brasserie | cannot create the data directory | Choose another --data-dir
 2 | error | brasserie run @config.json --data-dir @extra.json | @extra.json | is a file | Name a directory
