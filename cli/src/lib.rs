@@ -77,7 +77,7 @@ enum Command {
     Logs(commands::logs::Args),
     /// Check what a worker on this machine can provide and enforce.
     Doctor(commands::doctor::Args),
-    /// List workers, show one worker, or declare one dead.
+    /// List workers, show the work fetch of one, drain one, or declare one dead.
     Worker(commands::worker::Args),
 }
 
