@@ -680,6 +680,33 @@ fn a_killed_run_leaves_no_task_and_can_be_resumed() {
     assert!(records.overlaps.is_empty(), "{records:?}");
 }
 
+#[test]
+fn a_run_waits_a_moment_for_the_end_of_another_one_in_its_directory() {
+    let stage = Stage::new();
+    let config = stage.write_work(2, Duration::ZERO);
+    let data_dir = stage.path("data");
+    let arguments = ["run", text(&config), "--data-dir", text(&data_dir)];
+    stage.set_pause(FOR_EVER);
+    let run = stage.start_brasserie(&arguments);
+    wait_for("two tasks to run", || {
+        (stage.records().runs.len() == 2).then_some(())
+    });
+    let second = stage.brasserie(&arguments);
+    assert_eq!(second.code, Some(1), "{}", second.output);
+    for part in ["; waiting up to 3.0 s for its end", "end that one first"] {
+        assert!(second.output.contains(part), "{part}: {}", second.output);
+    }
+
+    // The processes of the killed run need a moment to end.
+    run.signal(Signal::SIGKILL);
+    stage.set_pause(Duration::ZERO);
+    let resumed = stage.brasserie(&arguments);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.output);
+    let records = stage.records();
+    assert_eq!(records.finished(), 2, "{records:?}");
+    assert!(records.overlaps.is_empty(), "{records:?}");
+}
+
 /// Writes a config whose job prints on both streams and fails on `bad`.
 fn talkative(stage: &Stage, nodes: &[&str]) -> PathBuf {
     let nodes: BTreeMap<&str, [&str; 0]> = nodes.iter().map(|node| (*node, [])).collect();

@@ -144,7 +144,7 @@ fn check_users(args: &Args, run: &settings::RunConfig) -> Result<()> {
 async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Ending> {
     let started = Instant::now();
     let keep = Keep::from_flag(args.keep);
-    let mut directory = Directory::open(args.data_dir.as_deref(), keep)?;
+    let mut directory = Directory::open(args.data_dir.as_deref(), keep).await?;
     let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
     let streams = match args.json {
         true => Streams::ErrorOnly,

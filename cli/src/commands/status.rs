@@ -128,6 +128,9 @@ fn to_text(report: &Report, (flag, hint): (&str, &str), of_ended_run: Option<Str
 /// are that the report leaves out.
 pub(super) fn workers_text(report: &Report, flag: &str, rest: &str) -> String {
     let mut text = match report.workers.rows.is_empty() && report.workers_left_out == 0 {
+        true if flag.starts_with(" --data-dir") => format!(
+            "No worker is connected: the worker of the run starts or ends. Once the run has ended, `brasserie run FILE{flag}` continues it.\n"
+        ),
         true => "No worker is connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n".to_owned(),
         false => table(report.workers.columns, &report.workers.rows),
     };
@@ -155,6 +158,10 @@ mod tests {
     fn an_empty_pool_says_what_to_do() {
         let text = to_text(&ClusterView::default().report(1), ("", ""), None);
         assert!(text.contains("brasserie-worker --scheduler"), "{text}");
+        let run = (" --data-dir d", "");
+        let text = to_text(&ClusterView::default().report(1), run, None);
+        assert!(text.contains("`brasserie run FILE --data-dir d`"), "{text}");
+        assert!(!text.contains("brasserie-worker"), "{text}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use brasserie_common_runtime::files::{DataDir, DataDirError, Owner};
@@ -21,7 +22,7 @@ use super::settings::RunConfig;
 use crate::Ending;
 use crate::data_dir::{RunRecord, not_a_directory, scheduler_folder, worker_folder};
 use crate::failure::Failure;
-use crate::output::shell_word;
+use crate::output::{duration, shell_word};
 
 /// The data directory of a run, locked while the run lives.
 pub(super) struct Directory {
@@ -59,6 +60,34 @@ impl Keep {
             true => Keep::Always,
             false => Keep::UnlessSuccess,
         }
+    }
+}
+
+/// Time for which a run waits for its directory. The processes of a killed run hold it until their keeper has ended them, within a second.
+const WAITS_FOR_DIRECTORY: Duration = Duration::from_secs(3);
+/// Time between two tries to lock the directory.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+
+/// Opens and locks the directory. Waits a moment for another run in it, which may have been killed and be about to end.
+async fn lock(path: &Path) -> Result<DataDir, DataDirError> {
+    let started = Instant::now();
+    let mut has_told = false;
+    loop {
+        let error = match DataDir::open(path) {
+            Err(error @ DataDirError::InUse { .. }) if started.elapsed() < WAITS_FOR_DIRECTORY => {
+                error
+            }
+            opened => return opened,
+        };
+        if let (DataDirError::InUse { path, holder }, false) = (error, has_told) {
+            telemetry::print_error(&format!(
+                "brasserie: {} is in use by {holder}; waiting up to {} for its end",
+                path.display(),
+                duration(WAITS_FOR_DIRECTORY)
+            ));
+            has_told = true;
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
     }
 }
 
@@ -148,11 +177,11 @@ fn hold_path(path: &Path) -> Result<UnixListener> {
 }
 
 impl Directory {
-    pub(super) fn open(path: Option<&Path>, keep: Keep) -> Result<Self> {
+    pub(super) async fn open(path: Option<&Path>, keep: Keep) -> Result<Self> {
         let folder = match path {
             Some(path) if path.is_file() => return Err(not_a_directory(path).into()),
             Some(path) => {
-                let folder = DataDir::open(path).and_then(|folder| folder.of(Owner::Run));
+                let folder = lock(path).await.and_then(|folder| folder.of(Owner::Run));
                 let folder = folder.map_err(unusable)?;
                 check_folders(folder.path())?;
                 check_store(folder.path())?;
