@@ -230,7 +230,9 @@ fn sentence_of(job: &JobStatus) -> String {
             text.push_str(&format!(", {count} {what}"));
         }
     }
-    if job.cancelled == Some(true) {
+    if is_done(job) && count(job.total) == 0 {
+        text.push_str("; it has no tasks");
+    } else if job.cancelled == Some(true) {
         text.push_str("; the job is cancelled");
     } else if job.paused == Some(true) {
         text.push_str("; the job is paused");
@@ -300,6 +302,31 @@ mod tests {
     }
 
     #[test]
+    fn the_waits_of_backoffs_have_no_estimate() {
+        let start = Instant::now();
+        let mut progress = Progress::new(start);
+        let mut line = |seconds: u64, done: i64, in_backoff: i64| {
+            let job = JobStatus {
+                name: Some("dump".to_owned()),
+                enabled: Some(true),
+                total: Some(9),
+                done: Some(done),
+                in_backoff: Some(in_backoff),
+                ..JobStatus::default()
+            };
+            progress.line(start + Duration::from_secs(seconds), true, &[job])
+        };
+        assert!(line(0, 0, 0).is_some());
+        let some = line(10, 5, 3).unwrap_or_default();
+        assert!(
+            some.ends_with("3 in backoff (30.0/min, 8.0 s left)"),
+            "{some}"
+        );
+        let all = line(20, 5, 4).unwrap_or_default();
+        assert!(all.ends_with("4 in backoff (15.0/min)"), "{all}");
+    }
+
+    #[test]
     fn a_job_is_done_only_if_all_of_it_is() {
         let mut job = JobStatus {
             name: Some("dump".to_owned()),
@@ -322,6 +349,8 @@ mod tests {
         assert_eq!(sentence_of(&job), text);
         (job.total, job.done, job.failed) = (Some(0), Some(0), Some(0));
         assert!(is_done(&job), "no task has to run");
+        let text = "dump: 0 of 0 tasks done; it has no tasks";
+        assert_eq!(sentence_of(&job), text);
         job.settled = Some(false);
         let document = document_of(&job);
         assert_eq!(document["done"], false, "the nodes are not loaded yet");

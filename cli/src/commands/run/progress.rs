@@ -588,13 +588,15 @@ fn bar_text(
         .join(", ")
 }
 
-/// Returns the rate and the time left, as in `12.0/s` and `6.7 s left`; empty if no task is left.
+/// Returns the rate and the time left, as in `12.0/s` and `6.7 s left`; empty if no task is left. The time is unknown if all tasks that are
+/// left are in backoff: the waits decide it, and not the rate.
 pub(crate) fn speed(job: &JobStatus, rate: &Rate) -> Vec<String> {
     let left = unsigned(job.total).saturating_sub(ended(job) + unsigned(job.infeasible));
     let Some(per_second) = rate.per_second().filter(|_| left > 0) else {
         return Vec::new();
     };
-    let time = rate.time_for(left);
+    let only_waits = unsigned(job.in_backoff) >= left;
+    let time = rate.time_for(left).filter(|_| !only_waits);
     let time = time.map(|time| format!("{} left", duration(time)));
     [rate::text(per_second)].into_iter().chain(time).collect()
 }
