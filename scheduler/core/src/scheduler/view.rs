@@ -378,6 +378,17 @@ impl View<'_> {
     }
 
     fn unknown_node(&self, job: JobId, node: &str) -> String {
+        // A node of a source with `"names": "path"` has its parents' names and slashes before its own.
+        let is_meant = |name: &NodeName| {
+            name.as_str()
+                .rsplit_once('/')
+                .is_some_and(|(_, own)| own == node)
+        };
+        let searched = self.engine.tasks(job).take(MAX_SEARCHED);
+        let mut names = searched.map(|task| self.engine.node_name(task.node));
+        if let Some(meant) = names.find(is_meant) {
+            return format!("no node is called `{node}`; did you mean `{meant}`?");
+        }
         let tasks = self.engine.tasks(job);
         let names = tasks.map(|task| self.engine.node_name(task.node).to_string());
         not_called("node", node, names)

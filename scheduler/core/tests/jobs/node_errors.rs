@@ -3,7 +3,7 @@
 use brasserie_scheduler_core::{ConfigOrigin, Durable, Event};
 
 use crate::reasons;
-use crate::support::{Script, one_job, options};
+use crate::support::{Script, config, one_job, options};
 
 const ERROR: &str = "node source 1: the script failed";
 
@@ -40,6 +40,16 @@ fn explanations_name_the_source_that_fails_before_there_are_nodes() {
     s.load_nodes(one_job(2, ""));
     assert_eq!(s.status().nothing_starts, [""; 0]);
     assert!(!reasons(&s, "j", "").contains(ERROR));
+}
+
+#[test]
+fn a_node_without_the_names_of_its_parents_is_found() {
+    let nodes = r#"{"bistro_settings": {"nodes": {"levels": ["file"], "node_sources": [
+        {"source": "manual", "prefs": {"a/x.txt": [], "b/y.txt": []}}]}, "resources": {}},
+        "bistro_job->j": {"command": ["/bin/true"]}}"#;
+    let s = Script::with_config(config(nodes));
+    let unknown = "no node is called `y.txt`; did you mean `b/y.txt`?";
+    assert_eq!(reasons(&s, "j", "y.txt"), unknown);
 }
 
 #[test]
