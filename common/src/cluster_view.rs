@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::health::Health;
 use crate::task::Hold;
-use crate::text::printable;
+use crate::text::{counted, printable};
 use crate::time::readable_duration;
 
 pub use report::{Report, Table};
@@ -331,13 +331,12 @@ fn with_kinds<T: Display>(
     noun: &str,
     kinds: impl IntoIterator<Item = (T, u64)>,
 ) -> String {
-    let plural = if total == 1 { "" } else { "s" };
     let kinds = kinds.into_iter().filter(|(_, count)| *count > 0);
     let texts: Vec<String> = kinds
         .map(|(word, count)| format!("{count} {word}"))
         .collect();
     let separator = if texts.is_empty() { "" } else { ": " };
-    format!("{total} {noun}{plural}{separator}{}", texts.join(", "))
+    format!("{}{separator}{}", counted(total, noun), texts.join(", "))
 }
 
 /// A job's state in one word. If several variants apply, the first one counts.

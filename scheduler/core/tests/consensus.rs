@@ -131,16 +131,14 @@ fn achieve_and_maintain_worker_set_consensus() {
     s.echo(&a);
     s.heartbeat(&b, former(&[&b], Standing::Settled)).unwrap();
     s.advance(options().timeouts.kill_margin());
-    assert!(wait(&mut s).contains("have never had a scheduler"));
+    assert!(wait(&mut s).contains("never had a scheduler"));
     s.heartbeat_with(&impostor, WorkerSetId::default(), true)
         .unwrap();
     let status = s.status();
     assert_eq!(status.initial_wait, None);
     assert_eq!(
         status.wait_ended.as_deref(),
-        Some(
-            "consensus: the 2 worker(s) that are here are exactly the last set of an earlier scheduler"
-        )
+        Some("consensus: exactly the last set of an earlier scheduler is here, 2 workers")
     );
     // The wait does not begin again for a later worker.
     come(&mut s, &worker("d", 4, 13), WorkerSetId::default());
@@ -154,7 +152,7 @@ fn no_consensus_with_empty_worker_set_id() {
     let a = worker("a", 1, 10);
     come(&mut s, &a, WorkerSetId::default());
     s.advance(options().timeouts.kill_margin() + secs(1));
-    assert!(wait(&mut s).contains("have never had a scheduler"));
+    assert!(wait(&mut s).contains("never had a scheduler"));
     // An empty set of another scheduler does not count either.
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
@@ -333,9 +331,7 @@ fn r09_consensus_serves_where_the_record_is_stale_and_misses_nobody() {
     s.load(one_job(1, ""));
     let set = former(&[&a, &b], Standing::Settled);
     come(&mut s, &a, set);
-    assert!(
-        wait(&mut s).contains("the 1 worker(s) that this directory remembers have come back too")
-    );
+    assert!(wait(&mut s).contains("the 1 worker that this directory remembers has come back too"));
     come(&mut s, &b, set);
     assert!(wait(&mut s).contains("All 2 workers of the former set are here: it ends in 66 s"));
     s.advance(options().timeouts.kill_margin());
@@ -429,7 +425,7 @@ fn consensus_waits_for_running_tasks_to_be_known() {
     s.load(one_job(1, ""));
     s.advance(options().timeouts.kill_margin());
     s.heartbeat(&a, former(&[&a], Standing::Settled)).unwrap();
-    assert!(wait(&mut s).contains("have told their running tasks"));
+    assert!(wait(&mut s).contains("reported running tasks"));
     let running = listed("a", "n0", brasserie_common::InvocationId::new(3, 3));
     s.answer_fetch(vec![running]);
     let status = s.status();
@@ -577,7 +573,7 @@ fn wrong_echoes_are_counted_and_shown() {
     assert_eq!(health(&mut s, &a), Health::Healthy);
     let errors = s.status().errors.join("\n");
     assert!(
-        errors.contains("2 heartbeat(s) named a worker set that the worker was never given"),
+        errors.contains("2 heartbeats named a worker set that the worker was never given"),
         "{errors}"
     );
     // A lost worker may name any set.

@@ -292,7 +292,7 @@ fn a_restarted_scheduler_waits_for_the_recorded_workers_only() {
         ..options()
     });
     s.load(one_job(2, ""));
-    assert!(s.status().initial_wait.unwrap().contains("2 worker(s)"));
+    assert!(s.status().initial_wait.unwrap().contains("2 workers"));
     s.heartbeat(&a, set).unwrap();
     s.answer_fetch(vec![on_a]);
     assert!(s.status().initial_wait.unwrap().contains("`b`"));

@@ -348,7 +348,7 @@ fn a_restored_backup_is_never_void_and_says_what_it_waits_for() {
     s.advance(secs(10));
     let message = s.status().initial_wait.expect("it waits");
     assert!(
-        message.contains("(`w`) have told their running tasks"),
+        message.contains("(`w`) has reported running tasks"),
         "{message}"
     );
     // Fetches that were abandoned are answered, too.

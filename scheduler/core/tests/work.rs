@@ -572,8 +572,7 @@ fn a_run_that_is_not_listed_any_more_is_told_and_nothing_else_happens() {
     assert_eq!(asking.counts().missing_runs, 1);
     assert_eq!(running(&asking.script.scheduler), before);
     let status = asking.script.status();
-    let note =
-        "its requests for work did not list 1 run(s) that it had taken: it breaks the protocol";
+    let note = "its requests for work did not list 1 run that it had taken: it breaks the protocol";
     assert_eq!(status.workers[0].problems, [note]);
     let error = format!(
         "does not list 1 runs that it has taken, the first {}",

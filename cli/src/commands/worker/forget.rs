@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use brasserie_common::WallTime;
+use brasserie_common::text::counted;
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie::MissingInstance;
 use brasserie_thrift::generated::common::BistroInstanceID;
@@ -132,7 +133,10 @@ fn described(missing: &MissingInstance) -> String {
             "silent for {}, {}",
             duration(millis(ms)),
             match missing.left_for_ms {
-                None => format!("{} task(s) running", missing.running_tasks.unwrap_or(0)),
+                None => {
+                    let running = u64::try_from(missing.running_tasks.unwrap_or(0));
+                    format!("{} running", counted(running.unwrap_or(0), "task"))
+                }
                 Some(left) => format!(
                     "lost {} ago, waited for another {} in case its tasks are alive",
                     duration(millis(left)),
@@ -207,7 +211,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("silent for 11 min 40 s, 2 task(s) running"),
+            text.contains("silent for 11 min 40 s, 2 tasks running"),
             "{text}"
         );
         assert!(

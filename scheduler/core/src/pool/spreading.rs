@@ -4,6 +4,7 @@ use std::hash::Hasher;
 use std::time::Duration;
 
 use brasserie_common::fingerprint::Shape;
+use brasserie_common::text::counted;
 use brasserie_common::{Health, Shard, Time, WorkerDescription, WorkerId, WorkerSetId};
 
 use super::Pool;
@@ -118,7 +119,8 @@ impl Pool {
         let last = self.spreading.last_wrong_echo.as_ref()?;
         let count = self.spreading.wrong_echoes;
         Some(format!(
-            "{count} heartbeat(s) named a worker set that the worker was never given, which was ignored; the last one: {last}"
+            "{} named a worker set that the worker was never given, which was ignored; the last one: {last}",
+            counted(count, "heartbeat")
         ))
     }
 

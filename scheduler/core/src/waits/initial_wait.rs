@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::text::counted;
 use brasserie_common::time::format_duration;
 use brasserie_common::{RecordSeq, SchedulerId, Shard, Time, Timeouts, WorkerId};
 use messages::startup_wait_warning;
@@ -419,7 +420,8 @@ impl InitialWait {
                         || sabotage::on(Sabotage::ConsensusBeforeKillMargin) =>
                 {
                     Some(format!(
-                        "consensus: the {count} worker(s) that are here are exactly the last set of an earlier scheduler"
+                        "consensus: exactly the last set of an earlier scheduler is here, {}",
+                        counted(count as u64, "worker")
                     ))
                 }
                 FormerSet::Complete(_)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::text::counted;
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::Intake;
 use brasserie_common::{Health, Time, Timeouts};
@@ -206,7 +207,8 @@ impl Remote {
         let violations = self.credits.violations();
         if violations > 0 {
             problems.push(format!(
-                "its requests for work did not list {violations} run(s) that it had taken: it breaks the protocol"
+                "its requests for work did not list {} that it had taken: it breaks the protocol",
+                counted(violations, "run")
             ));
         }
         problems
@@ -243,8 +245,8 @@ impl Remote {
         }
         if self.begun_anew > 0 {
             notes.push(format!(
-                "obeyed another scheduler in between: associated anew {} time(s)",
-                self.begun_anew
+                "obeyed another scheduler in between: associated anew {}",
+                counted(self.begun_anew.into(), "time")
             ));
         }
         notes

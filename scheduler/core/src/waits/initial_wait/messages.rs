@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use brasserie_common::text::counted;
 use brasserie_common::time::format_duration;
 use brasserie_common::{Shard, Time, Timeouts};
 
@@ -34,6 +35,18 @@ pub enum StoreState {
     Fails,
 }
 
+fn workers(count: usize) -> String {
+    counted(count as u64, "worker")
+}
+
+fn have(count: usize) -> &'static str {
+    if count == 1 { "has" } else { "have" }
+}
+
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
 impl InitialWait {
     /// Returns the warning about the operator's wait, until the safe wait is over.
     pub(crate) fn warning(&self, now: Time) -> Option<String> {
@@ -61,10 +74,12 @@ impl InitialWait {
                 .map(|s| format!("`{s}`"))
                 .collect();
             return Some(format!(
-                "initial wait: nothing starts until {} worker(s) ({}) have told their running tasks, or are lost; all else \
-                 that was waited for is over; {forget}",
-                untold.len(),
-                shown.join(", ")
+                "initial wait: nothing starts until {} ({}) {} reported running tasks, or {} lost; all else that was waited for \
+                 is over; {forget}",
+                workers(untold.len()),
+                shown.join(", "),
+                have(untold.len()),
+                are(untold.len())
             ));
         }
         if self.over.is_none() {
@@ -158,13 +173,16 @@ impl InitialWait {
                 let (count, names) = self.missing_workers(now);
                 if *store == StoreState::Fails {
                     return format!(
-                        "{count} worker(s) of the time before the restart cannot be taken back while the store cannot write \
-                         ({names}). Mend the disk soon: they end their tasks when they have waited for too long"
+                        "{} of the time before the restart cannot be taken back while the store cannot write ({names}). Mend the \
+                         disk soon: workers end their tasks when they have waited for too long",
+                        workers(count)
                     );
                 }
                 format!(
-                    "{count} worker(s) of the time before the restart have not reported their running tasks yet ({names}). \
-                     Start them again, or wait; {forget}"
+                    "{} of the time before the restart {} not reported running tasks yet ({names}). Start the missing workers \
+                     again, or wait; {forget}",
+                    workers(count),
+                    have(count)
                 )
             }
             Basis::Restored => "this data directory was restored from a backup, which may lack workers and tasks, so nothing \
@@ -188,19 +206,24 @@ impl InitialWait {
             "It ends sooner once exactly the workers of an earlier scheduler's last set are here";
         if !self.expected.is_empty() {
             return format!(
-                "{way}, and the {} worker(s) that this directory remembers have come back too",
-                self.expected.len()
+                "{way}, and the {} that this directory remembers {} come back too",
+                workers(self.expected.len()),
+                have(self.expected.len())
             );
         }
         match former {
             FormerSet::NoWorkers => format!("{way}; none has come yet"),
             FormerSet::Strangers(count) => format!(
-                "{way}; {count} worker(s) have never had a scheduler, so they do not belong to such a set: stop them until \
-                 this wait is over, or wait"
+                "{way}; {} {} never had a scheduler, and so {} not part of such a set: stop such workers until this wait is \
+                 over, or wait",
+                workers(count),
+                have(count),
+                are(count)
             ),
             FormerSet::NotSettled(count) => format!(
-                "{way}; {count} worker(s) name a set, but it does not count: the scheduler that gave it was still waiting \
-                 for others, or is of a release that does not say"
+                "{way}; the set of {} does not count: the scheduler that gave it was still waiting for others, or is of a \
+                 release that does not say",
+                workers(count)
             ),
             FormerSet::Differing(count) => {
                 format!("{way}; those that are here know {count} different sets")
