@@ -250,14 +250,12 @@ impl Commands {
         }
         Err(StartFailure::of_task(match not_executable {
             Some(found) => format!("{} is not an executable file", found.display()),
-            None => format!(
-                "{program:?} is in no folder of the worker's PATH ({})",
-                self.path_text()
-            ),
+            None => format!("{program:?} is in no folder of the worker's PATH"),
         }))
     }
 
-    fn path_text(&self) -> String {
+    /// Returns the folders in which tasks' programs are found, with colons between them.
+    pub(super) fn path_text(&self) -> String {
         let folders: Vec<&OsStr> = self.path.iter().map(|p| p.as_os_str()).collect();
         folders.join(OsStr::new(":")).to_string_lossy().into_owned()
     }

@@ -127,6 +127,10 @@ impl Supervisor {
             &config.environment,
             (&config.accounts, config.marks),
         )?;
+        tracing::info!(
+            path = commands.path_text(),
+            "finds programs of tasks in PATH"
+        );
         let groups = config.groups.clone().map(Groups::open);
         groups.iter().for_each(Groups::announce);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;

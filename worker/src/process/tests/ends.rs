@@ -309,6 +309,8 @@ fn programs_are_found_in_path_and_failures_name_the_cause() {
             None => assert!(end.status.is_done(), "{program}: {end:?}"),
             Some(want) => {
                 assert!(failure(&end).contains(want), "{program}: {}", failure(&end));
+                let path = std::env::var("PATH").expect("a text");
+                assert!(!failure(&end).contains(&path), "{}", failure(&end));
                 assert_eq!(end.status.bits(), ReportedStatus::error_backoff("").bits());
                 assert!(
                     end.status
