@@ -1,6 +1,7 @@
 //! Reads the config file of a run, checks it as a whole, and adapts it to one machine.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,13 +9,16 @@ use anyhow::{Context, Result};
 use brasserie_common::BackoffPolicy;
 use brasserie_common::backoff::AfterLast;
 use brasserie_common_config::{
-    Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, check_bytes, parse_bytes,
+    Config, Format, MAX_CONFIG_BYTES, ParseOptions, PathUse, UnknownKeys, check_bytes, parse_bytes,
 };
 use brasserie_common_runtime::files;
 
 use crate::commands::config::{NextTimes, fault};
 use crate::failure::Failure;
-use crate::output::complain;
+use crate::output::{complain, printable};
+
+/// Limit for the warnings of missing programs.
+const MAX_WARNINGS: usize = 20;
 
 /// The ways to end retries that have no end.
 pub(super) const ENDS_RETRIES: &str = "`--no-retry` makes the first error of a task final; so do `retries` in the job, or \"fail\" as the last item of its \
@@ -88,6 +92,10 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
     if let Some(problem) = nothing_to_run(&config) {
         return Err(Failure::usage(format!("{shown}: {problem}")).into());
     }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for warning in missing_programs(&file, &config, &path) {
+        complain!("warning: {shown}: {warning}");
+    }
     if let Some(folder) = file.parent() {
         config.resolve_commands(folder);
     }
@@ -99,6 +107,35 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
         file,
         text: String::from_utf8_lossy(&bytes).into_owned(),
     })
+}
+
+/// Warns of each program that the worker of the run, which is on this machine, cannot start. Relative paths are missing here, because
+/// `check_bytes` warns of them. `path` is the variable `PATH`, of which a worker uses the absolute folders.
+fn missing_programs(file: &Path, config: &Config, path: &OsStr) -> Vec<String> {
+    let folders: Vec<PathBuf> = std::env::split_paths(path)
+        .filter(|folder| folder.is_absolute())
+        .collect();
+    let mut warnings = Vec::new();
+    for job in config.jobs.iter().filter(|job| job.can_run()) {
+        let Some(program) = job.command.first() else {
+            continue;
+        };
+        let why = match program.contains('/') {
+            true if Path::new(program).is_relative() => None,
+            true => fault(file, program, PathUse::Program),
+            false => {
+                let is_in = |folder: &PathBuf| folder.join(program).is_file();
+                let is_found = folders.iter().any(is_in);
+                (!is_found).then(|| format!("{program:?} is in no folder of PATH"))
+            }
+        };
+        let job = printable(job.name.as_str());
+        warnings.extend(why.map(|why| format!("job `{job}` can start no task: {why}")));
+        if warnings.len() == MAX_WARNINGS {
+            break;
+        }
+    }
+    warnings
 }
 
 /// Returns an error if no task could run with the config.
@@ -160,6 +197,30 @@ mod tests {
         let error = load(UnknownKeys::Refuse).err();
         let text = text_of(&error.expect("the key is unknown"));
         assert!(text.contains("c.toml:5:1: bistro_job->j.prio"), "{text}");
+    }
+
+    #[test]
+    fn programs_that_this_machine_lacks_are_warned_of() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tool"), "").unwrap();
+        let warned = |program: &str| {
+            let text = format!(
+                r#"{{"bistro_settings": {{{NODES}}}, "bistro_job->j": {{"owner": "o", "command": ["{program}"]}}}}"#
+            );
+            let parsed = parse_bytes(text.as_bytes(), ParseOptions::default()).unwrap();
+            let file = folder.path().join("c.json");
+            missing_programs(&file, &parsed.config, folder.path().as_os_str())
+        };
+        for good in ["tool", "/bin/sh", "./x.sh"] {
+            assert_eq!(warned(good), [""; 0], "{good}");
+        }
+        let begin = "job `j` can start no task: ";
+        for (bad, why) in [
+            ("/opt/nosuch/tool", "/opt/nosuch/tool does not exist"),
+            ("nosuch", "\"nosuch\" is in no folder of PATH"),
+        ] {
+            assert_eq!(warned(bad), [format!("{begin}{why}")]);
+        }
     }
 
     #[test]
