@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use brasserie_common::{Fault, ServiceAddress, Story, Time, WorkReply, WorkRequestSeq};
 use brasserie_worker_fetch::{
-    Association, AssociationIndex, Computing, Fetcher, Leaves, Limits, ProcessorKind,
-    ProcessorType, Processors, Progress, ReportPolicy, Saved, SavedRec, Scene, Schedule, Setup,
-    Stage, Standing, Step, Task, TaskEnd, TaskNumber, Told, Unreported, Usage, remaining,
+    Association, AssociationIndex, Computing, Fetcher, FetcherStep, FixedTasks, Leaves,
+    ProcessorKind, ProcessorType, ProcessorUsage, Processors, ReportContent, ReportPolicy, Saved,
+    SavedRec, Scene, Schedule, Setup, Standing, Task, TaskNumber, TaskProgress, TaskResult,
+    TaskStage, Unreported, remaining,
 };
 
 use crate::scenario::{Deadlines, Dispatch, Scenario, Version, Worker};
@@ -40,7 +41,7 @@ pub struct Client {
 struct Note {
     /// The scheduler's estimate in seconds.
     given: Option<f64>,
-    progress: Progress,
+    progress: TaskProgress,
 }
 
 /// A task that arrives.
@@ -163,13 +164,13 @@ impl Client {
             // No task is in danger without deadlines, so only priorities decide.
             shown.iter_mut().for_each(|task| task.deadline = None);
         }
-        let limits = Limits {
+        let fixed = FixedTasks {
             ending: &BTreeSet::new(),
             held_back: &BTreeSet::new(),
         };
-        let schedule = self.fetcher.choose(now, &shown, limits);
+        let schedule = self.fetcher.choose(now, &shown, fixed);
         for number in schedule.start.iter().chain(&schedule.resume) {
-            self.set_stage(*number, Stage::Executing { since: now });
+            self.set_stage(*number, TaskStage::Executing { since: now });
         }
         for number in &schedule.preempt {
             self.stop(now, *number);
@@ -178,7 +179,7 @@ impl Client {
     }
 
     /// Returns the next contact or list reading, if any. A worker that gets tasks without requests makes none.
-    pub fn next(&mut self, now: Time) -> Option<Step> {
+    pub fn next(&mut self, now: Time) -> Option<FetcherStep> {
         if self.dispatch == Dispatch::Push || self.fetcher.due() > now {
             return None;
         }
@@ -199,7 +200,7 @@ impl Client {
             unreported,
         });
         match step {
-            Step::Wait { .. } => None,
+            FetcherStep::Wait { .. } => None,
             step => Some(step),
         }
     }
@@ -242,7 +243,10 @@ impl Client {
         let processors = self.fetcher.processors();
         let executing = self.tasks.iter().filter(|task| task.stage.is_executing());
         let mut begun: Vec<&Task> = executing.collect();
-        let queued = self.tasks.iter().filter(|task| task.stage == Stage::Queued);
+        let queued = self
+            .tasks
+            .iter()
+            .filter(|task| task.stage == TaskStage::Queued);
         let mut queued = queued.peekable();
         while let Some(task) = queued.peek() {
             let of_type = task.usage.processor_type();
@@ -270,20 +274,20 @@ impl Client {
             number: arrival.number,
             association,
             job,
-            usage: Usage {
+            usage: ProcessorUsage {
                 cpus: arrival.version.cpus,
                 cards: cards.map(|(place, count)| (ProcessorType(place + 1), count)),
             },
             remaining: estimate,
             received: now,
             deadline: arrival.deadline,
-            stage: Stage::Queued,
+            stage: TaskStage::Queued,
         };
         self.fetcher.task_came(&task);
         self.tasks.push(task);
         self.notes.push(Note {
             given: arrival.estimate,
-            progress: Progress::default(),
+            progress: TaskProgress::default(),
         });
     }
 
@@ -305,8 +309,8 @@ impl Client {
         self.fetcher.task_stopped(now, &task);
         let story = failure();
         let end = match how {
-            Ended::Well => TaskEnd::Well { given, took },
-            Ended::Failed => TaskEnd::Failed { story: &story },
+            Ended::Well => TaskResult::Well { given, took },
+            Ended::Failed => TaskResult::Failed { story: &story },
         };
         let leaves = match self.reports_at_once() {
             true => Leaves::Idle,
@@ -320,7 +324,7 @@ impl Client {
         self.unreported.push(Unreported {
             association: task.association,
             task: number,
-            told: Told::End,
+            told: ReportContent::End,
             policy: None,
             ended: now,
             deadline: task.deadline,
@@ -412,10 +416,10 @@ impl Client {
     fn stop(&mut self, now: Time, number: TaskNumber) {
         let Some(at) = self.place(number) else { return };
         self.fetcher.task_stopped(now, &self.tasks[at]);
-        self.set_stage(number, Stage::Preempted { has_process: true });
+        self.set_stage(number, TaskStage::Preempted { has_process: true });
     }
 
-    fn set_stage(&mut self, number: TaskNumber, stage: Stage) {
+    fn set_stage(&mut self, number: TaskNumber, stage: TaskStage) {
         if let Some(at) = self.place(number) {
             self.tasks[at].stage = stage;
         }

@@ -14,19 +14,19 @@ use brasserie_common::{
     ServiceAddress, TaskKey, Time, WallTime, WorkReply, WorkerId,
 };
 use brasserie_worker_fetch::{
-    Association as Terms, AssociationIndex, CheckEvent, Fetcher, Leaves, Limits, Overview,
-    ProcessorKind, Processors, Saved, SavedScheduler, SavedState, Setup, Step, Task as PolicyTask,
-    TaskEnd, TaskNumber,
+    Association as Terms, AssociationIndex, CheckEvent, Fetcher, FetcherStep, FixedTasks, Leaves,
+    Overview, ProcessorKind, Processors, Saved, SavedScheduler, SavedState, Setup,
+    Task as PolicyTask, TaskNumber, TaskResult,
 };
 
-use self::jobs::Jobs;
+use self::jobs::JobNumbers;
 use crate::config::{Options, WorkFetch};
 use crate::effect::Refusal;
 use crate::event::RunTask;
 use crate::machine::{Begin, processor_of};
-use crate::tasks::{PullTask, Task};
-pub(crate) use requests::Asked;
-pub(crate) use view::{Moment, SchedulerView, unreported};
+use crate::tasks::{PullTask, WorkerTask};
+pub(crate) use requests::DecidedRequest;
+pub(crate) use view::{SchedulerView, WorkerMoment, unreported};
 pub(crate) use wishes::fetches_none;
 
 /// More processors of one type than any machine has.
@@ -51,13 +51,13 @@ pub(crate) struct Fetching {
     card_weight: f64,
     /// The names under which the learned state of each scheduler is saved.
     addresses: Vec<String>,
-    jobs: Jobs,
+    jobs: JobNumbers,
     last_task: u64,
     /// The instances of each association in the last turn.
     met: Vec<Met>,
     /// One entry per association. A scheduler that takes no requests is asked again once another instance answers.
     takes_requests: Vec<Takes>,
-    calls: BTreeMap<CallId, Asked>,
+    calls: BTreeMap<CallId, DecidedRequest>,
     /// The queued work by processor type, in instance-milliseconds.
     backlog: BTreeMap<Processor, u64>,
     /// No new choice of running tasks is made before this time.
@@ -117,7 +117,7 @@ pub(crate) struct OpenTasks {
 
 /// The result of a choice, with the most important tasks first.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenTasks {
     pub order: Vec<(AssociationIndex, TaskKey)>,
     pub stop: Vec<(AssociationIndex, TaskKey)>,
     pub resume: Vec<(AssociationIndex, TaskKey)>,
@@ -140,7 +140,7 @@ impl Fetching {
             patience: options.description.heartbeat_period.saturating_mul(2),
             seed: work_fetch.seed,
         };
-        let mut jobs = Jobs::default();
+        let mut jobs = JobNumbers::default();
         let addresses: Vec<String> = own.map(|one| one.called()).collect();
         let saved = work_fetch.saved.as_ref();
         let saved = saved.map_or_else(Saved::default, |saved| jobs.places(saved, &addresses));
@@ -208,7 +208,7 @@ impl Fetching {
         &mut self,
         now: Time,
         of: AssociationIndex,
-        (task, pull): (&Task, &PullTask),
+        (task, pull): (&WorkerTask, &PullTask),
         status: &ReportedStatus,
     ) {
         if pull.executes() {
@@ -217,12 +217,12 @@ impl Fetching {
             self.left_queue(pull);
         }
         let end = match &task.running.story {
-            _ if status.is_done() && !pull.waits() => TaskEnd::Well {
+            _ if status.is_done() && !pull.waits() => TaskResult::Well {
                 given: pull.given,
                 took: pull.executed(now),
             },
-            Some(story) if !status.is_done() => TaskEnd::Failed { story },
-            Some(_) | None => TaskEnd::Other,
+            Some(story) if !status.is_done() => TaskResult::Failed { story },
+            Some(_) | None => TaskResult::Other,
         };
         let is_told_at_once = self.report_policy(of, &task.running) == ReportPolicy::Immediate;
         // The scheduler counts nothing as idle again for a run that never began or that a fault of the machine ended.
@@ -392,7 +392,7 @@ impl Fetching {
     pub(crate) fn open_tasks<'a>(
         &self,
         now: Time,
-        tasks: impl Iterator<Item = (AssociationIndex, &'a TaskKey, &'a Task)>,
+        tasks: impl Iterator<Item = (AssociationIndex, &'a TaskKey, &'a WorkerTask)>,
     ) -> OpenTasks {
         let mut open = OpenTasks::default();
         for (of, key, task) in tasks {
@@ -413,13 +413,13 @@ impl Fetching {
         now: Time,
         open: &OpenTasks,
         held_back: &BTreeSet<TaskNumber>,
-    ) -> Chosen {
-        let limits = Limits {
+    ) -> ChosenTasks {
+        let fixed = FixedTasks {
             ending: &open.ending,
             held_back,
         };
         self.chosen_until = now + pause_after(open.tasks.len());
-        let schedule = self.fetcher.choose(now, &open.tasks, limits);
+        let schedule = self.fetcher.choose(now, &open.tasks, fixed);
         let by_number: BTreeMap<TaskNumber, usize> = (open.tasks.iter().enumerate())
             .map(|(at, task)| (task.number, at))
             .collect();
@@ -427,7 +427,7 @@ impl Fetching {
             let at = numbers.iter().filter_map(|one| by_number.get(one));
             at.map(|at| open.keys[*at].clone()).collect()
         };
-        Chosen {
+        ChosenTasks {
             order: [whose(&schedule.start), whose(&schedule.next)].concat(),
             stop: whose(&schedule.preempt),
             resume: whose(&schedule.resume),
@@ -435,7 +435,7 @@ impl Fetching {
     }
 
     /// Returns the next step of the work fetch, which is due.
-    pub(crate) fn next_step(&mut self, moment: &Moment<'_>) -> Step {
+    pub(crate) fn next_step(&mut self, moment: &WorkerMoment<'_>) -> FetcherStep {
         self.asked_until = moment.now + pause_after(moment.tasks.len());
         let standings = self.standings(moment.schedulers);
         self.fetcher.next(&moment.scene(&standings))
@@ -444,7 +444,7 @@ impl Fetching {
     /// Returns what people see of the work fetch. `unanswered` returns for how long a scheduler has not answered, and why.
     pub(crate) fn overview(
         &self,
-        moment: &Moment<'_>,
+        moment: &WorkerMoment<'_>,
         unanswered: impl Fn(AssociationIndex) -> Option<String>,
     ) -> Overview {
         let standings = self.standings(moment.schedulers);

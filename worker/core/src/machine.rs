@@ -14,11 +14,11 @@ use brasserie_common::{
 use brasserie_worker_fetch::AssociationIndex;
 
 use self::gpu_waiters::MachineUse;
-use self::queue::Queue;
+use self::queue::TaskQueue;
 pub(crate) use admission::{Begin, Obstacle};
 #[cfg(test)]
 pub(crate) use gpu_waiters::MOST_OVERTAKEN;
-pub(crate) use queue::Waiting;
+pub(crate) use queue::QueueFilter;
 
 /// One processor, in thousandths.
 const WHOLE_CPU: u64 = 1000;
@@ -61,7 +61,7 @@ pub(crate) struct Machine {
     busy_cpus: u64,
     /// The number of tasks whose processes are stopped in favour of others.
     stopped: usize,
-    queue: Queue,
+    queue: TaskQueue,
 }
 
 impl Machine {
@@ -76,7 +76,7 @@ impl Machine {
             card_use: CardUse::default(),
             busy_cpus: 0,
             stopped: 0,
-            queue: Queue::default(),
+            queue: TaskQueue::default(),
         };
         machine.set_usable(&description.usable);
         machine
@@ -196,7 +196,11 @@ impl Machine {
     }
 
     /// Returns the next queued task behind a place.
-    pub(crate) fn next_behind(&self, place: Place, who: Waiting) -> Option<(Place, QueuedTask)> {
+    pub(crate) fn next_behind(
+        &self,
+        place: Place,
+        who: QueueFilter,
+    ) -> Option<(Place, QueuedTask)> {
         self.queue.next_behind(place, who)
     }
 

@@ -25,20 +25,20 @@ pub(crate) struct SchedulerMembers {
     answered: Option<ServiceAddress>,
     /// The number of consecutive failed heartbeats.
     failed: usize,
-    reading: Option<Reading>,
+    reading: Option<MembersRead>,
 }
 
 /// A read of the list that is in flight.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct MembersRead {
     call: CallId,
     deadline: Time,
-    reader: Reader,
+    reader: MembersReader,
 }
 
 /// The part of the worker that requested the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum MembersReader {
     /// No member has answered a heartbeat.
     Heartbeats,
     /// The work fetch, which waits for the list.
@@ -122,15 +122,15 @@ impl SchedulerMembers {
     // ---- the list ----
 
     /// Returns whether a read is in flight. If so, its result also goes to this reader.
-    pub(crate) fn join_read(&mut self, reader: Reader) -> bool {
-        if let (Some(reading), Reader::WorkFetch) = (&mut self.reading, reader) {
+    pub(crate) fn join_read(&mut self, reader: MembersReader) -> bool {
+        if let (Some(reading), MembersReader::WorkFetch) = (&mut self.reading, reader) {
             reading.reader = reader;
         }
         self.reading.is_some()
     }
 
-    pub(crate) fn begin_read(&mut self, call: CallId, deadline: Time, reader: Reader) {
-        self.reading = Some(Reading {
+    pub(crate) fn begin_read(&mut self, call: CallId, deadline: Time, reader: MembersReader) {
+        self.reading = Some(MembersRead {
             call,
             deadline,
             reader,
@@ -147,13 +147,13 @@ impl SchedulerMembers {
     }
 
     /// Takes the reader that waits for this call. `None` if the call has timed out.
-    pub(crate) fn take(&mut self, call: CallId) -> Option<Reader> {
+    pub(crate) fn take(&mut self, call: CallId) -> Option<MembersReader> {
         let reading = self.reading.take_if(|reading| reading.call == call);
         reading.map(|reading| reading.reader)
     }
 
     /// Takes the reader whose read has timed out.
-    pub(crate) fn give_up(&mut self, now: Time) -> Option<Reader> {
+    pub(crate) fn give_up(&mut self, now: Time) -> Option<MembersReader> {
         let reading = self.reading.take_if(|reading| reading.deadline <= now);
         reading.map(|reading| reading.reader)
     }
@@ -286,14 +286,14 @@ mod tests {
     #[test]
     fn it_is_read_once_for_all_who_want_it() {
         let mut of = of(&[1], listed());
-        assert!(!of.join_read(Reader::Heartbeats));
-        of.begin_read(CallId(3), Time::ZERO, Reader::Heartbeats);
-        assert!(of.join_read(Reader::WorkFetch) && of.join_read(Reader::Heartbeats));
+        assert!(!of.join_read(MembersReader::Heartbeats));
+        of.begin_read(CallId(3), Time::ZERO, MembersReader::Heartbeats);
+        assert!(of.join_read(MembersReader::WorkFetch) && of.join_read(MembersReader::Heartbeats));
         assert_eq!(of.take(CallId(2)), None);
-        assert_eq!(of.take(CallId(3)), Some(Reader::WorkFetch));
+        assert_eq!(of.take(CallId(3)), Some(MembersReader::WorkFetch));
         assert_eq!(of.give_up(Time::NEVER), None);
-        of.begin_read(CallId(4), Time::ZERO, Reader::Heartbeats);
-        assert_eq!(of.give_up(Time::ZERO), Some(Reader::Heartbeats));
+        of.begin_read(CallId(4), Time::ZERO, MembersReader::Heartbeats);
+        assert_eq!(of.give_up(Time::ZERO), Some(MembersReader::Heartbeats));
         assert_eq!(of.take(CallId(4)), None);
     }
 

@@ -42,10 +42,10 @@ pub(crate) struct ReportId(u64);
 ///      +--- anything else -+
 /// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Report {
+pub(crate) struct PendingReport {
     pub task: Arc<RunningTask>,
     pub status: ReportedStatus,
-    pub kind: Kind,
+    pub kind: ReportKind,
     goes: Goes,
     /// The earliest time of the next sending; `None` while the report is in flight or held.
     ready_at: Option<Time>,
@@ -53,18 +53,18 @@ pub(crate) struct Report {
     failures: u32,
 }
 
-impl Report {
+impl PendingReport {
     fn is_of_healthcheck(&self) -> bool {
         match self.kind {
-            Kind::Healthcheck(_) => true,
-            Kind::End | Kind::NotRunning => false,
+            ReportKind::Healthcheck(_) => true,
+            ReportKind::End | ReportKind::NotRunning => false,
         }
     }
 }
 
 /// A completion that is held back, to be sent together with others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldCompletion {
     pub task: TaskNumber,
     pub ended: Time,
     pub deadline: Option<Time>,
@@ -72,7 +72,7 @@ pub(crate) struct Held {
 
 /// The subject of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum ReportKind {
     /// The completion of a task.
     End,
     /// The completion of a healthcheck, which only this scheduler instance needs.
@@ -109,9 +109,9 @@ pub(crate) enum TaskLane {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reports {
-    all: BTreeMap<ReportId, Report>,
+    all: BTreeMap<ReportId, PendingReport>,
     /// Completions that a pull worker holds back.
-    held: BTreeMap<ReportId, Held>,
+    held: BTreeMap<ReportId, HeldCompletion>,
     /// Waiting completions and answers, the longest ready first.
     lane: BTreeSet<(Time, ReportId)>,
     /// Waiting healthchecks, at most two. They overtake other reports, because the worker's health depends on them.
@@ -143,7 +143,7 @@ impl Default for Reports {
 }
 
 impl Reports {
-    pub(crate) fn get(&self, id: ReportId) -> Option<&Report> {
+    pub(crate) fn get(&self, id: ReportId) -> Option<&PendingReport> {
         self.all.get(&id)
     }
 
@@ -159,7 +159,7 @@ impl Reports {
 
     /// Returns whether [`Reports::tasks_pending`] is more than zero. Cheap enough for every event: few reports are of healthchecks.
     pub(crate) fn are_tasks_pending(&self) -> bool {
-        !self.all.values().all(Report::is_of_healthcheck)
+        !self.all.values().all(PendingReport::is_of_healthcheck)
     }
 
     fn healthcheck_count(&self) -> usize {
@@ -185,34 +185,34 @@ impl Reports {
         now: Time,
         task: Arc<RunningTask>,
         status: ReportedStatus,
-        kind: Kind,
+        kind: ReportKind,
     ) {
-        if kind == Kind::NotRunning && !self.not_running.insert(task.invocation) {
+        if kind == ReportKind::NotRunning && !self.not_running.insert(task.invocation) {
             return;
         }
         match kind {
-            Kind::End | Kind::NotRunning => self.release(now),
-            Kind::Healthcheck(_) => {}
+            ReportKind::End | ReportKind::NotRunning => self.release(now),
+            ReportKind::Healthcheck(_) => {}
         }
         let id = self.insert((task, status), kind, Goes::Alone);
         self.wait(id, now);
     }
 
     /// Adds a completion that is held back, to be sent together with others.
-    pub(crate) fn hold(&mut self, end: (Arc<RunningTask>, ReportedStatus), held: Held) {
-        let id = self.insert(end, Kind::End, Goes::Together);
+    pub(crate) fn hold(&mut self, end: (Arc<RunningTask>, ReportedStatus), held: HeldCompletion) {
+        let id = self.insert(end, ReportKind::End, Goes::Together);
         self.held.insert(id, held);
     }
 
     fn insert(
         &mut self,
         (task, status): (Arc<RunningTask>, ReportedStatus),
-        kind: Kind,
+        kind: ReportKind,
         goes: Goes,
     ) -> ReportId {
         self.last_id += 1;
         let id = ReportId(self.last_id);
-        let report = Report {
+        let report = PendingReport {
             task,
             status,
             kind,
@@ -225,7 +225,7 @@ impl Reports {
     }
 
     /// Returns the held completions in the order in which the tasks ended.
-    pub(crate) fn held(&self) -> impl ExactSizeIterator<Item = &Held> {
+    pub(crate) fn held(&self) -> impl ExactSizeIterator<Item = &HeldCompletion> {
         self.held.values()
     }
 
@@ -243,10 +243,10 @@ impl Reports {
         };
         report.ready_at = Some(ready_at);
         match report.kind {
-            Kind::End | Kind::NotRunning => {
+            ReportKind::End | ReportKind::NotRunning => {
                 self.lane.insert((ready_at, id));
             }
-            Kind::Healthcheck(_) => {
+            ReportKind::Healthcheck(_) => {
                 self.healthchecks.insert(id);
             }
         }
@@ -259,7 +259,7 @@ impl Reports {
             return;
         };
         let pause = REPORT_RETRY * (1 << report.failures);
-        if pause < LONGEST_REPORT_RETRY && !matches!(report.kind, Kind::Healthcheck(_)) {
+        if pause < LONGEST_REPORT_RETRY && !matches!(report.kind, ReportKind::Healthcheck(_)) {
             report.failures += 1;
         }
         self.wait(id, now + pause);
@@ -295,14 +295,14 @@ impl Reports {
             .collect();
     }
 
-    pub(crate) fn remove(&mut self, id: ReportId) -> Option<Report> {
+    pub(crate) fn remove(&mut self, id: ReportId) -> Option<PendingReport> {
         let report = self.all.remove(&id)?;
         if let Some(at) = report.ready_at {
             self.lane.remove(&(at, id));
         }
         self.healthchecks.remove(&id);
         self.held.remove(&id);
-        if report.kind == Kind::NotRunning {
+        if report.kind == ReportKind::NotRunning {
             self.not_running.remove(&report.task.invocation);
         }
         Some(report)
@@ -311,7 +311,7 @@ impl Reports {
     /// Drops the reports for which `keep` returns false, and returns their runs.
     pub(crate) fn retain(
         &mut self,
-        keep: impl Fn(&Report) -> bool,
+        keep: impl Fn(&PendingReport) -> bool,
     ) -> Vec<(TaskKey, InvocationId)> {
         let drop: Vec<ReportId> = self
             .all
@@ -372,7 +372,7 @@ impl Reports {
 
     /// Returns the next healthcheck and the next task report to send, with their times.
     fn next(&self, to: Addressee) -> [Option<(Time, ReportId)>; 2] {
-        let mine = |report: &&Report| report.kind == Kind::Healthcheck(to.scheduler);
+        let mine = |report: &&PendingReport| report.kind == ReportKind::Healthcheck(to.scheduler);
         let healthcheck = self.healthchecks.iter().filter_map(|id| {
             let report = self.all.get(id).filter(mine)?;
             Some((report.ready_at?, *id))
@@ -398,11 +398,11 @@ impl Reports {
             s.run_of(&report.task);
             s.reported(&report.status);
             match report.kind {
-                Kind::End if self.held.contains_key(id) => s.put(3_u8),
-                Kind::End if report.goes == Goes::Together => s.put(4_u8),
-                Kind::End => s.put(0_u8),
-                Kind::Healthcheck(scheduler) => s.scheduler(scheduler),
-                Kind::NotRunning => s.put(2_u8),
+                ReportKind::End if self.held.contains_key(id) => s.put(3_u8),
+                ReportKind::End if report.goes == Goes::Together => s.put(4_u8),
+                ReportKind::End => s.put(0_u8),
+                ReportKind::Healthcheck(scheduler) => s.scheduler(scheduler),
+                ReportKind::NotRunning => s.put(2_u8),
             }
             s.opt(report.ready_at, Shape::deadline);
             s.put(report.failures);

@@ -29,7 +29,7 @@ use crate::effect::{ExitReason, Goodbye};
 use crate::event::{CallReply, RunTask};
 use crate::heartbeat::Heartbeats;
 use crate::invocations::{HealthchecksSeen, Invocations};
-use crate::members::{AfterFailure, Reader, SchedulerMembers};
+use crate::members::{AfterFailure, MembersReader, SchedulerMembers};
 use crate::reports::{Addressee, TaskLane};
 use crate::timer::earliest;
 pub use life::LifeStage;
@@ -93,13 +93,13 @@ pub(crate) enum HeartbeatResult {
     Ignored,
     /// The goodbye has an outcome, so the association is over.
     Over(ExitReason),
-    Counts(Box<Answer>),
+    Counts(Box<HeartbeatAnswer>),
     Failed(AfterFailure),
 }
 
 /// The consequences of a heartbeat answer that counts, for the other components.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HeartbeatAnswer {
     /// The scheduler instance that did not answer before, and the earliest time at which the association with it can have begun.
     pub new_scheduler: Option<(SchedulerId, Time)>,
     pub work: Option<Box<WorkReply>>,
@@ -348,7 +348,7 @@ impl Session {
         now: Time,
         sent: Time,
         response: HeartbeatResponse,
-    ) -> Result<Answer, HeartbeatTrouble> {
+    ) -> Result<HeartbeatAnswer, HeartbeatTrouble> {
         let mut response = bounded(response);
         let scheduler = response.scheduler;
         self.check_response(&response)
@@ -392,7 +392,7 @@ impl Session {
         if set_before != Some(self.worker_set()) && self.health.health() == Health::Healthy {
             self.heartbeats.new_set();
         }
-        Ok(Answer {
+        Ok(HeartbeatAnswer {
             new_scheduler,
             work,
             request_delay,
@@ -459,12 +459,12 @@ impl Session {
     }
 
     /// Returns whether a read of the members is in flight, whose result then also goes to this reader.
-    pub(crate) fn join_member_read(&mut self, reader: Reader) -> bool {
+    pub(crate) fn join_member_read(&mut self, reader: MembersReader) -> bool {
         self.members.join_read(reader)
     }
 
     /// Records that a read of the members has begun.
-    pub(crate) fn member_read_begun(&mut self, now: Time, call: CallId, reader: Reader) {
+    pub(crate) fn member_read_begun(&mut self, now: Time, call: CallId, reader: MembersReader) {
         let deadline = now + self.options.call_deadline;
         self.members.begin_read(call, deadline, reader);
     }
@@ -479,7 +479,7 @@ impl Session {
         &mut self,
         call: CallId,
         outcome: CallOutcome<CallReply>,
-    ) -> Option<(Reader, Option<Vec<ServiceAddress>>)> {
+    ) -> Option<(MembersReader, Option<Vec<ServiceAddress>>)> {
         let reader = self.members.take(call)?;
         let read = match outcome {
             CallOutcome::Done(CallReply::Members(read)) if !read.is_empty() => Some(read),
@@ -495,7 +495,7 @@ impl Session {
     }
 
     /// Abandons the read in flight if it has timed out, and returns its reader.
-    pub(crate) fn time_out_member_read(&mut self, now: Time) -> Option<Reader> {
+    pub(crate) fn time_out_member_read(&mut self, now: Time) -> Option<MembersReader> {
         self.members.give_up(now)
     }
 

@@ -18,7 +18,7 @@ use brasserie_common::{
     SchedulerId, Story, TaskKey, Time,
 };
 
-use self::limits::{LimitTimers, Limits, status_of};
+use self::limits::{LimitTimers, RunLimits, status_of};
 use crate::effect::Refusal;
 use crate::event::RunTask;
 use crate::machine::Place;
@@ -37,14 +37,14 @@ pub(crate) const HEALTHCHECK_NODES: [&str; 2] = ["", HEALTHCHECK_NEW_WORKER_NODE
 
 /// One run of a task.
 #[derive(Clone, Debug)]
-pub(crate) struct Task {
+pub(crate) struct WorkerTask {
     pub running: Arc<RunningTask>,
     /// The scheduler instance that sent the run. A healthcheck answers this instance alone.
     pub requester: SchedulerId,
     /// The time of acceptance by the worker's own clock. A healthcheck is as fresh as this time.
     pub accepted_at: Time,
-    limits: Option<Limits>,
-    pub stage: Stage,
+    limits: Option<RunLimits>,
+    pub stage: RunStage,
     /// Present only at a pull worker, and not for healthchecks.
     pub pull: Option<Box<PullTask>>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Task {
 ///      +-- killed, a limit is over, or the worker ends -----+
 /// ```
 #[derive(Clone, Debug)]
-pub(crate) enum Stage {
+pub(crate) enum RunStage {
     /// The task waits until the resources that it needs are free.
     Queued { run: Arc<RunTask>, place: Place },
     /// A process was requested and has not ended.
@@ -66,14 +66,19 @@ pub(crate) enum Stage {
     Ended(ReportedStatus),
 }
 
-impl Task {
+impl WorkerTask {
     /// Returns a run that is accepted now.
-    pub(crate) fn new(now: Time, run: &RunTask, stage: Stage, pull: Option<Box<PullTask>>) -> Self {
-        Task {
+    pub(crate) fn new(
+        now: Time,
+        run: &RunTask,
+        stage: RunStage,
+        pull: Option<Box<PullTask>>,
+    ) -> Self {
+        WorkerTask {
             running: Arc::new(run.task.clone()),
             requester: run.scheduler,
             accepted_at: now,
-            limits: Limits::new(now, &run.options, &run.task),
+            limits: RunLimits::new(now, &run.options, &run.task),
             stage,
             pull,
         }
@@ -81,16 +86,16 @@ impl Task {
 
     pub(crate) fn is_live(&self) -> bool {
         match self.stage {
-            Stage::Live => true,
-            Stage::Queued { .. } | Stage::Ended(_) => false,
+            RunStage::Live => true,
+            RunStage::Queued { .. } | RunStage::Ended(_) => false,
         }
     }
 
     /// Returns whether the run has not ended.
     pub(crate) fn is_open(&self) -> bool {
         match self.stage {
-            Stage::Queued { .. } | Stage::Live => true,
-            Stage::Ended(_) => false,
+            RunStage::Queued { .. } | RunStage::Live => true,
+            RunStage::Ended(_) => false,
         }
     }
 
@@ -113,7 +118,7 @@ impl Task {
 
 /// A queued task that has just begun.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct BegunTask {
     pub running: Arc<RunningTask>,
     pub run: Arc<RunTask>,
     /// Its former place in the queue.
@@ -122,8 +127,8 @@ pub(crate) struct Begun {
 
 /// A run that has just ended.
 #[derive(Debug)]
-pub(crate) struct Ended<'a> {
-    pub task: &'a Task,
+pub(crate) struct RunEnd<'a> {
+    pub task: &'a WorkerTask,
     /// The final status.
     pub status: ReportedStatus,
     pub before: BeforeEnd,
@@ -152,7 +157,7 @@ pub(crate) struct Expired {
 /// Invariant: at most one task has a given key, and `live` of them have a process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tasks {
-    by_key: BTreeMap<TaskKey, Task>,
+    by_key: BTreeMap<TaskKey, WorkerTask>,
     live: usize,
     /// The shortest kill wait of all processes since there was none.
     shortest_kill_wait: Duration,
@@ -170,11 +175,11 @@ impl Tasks {
         self.shortest_kill_wait
     }
 
-    pub(crate) fn get(&self, key: &TaskKey) -> Option<&Task> {
+    pub(crate) fn get(&self, key: &TaskKey) -> Option<&WorkerTask> {
         self.by_key.get(key)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&TaskKey, &Task)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&TaskKey, &WorkerTask)> {
         self.by_key.iter()
     }
 
@@ -194,9 +199,9 @@ impl Tasks {
         };
         let (job, node, other) = (&run.task.job, &run.task.node, known.running.invocation);
         let what = match known.stage {
-            Stage::Queued { .. } => "waits here",
-            Stage::Live => "runs",
-            Stage::Ended(_) => "has ended, which is not acknowledged yet",
+            RunStage::Queued { .. } => "waits here",
+            RunStage::Live => "runs",
+            RunStage::Ended(_) => "has ended, which is not acknowledged yet",
         };
         Err(Refusal::new(
             RefusalCode::Duplicate,
@@ -216,10 +221,10 @@ impl Tasks {
     }
 
     /// Adds a task. No open task may have the key.
-    pub(crate) fn insert(&mut self, key: TaskKey, task: Task) {
+    pub(crate) fn insert(&mut self, key: TaskKey, task: WorkerTask) {
         match &task.stage {
-            Stage::Live => self.count_begin(task.running.suicide_kill_wait),
-            Stage::Queued { .. } | Stage::Ended(_) => {}
+            RunStage::Live => self.count_begin(task.running.suicide_kill_wait),
+            RunStage::Queued { .. } | RunStage::Ended(_) => {}
         }
         self.limits.add(&key, task.limits.as_ref());
         let before = self.by_key.insert(key, task);
@@ -245,13 +250,14 @@ impl Tasks {
         key: &TaskKey,
         own: Vec<GpuShare>,
         machine: &[Card],
-    ) -> Option<Begun> {
+    ) -> Option<BegunTask> {
         let task = self.by_key.get_mut(key).filter(|task| task.is_queued())?;
         if let Some(pull) = &mut task.pull {
             pull.set_cards(&own, machine);
             pull.begin(now);
         }
-        let Stage::Queued { mut run, place } = mem::replace(&mut task.stage, Stage::Live) else {
+        let RunStage::Queued { mut run, place } = mem::replace(&mut task.stage, RunStage::Live)
+        else {
             return None;
         };
         if task.running.takes_cards() {
@@ -260,7 +266,7 @@ impl Tasks {
         }
         let running = Arc::clone(&task.running);
         self.count_begin(running.suicide_kill_wait);
-        Some(Begun {
+        Some(BegunTask {
             running,
             run,
             place,
@@ -308,7 +314,7 @@ impl Tasks {
     /// Changes the place of a queued task to the one that `new` returns.
     pub(crate) fn change_place(&mut self, key: &TaskKey, new: impl FnOnce(Place) -> Place) {
         let task = self.by_key.get_mut(key);
-        if let Some(Stage::Queued { place, .. }) = task.map(|task| &mut task.stage) {
+        if let Some(RunStage::Queued { place, .. }) = task.map(|task| &mut task.stage) {
             *place = new(*place);
         }
     }
@@ -319,7 +325,7 @@ impl Tasks {
         now: Time,
         (key, invocation): (&TaskKey, InvocationId),
         (status, mut story): (ReportedStatus, Story),
-    ) -> Option<Ended<'_>> {
+    ) -> Option<RunEnd<'_>> {
         let task = self.open_run(key, invocation)?;
         let limits = task.limits.take();
         if let Some(pull) = &task.pull
@@ -332,9 +338,9 @@ impl Tasks {
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         let was_stopped = task.is_stopped();
-        let before = match mem::replace(&mut task.stage, Stage::Ended(status.clone())) {
-            Stage::Queued { place, .. } => BeforeEnd::Queued(place),
-            Stage::Live | Stage::Ended(_) => {
+        let before = match mem::replace(&mut task.stage, RunStage::Ended(status.clone())) {
+            RunStage::Queued { place, .. } => BeforeEnd::Queued(place),
+            RunStage::Live | RunStage::Ended(_) => {
                 self.live -= 1;
                 match was_stopped {
                     true => BeforeEnd::Stopped,
@@ -343,7 +349,7 @@ impl Tasks {
             }
         };
         self.limits.remove(key, limits.as_ref());
-        Some(Ended {
+        Some(RunEnd {
             task: self.by_key.get(key)?,
             status,
             before,
@@ -401,7 +407,7 @@ impl Tasks {
         &mut self,
         key: &TaskKey,
         invocation: InvocationId,
-        change: impl FnOnce(&mut Limits),
+        change: impl FnOnce(&mut RunLimits),
     ) {
         let Some(task) = self.open_run(key, invocation) else {
             return;
@@ -421,14 +427,14 @@ impl Tasks {
         task.is_some_and(|task| task.is_open() && task.running.invocation == invocation)
     }
 
-    fn open_run(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<&mut Task> {
+    fn open_run(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<&mut WorkerTask> {
         self.by_key
             .get_mut(key)
             .filter(|task| task.is_open() && task.running.invocation == invocation)
     }
 
     /// Forgets an ended run.
-    pub(crate) fn forget(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<Task> {
+    pub(crate) fn forget(&mut self, key: &TaskKey, invocation: InvocationId) -> Option<WorkerTask> {
         let task = self.by_key.get(key)?;
         if task.is_open() || task.running.invocation != invocation {
             return None;
@@ -446,8 +452,8 @@ impl Tasks {
             .filter(|task| !task.is_queued() || !sabotage::on(Sabotage::HideQueued))
             .map(|task| RunningTask {
                 ended: match &task.stage {
-                    Stage::Queued { .. } | Stage::Live => None,
-                    Stage::Ended(status) => Some(status.clone()),
+                    RunStage::Queued { .. } | RunStage::Live => None,
+                    RunStage::Ended(status) => Some(status.clone()),
                 },
                 story: task.running.story.clone().map(|story| {
                     let bytes: usize = story.last_lines.iter().map(String::len).sum();
@@ -486,9 +492,9 @@ impl Tasks {
             s.running_task(&task.running);
             s.scheduler(task.requester);
             match &task.stage {
-                Stage::Queued { place, .. } => queued(s, *place),
-                Stage::Live => s.put(true),
-                Stage::Ended(status) => s.reported(status),
+                RunStage::Queued { place, .. } => queued(s, *place),
+                RunStage::Live => s.put(true),
+                RunStage::Ended(status) => s.reported(status),
             }
             s.opt(task.limits, |s, limits| limits.shape(s));
             // The time dates a healthcheck. For other tasks it is only displayed.

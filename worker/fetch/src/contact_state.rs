@@ -6,7 +6,7 @@ use brasserie_common::{ServiceAddress, Time, WallTime};
 use serde::{Deserialize, Serialize};
 
 use super::members::{ListChange, Members};
-use super::pair_backoff::{Asked, PairBackoffs, SavedPair, TypeReply};
+use super::pair_backoff::{PairBackoffs, SavedPair, SentRequest, TypeReply};
 use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::{RpcReason, Wish};
@@ -27,7 +27,7 @@ pub struct ContactState {
 
 /// A scheduler's answer to a work request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
+pub struct FetchReply {
     pub of_type: PerType<TypeReply>,
     /// Seconds for which the scheduler wants no other request.
     pub request_delay: f64,
@@ -47,7 +47,7 @@ pub enum ReplyKind {
     Stale,
 }
 
-impl Reply {
+impl FetchReply {
     pub fn kind(&self) -> ReplyKind {
         let reactions = || {
             let said = self.of_type.iter();
@@ -86,7 +86,13 @@ impl ContactState {
     }
 
     /// Applies a member's reply. A pending or stale reply changes nothing.
-    pub fn replied(&mut self, now: Time, asked: &Asked, reply: &Reply, terms: Terms<'_>) {
+    pub fn replied(
+        &mut self,
+        now: Time,
+        asked: &SentRequest,
+        reply: &FetchReply,
+        terms: Terms<'_>,
+    ) {
         match reply.kind() {
             ReplyKind::Pending | ReplyKind::Stale => {}
             ReplyKind::Deferral => {

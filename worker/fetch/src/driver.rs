@@ -78,7 +78,7 @@ pub struct Candidate<'a> {
 
 /// The inputs of a round besides the schedulers.
 #[derive(Clone, Copy, Debug)]
-pub struct Round<'a> {
+pub struct RoundInputs<'a> {
     pub now: Time,
     pub profile: &'a Profile,
     pub computing: Computing,
@@ -124,14 +124,14 @@ impl fmt::Display for ListReason {
 pub struct Contact {
     pub association: AssociationIndex,
     pub reason: RpcReason,
-    pub work: Work,
+    pub work: RequestedWork,
     /// The rule that made completions due, if they are the reason for the contact.
     pub overdue: Option<Overdue>,
 }
 
 /// The work that a contact asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum RequestedWork {
     /// Work of the types for which this scheduler is the best source, because it is contacted anyway.
     Piggyback,
     /// The work that the survey chose.
@@ -149,16 +149,16 @@ pub enum Work {
 ///   idle --next() finds something--> in progress --over()--> idle, a check is requested
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Driver {
+pub struct ContactDriver {
     in_progress: Option<AssociationIndex>,
     last_round: Option<Time>,
     last_check: Option<Time>,
     requested: Option<CheckEvent>,
 }
 
-impl Driver {
+impl ContactDriver {
     pub fn new() -> Self {
-        Driver {
+        ContactDriver {
             in_progress: None,
             last_round: None,
             last_check: None,
@@ -191,7 +191,7 @@ impl Driver {
     /// fetched. `choose` may return a scheduler that must not be contacted yet, but then the round does nothing.
     pub fn next(
         &mut self,
-        round: &Round<'_>,
+        round: &RoundInputs<'_>,
         of: &mut [Candidate<'_>],
         choose: impl FnOnce(&[Candidate<'_>]) -> Option<AssociationIndex>,
     ) -> Decision {
@@ -217,7 +217,7 @@ impl Driver {
     }
 
     /// Returns the time of the next round: no earlier than its period allows, and no earlier than it could find something to do.
-    fn due(&self, round: &Round<'_>, of: &[Candidate<'_>]) -> Time {
+    fn due(&self, round: &RoundInputs<'_>, of: &[Candidate<'_>]) -> Time {
         self.opens(round.profile).max(self.wakes(round, of))
     }
 
@@ -229,7 +229,7 @@ impl Driver {
 
     fn decide(
         &mut self,
-        round: &Round<'_>,
+        round: &RoundInputs<'_>,
         of: &mut [Candidate<'_>],
         choose: impl FnOnce(&[Candidate<'_>]) -> Option<AssociationIndex>,
     ) -> Option<Decision> {
@@ -244,7 +244,7 @@ impl Driver {
         let mut asking = of.iter().enumerate();
         let first = asking.find_map(|(place, of)| Some((place, asks(of)?.1)));
         if let Some((place, reason)) = first {
-            return self.contact(of, place, reason, Work::Piggyback, None);
+            return self.contact(of, place, reason, RequestedWork::Piggyback, None);
         }
         if !self.is_check_due(round) {
             return None;
@@ -255,7 +255,7 @@ impl Driver {
         if let Some(overdue) = round.reporting(&circumstances).overdue(now) {
             let place = overdue.association.0;
             let reason = RpcReason::ResultsDue;
-            return self.contact(of, place, reason, Work::Piggyback, Some(overdue));
+            return self.contact(of, place, reason, RequestedWork::Piggyback, Some(overdue));
         }
         match round.computing {
             Computing::Allowed => {
@@ -263,13 +263,13 @@ impl Driver {
                 if !of.get(place)?.may_be_asked(now) {
                     return None;
                 }
-                self.contact(of, place, RpcReason::NeedWork, Work::Chosen, None)
+                self.contact(of, place, RpcReason::NeedWork, RequestedWork::Chosen, None)
             }
             Computing::Suspended => None,
         }
     }
 
-    fn is_check_due(&self, round: &Round<'_>) -> bool {
+    fn is_check_due(&self, round: &RoundInputs<'_>) -> bool {
         self.requested.is_some() || self.next_check(round.profile) <= round.now
     }
 
@@ -289,7 +289,7 @@ impl Driver {
         of: &mut [Candidate<'_>],
         place: usize,
         reason: RpcReason,
-        work: Work,
+        work: RequestedWork,
         overdue: Option<Overdue>,
     ) -> Option<Decision> {
         let state = &mut *of.get_mut(place)?.state;
@@ -308,7 +308,7 @@ impl Driver {
     }
 
     /// Returns the earliest time at which a round could find something to do, if no event comes first. The time may have passed.
-    fn wakes(&self, round: &Round<'_>, of: &[Candidate<'_>]) -> Time {
+    fn wakes(&self, round: &RoundInputs<'_>, of: &[Candidate<'_>]) -> Time {
         let check = match (self.requested, round.computing) {
             (Some(_), _) => Some(Time::ZERO),
             (None, Computing::Allowed) => Some(self.next_check(round.profile)),
@@ -333,13 +333,13 @@ impl Driver {
     }
 }
 
-impl Default for Driver {
+impl Default for ContactDriver {
     fn default() -> Self {
-        Driver::new()
+        ContactDriver::new()
     }
 }
 
-impl<'a> Round<'a> {
+impl<'a> RoundInputs<'a> {
     fn reporting(&self, circumstances: &'a [Circumstances]) -> Reporting<'a> {
         Reporting {
             profile: self.profile,

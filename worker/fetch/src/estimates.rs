@@ -25,7 +25,7 @@ pub(super) const MOST_JOBS: usize = 10_000;
 
 /// The progress of a running task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct TaskProgress {
     /// Run time so far, in seconds.
     pub elapsed: f64,
     /// The completed fraction and the run time in seconds at which the task reported it, if it reports progress.
@@ -44,7 +44,7 @@ pub enum Lengths {
 }
 
 /// Returns the seconds that a running task with this estimate still needs, always above 0.
-pub fn remaining(lengths: Lengths, estimate: f64, progress: Progress) -> f64 {
+pub fn remaining(lengths: Lengths, estimate: f64, progress: TaskProgress) -> f64 {
     let elapsed = amount(progress.elapsed);
     let estimate = amount(estimate).max(SHORTEST);
     let whole = whole(lengths, estimate, elapsed, progress.done);
@@ -247,8 +247,8 @@ mod tests {
 
     const HERE: AssociationIndex = AssociationIndex(0);
 
-    fn told(elapsed: f64, done: Option<(f64, f64)>) -> Progress {
-        Progress { elapsed, done }
+    fn told(elapsed: f64, done: Option<(f64, f64)>) -> TaskProgress {
+        TaskProgress { elapsed, done }
     }
 
     #[test]

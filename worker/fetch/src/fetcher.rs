@@ -1,7 +1,7 @@
 //! Combines the policies of work fetch into one state machine, which decides what to ask of which scheduler and which tasks run.
 //!
-//! The caller reports events to a [`Fetcher`] and shows it the tasks at the worker ([`Scene`]). The fetcher returns the next [`Step`] and,
-//! independently, a [`Schedule`]. Both calls scan all tasks, so the caller makes them only when they are due.
+//! The caller reports events to a [`Fetcher`] and shows it the tasks at the worker ([`Scene`]). The fetcher returns the next
+//! [`FetcherStep`] and, independently, a [`Schedule`]. Both calls scan all tasks, so the caller makes them only when they are due.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{Processor, ServiceAddress, Story, Time, WorkDemand, WorkRequestSeq};
 
-use self::outstanding::{Outstanding, Phase};
+use self::outstanding::{Outstanding, RequestPhase};
 use self::saving::Here;
 use super::amounts::amount;
 use super::contact_state::ContactState;
-use super::driver::{CheckEvent, Computing, Driver, ListReason};
+use super::driver::{CheckEvent, Computing, ContactDriver, ListReason};
 use super::estimates::{Estimates, Lengths};
 use super::job_sched::{Hand, Preemption, Schedule};
 use super::members::Members;
@@ -86,7 +86,7 @@ pub struct Standing {
 
 /// The tasks that cannot start or stop now.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits<'a> {
+pub struct FixedTasks<'a> {
     /// Tasks that are about to end.
     pub ending: &'a BTreeSet<TaskNumber>,
     /// Tasks that could not start now even if all processors were free.
@@ -95,7 +95,7 @@ pub struct Limits<'a> {
 
 /// The next action of the caller.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum FetcherStep {
     /// Nothing is due before `until`, unless something happens.
     Wait {
         until: Time,
@@ -122,7 +122,7 @@ pub struct Request {
 
 /// The result of a task.
 #[derive(Clone, Copy, Debug)]
-pub enum TaskEnd<'a> {
+pub enum TaskResult<'a> {
     /// The task succeeded after `took` seconds of run time; `given` is its job's own estimate in seconds.
     Well {
         given: Option<f64>,
@@ -153,7 +153,7 @@ pub struct Fetcher {
     associations: Vec<Association>,
     patience: Duration,
     rng: Rng,
-    driver: Driver,
+    driver: ContactDriver,
     /// The next two are by association.
     contacts: Vec<ContactState>,
     outstanding: Vec<Option<Outstanding>>,
@@ -199,7 +199,7 @@ impl Fetcher {
             .map(|index| saved.rec(index).within(&processors))
             .collect();
         Fetcher {
-            driver: Driver::new(),
+            driver: ContactDriver::new(),
             outstanding: vec![None; contacts.len()],
             contacts,
             accounting: Accounting::new(&rec, now, &profile),
@@ -289,20 +289,20 @@ impl Fetcher {
     }
 
     /// Notes that a task has ended. A task that executed must have been reported as stopped before.
-    pub fn task_ended(&mut self, now: Time, task: &Task, end: TaskEnd<'_>, leaves: Leaves) {
+    pub fn task_ended(&mut self, now: Time, task: &Task, end: TaskResult<'_>, leaves: Leaves) {
         let u = draw(&mut self.rng);
         match end {
-            TaskEnd::Well { given, took } => {
+            TaskResult::Well { given, took } => {
                 self.estimates
                     .learn(task.association, task.job, given, took);
             }
-            TaskEnd::Failed { story } => {
+            TaskResult::Failed { story } => {
                 if let Some(contact) = self.contacts.get_mut(task.association.0) {
                     let terms = terms(&self.profile, u);
                     contact.rpc.task_failed(now, task.number, story, terms);
                 }
             }
-            TaskEnd::Other => {}
+            TaskResult::Other => {}
         }
         let of_type = task.usage.processor_type();
         let comes_back = self.come_back.remove(&task.number);
@@ -365,7 +365,7 @@ impl Fetcher {
     }
 
     /// Chooses the running tasks.
-    pub fn choose(&mut self, now: Time, tasks: &[Task], limits: Limits<'_>) -> Schedule {
+    pub fn choose(&mut self, now: Time, tasks: &[Task], fixed: FixedTasks<'_>) -> Schedule {
         self.chosen_at = Some(now);
         self.wants_choice = false;
         self.accounting.adjust(now, tasks, &self.processors);
@@ -378,8 +378,8 @@ impl Fetcher {
             associations: &self.associations,
             rec: self.accounting.averages(),
             tasks,
-            ending: limits.ending,
-            held_back: limits.held_back,
+            ending: fixed.ending,
+            held_back: fixed.held_back,
             outlook: &outlook,
         };
         let schedule = hand.choose();

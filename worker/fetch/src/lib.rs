@@ -37,34 +37,35 @@ mod wait;
 
 pub use backoff::exponential_backoff;
 pub use brasserie_common::ReportPolicy;
-pub use contact_state::{ContactState, Reply, ReplyKind, SavedContact, away};
+pub use contact_state::{ContactState, FetchReply, ReplyKind, SavedContact, away};
 pub use driver::{
-    Candidate, CheckEvent, Computing, Contact, Decision, Driver, ListReason, Round, Work,
+    Candidate, CheckEvent, Computing, Contact, ContactDriver, Decision, ListReason, RequestedWork,
+    RoundInputs,
 };
-pub use estimates::{Estimates, Lengths, Progress, SavedEstimate, remaining};
+pub use estimates::{Estimates, Lengths, SavedEstimate, TaskProgress, remaining};
 pub use fetch::{
     AssociationReason, Demand, FetchRequest, Grounds, PairReason, Source, SourcePair, Survey,
 };
 pub use fetcher::{
-    AssociationOverview, Fetcher, Leaves, Limits, Overview, PairOverview, Request, Saved, Scene,
-    Setup, Standing, Step, TaskEnd, TypeOverview,
+    AssociationOverview, Fetcher, FetcherStep, FixedTasks, Leaves, Overview, PairOverview, Request,
+    Saved, Scene, Setup, Standing, TaskResult, TypeOverview,
 };
 pub use job_sched::{Hand, Preemption, Schedule};
 pub use members::{Attempt, ListChange, Members};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
-pub use pair_backoff::{Asked, PairBackoff, PairBackoffs, SavedPair, TypeReply};
+pub use pair_backoff::{PairBackoff, PairBackoffs, SavedPair, SentRequest, TypeReply};
 pub use priority::Priorities;
 pub use profile::{Buffer, FirstAsked, Precedence, Profile, TaskErrors};
 pub use reaction::Reaction;
 pub use reason::{RpcReason, Wish};
 pub use rec::{Accounting, SavedRec, update_average};
-pub use report::{Circumstances, Overdue, ReportReason, Reporting, Told, Unreported};
+pub use report::{Circumstances, Overdue, ReportContent, ReportReason, Reporting, Unreported};
 pub use rpc_policy::{ListReading, RpcPolicy, SavedRpc, SavedWait, Terms};
 pub use rr_sim::Situation;
 pub use saved_state::{SavedJob, SavedScheduler, SavedState, SavedStateError};
 pub use task_errors::is_infrastructure_failure;
 pub use types::{
-    Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,
-    Stage, Task, TaskNumber, Usage,
+    Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType,
+    ProcessorUsage, Processors, Task, TaskNumber, TaskStage,
 };
 pub use wait::{Wait, WaitCause};

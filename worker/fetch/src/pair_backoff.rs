@@ -12,7 +12,7 @@ use super::credit::Credit;
 use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::RpcReason;
-use super::types::{PerType, ProcessorType, Processors, Usage};
+use super::types::{PerType, ProcessorType, ProcessorUsage, Processors};
 use super::wait::{Wait, WaitCause, left};
 
 /// A backoff lasts for a random part of its interval: at least this minus one, at most this.
@@ -154,7 +154,7 @@ impl PairBackoff {
 
 /// A work request, as it was sent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct SentRequest {
     pub reason: RpcReason,
     /// The types for which it asked for seconds.
     pub types: PerType<bool>,
@@ -187,7 +187,7 @@ impl PairBackoffs {
     pub fn replied(
         &mut self,
         now: Time,
-        asked: &Asked,
+        asked: &SentRequest,
         reply: &PerType<TypeReply>,
         profile: &Profile,
         u: f64,
@@ -255,7 +255,7 @@ impl PairBackoffs {
 
     /// Notes that a task arrived; `secs` is its run time by the scheduler's estimate. Like the scheduler, counts the task for one type
     /// only.
-    pub fn task_came(&mut self, now: Time, usage: &Usage, secs: f64) {
+    pub fn task_came(&mut self, now: Time, usage: &ProcessorUsage, secs: f64) {
         if let Some(pair) = self.0.get_mut(usage.processor_type().0) {
             pair.task_came(now, usage.of_its_type(), secs);
         }
@@ -322,7 +322,7 @@ impl PairBackoffs {
     }
 
     /// Restores the credit of a completed run whose resources are idle at the scheduler.
-    pub fn gives_back(&mut self, now: Time, usage: &Usage, patience: Duration) {
+    pub fn gives_back(&mut self, now: Time, usage: &ProcessorUsage, patience: Duration) {
         if let Some(pair) = self.0.get_mut(usage.processor_type().0)
             && pair.has_more
             && let Some(credit) = &mut pair.credit
@@ -449,8 +449,8 @@ mod tests {
         Time::ZERO + Duration::from_secs_f64(seconds)
     }
 
-    fn uses(of: ProcessorType) -> Usage {
-        Usage {
+    fn uses(of: ProcessorType) -> ProcessorUsage {
+        ProcessorUsage {
             cpus: 1.0,
             cards: (of != CPU).then_some((of, 1.0)),
         }
@@ -466,7 +466,7 @@ mod tests {
     ) {
         let mut types = processors().table(&false);
         types[CPU] = true;
-        let asked = Asked { reason, types };
+        let asked = SentRequest { reason, types };
         let mut reply = processors().table(&TypeReply::default());
         reply[CPU].verdict = Some(verdict);
         pairs.replied(now, &asked, &reply, &VOLUNTEER, u);
@@ -475,7 +475,7 @@ mod tests {
     #[test]
     fn what_was_asked_for_and_is_not_mentioned_did_not_come() {
         let mut pairs = PairBackoffs::new(&processors());
-        let asked = Asked {
+        let asked = SentRequest {
             reason: RpcReason::NeedWork,
             types: processors().table(&true),
         };
@@ -490,7 +490,7 @@ mod tests {
         let kind = processors()[CPU].clone();
         let processors = Processors::new(kind, Vec::new());
         let mut pairs = PairBackoffs::new(&processors);
-        let asked = Asked {
+        let asked = SentRequest {
             reason: RpcReason::NeedWork,
             types: processors.table(&true),
         };
@@ -583,7 +583,7 @@ mod tests {
         }
         // A type that was not asked for does not back off.
         let mut pairs = PairBackoffs::new(&processors());
-        let asked = Asked {
+        let asked = SentRequest {
             reason: RpcReason::NeedWork,
             types: processors().table(&false),
         };
@@ -647,7 +647,7 @@ mod tests {
     fn what_clears_one_leaves_the_other() {
         let both_backed_off = || {
             let mut pairs = PairBackoffs::new(&processors());
-            let asked = Asked {
+            let asked = SentRequest {
                 reason: RpcReason::NeedWork,
                 types: processors().table(&true),
             };
@@ -726,7 +726,7 @@ mod tests {
         }
         lingers(&mut pairs);
         let untouched = pairs.of(CPU);
-        let on_cards = Usage {
+        let on_cards = ProcessorUsage {
             cpus: 3.0,
             cards: Some((CARDS, 4.0)),
         };
@@ -792,7 +792,7 @@ mod tests {
     #[test]
     fn no_apps_holds_until_a_reply_without_it() {
         let mut pairs = PairBackoffs::new(&processors());
-        let asked = Asked {
+        let asked = SentRequest {
             reason: RpcReason::NeedWork,
             types: processors().table(&false),
         };

@@ -17,14 +17,14 @@ const PLANNED_PART: f64 = 24.0;
 /// The priorities of all associations, which change with each planned task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Priorities {
-    places: Vec<Place>,
+    places: Vec<AssociationPriority>,
     /// The sum over the counted associations; 1 if that is 0.
     rec_sum: f64,
 }
 
 /// The state of one association.
 #[derive(Clone, Debug, PartialEq)]
-struct Place {
+struct AssociationPriority {
     has_share: bool,
     /// The fraction of the counted associations' shares.
     share_fraction: f64,
@@ -49,7 +49,7 @@ impl Priorities {
         let rec_sum: f64 = rec_sum.map(rec_of).sum();
         let rec_sum = if rec_sum > 0.0 { rec_sum } else { 1.0 };
         let place = |(index, share): (usize, f64)| {
-            let mut place = Place {
+            let mut place = AssociationPriority {
                 has_share: share > 0.0,
                 share_fraction: if share_sum > 0.0 {
                     share / share_sum
@@ -115,7 +115,7 @@ impl Priorities {
     }
 }
 
-impl Place {
+impl AssociationPriority {
     fn computed(&self, rec_sum: f64) -> f64 {
         let got = self.rec / rec_sum;
         if !self.has_share {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::amounts::{DAY, amount};
 use super::profile::Profile;
-use super::types::{Processors, Stage, Task};
+use super::types::{Processors, Task, TaskStage};
 
 /// Half-life in seconds, if none is given.
 const DEFAULT_HALF_LIFE: f64 = 10.0 * DAY;
@@ -163,11 +163,13 @@ impl Accounting {
     /// Returns the task's instance-seconds within the interval.
     fn part(&self, now: Time, task: &Task, processors: &Processors) -> f64 {
         match task.stage {
-            Stage::Executing { since } => {
+            TaskStage::Executing { since } => {
                 let seconds = now.since(since.max(self.interval_start)).as_secs_f64();
                 seconds * amount(task.usage.peak(processors))
             }
-            Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => 0.0,
+            TaskStage::Queued
+            | TaskStage::WaitingForInputs { .. }
+            | TaskStage::Preempted { .. } => 0.0,
         }
     }
 

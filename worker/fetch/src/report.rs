@@ -18,7 +18,7 @@ const LEFT_TO_WAIT: f64 = 2.0;
 
 /// The content of a report about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ReportContent {
     /// The task has ended.
     End,
     /// The task was never at the worker. The scheduler asked, and keeps the task until it receives the answer.
@@ -30,7 +30,7 @@ pub enum Told {
 pub struct Unreported {
     pub association: AssociationIndex,
     pub task: TaskNumber,
-    pub told: Told,
+    pub told: ReportContent,
     /// The job's own policy, if it has one.
     pub policy: Option<ReportPolicy>,
     /// The time since which it could have been reported.
@@ -42,8 +42,8 @@ impl Unreported {
     /// Returns whether it is reported by itself, whatever is backed off.
     pub fn leaves_at_once(&self, profile: &Profile) -> bool {
         match (self.told, self.policy.unwrap_or(profile.report)) {
-            (Told::NotRunning, _) | (Told::End, ReportPolicy::Immediate) => true,
-            (Told::End, ReportPolicy::Lazy) => false,
+            (ReportContent::NotRunning, _) | (ReportContent::End, ReportPolicy::Immediate) => true,
+            (ReportContent::End, ReportPolicy::Lazy) => false,
         }
     }
 }
@@ -125,7 +125,7 @@ impl Reporting<'_> {
         times.min().filter(|&at| at < Time::NEVER)
     }
 
-    fn waiting(&self) -> impl Iterator<Item = Waiting<'_>> {
+    fn waiting(&self) -> impl Iterator<Item = WaitingCompletion<'_>> {
         let mut holds_any = vec![false; self.circumstances.len()];
         for end in self.unreported {
             if let Some(holds) = holds_any.get_mut(end.association.0) {
@@ -142,7 +142,7 @@ impl Reporting<'_> {
             }
             let count = counts.get_mut(place)?;
             *count += 1;
-            Some(Waiting {
+            Some(WaitingCompletion {
                 end,
                 open: of.min_rpc_time,
                 rules: self.rules(end, of, *count),
@@ -187,7 +187,7 @@ impl Reporting<'_> {
 }
 
 /// A completion for a scheduler that may be contacted from `open` on.
-struct Waiting<'a> {
+struct WaitingCompletion<'a> {
     end: &'a Unreported,
     open: Time,
     rules: [(Time, ReportReason); 5],

@@ -19,8 +19,8 @@ use super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 use super::priority::Priorities;
 use super::profile::Profile;
 use super::types::{
-    AssociationIndex, Associations, PerType, ProcessorType, Processors, Stage, Task, TaskNumber,
-    Usage,
+    AssociationIndex, Associations, PerType, ProcessorType, ProcessorUsage, Processors, Task,
+    TaskNumber, TaskStage,
 };
 use bound::LatestEnd;
 use queues::Queues;
@@ -69,8 +69,8 @@ impl Situation<'_> {
         let is_there = task.association.0 < self.associations.len()
             && (self.processors.types()).any(|of_type| of_type == task.usage.processor_type());
         let can_run = match task.stage {
-            Stage::WaitingForInputs { stalled } => !stalled,
-            Stage::Queued | Stage::Executing { .. } | Stage::Preempted { .. } => true,
+            TaskStage::WaitingForInputs { stalled } => !stalled,
+            TaskStage::Queued | TaskStage::Executing { .. } | TaskStage::Preempted { .. } => true,
         };
         is_there && can_run
     }
@@ -82,7 +82,7 @@ struct Simulated {
     association: AssociationIndex,
     job: u32,
     of_type: ProcessorType,
-    usage: Usage,
+    usage: ProcessorUsage,
     /// The fraction of the worker's computing power that it uses.
     fraction_of_host: f64,
     /// Seconds until its end, if it ran from now on.
@@ -423,7 +423,7 @@ impl<'a> Simulation<'a> {
 fn simulated(situation: &Situation, task: &Task) -> Simulated {
     let processors = situation.processors;
     let of_type = task.usage.processor_type();
-    let usage = Usage {
+    let usage = ProcessorUsage {
         cpus: amount(task.usage.cpus),
         cards: task.usage.cards.map(|(of, much)| (of, amount(much))),
     };

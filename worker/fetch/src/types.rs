@@ -124,13 +124,13 @@ pub type Associations = [Association];
 
 /// The processors that a task occupies while it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Usage {
+pub struct ProcessorUsage {
     pub cpus: f64,
     /// The GPU type, at most one, and the number of GPUs.
     pub cards: Option<(ProcessorType, f64)>,
 }
 
-impl Usage {
+impl ProcessorUsage {
     /// Returns the type that the task counts as: its GPU type, else the CPU.
     pub fn processor_type(&self) -> ProcessorType {
         self.cards.map_or(ProcessorType::CPU, |(of, _)| of)
@@ -172,13 +172,13 @@ pub struct Task {
     pub association: AssociationIndex,
     /// The number of its job, unique within the association.
     pub job: u32,
-    pub usage: Usage,
+    pub usage: ProcessorUsage,
     /// Estimated remaining run time in seconds, with its processors always available.
     pub remaining: f64,
     pub received: Time,
     /// The deadline on the worker's own clock. A task without one is never late.
     pub deadline: Option<Time>,
-    pub stage: Stage,
+    pub stage: TaskStage,
 }
 
 /// The stage of a task at the worker.
@@ -187,7 +187,7 @@ pub struct Task {
 /// Queued --> WaitingForInputs --> Executing <--> Preempted
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum TaskStage {
     Queued,
     /// Its inputs have not arrived. With `stalled`, it is unknown when they will.
     WaitingForInputs {
@@ -202,11 +202,13 @@ pub enum Stage {
     },
 }
 
-impl Stage {
+impl TaskStage {
     pub fn is_executing(self) -> bool {
         match self {
-            Stage::Executing { .. } => true,
-            Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => false,
+            TaskStage::Executing { .. } => true,
+            TaskStage::Queued
+            | TaskStage::WaitingForInputs { .. }
+            | TaskStage::Preempted { .. } => false,
         }
     }
 }

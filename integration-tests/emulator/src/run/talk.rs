@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::{Processor, WorkReply, WorkVerdict};
-use brasserie_worker_fetch::{Request, Step};
+use brasserie_worker_fetch::{FetcherStep, Request};
 
 use super::World;
 use crate::client::{seconds, span};
@@ -20,18 +20,18 @@ impl World<'_> {
         let told = self.report();
         let came = self.schedulers_send();
         let asked = match self.client.next(self.now) {
-            Some(Step::Ask(request)) => {
+            Some(FetcherStep::Ask(request)) => {
                 self.ask(&request);
                 true
             }
-            Some(Step::ReadList { association, .. }) => {
+            Some(FetcherStep::ReadList { association, .. }) => {
                 // The list is always readable and never changes.
                 let place = association.0;
                 let name = &self.scenario.schedulers[place].name;
                 self.client.list_read(self.now, place, name);
                 true
             }
-            Some(Step::Wait { .. }) | None => false,
+            Some(FetcherStep::Wait { .. }) | None => false,
         };
         told || came || asked
     }

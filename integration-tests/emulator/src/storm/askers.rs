@@ -2,9 +2,9 @@
 
 use brasserie_common::{Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 use brasserie_worker_fetch::{
-    Association, AssociationIndex, Computing, Fetcher, Leaves, Preemption, ProcessorKind,
-    Processors, Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber,
-    Usage,
+    Association, AssociationIndex, Computing, Fetcher, FetcherStep, Leaves, Preemption,
+    ProcessorKind, ProcessorUsage, Processors, Profile, Saved, Scene, Setup, Standing, Task,
+    TaskNumber, TaskResult, TaskStage,
 };
 
 use super::{Storm, Waiting};
@@ -143,12 +143,12 @@ impl Ours {
             self.fetcher.task_ended(
                 now,
                 &task,
-                TaskEnd::Well { given: None, took },
+                TaskResult::Well { given: None, took },
                 Leaves::Nothing,
             );
             self.fetcher.task_gone(IT, task.number);
             if let Some((next, _)) = self.tasks.first_mut() {
-                next.stage = Stage::Executing { since: done };
+                next.stage = TaskStage::Executing { since: done };
             }
         }
         if self.fetcher.due() > now {
@@ -168,11 +168,11 @@ impl Ours {
             unreported: &[],
         });
         match step {
-            Step::Ask(request) => {
+            FetcherStep::Ask(request) => {
                 self.seq = request.seq;
                 true
             }
-            Step::ReadList { association, .. } => {
+            FetcherStep::ReadList { association, .. } => {
                 let members = vec![ServiceAddress {
                     host: "scheduler".into(),
                     port: 1,
@@ -180,7 +180,7 @@ impl Ours {
                 self.fetcher.list_read(now, association, Some(members));
                 false
             }
-            Step::Wait { .. } => false,
+            FetcherStep::Wait { .. } => false,
         }
     }
 
@@ -196,7 +196,7 @@ impl Ours {
             number: TaskNumber(self.last_number),
             association: IT,
             job: 0,
-            usage: Usage {
+            usage: ProcessorUsage {
                 cpus: 1.0,
                 cards: None,
             },
@@ -204,8 +204,8 @@ impl Ours {
             received: now,
             deadline: None,
             stage: match self.tasks.is_empty() {
-                true => Stage::Executing { since: now },
-                false => Stage::Queued,
+                true => TaskStage::Executing { since: now },
+                false => TaskStage::Queued,
             },
         };
         self.fetcher.task_came(&task);

@@ -10,12 +10,12 @@ const MOST_JOBS: usize = 100_000;
 
 /// The numbers of all associations' jobs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Jobs {
+pub(super) struct JobNumbers {
     numbers: BTreeMap<(AssociationIndex, JobName), u32>,
     last: u32,
 }
 
-impl Jobs {
+impl JobNumbers {
     pub(super) fn number(&mut self, of: AssociationIndex, name: &JobName) -> u32 {
         let key = (of, name.clone());
         if let Some(known) = self.numbers.get(&key) {

@@ -8,11 +8,11 @@ use brasserie_worker_fetch::{AssociationIndex, Request};
 use super::{Fetching, SchedulerView, Takes};
 use crate::effect::Call;
 use crate::event::CallReply;
-use crate::tasks::Task;
+use crate::tasks::WorkerTask;
 
 /// A request for work that the policies have decided on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct DecidedRequest {
     pub association: AssociationIndex,
     pub seq: WorkRequestSeq,
     pub deadline: Time,
@@ -52,8 +52,8 @@ impl Fetching {
     }
 
     /// Handles the failure of a request.
-    pub(crate) fn failed(&mut self, now: Time, asked: Asked) {
-        let Asked {
+    pub(crate) fn failed(&mut self, now: Time, asked: DecidedRequest) {
+        let DecidedRequest {
             association, seq, ..
         } = asked;
         self.fetcher.not_served(now, association, seq);
@@ -77,7 +77,7 @@ impl Fetching {
         now: Time,
         request: Request,
         (view, scheduler): (&SchedulerView<'_>, SchedulerId),
-        tasks: impl Iterator<Item = &'a Task>,
+        tasks: impl Iterator<Item = &'a WorkerTask>,
     ) -> Call {
         Call::RequestWork {
             to: request.to,
@@ -95,7 +95,7 @@ impl Fetching {
     }
 
     /// Records that a request was sent as this call.
-    pub(crate) fn sent(&mut self, call: CallId, asked: Asked) {
+    pub(crate) fn sent(&mut self, call: CallId, asked: DecidedRequest) {
         self.calls.insert(call, asked);
     }
 
@@ -104,7 +104,7 @@ impl Fetching {
         &self,
         now: Time,
         of: AssociationIndex,
-        tasks: impl Iterator<Item = &'a Task>,
+        tasks: impl Iterator<Item = &'a WorkerTask>,
     ) -> Vec<KnownTask> {
         let tasks = tasks.filter(|task| !task.running.is_healthcheck());
         tasks

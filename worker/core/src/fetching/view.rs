@@ -2,11 +2,11 @@
 
 use brasserie_common::{ReportPolicy, SchedulerId, ServiceAddress, Time, WorkerId};
 use brasserie_worker_fetch::{
-    AssociationIndex, Computing, Scene, Standing, Task, Told, Unreported,
+    AssociationIndex, Computing, ReportContent, Scene, Standing, Task, Unreported,
 };
 
 use super::Fetching;
-use crate::reports::Held;
+use crate::reports::HeldCompletion;
 
 /// An association, as the work fetch sees it.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct SchedulerView<'a> {
 
 /// The state of the worker at one time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct WorkerMoment<'a> {
     pub now: Time,
     /// The open tasks.
     pub tasks: &'a [Task],
@@ -35,7 +35,7 @@ pub(crate) struct Moment<'a> {
     pub unreported: &'a [Unreported],
 }
 
-impl<'a> Moment<'a> {
+impl<'a> WorkerMoment<'a> {
     pub(super) fn scene(&self, standings: &'a [Standing]) -> Scene<'a> {
         let computes = self.schedulers.iter().any(|view| view.is_running);
         Scene {
@@ -66,13 +66,13 @@ impl Fetching {
 
 /// Returns the held completions of all associations in the order in which the tasks ended.
 pub(crate) fn unreported<'a>(
-    held: impl Iterator<Item = (AssociationIndex, &'a Held)>,
+    held: impl Iterator<Item = (AssociationIndex, &'a HeldCompletion)>,
 ) -> Vec<Unreported> {
     let mut ends: Vec<Unreported> = held
         .map(|(association, held)| Unreported {
             association,
             task: held.task,
-            told: Told::End,
+            told: ReportContent::End,
             policy: Some(ReportPolicy::Lazy),
             ended: held.ended,
             deadline: held.deadline,

@@ -18,7 +18,7 @@ use super::{Place, QueuedTask};
 ///
 /// Invariant: `with_cards` holds exactly the tasks of `order` that need GPUs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct TaskQueue {
     order: BTreeMap<Place, QueuedTask>,
     /// The queued tasks that need GPUs.
     with_cards: GpuWaiters,
@@ -27,13 +27,13 @@ pub(super) struct Queue {
 
 /// A choice among the queued tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiting {
+pub(crate) enum QueueFilter {
     All,
     /// Those that need GPUs.
     ForCards,
 }
 
-impl Queue {
+impl TaskQueue {
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
@@ -72,11 +72,15 @@ impl Queue {
     }
 
     /// Returns the next task behind a position.
-    pub(super) fn next_behind(&self, place: Place, who: Waiting) -> Option<(Place, QueuedTask)> {
+    pub(super) fn next_behind(
+        &self,
+        place: Place,
+        who: QueueFilter,
+    ) -> Option<(Place, QueuedTask)> {
         let behind = (Bound::Excluded(place), Bound::Unbounded);
         let next = match who {
-            Waiting::All => self.order.range(behind).next().map(|(place, _)| *place),
-            Waiting::ForCards => self.with_cards.next_behind(place),
+            QueueFilter::All => self.order.range(behind).next().map(|(place, _)| *place),
+            QueueFilter::ForCards => self.with_cards.next_behind(place),
         };
         next.and_then(|next| Some((next, self.order.get(&next)?.clone())))
     }

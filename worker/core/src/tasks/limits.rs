@@ -17,7 +17,7 @@ use brasserie_common::{
 ///   SET --a limit is over, which is told to the process--> OVER --the process is gone--> (the status says so)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct RunLimits {
     /// Counts from the start of the process, without the time for which the process is stopped.
     timeout: Option<Duration>,
     /// The time that was left at the acceptance.
@@ -25,7 +25,7 @@ pub(super) struct Limits {
     deadline_at: Option<Time>,
     kill: KillRequest,
     timeout_stage: TimeoutStage,
-    stage: Stage,
+    stage: LimitStage,
 }
 
 /// The state of the timeout.
@@ -46,38 +46,38 @@ enum TimeoutStage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum LimitStage {
     Set,
     /// The run was asked to end, once.
     Over,
 }
 
-impl Limits {
+impl RunLimits {
     /// Returns the limits of a run that is accepted now; `None` if it has none.
     pub(super) fn new(
         now: Time,
         options: &TaskSubprocessOptions,
         task: &RunningTask,
-    ) -> Option<Limits> {
+    ) -> Option<RunLimits> {
         if options.timeout.is_none() && options.deadline.is_none() {
             return None;
         }
         let asked = options.limit_kill.unwrap_or_default();
-        Some(Limits {
+        Some(RunLimits {
             timeout: options.timeout,
             deadline: options.deadline,
             deadline_at: options.deadline.map(|left| now + left),
             kill: ends_for_certain(asked, task.suicide_kill_wait),
             timeout_stage: TimeoutStage::Awaited,
-            stage: Stage::Set,
+            stage: LimitStage::Set,
         })
     }
 
     /// Returns when the next limit expires and the reason for the kill. `None` if the run has no active limit.
     fn due(&self) -> Option<(Time, EndedBy)> {
         match self.stage {
-            Stage::Set => {}
-            Stage::Over => return None,
+            LimitStage::Set => {}
+            LimitStage::Over => return None,
         }
         let deadline = self.deadline_at.map(|at| (at, EndedBy::Deadline));
         let timeout = match self.timeout_stage {
@@ -94,7 +94,7 @@ impl Limits {
     /// Marks the limits as enforced, and returns how to end the process. `None` if they were enforced before, or if none is active.
     pub(super) fn expire(&mut self) -> Option<Kill> {
         let (_, by) = self.due()?;
-        self.stage = Stage::Over;
+        self.stage = LimitStage::Over;
         Some(Kill {
             request: self.kill,
             by,
@@ -172,14 +172,14 @@ impl LimitTimers {
         Some(key)
     }
 
-    pub(super) fn add(&mut self, key: &TaskKey, limits: Option<&Limits>) {
-        if let Some((at, _)) = limits.and_then(Limits::due) {
+    pub(super) fn add(&mut self, key: &TaskKey, limits: Option<&RunLimits>) {
+        if let Some((at, _)) = limits.and_then(RunLimits::due) {
             self.0.insert((at, key.clone()));
         }
     }
 
-    pub(super) fn remove(&mut self, key: &TaskKey, limits: Option<&Limits>) {
-        if let Some((at, _)) = limits.and_then(Limits::due) {
+    pub(super) fn remove(&mut self, key: &TaskKey, limits: Option<&RunLimits>) {
+        if let Some((at, _)) = limits.and_then(RunLimits::due) {
             self.0.remove(&(at, key.clone()));
         }
     }
@@ -189,7 +189,7 @@ impl LimitTimers {
 pub(super) fn status_of(
     status: ReportedStatus,
     story: &Story,
-    limits: Option<&Limits>,
+    limits: Option<&RunLimits>,
 ) -> ReportedStatus {
     let why = match (story.ended_by, limits) {
         (Some(EndedBy::Timeout), Some(limits)) => limits

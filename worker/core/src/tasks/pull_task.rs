@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::{Card, GpuShare, Processor, RunningTask, TaskSubprocessOptions, Time};
 use brasserie_worker_fetch::{
-    AssociationIndex, Lengths, ProcessorType, Progress, Stage, Task, TaskNumber, Usage, remaining,
+    AssociationIndex, Lengths, ProcessorType, ProcessorUsage, Task, TaskNumber, TaskProgress,
+    TaskStage, remaining,
 };
 
 use crate::machine::{cpus_of, model_of, processor_of};
@@ -31,7 +32,7 @@ pub(crate) struct PullTask {
     cards: f64,
     received: Time,
     pub deadline: Option<Time>,
-    state: State,
+    state: PullState,
     /// The wait before it began.
     waited: Duration,
     /// How long it was stopped, without the current stop.
@@ -45,7 +46,7 @@ pub(crate) struct PullTask {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum PullState {
     Waits,
     Executes { since: Time },
     IsStopped { since: Time },
@@ -80,7 +81,7 @@ impl PullTask {
             cards,
             received: now,
             deadline: options.deadline.map(|left| now + left),
-            state: State::Waits,
+            state: PullState::Waits,
             waited: Duration::ZERO,
             stopped: Duration::ZERO,
             is_ending: false,
@@ -91,13 +92,13 @@ impl PullTask {
     }
 
     pub(crate) fn waits(&self) -> bool {
-        self.state == State::Waits
+        self.state == PullState::Waits
     }
 
     pub(crate) fn executes(&self) -> bool {
         match self.state {
-            State::Executes { .. } => true,
-            State::Waits | State::IsStopped { .. } => false,
+            PullState::Executes { .. } => true,
+            PullState::Waits | PullState::IsStopped { .. } => false,
         }
     }
 
@@ -109,8 +110,8 @@ impl PullTask {
     /// Returns the total time for which it was stopped in favour of others.
     pub(crate) fn stopped(&self, now: Time) -> Duration {
         let last = match self.state {
-            State::IsStopped { since } => now.since(since),
-            State::Waits | State::Executes { .. } => Duration::ZERO,
+            PullState::IsStopped { since } => now.since(since),
+            PullState::Waits | PullState::Executes { .. } => Duration::ZERO,
         };
         self.stopped + last
     }
@@ -127,13 +128,13 @@ impl PullTask {
             self.waited = now.since(self.received);
         }
         self.stopped = self.stopped(now);
-        self.state = State::Executes { since: now };
+        self.state = PullState::Executes { since: now };
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
         match self.state {
-            State::IsStopped { .. } => true,
-            State::Waits | State::Executes { .. } => false,
+            PullState::IsStopped { .. } => true,
+            PullState::Waits | PullState::Executes { .. } => false,
         }
     }
 
@@ -149,14 +150,14 @@ impl PullTask {
 
     pub(crate) fn stop(&mut self, now: Time) {
         self.executed = self.executed(now);
-        self.state = State::IsStopped { since: now };
+        self.state = PullState::IsStopped { since: now };
     }
 
     /// Returns the seconds for which it has executed.
     pub(crate) fn executed(&self, now: Time) -> f64 {
         let last = match self.state {
-            State::Executes { since } => now.since(since).as_secs_f64(),
-            State::Waits | State::IsStopped { .. } => 0.0,
+            PullState::Executes { since } => now.since(since).as_secs_f64(),
+            PullState::Waits | PullState::IsStopped { .. } => 0.0,
         };
         self.executed + last
     }
@@ -169,7 +170,7 @@ impl PullTask {
         (lengths, estimate): (Lengths, f64),
         type_of_cards: Option<ProcessorType>,
     ) -> Task {
-        let progress = Progress {
+        let progress = TaskProgress {
             elapsed: self.executed(now),
             done: None,
         };
@@ -177,7 +178,7 @@ impl PullTask {
             number: self.number,
             association,
             job: self.job,
-            usage: Usage {
+            usage: ProcessorUsage {
                 cpus: self.cpus,
                 cards: type_of_cards.map(|of| (of, self.cards)),
             },
@@ -185,9 +186,9 @@ impl PullTask {
             received: self.received,
             deadline: self.deadline,
             stage: match self.state {
-                State::Waits => Stage::Queued,
-                State::Executes { since } => Stage::Executing { since },
-                State::IsStopped { .. } => Stage::Preempted { has_process: true },
+                PullState::Waits => TaskStage::Queued,
+                PullState::Executes { since } => TaskStage::Executing { since },
+                PullState::IsStopped { .. } => TaskStage::Preempted { has_process: true },
             },
         }
     }

@@ -16,7 +16,7 @@ use crate::worker::rig::*;
 use crate::{AssociationIndex, AssociationOptions, Event, RunTask};
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ApartStep {
     Wait(u64),
     /// Time passes without a turn of the worker.
     Sleep(u64),
@@ -48,7 +48,7 @@ enum Ask {
     Suicide,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ApartStep> {
     let health = prop_oneof![
         8 => Just(Health::Healthy),
         3 => Just(Health::Unhealthy),
@@ -74,16 +74,16 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0_usize..4).prop_map(What::End),
     ];
     prop_oneof![
-        6 => (0_u64..400).prop_map(|part| Step::Wait(part * part)),
-        1 => (0_u64..400).prop_map(|part| Step::Sleep(part * part)),
-        60 => (0_usize..2, what).prop_map(|(to, what)| Step::To(to, what)),
+        6 => (0_u64..400).prop_map(|part| ApartStep::Wait(part * part)),
+        1 => (0_u64..400).prop_map(|part| ApartStep::Sleep(part * part)),
+        60 => (0_usize..2, what).prop_map(|(to, what)| ApartStep::To(to, what)),
         1 => proptest::bool::weighted(0.2).prop_map(|yes| match yes {
-            true => Step::Drain,
-            false => Step::Wait(0),
+            true => ApartStep::Drain,
+            false => ApartStep::Wait(0),
         }),
         1 => proptest::bool::weighted(0.2).prop_map(|yes| match yes {
-            true => Step::Shutdown,
-            false => Step::Wait(0),
+            true => ApartStep::Shutdown,
+            false => ApartStep::Wait(0),
         }),
     ]
 }
@@ -102,7 +102,7 @@ fn joins() -> [What; 7] {
 }
 
 /// One association, with a worker that has only this one.
-struct Side {
+struct ApartAssociation {
     alone: Rig,
     id: WorkerId,
     /// Pending calls: the id at the worker alone, and the id at the pair.
@@ -114,7 +114,7 @@ struct Side {
 
 struct Twins {
     pair: Rig,
-    sides: [Side; 2],
+    sides: [ApartAssociation; 2],
     wants_an_end: bool,
     /// The start second of the last new instance.
     last_second: i64,
@@ -127,9 +127,9 @@ enum Deed {
     Does(Effect),
 }
 
-impl Side {
+impl ApartAssociation {
     fn new(id: WorkerId) -> Self {
-        Side {
+        ApartAssociation {
             alone: Rig::with(|options| options.associations[0].id = id),
             id,
             calls: Vec::new(),
@@ -150,21 +150,21 @@ impl Twins {
         });
         Twins {
             pair,
-            sides: [Side::new(OWN), Side::new(other)],
+            sides: [ApartAssociation::new(OWN), ApartAssociation::new(other)],
             wants_an_end: false,
             last_second: 51,
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: ApartStep) {
         match step {
-            Step::Sleep(millis) => {
+            ApartStep::Sleep(millis) => {
                 self.pair.sleep(millis);
                 self.sides
                     .iter_mut()
                     .for_each(|side| side.alone.sleep(millis));
             }
-            Step::Wait(millis) => {
+            ApartStep::Wait(millis) => {
                 let end = self.pair.now() + Duration::from_millis(millis);
                 while let Some(at) = self.look().filter(|at| *at <= end) {
                     self.sides
@@ -178,9 +178,9 @@ impl Twins {
                 self.pair.sleep_until(end);
                 self.look();
             }
-            Step::Drain => self.both(&Event::Drain),
-            Step::Shutdown => self.both(&Event::Shutdown),
-            Step::To(to, what) => {
+            ApartStep::Drain => self.both(&Event::Drain),
+            ApartStep::Shutdown => self.both(&Event::Shutdown),
+            ApartStep::To(to, what) => {
                 let Some((alone, pair)) = self.event(to, what) else {
                     return;
                 };
@@ -196,7 +196,7 @@ impl Twins {
 
     /// Performs what is due at all three workers, and returns when more is due.
     fn look(&mut self) -> Option<Time> {
-        let alone = self.sides.each_mut().map(Side::look);
+        let alone = self.sides.each_mut().map(ApartAssociation::look);
         let pair = self.pair.wait_until(self.pair.now());
         self.compare(None, alone, pair);
         let due = self.pair.worker.poll_timeout();
@@ -325,7 +325,7 @@ impl Twins {
         self.last_second += 1;
         let id = WorkerId::new(self.last_second, 8);
         let now = self.pair.now();
-        let mut side = Side::new(id);
+        let mut side = ApartAssociation::new(id);
         side.alone.born_at(now);
         self.sides[at] = side;
         let mut alone = [Vec::new(), Vec::new()];
@@ -342,7 +342,7 @@ impl Twins {
     }
 }
 
-impl Side {
+impl ApartAssociation {
     fn look(&mut self) -> Vec<Effect> {
         self.alone.wait_until(self.alone.now())
     }
@@ -444,10 +444,10 @@ integration_tests_properties::properties! {
         steps in proptest::collection::vec(step(), 0..150),
     ) {
         let mut twins = Twins::new();
-        twins.step(Step::Wait(0));
+        twins.step(ApartStep::Wait(0));
         for at in [(joined.0, 0), (joined.1, 1)].into_iter().filter_map(|(yes, at)| yes.then_some(at)) {
             for what in joins() {
-                twins.step(Step::To(at, what));
+                twins.step(ApartStep::To(at, what));
             }
             prop_assert_eq!(twins.pair.worker.associations()[at].health(), Health::Healthy);
         }

@@ -13,7 +13,7 @@ use brasserie_common::{
 use super::Association;
 use crate::machine::Machine;
 use crate::session::{HeartbeatTrouble, LifeStage};
-use crate::tasks::Stage;
+use crate::tasks::RunStage;
 use crate::timer::earliest;
 
 impl Association {
@@ -124,13 +124,13 @@ impl Association {
         let (mut running, mut stopped, mut waiting) = (0, 0, 0);
         for (_, task) in self.tasks.iter() {
             match task.stage {
-                Stage::Queued { .. } => waiting += 1,
-                Stage::Live if task.running.is_healthcheck() => {}
-                Stage::Live => {
+                RunStage::Queued { .. } => waiting += 1,
+                RunStage::Live if task.running.is_healthcheck() => {}
+                RunStage::Live => {
                     running += 1;
                     stopped += usize::from(task.is_stopped());
                 }
-                Stage::Ended(_) => {}
+                RunStage::Ended(_) => {}
             }
         }
         AssociationFacts {

@@ -15,10 +15,10 @@ use brasserie_worker_fetch::AssociationIndex;
 use super::Worker;
 use crate::effect::Effect;
 use crate::event::RunTask;
-use crate::machine::{Obstacle, Place, Waiting};
-use crate::reports::{Held, Kind};
+use crate::machine::{Obstacle, Place, QueueFilter};
+use crate::reports::{HeldCompletion, ReportKind};
 use crate::session::KillAll;
-use crate::tasks::{BeforeEnd, Begun};
+use crate::tasks::{BeforeEnd, BegunTask};
 
 /// The reason why a queued task ends without having begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,21 +60,21 @@ impl Worker {
             }
         }
         let mut behind = Place::MIN;
-        let mut who = Waiting::All;
+        let mut who = QueueFilter::All;
         while let Some((place, (of, key))) = self.machine.next_behind(behind, who) {
-            if who == Waiting::All && !self.machine.has_free_processors() {
+            if who == QueueFilter::All && !self.machine.has_free_processors() {
                 // The scan continues with this task, which may need GPUs, too.
-                who = Waiting::ForCards;
+                who = QueueFilter::ForCards;
                 continue;
             }
-            if who == Waiting::ForCards && !self.machine.has_free_cards() {
+            if who == QueueFilter::ForCards && !self.machine.has_free_cards() {
                 return;
             }
             behind = place;
             match self.try_to_begin(of, &key) {
                 Tried::HasLeft | Tried::LacksCards => {}
                 // Its GPUs are free and CPUs are lacking, or it needs no GPUs and no CPU is free.
-                Tried::LacksProcessors => who = Waiting::ForCards,
+                Tried::LacksProcessors => who = QueueFilter::ForCards,
                 Tried::TooManyTasks => return,
             }
         }
@@ -90,7 +90,7 @@ impl Worker {
                     fetching.left_queue(pull);
                 }
                 let begun = tasks.begin(self.now, key, cards, self.machine.cards());
-                if let Some(Begun {
+                if let Some(BegunTask {
                     running,
                     run,
                     place,
@@ -313,7 +313,7 @@ impl Worker {
             // An association that is ending holds nothing back.
             let holds = one.session.is_running()
                 && fetching.report_policy(of, &task.running) == ReportPolicy::Lazy;
-            held = holds.then_some(Held {
+            held = holds.then_some(HeldCompletion {
                 task: pull.number,
                 ended: self.now,
                 deadline: pull.deadline,
@@ -323,13 +323,13 @@ impl Worker {
         if !running.is_healthcheck() {
             match held {
                 Some(held) => one.reports.hold((running, status), held),
-                None => one.reports.add(self.now, running, status, Kind::End),
+                None => one.reports.add(self.now, running, status, ReportKind::End),
             }
         } else if one.session.is_outdated(requester) {
             // The scheduler that sent the healthcheck is gone.
             one.tasks.forget(run.0, run.1);
         } else {
-            let kind = Kind::Healthcheck(requester);
+            let kind = ReportKind::Healthcheck(requester);
             one.reports.add(self.now, running, status, kind);
         }
     }

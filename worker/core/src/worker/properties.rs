@@ -18,10 +18,10 @@ use crate::{AssociationIndex, Event, LifeStage, RunTask, WorkFetch, Worker};
 
 mod steps;
 
-use steps::{Step, step};
+use steps::{WorkerStep, step};
 
 /// The world around the worker, which also judges it.
-struct World {
+struct WorkerWorld {
     rig: Rig,
     live: BTreeMap<TaskKey, InvocationId>,
     /// The run whose end is being reported. A worker that finds in the same turn that it must die kills this run in vain.
@@ -39,9 +39,9 @@ struct World {
     exited: bool,
 }
 
-impl World {
+impl WorkerWorld {
     fn new(rig: Rig) -> Self {
-        World {
+        WorkerWorld {
             rig,
             live: BTreeMap::new(),
             ending: None,
@@ -55,16 +55,16 @@ impl World {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: WorkerStep) {
         let node = |n: u8| ["a", "b", "c"][usize::from(n % 3)];
         let effects = match step {
-            Step::Wait(millis) => self.rig.wait(millis),
-            Step::Sleep(millis) => {
+            WorkerStep::Wait(millis) => self.rig.wait(millis),
+            WorkerStep::Sleep(millis) => {
                 self.rig.sleep(millis);
                 return;
             }
-            Step::Fetch(n) => self.rig.hear(fetch_event(n.map(scheduler))),
-            Step::Run {
+            WorkerStep::Fetch(n) => self.rig.hear(fetch_event(n.map(scheduler))),
+            WorkerStep::Run {
                 n,
                 node: at,
                 invocation,
@@ -82,7 +82,7 @@ impl World {
                 }
                 self.rig.run(wanted)
             }
-            Step::Healthcheck { n, second, first } => {
+            WorkerStep::Healthcheck { n, second, first } => {
                 let node = if first {
                     HEALTHCHECK_NEW_WORKER_NODE
                 } else {
@@ -90,23 +90,23 @@ impl World {
                 };
                 self.rig.run(healthcheck(n, second, node))
             }
-            Step::Notify { n, sequence, tasks } => {
+            WorkerStep::Notify { n, sequence, tasks } => {
                 let tasks = tasks.iter().map(|(at, i)| task(node(*at), *i)).collect();
                 self.rig.notify(n, sequence, tasks)
             }
-            Step::Kill(n, at, i) => self.rig.kill(n, node(at), i),
-            Step::Suicide(n) => self.rig.suicide(n, OWN),
-            Step::Shutdown => self.rig.hear(Event::Shutdown),
-            Step::Drain => self.rig.hear(Event::Drain),
-            Step::ConnectionLost => self.rig.hear(lost_connection()),
-            Step::Answer { n, version, state } => match self.heartbeats.pop() {
+            WorkerStep::Kill(n, at, i) => self.rig.kill(n, node(at), i),
+            WorkerStep::Suicide(n) => self.rig.suicide(n, OWN),
+            WorkerStep::Shutdown => self.rig.hear(Event::Shutdown),
+            WorkerStep::Drain => self.rig.hear(Event::Drain),
+            WorkerStep::ConnectionLost => self.rig.hear(lost_connection()),
+            WorkerStep::Answer { n, version, state } => match self.heartbeats.pop() {
                 None => return,
                 Some(call) => self.rig.heartbeat_answered(call.0, n, version, state),
             },
-            Step::Outcome(which, what) => self.outcome(which, what),
-            Step::Verdict(which, what) => self.verdict(which, what),
-            Step::End(which, what) => self.end(which, what),
-            Step::Stray(call, at, i) => {
+            WorkerStep::Outcome(which, what) => self.outcome(which, what),
+            WorkerStep::Verdict(which, what) => self.verdict(which, what),
+            WorkerStep::End(which, what) => self.end(which, what),
+            WorkerStep::Stray(call, at, i) => {
                 let stray = self.rig.end(node(at), 1000 + i, ReportedStatus::done());
                 self.judge(stray);
                 // The worker never made this call.
@@ -344,7 +344,7 @@ impl Belief {
     }
 }
 
-impl World {
+impl WorkerWorld {
     /// Checks that the time to live becomes earlier only for a reason.
     fn judge_time_to_live(&self, before: Belief) {
         let after = Belief::of(&self.rig.worker);
@@ -388,8 +388,8 @@ integration_tests_properties::properties! {
             options.associations[0].members = vec![ServiceAddress { host: "scheduler".into(), port: 1 }];
         });
         let rig = if joined { rig.join() } else { rig };
-        let mut world = World::new(rig);
-        world.step(Step::Wait(500));
+        let mut world = WorkerWorld::new(rig);
+        world.step(WorkerStep::Wait(500));
         prop_assert_eq!(!world.rig.work_requests.is_empty(), joined && fetches);
         for step in steps {
             world.step(step);
@@ -409,7 +409,7 @@ integration_tests_properties::properties! {
         looks in proptest::collection::vec(0_u64..400_000, 0..6),
     ) {
         let rig = if joined { Rig::joined() } else { Rig::new() };
-        let mut world = World::new(rig);
+        let mut world = WorkerWorld::new(rig);
         for step in steps {
             let before = Belief::of(&world.rig.worker);
             world.step(step);
@@ -450,10 +450,10 @@ integration_tests_properties::properties! {
     #[test]
     fn equal_histories_have_equal_fingerprints_at_any_time(steps in proptest::collection::vec(step(), 0..30), later in 0_u64..1_000_000) {
         let mut shifted = Rig::shifted(later);
-        let mut world = World::new(Rig::new());
+        let mut world = WorkerWorld::new(Rig::new());
         world.rig.wait(0);
         shifted.wait(0);
-        let mut other = World::new(shifted);
+        let mut other = WorkerWorld::new(shifted);
         for step in steps {
             world.step(step.clone());
             other.step(step);
@@ -467,8 +467,8 @@ fn a_denied_run_keeps_no_other_task_of_the_same_invocation_from_its_turn() {
     let rig = Rig::with(|options| {
         options.work_fetch = Some(WorkFetch::new(Profile::CLUSTER, 1));
     });
-    let mut world = World::new(rig.join());
-    let run = |node, invocation| Step::Run {
+    let mut world = WorkerWorld::new(rig.join());
+    let run = |node, invocation| WorkerStep::Run {
         n: 1,
         node,
         invocation,
@@ -479,8 +479,8 @@ fn a_denied_run_keeps_no_other_task_of_the_same_invocation_from_its_turn() {
     world.step(run(1, 4));
     let tasks = vec![(2, 4)];
     let (n, sequence) = (1, 1);
-    world.step(Step::Notify { n, sequence, tasks });
-    world.step(Step::End(0, 2));
+    world.step(WorkerStep::Notify { n, sequence, tasks });
+    world.step(WorkerStep::End(0, 2));
     assert_eq!(world.rig.worker.live_processes(), 1);
     assert!(world.live.contains_key(&key("b")));
 }

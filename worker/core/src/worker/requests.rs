@@ -14,8 +14,8 @@ use super::processes::NeverBegins;
 use crate::effect::{Refusal, Reply};
 use crate::event::RunTask;
 use crate::machine::Begin;
-use crate::reports::Kind;
-use crate::tasks::{Stage, Task};
+use crate::reports::ReportKind;
+use crate::tasks::{RunStage, WorkerTask};
 
 fn refuse<T>(code: RefusalCode, message: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal::new(code, message))
@@ -76,15 +76,15 @@ impl Worker {
         let stage = match begin {
             Begin::Now(_) => {
                 self.machine.count_begin(&run.task);
-                Stage::Live
+                RunStage::Live
             }
             Begin::Later => {
                 let run = Arc::clone(&run);
                 let place = self.machine.enqueue((of, key.clone()), &run.task);
-                Stage::Queued { run, place }
+                RunStage::Queued { run, place }
             }
         };
-        let task = Task::new(self.now, &run, stage, pull);
+        let task = WorkerTask::new(self.now, &run, stage, pull);
         self.associations[of.0].tasks.insert(key, task);
         match begin {
             Begin::Now(_) => self.spawn(of, run),
@@ -184,7 +184,7 @@ impl Worker {
             self.now,
             Arc::new(task),
             ReportedStatus::was_not_running(),
-            Kind::NotRunning,
+            ReportKind::NotRunning,
         );
     }
 

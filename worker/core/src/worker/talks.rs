@@ -10,9 +10,9 @@ use brasserie_worker_fetch::AssociationIndex;
 use super::{Association, Worker};
 use crate::effect::Call;
 use crate::event::CallReply;
-use crate::members::{AfterFailure, Reader};
-use crate::reports::{InFlight, Kind};
-use crate::session::{Answer, HeartbeatResult};
+use crate::members::{AfterFailure, MembersReader};
+use crate::reports::{InFlight, ReportKind};
+use crate::session::{HeartbeatAnswer, HeartbeatResult};
 use crate::timer::REPORT_RETRY;
 
 impl Worker {
@@ -99,12 +99,12 @@ impl Worker {
 
     fn heartbeat_failed(&mut self, of: AssociationIndex, after: AfterFailure) {
         match after {
-            AfterFailure::ReadList => self.read_members(of, Reader::Heartbeats),
+            AfterFailure::ReadList => self.read_members(of, MembersReader::Heartbeats),
             AfterFailure::TryNext => {}
         }
     }
 
-    fn heartbeat_answered(&mut self, of: AssociationIndex, answer: Answer) {
+    fn heartbeat_answered(&mut self, of: AssociationIndex, answer: HeartbeatAnswer) {
         let one = &mut self.associations[of.0];
         if let Some((scheduler, begun)) = answer.new_scheduler {
             one.associate(scheduler, begun);
@@ -125,7 +125,7 @@ impl Worker {
     // ---- the members of the scheduler ----
 
     /// Requests a read of the scheduler's current members.
-    pub(super) fn read_members(&mut self, of: AssociationIndex, reader: Reader) {
+    pub(super) fn read_members(&mut self, of: AssociationIndex, reader: MembersReader) {
         let session = &mut self.associations[of.0].session;
         if !session.join_member_read(reader) {
             let call = self.out.call(of, Call::ReadMembers);
@@ -137,11 +137,11 @@ impl Worker {
     fn members_read(
         &mut self,
         of: AssociationIndex,
-        reader: Reader,
+        reader: MembersReader,
         read: Option<Vec<ServiceAddress>>,
     ) {
         // A failed read counts as a failure only for a work fetch that waits for it.
-        let counts = read.is_some() || reader == Reader::WorkFetch;
+        let counts = read.is_some() || reader == MembersReader::WorkFetch;
         if let Some(fetching) = &mut self.fetching
             && counts
         {
@@ -229,8 +229,8 @@ impl Worker {
         };
         let (key, invocation) = (report.task.key(), report.task.invocation);
         match report.kind {
-            Kind::NotRunning => {}
-            Kind::End => {
+            ReportKind::NotRunning => {}
+            ReportKind::End => {
                 let task = one.tasks.forget(&key, invocation);
                 let pull = task.and_then(|task| task.pull);
                 if let (Some(fetching), Some(pull)) = (&mut self.fetching, pull) {
@@ -240,7 +240,7 @@ impl Worker {
                     one.session.forget(invocation);
                 }
             }
-            Kind::Healthcheck(_) => {
+            ReportKind::Healthcheck(_) => {
                 let task = one.tasks.forget(&key, invocation);
                 if let Some(task) = task.filter(|_| ReportedStatus::is_done(&report.status)) {
                     let session = &mut one.session;
@@ -257,9 +257,9 @@ impl Association {
     /// healthchecks of other instances.
     fn associate(&mut self, scheduler: SchedulerId, begun: Time) {
         let dropped = self.reports.retain(|report| match report.kind {
-            Kind::End => true,
-            Kind::Healthcheck(requester) => requester >= scheduler,
-            Kind::NotRunning => false,
+            ReportKind::End => true,
+            ReportKind::Healthcheck(requester) => requester >= scheduler,
+            ReportKind::NotRunning => false,
         });
         for (key, invocation) in dropped {
             // A "not running" answer is about no run of this worker, so only healthchecks are found.
@@ -277,11 +277,11 @@ impl Association {
             return false;
         };
         match report.kind {
-            Kind::End => {
+            ReportKind::End => {
                 self.session.bound_to() == Some(sent.addressed)
                     || sabotage::on(Sabotage::DropOnAnyAcknowledgement)
             }
-            Kind::Healthcheck(_) | Kind::NotRunning => true,
+            ReportKind::Healthcheck(_) | ReportKind::NotRunning => true,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::worker::rig::*;
 
 /// One random event. The number picks one of the messages in flight.
 #[derive(Clone, Debug)]
-enum Step {
+enum TwoSidesStep {
     /// Thousandths of the longest wait.
     Wait(u32),
     HeartbeatArrives(usize),
@@ -41,25 +41,25 @@ enum Step {
     Restarts,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = TwoSidesStep> {
     let which = || 0_usize..4;
     prop_oneof![
-        20 => (0_u32..1000).prop_map(|part| Step::Wait(part * part / 1000)),
-        20 => which().prop_map(Step::HeartbeatArrives),
-        20 => which().prop_map(Step::AnswerArrives),
-        3 => (which(), any::<bool>()).prop_map(|(i, told)| Step::HeartbeatIsLost(i, told)),
-        4 => (which(), any::<bool>()).prop_map(|(i, told)| Step::AnswerIsLost(i, told)),
-        6 => any::<bool>().prop_map(Step::Fetch),
-        8 => Just(Step::HealthcheckLeaves),
-        8 => which().prop_map(Step::HealthcheckArrives),
-        1 => which().prop_map(Step::HealthcheckIsLost),
-        8 => which().prop_map(Step::StatusArrives),
-        8 => which().prop_map(Step::AcknowledgementArrives),
-        1 => which().prop_map(Step::AcknowledgementIsLost),
-        2 => proptest::bool::weighted(0.8).prop_map(Step::FirstHealth),
-        2 => Just(Step::BeginsAnew),
+        20 => (0_u32..1000).prop_map(|part| TwoSidesStep::Wait(part * part / 1000)),
+        20 => which().prop_map(TwoSidesStep::HeartbeatArrives),
+        20 => which().prop_map(TwoSidesStep::AnswerArrives),
+        3 => (which(), any::<bool>()).prop_map(|(i, told)| TwoSidesStep::HeartbeatIsLost(i, told)),
+        4 => (which(), any::<bool>()).prop_map(|(i, told)| TwoSidesStep::AnswerIsLost(i, told)),
+        6 => any::<bool>().prop_map(TwoSidesStep::Fetch),
+        8 => Just(TwoSidesStep::HealthcheckLeaves),
+        8 => which().prop_map(TwoSidesStep::HealthcheckArrives),
+        1 => which().prop_map(TwoSidesStep::HealthcheckIsLost),
+        8 => which().prop_map(TwoSidesStep::StatusArrives),
+        8 => which().prop_map(TwoSidesStep::AcknowledgementArrives),
+        1 => which().prop_map(TwoSidesStep::AcknowledgementIsLost),
+        2 => proptest::bool::weighted(0.8).prop_map(TwoSidesStep::FirstHealth),
+        2 => Just(TwoSidesStep::BeginsAnew),
         1 => proptest::bool::weighted(0.5)
-            .prop_map(|yes| if yes { Step::Restarts } else { Step::HealthcheckLeaves }),
+            .prop_map(|yes| if yes { TwoSidesStep::Restarts } else { TwoSidesStep::HealthcheckLeaves }),
     ]
 }
 
@@ -155,45 +155,47 @@ impl Sides {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: TwoSidesStep) {
         match step {
-            Step::Wait(part) => self.wait(self.flags.longest_wait * part / 1000),
-            Step::HeartbeatArrives(which) => self.heartbeat_arrives(which),
-            Step::AnswerArrives(which) => {
+            TwoSidesStep::Wait(part) => self.wait(self.flags.longest_wait * part / 1000),
+            TwoSidesStep::HeartbeatArrives(which) => self.heartbeat_arrives(which),
+            TwoSidesStep::AnswerArrives(which) => {
                 if let Some((call, answer)) = take(&mut self.answers, which) {
                     let reply = CallReply::Heartbeat(Box::new(answer));
                     self.outcome(call, CallOutcome::Done(reply));
                 }
             }
-            Step::HeartbeatIsLost(which, is_told) => {
+            TwoSidesStep::HeartbeatIsLost(which, is_told) => {
                 let call = take(&mut self.heartbeats, which).filter(|_| is_told);
                 call.into_iter().for_each(|call| self.outcome(call, lost()));
             }
-            Step::AnswerIsLost(which, is_told) => {
+            TwoSidesStep::AnswerIsLost(which, is_told) => {
                 let answer = take(&mut self.answers, which).filter(|_| is_told);
                 answer
                     .into_iter()
                     .for_each(|(call, _)| self.outcome(call, lost()));
             }
-            Step::Fetch(is_answered) => self.fetch(is_answered),
-            Step::HealthcheckLeaves => self.healthcheck_leaves(),
-            Step::HealthcheckArrives(which) => self.healthcheck_arrives(which),
-            Step::HealthcheckIsLost(which) => drop(take(&mut self.healthchecks, which)),
-            Step::StatusArrives(which) => self.status_arrives(which),
-            Step::AcknowledgementArrives(which) => {
+            TwoSidesStep::Fetch(is_answered) => self.fetch(is_answered),
+            TwoSidesStep::HealthcheckLeaves => self.healthcheck_leaves(),
+            TwoSidesStep::HealthcheckArrives(which) => self.healthcheck_arrives(which),
+            TwoSidesStep::HealthcheckIsLost(which) => drop(take(&mut self.healthchecks, which)),
+            TwoSidesStep::StatusArrives(which) => self.status_arrives(which),
+            TwoSidesStep::AcknowledgementArrives(which) => {
                 if let Some(call) = take(&mut self.acknowledgements, which) {
                     self.outcome(call, CallOutcome::Done(CallReply::Acknowledged));
                 }
             }
-            Step::AcknowledgementIsLost(which) => drop(take(&mut self.acknowledgements, which)),
-            Step::FirstHealth(is_permitted) => {
+            TwoSidesStep::AcknowledgementIsLost(which) => {
+                take(&mut self.acknowledgements, which);
+            }
+            TwoSidesStep::FirstHealth(is_permitted) => {
                 self.first = match is_permitted {
                     true => FirstHealth::Permitted,
                     false => FirstHealth::Withheld,
                 };
             }
-            Step::BeginsAnew => self.begins_anew(),
-            Step::Restarts => {
+            TwoSidesStep::BeginsAnew => self.begins_anew(),
+            TwoSidesStep::Restarts => {
                 self.n += 1;
                 self.model = None;
                 self.lost_at = None;
@@ -427,19 +429,19 @@ impl Sides {
             Cut::Healthchecks => (true, true),
         };
         for _ in 0..200 {
-            self.step(Step::Wait(100));
-            self.step(Step::HealthcheckLeaves);
+            self.step(TwoSidesStep::Wait(100));
+            self.step(TwoSidesStep::HealthcheckLeaves);
             if to_scheduler {
-                self.step(Step::HeartbeatArrives(0));
-                self.step(Step::StatusArrives(0));
+                self.step(TwoSidesStep::HeartbeatArrives(0));
+                self.step(TwoSidesStep::StatusArrives(0));
             }
             if to_worker {
-                self.step(Step::Fetch(to_scheduler));
-                self.step(Step::AnswerArrives(0));
-                self.step(Step::AcknowledgementArrives(0));
+                self.step(TwoSidesStep::Fetch(to_scheduler));
+                self.step(TwoSidesStep::AnswerArrives(0));
+                self.step(TwoSidesStep::AcknowledgementArrives(0));
             }
             if to_worker && cut != Cut::Healthchecks {
-                self.step(Step::HealthcheckArrives(0));
+                self.step(TwoSidesStep::HealthcheckArrives(0));
             }
             if self.lost_at.is_some() {
                 break;
@@ -447,24 +449,24 @@ impl Sides {
         }
         // The remaining answers may arrive late.
         while !self.answers.is_empty() || !self.acknowledgements.is_empty() {
-            self.step(Step::AnswerArrives(0));
-            self.step(Step::AcknowledgementArrives(0));
+            self.step(TwoSidesStep::AnswerArrives(0));
+            self.step(TwoSidesStep::AcknowledgementArrives(0));
         }
     }
 }
 
 /// Returns the steps of a join without failures.
-fn joining() -> Vec<Step> {
+fn joining() -> Vec<TwoSidesStep> {
     vec![
-        Step::HeartbeatArrives(0),
-        Step::AnswerArrives(0),
-        Step::Fetch(true),
-        Step::HealthcheckLeaves,
-        Step::HealthcheckArrives(0),
-        Step::StatusArrives(0),
-        Step::AcknowledgementArrives(0),
-        Step::HeartbeatArrives(0),
-        Step::AnswerArrives(0),
+        TwoSidesStep::HeartbeatArrives(0),
+        TwoSidesStep::AnswerArrives(0),
+        TwoSidesStep::Fetch(true),
+        TwoSidesStep::HealthcheckLeaves,
+        TwoSidesStep::HealthcheckArrives(0),
+        TwoSidesStep::StatusArrives(0),
+        TwoSidesStep::AcknowledgementArrives(0),
+        TwoSidesStep::HeartbeatArrives(0),
+        TwoSidesStep::AnswerArrives(0),
     ]
 }
 
@@ -478,7 +480,7 @@ fn cut() -> impl Strategy<Value = Cut> {
 }
 
 /// Returns a worker and a scheduler that are associated. Heartbeats leave every `period` seconds.
-fn joined(period: u64, before: &[Step]) -> Sides {
+fn joined(period: u64, before: &[TwoSidesStep]) -> Sides {
     let mut sides = Sides::new(Flags {
         timeouts: Timeouts::default().clamped(),
         period: Duration::from_secs(period),
@@ -496,11 +498,11 @@ fn joined(period: u64, before: &[Step]) -> Sides {
 /// Lets the scheduler begin the association anew. After that, the worker receives only the acknowledgement of the last healthcheck. Each
 /// step checks that the worker gives up first.
 fn begin_anew_and_cut(mut sides: Sides) {
-    sides.step(Step::HealthcheckLeaves);
-    sides.step(Step::HealthcheckArrives(0));
-    sides.step(Step::BeginsAnew);
-    sides.step(Step::StatusArrives(0));
-    sides.step(Step::AcknowledgementArrives(0));
+    sides.step(TwoSidesStep::HealthcheckLeaves);
+    sides.step(TwoSidesStep::HealthcheckArrives(0));
+    sides.step(TwoSidesStep::BeginsAnew);
+    sides.step(TwoSidesStep::StatusArrives(0));
+    sides.step(TwoSidesStep::AcknowledgementArrives(0));
     sides.end_with(Cut::Both);
     assert!(sides.lost_at.is_some());
 }
@@ -508,8 +510,8 @@ fn begin_anew_and_cut(mut sides: Sides) {
 #[test]
 fn a_check_acknowledged_after_a_new_beginning_keeps_an_unhealthy_worker_alive_no_longer() {
     let mut sides = joined(300, &[]);
-    sides.step(Step::Wait(1000));
-    sides.step(Step::Wait(251));
+    sides.step(TwoSidesStep::Wait(1000));
+    sides.step(TwoSidesStep::Wait(251));
     assert_eq!(
         sides.model.map(|model| model.health()),
         Some(Health::Unhealthy)
@@ -519,16 +521,16 @@ fn a_check_acknowledged_after_a_new_beginning_keeps_an_unhealthy_worker_alive_no
 
 #[test]
 fn a_new_beginning_does_not_lose_a_worker_that_was_long_withheld_before_it_ends_itself() {
-    let mut sides = joined(15, &[Step::FirstHealth(false)]);
+    let mut sides = joined(15, &[TwoSidesStep::FirstHealth(false)]);
     // Each wait is shorter than the deadline of a call.
     for _ in 0..62 {
-        sides.step(Step::Wait(90));
-        sides.step(Step::HealthcheckLeaves);
-        sides.step(Step::HealthcheckArrives(0));
-        sides.step(Step::StatusArrives(0));
-        sides.step(Step::AcknowledgementArrives(0));
-        sides.step(Step::HeartbeatArrives(0));
-        sides.step(Step::AnswerArrives(0));
+        sides.step(TwoSidesStep::Wait(90));
+        sides.step(TwoSidesStep::HealthcheckLeaves);
+        sides.step(TwoSidesStep::HealthcheckArrives(0));
+        sides.step(TwoSidesStep::StatusArrives(0));
+        sides.step(TwoSidesStep::AcknowledgementArrives(0));
+        sides.step(TwoSidesStep::HeartbeatArrives(0));
+        sides.step(TwoSidesStep::AnswerArrives(0));
     }
     assert_eq!(sides.lost_at, None);
     assert!(!sides.was_healthy);

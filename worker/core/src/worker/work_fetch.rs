@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use brasserie_common::{ServiceAddress, TaskKey};
-use brasserie_worker_fetch::{AssociationIndex, ListReason, Request, RpcReason, Step, TaskNumber};
+use brasserie_worker_fetch::{
+    AssociationIndex, FetcherStep, ListReason, Request, RpcReason, TaskNumber,
+};
 
 use super::{Association, Worker};
 use crate::config::MemberList;
 use crate::effect::{Refusal, Reply};
-use crate::fetching::{Asked, Moment, SchedulerView, fetches_none, unreported};
+use crate::fetching::{DecidedRequest, SchedulerView, WorkerMoment, fetches_none, unreported};
 use crate::machine::Machine;
-use crate::members::Reader;
-use crate::tasks::Task;
+use crate::members::MembersReader;
+use crate::tasks::WorkerTask;
 
 /// Whether queued tasks may begin before the next choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +71,9 @@ impl Worker {
         }
         while let Some(step) = self.next_step() {
             match step {
-                Step::Wait { .. } => return,
-                Step::ReadList { association, why } => self.read_list(association, why),
-                Step::Ask(request) => {
+                FetcherStep::Wait { .. } => return,
+                FetcherStep::ReadList { association, why } => self.read_list(association, why),
+                FetcherStep::Ask(request) => {
                     // Completions go first: they free resources that the requested tasks may need.
                     self.send_held(request.association);
                     self.request_work(request);
@@ -80,13 +82,13 @@ impl Worker {
         }
     }
 
-    fn next_step(&mut self) -> Option<Step> {
+    fn next_step(&mut self) -> Option<FetcherStep> {
         let fetching = self.fetching.as_mut()?;
         if fetching.ask_due() > self.now {
             return None;
         }
         let open = fetching.open_tasks(self.now, tasks(&self.associations));
-        Some(fetching.next_step(&Moment {
+        Some(fetching.next_step(&WorkerMoment {
             now: self.now,
             tasks: &open.tasks,
             schedulers: &views(&self.associations),
@@ -101,7 +103,7 @@ impl Worker {
         }
         let session = &self.associations[of.0].session;
         match session.member_list() {
-            MemberList::Read { .. } => self.read_members(of, Reader::WorkFetch),
+            MemberList::Read { .. } => self.read_members(of, MembersReader::WorkFetch),
             MemberList::Fixed => {
                 let own = session.members();
                 let read = (!own.is_empty()).then(|| own.to_vec());
@@ -117,7 +119,7 @@ impl Worker {
             return;
         };
         let of = request.association;
-        let asked = Asked {
+        let asked = DecidedRequest {
             association: of,
             seq: request.seq,
             deadline: self.now + self.options.call_deadline,
@@ -138,7 +140,7 @@ impl Worker {
     pub(super) fn show_work_fetch(&self) -> Reply {
         Reply::WorkFetch(self.fetching.as_ref().map(|fetching| {
             let open = fetching.open_tasks(self.now, tasks(&self.associations));
-            let moment = Moment {
+            let moment = WorkerMoment {
                 now: self.now,
                 tasks: &open.tasks,
                 schedulers: &views(&self.associations),
@@ -199,14 +201,14 @@ fn views(associations: &[Association]) -> Vec<SchedulerView<'_>> {
 
 fn tasks(
     associations: &[Association],
-) -> impl Iterator<Item = (AssociationIndex, &TaskKey, &Task)> {
+) -> impl Iterator<Item = (AssociationIndex, &TaskKey, &WorkerTask)> {
     indexed(associations)
         .flat_map(|(of, one)| one.tasks.iter().map(move |(key, task)| (of, key, task)))
 }
 
 fn held(
     associations: &[Association],
-) -> impl Iterator<Item = (AssociationIndex, &crate::reports::Held)> {
+) -> impl Iterator<Item = (AssociationIndex, &crate::reports::HeldCompletion)> {
     indexed(associations).flat_map(|(of, one)| one.reports.held().map(move |held| (of, held)))
 }
 

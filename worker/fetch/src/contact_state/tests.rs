@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::super::pair_backoff::PairBackoff;
 use super::super::profile::Profile;
-use super::super::types::{ProcessorKind, ProcessorType, Usage};
+use super::super::types::{ProcessorKind, ProcessorType, ProcessorUsage};
 use super::*;
 
 const CPU: ProcessorType = ProcessorType::CPU;
@@ -44,18 +44,18 @@ fn state() -> ContactState {
     ContactState::new(&processors(), Members::new(addresses(&[1, 2]), 0.0))
 }
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> SentRequest {
+    SentRequest {
         reason: RpcReason::NeedWork,
         types: processors().table(&true),
     }
 }
 
-fn reply(cpu: Option<WorkVerdict>, cards: Option<WorkVerdict>, request_delay: f64) -> Reply {
+fn reply(cpu: Option<WorkVerdict>, cards: Option<WorkVerdict>, request_delay: f64) -> FetchReply {
     let mut of_type = processors().table(&TypeReply::default());
     of_type[CPU].verdict = cpu;
     of_type[CARDS].verdict = cards;
-    Reply {
+    FetchReply {
         of_type,
         request_delay,
         next_contact: 0.0,
@@ -99,7 +99,7 @@ fn a_good_reply_ends_failures_and_judges_each_type() {
     // The two backoffs are independent.
     assert_eq!(state.pairs.next_end(at(1)), Some(at(901)));
     state.rpc.rpc_failed(at(40), terms());
-    let on_a_card = Usage {
+    let on_a_card = ProcessorUsage {
         cpus: 0.0,
         cards: Some((CARDS, 1.0)),
     };
@@ -200,7 +200,7 @@ fn time_away_counts_unless_the_clock_went_back() {
 
     let mut state = state();
     let empty = reply(Some(WorkVerdict::NoWork), None, 500.0);
-    let empty = Reply {
+    let empty = FetchReply {
         next_contact: 7000.0,
         ..empty
     };

@@ -7,15 +7,15 @@ use std::time::Duration;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{ServiceAddress, WorkVerdict};
 
-use super::super::contact_state::Reply;
+use super::super::contact_state::FetchReply;
 use super::super::members::Members;
-use super::super::pair_backoff::{Asked, TypeReply};
+use super::super::pair_backoff::{SentRequest, TypeReply};
 use super::super::rpc_policy::Terms;
-use super::super::types::{PerType, ProcessorKind, Processors, Usage};
+use super::super::types::{PerType, ProcessorKind, ProcessorUsage, Processors};
 use super::*;
 
 const WORKERS: usize = 200;
-const ONE_CPU: Usage = Usage {
+const ONE_CPU: ProcessorUsage = ProcessorUsage {
     cpus: 1.0,
     cards: None,
 };
@@ -57,7 +57,7 @@ fn members() -> Vec<ServiceAddress> {
 }
 
 struct Worker {
-    driver: Driver,
+    driver: ContactDriver,
     state: ContactState,
     works_until: Time,
 }
@@ -95,7 +95,7 @@ impl Storm {
         for _ in 0..WORKERS {
             let members = Members::new(members(), storm.draw());
             storm.workers.push(Worker {
-                driver: Driver::new(),
+                driver: ContactDriver::new(),
                 state: ContactState::new(&processors(), members),
                 works_until: Time::ZERO,
             });
@@ -136,7 +136,7 @@ impl Storm {
         };
         let worker = &mut self.workers[number];
         let works_until = worker.works_until;
-        let round = Round {
+        let round = RoundInputs {
             now,
             profile: &profile,
             computing: Computing::Allowed,
@@ -204,12 +204,12 @@ impl Worker {
             verdict: Some(WorkVerdict::Granted(1)),
             no_apps: false,
         };
-        let reply = Reply {
+        let reply = FetchReply {
             of_type: of_cpu(&said),
             request_delay: 0.0,
             next_contact: 0.0,
         };
-        let asked = Asked {
+        let asked = SentRequest {
             reason,
             types: of_cpu(&true),
         };

@@ -5,10 +5,10 @@ use std::time::Duration;
 use brasserie_common::{ServiceAddress, WorkVerdict};
 use proptest::prelude::*;
 
-use super::super::contact_state::Reply;
+use super::super::contact_state::FetchReply;
 use super::super::members::Members;
-use super::super::pair_backoff::{Asked, TypeReply};
-use super::super::report::{ReportReason, Told};
+use super::super::pair_backoff::{SentRequest, TypeReply};
+use super::super::report::{ReportContent, ReportReason};
 use super::super::rpc_policy::Terms;
 use super::super::types::{ProcessorKind, ProcessorType, Processors, TaskNumber};
 use super::*;
@@ -82,12 +82,12 @@ impl Scheduler {
             verdict: Some(verdict),
             no_apps: false,
         };
-        let reply = Reply {
+        let reply = FetchReply {
             of_type: processors().table(&said),
             request_delay: 0.0,
             next_contact: 0.0,
         };
-        let asked = Asked {
+        let asked = SentRequest {
             reason: RpcReason::NeedWork,
             types: processors().table(&true),
         };
@@ -98,7 +98,7 @@ impl Scheduler {
 /// The schedulers of a worker, and its unreported completions.
 #[derive(Clone, Debug)]
 struct World {
-    driver: Driver,
+    driver: ContactDriver,
     of: Vec<Scheduler>,
     unreported: Vec<Unreported>,
     computing: Computing,
@@ -107,7 +107,7 @@ struct World {
 impl World {
     fn new(count: usize) -> Self {
         World {
-            driver: Driver::new(),
+            driver: ContactDriver::new(),
             of: vec![Scheduler::quiet(); count],
             unreported: Vec::new(),
             computing: Computing::Allowed,
@@ -129,7 +129,7 @@ impl World {
         now: f64,
         choose: impl FnOnce(&[Candidate<'_>]) -> Option<AssociationIndex>,
     ) -> Decision {
-        let round = Round {
+        let round = RoundInputs {
             now: at(now),
             profile: &VOLUNTEER,
             computing: self.computing,
@@ -147,7 +147,7 @@ impl World {
         self.unreported.push(Unreported {
             association: AssociationIndex(of),
             task: TaskNumber(self.unreported.len() as u64),
-            told: Told::End,
+            told: ReportContent::End,
             policy: None,
             ended: at(ended),
             deadline: None,
@@ -168,15 +168,15 @@ fn until(seconds: f64) -> Decision {
 }
 
 /// Returns the scheduler, the reason and the work of a contact.
-fn contact(decision: Decision) -> Option<(usize, RpcReason, Work)> {
+fn contact(decision: Decision) -> Option<(usize, RpcReason, RequestedWork)> {
     match decision {
         Decision::Contact(contact) => Some((contact.association.0, contact.reason, contact.work)),
         Decision::Nothing { .. } | Decision::ReadList { .. } => None,
     }
 }
 
-fn wished(place: usize, wish: Wish) -> Option<(usize, RpcReason, Work)> {
-    Some((place, RpcReason::Wished(wish), Work::Piggyback))
+fn wished(place: usize, wish: Wish) -> Option<(usize, RpcReason, RequestedWork)> {
+    Some((place, RpcReason::Wished(wish), RequestedWork::Piggyback))
 }
 
 #[test]
@@ -216,13 +216,13 @@ fn the_order_of_reasons_one_operation_at_a_time() {
     let report = Contact {
         association: AssociationIndex(3),
         reason: RpcReason::ResultsDue,
-        work: Work::Piggyback,
+        work: RequestedWork::Piggyback,
         overdue: Some(overdue),
     };
     assert_eq!(world.next(now + 105.0, unasked), Decision::Contact(report));
     world.unreported.clear();
     world.over();
-    let fetch = (2, RpcReason::NeedWork, Work::Chosen);
+    let fetch = (2, RpcReason::NeedWork, RequestedWork::Chosen);
     assert_eq!(contact(world.next(now + 110.0, choose(2))), Some(fetch));
 }
 
@@ -243,7 +243,7 @@ fn checks_are_a_minute_apart_unless_something_happens() {
     world.driver.request_check(CheckEvent::IdleProcessors);
     assert_eq!(world.next(32.0, unasked), until(36.0));
     assert_eq!(world.next(36.0, |_| None), until(96.0));
-    let fetch = Some((0, RpcReason::NeedWork, Work::Chosen));
+    let fetch = Some((0, RpcReason::NeedWork, RequestedWork::Chosen));
     assert_eq!(contact(world.next(96.0, choose(0))), fetch);
     world.of[0].replied(at(97.0), WorkVerdict::Granted(1));
     world.over();
@@ -376,7 +376,7 @@ fn the_list_is_read_at_once_and_later_only_when_its_time_comes() {
         .state
         .list_read(at(86_412.0), Some(found), terms(1.0));
     world.driver.over(CheckEvent::ListRead);
-    let fetch = Some((0, RpcReason::NeedWork, Work::Chosen));
+    let fetch = Some((0, RpcReason::NeedWork, RequestedWork::Chosen));
     assert_eq!(contact(world.next(86_416.0, choose(0))), fetch);
 }
 
@@ -431,7 +431,7 @@ fn who_does_not_compute_reports_all_the_same() {
     world.end(0, 10.0);
     let due = at(3610.0) + Duration::from_nanos(1);
     assert_eq!(world.next(10.0, unasked), Decision::Nothing { until: due });
-    let report = Some((0, RpcReason::ResultsDue, Work::Piggyback));
+    let report = Some((0, RpcReason::ResultsDue, RequestedWork::Piggyback));
     assert_eq!(contact(world.next(3611.0, unasked)), report);
     // A report that becomes due between two checks waits for the second one.
     let mut world = World::looked(1, 4000.0);
@@ -454,7 +454,7 @@ fn a_choice_cannot_break_a_backoff() {
     // The end of the backoff causes a check, however recent the last one was.
     world.driver.request_check(CheckEvent::User);
     assert_eq!(world.next(98.0, |_| None), until(103.0));
-    let fetch = Some((0, RpcReason::NeedWork, Work::Chosen));
+    let fetch = Some((0, RpcReason::NeedWork, RequestedWork::Chosen));
     assert_eq!(contact(world.next(103.0, choose(0))), fetch);
 }
 
@@ -466,7 +466,7 @@ fn the_next_scheduler_is_asked_as_soon_as_one_has_nothing() {
         let place = of.iter().position(|of| !pair(of).is_backed_off(at(now)))?;
         Some(AssociationIndex(place))
     };
-    let fetch = |place| Some((place, RpcReason::NeedWork, Work::Chosen));
+    let fetch = |place| Some((place, RpcReason::NeedWork, RequestedWork::Chosen));
     assert_eq!(contact(world.next(0.0, |of| choose(of, 0.0))), fetch(0));
     world.of[0].replied(at(1.0), WorkVerdict::NoWork);
     world.over();

@@ -5,7 +5,7 @@
 
 use super::super::amounts::amount;
 use super::super::profile::Buffer;
-use super::super::types::{Association, AssociationIndex, ProcessorType, Stage};
+use super::super::types::{Association, AssociationIndex, ProcessorType, TaskStage};
 use super::demand::{Demand, FetchRequest};
 use super::{Survey, has_no_share};
 
@@ -82,10 +82,10 @@ impl Survey<'_> {
         for task in tasks.filter(|task| task.usage.processor_type() == for_type) {
             let (usage, remaining) = (amount(task.usage.of(for_type)), amount(task.remaining));
             let waiting = match task.stage {
-                Stage::Executing { .. } => 0.0,
-                Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => {
-                    amount(usage * remaining)
-                }
+                TaskStage::Executing { .. } => 0.0,
+                TaskStage::Queued
+                | TaskStage::WaitingForInputs { .. }
+                | TaskStage::Preempted { .. } => amount(usage * remaining),
             };
             here.longest = here.longest.max(remaining);
             if task.association == association {

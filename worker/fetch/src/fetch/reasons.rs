@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::super::amounts::amount;
-use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors, Stage};
+use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors, TaskStage};
 use super::{Grounds, Source, has_no_share};
 
 /// The reason why nothing is asked of a scheduler.
@@ -80,7 +80,7 @@ pub(super) struct Reasons {
 
 impl Reasons {
     pub fn of_all(grounds: &Grounds<'_>) -> Vec<Self> {
-        let held = Held::of_all(grounds);
+        let held = AssociationTasks::of_all(grounds);
         let all = held.iter().enumerate();
         all.map(|(index, held)| {
             let index = AssociationIndex(index);
@@ -99,24 +99,24 @@ impl Reasons {
 
 /// The tasks of one association, as far as reasons depend on them.
 #[derive(Clone, Default)]
-struct Held {
+struct AssociationTasks {
     runnable: usize,
     has_stalled: bool,
 }
 
-impl Held {
+impl AssociationTasks {
     fn of_all(grounds: &Grounds<'_>) -> Vec<Self> {
-        let mut all = vec![Held::default(); grounds.associations.len()];
+        let mut all = vec![AssociationTasks::default(); grounds.associations.len()];
         for task in grounds.tasks {
             let Some(held) = all.get_mut(task.association.0) else {
                 continue;
             };
             match task.stage {
-                Stage::WaitingForInputs { stalled: true } => held.has_stalled = true,
-                Stage::Queued
-                | Stage::WaitingForInputs { stalled: false }
-                | Stage::Executing { .. }
-                | Stage::Preempted { .. } => held.runnable += 1,
+                TaskStage::WaitingForInputs { stalled: true } => held.has_stalled = true,
+                TaskStage::Queued
+                | TaskStage::WaitingForInputs { stalled: false }
+                | TaskStage::Executing { .. }
+                | TaskStage::Preempted { .. } => held.runnable += 1,
             }
         }
         all
@@ -126,7 +126,7 @@ impl Held {
 fn association_reason(
     grounds: &Grounds<'_>,
     index: AssociationIndex,
-    held: &Held,
+    held: &AssociationTasks,
 ) -> Option<AssociationReason> {
     let Some(source) = grounds.sources.get(index.0) else {
         return Some(AssociationReason::Suspended);

@@ -8,15 +8,17 @@ use brasserie_common::{ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerd
 use super::super::amounts::amount;
 use super::super::contact_state::ReplyKind;
 use super::super::credit::Credit;
-use super::super::driver::{Candidate, CheckEvent, Contact, Decision, Round, Work};
+use super::super::driver::{Candidate, CheckEvent, Contact, Decision, RequestedWork, RoundInputs};
 use super::super::fetch::{FetchRequest, Survey, most_unacknowledged};
-use super::super::pair_backoff::{Asked, EndsEarly, PairBackoffs};
+use super::super::pair_backoff::{EndsEarly, PairBackoffs, SentRequest};
 use super::super::profile::Profile;
 use super::super::reason::{RpcReason, Wish};
 use super::super::rr_sim::Situation;
 use super::super::types::{Association, AssociationIndex, PerType};
 use super::words::{candidate, demands, grounds, heard, note_waiting, processor, sources};
-use super::{Fetcher, Outstanding, Phase, REFILL_TIME, REPEAT_AFTER, Scene, Step, draw, terms};
+use super::{
+    Fetcher, FetcherStep, Outstanding, REFILL_TIME, REPEAT_AFTER, RequestPhase, Scene, draw, terms,
+};
 
 impl Fetcher {
     /// Returns the time at which [`Fetcher::next`] has something to do, if no event comes first. It may have passed.
@@ -56,7 +58,7 @@ impl Fetcher {
     }
 
     /// Returns the next step. The caller must perform it.
-    pub fn next(&mut self, scene: &Scene<'_>) -> Step {
+    pub fn next(&mut self, scene: &Scene<'_>) -> FetcherStep {
         self.give_up_pending(scene);
         if let Some(again) = self.ask_again(scene) {
             return again;
@@ -69,10 +71,10 @@ impl Fetcher {
                 return step;
             }
         }
-        Step::Wait { until: self.due() }
+        FetcherStep::Wait { until: self.due() }
     }
 
-    fn look(&mut self, scene: &Scene<'_>) -> Option<Step> {
+    fn look(&mut self, scene: &Scene<'_>) -> Option<FetcherStep> {
         self.look_at_pairs(scene);
         let too_many = most_unacknowledged(&self.processors);
         let mut standings = scene.standings.iter();
@@ -89,7 +91,7 @@ impl Fetcher {
                 candidate(state, standing, has_here)
             })
             .collect();
-        let round = Round {
+        let round = RoundInputs {
             now: scene.now,
             profile: &self.profile,
             computing: scene.computing,
@@ -124,7 +126,9 @@ impl Fetcher {
                 self.wakes = until;
                 None
             }
-            Decision::ReadList { association, why } => Some(Step::ReadList { association, why }),
+            Decision::ReadList { association, why } => {
+                Some(FetcherStep::ReadList { association, why })
+            }
             Decision::Contact(contact) => {
                 let request = self.request_of(contact, chosen, scene, &outstanding);
                 Some(self.ask(scene, contact, request))
@@ -160,8 +164,8 @@ impl Fetcher {
         outstanding: &PerType<Option<AssociationIndex>>,
     ) -> Option<FetchRequest> {
         match contact.work {
-            Work::Chosen => chosen,
-            Work::Piggyback => {
+            RequestedWork::Chosen => chosen,
+            RequestedWork::Piggyback => {
                 let outlook = self.outlook(scene.now, scene.tasks);
                 let sources = sources(
                     &self.processors,
@@ -185,14 +189,19 @@ impl Fetcher {
         }
     }
 
-    fn ask(&mut self, scene: &Scene<'_>, contact: Contact, request: Option<FetchRequest>) -> Step {
+    fn ask(
+        &mut self,
+        scene: &Scene<'_>,
+        contact: Contact,
+        request: Option<FetchRequest>,
+    ) -> FetcherStep {
         let association = contact.association;
         let attempt = self.contacts[association.0].members.begin();
         let Some(attempt) = attempt else {
             // The driver reads an empty member list before it starts a contact.
             self.driver.over(CheckEvent::ContactOver);
             self.wakes = Time::ZERO;
-            return Step::Wait { until: self.due() };
+            return FetcherStep::Wait { until: self.due() };
         };
         self.last_seq.0 += 1;
         let seq = self.last_seq;
@@ -218,7 +227,7 @@ impl Fetcher {
         let to = attempt.asked().clone();
         let outstanding = Outstanding {
             seq,
-            asked: Asked {
+            asked: SentRequest {
                 reason: contact.reason,
                 types,
             },
@@ -226,11 +235,11 @@ impl Fetcher {
             linger,
             since: scene.now,
             attempt,
-            phase: Phase::InFlight,
+            phase: RequestPhase::InFlight,
             ended: self.processors.table(&false),
             holds_driver: true,
         };
-        let step = Step::Ask(outstanding.request(association, to));
+        let step = FetcherStep::Ask(outstanding.request(association, to));
         self.outstanding[association.0] = Some(outstanding);
         step
     }
@@ -243,7 +252,7 @@ impl Fetcher {
     pub fn heartbeat_says(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
         let outstanding = self.outstanding.get(association.0);
         let outstanding = outstanding.and_then(Option::as_ref);
-        let is_in_flight = outstanding.is_some_and(|one| one.phase == Phase::InFlight);
+        let is_in_flight = outstanding.is_some_and(|one| one.phase == RequestPhase::InFlight);
         let is_pending = heard(&self.processors, reply).kind() == ReplyKind::Pending;
         if !(is_in_flight && is_pending) {
             self.heard(now, association, reply);
@@ -273,7 +282,7 @@ impl Fetcher {
         match reply.kind() {
             ReplyKind::Pending => {
                 let after = Duration::from_secs_f64(reply.request_delay).max(REPEAT_AFTER);
-                outstanding.phase = Phase::Pending {
+                outstanding.phase = RequestPhase::Pending {
                     repeat_at: now + after,
                 };
                 if std::mem::take(&mut outstanding.holds_driver) {
@@ -322,13 +331,13 @@ impl Fetcher {
         let Some(Some(outstanding)) = self.outstanding.get_mut(association.0) else {
             return;
         };
-        if outstanding.seq != seq || outstanding.phase != Phase::InFlight {
+        if outstanding.seq != seq || outstanding.phase != RequestPhase::InFlight {
             return;
         }
         let contact = &mut self.contacts[association.0];
         contact.members.did_not_serve(outstanding.attempt.asked());
         match outstanding.attempt.ask_next(&contact.members) {
-            Some(_) => outstanding.phase = Phase::Retry,
+            Some(_) => outstanding.phase = RequestPhase::Retry,
             None => {
                 let u = draw(&mut self.rng);
                 let terms = terms(&self.profile, u);
@@ -453,7 +462,7 @@ impl Fetcher {
                 continue;
             };
             let is_absent = scene.standings.get(place).is_some_and(|one| one.is_absent);
-            if is_absent && outstanding.phase != Phase::InFlight {
+            if is_absent && outstanding.phase != RequestPhase::InFlight {
                 self.reset(AssociationIndex(place));
             } else if outstanding.is_given_up(scene.now, self.patience) {
                 let contact = &mut self.contacts[place];
@@ -465,20 +474,22 @@ impl Fetcher {
     }
 
     /// Returns a request to repeat: to the next member, or to the same one for its pending verdicts.
-    fn ask_again(&mut self, scene: &Scene<'_>) -> Option<Step> {
+    fn ask_again(&mut self, scene: &Scene<'_>) -> Option<FetcherStep> {
         let all = self.outstanding.iter_mut().zip(&self.contacts).enumerate();
         for (place, (outstanding, contact)) in all {
             let Some(outstanding) = outstanding else {
                 continue;
             };
             match outstanding.phase {
-                Phase::Retry => {}
-                Phase::Pending { repeat_at } if repeat_at <= scene.now => {}
-                Phase::InFlight | Phase::Pending { .. } => continue,
+                RequestPhase::Retry => {}
+                RequestPhase::Pending { repeat_at } if repeat_at <= scene.now => {}
+                RequestPhase::InFlight | RequestPhase::Pending { .. } => continue,
             }
             let to = outstanding.attempt.ask_again(&contact.members).clone();
-            outstanding.phase = Phase::InFlight;
-            return Some(Step::Ask(outstanding.request(AssociationIndex(place), to)));
+            outstanding.phase = RequestPhase::InFlight;
+            return Some(FetcherStep::Ask(
+                outstanding.request(AssociationIndex(place), to),
+            ));
         }
         None
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use brasserie_common::{ServiceAddress, Time, WorkDemand, WorkRequestSeq};
 
 use super::super::members::Attempt;
-use super::super::pair_backoff::Asked;
+use super::super::pair_backoff::SentRequest;
 use super::super::types::{AssociationIndex, PerType};
 use super::Request;
 
@@ -20,12 +20,12 @@ use super::Request;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outstanding {
     pub seq: WorkRequestSeq,
-    pub asked: Asked,
+    pub asked: SentRequest,
     pub demands: Vec<WorkDemand>,
     pub linger: Duration,
     pub since: Time,
     pub attempt: Attempt,
-    pub phase: Phase,
+    pub phase: RequestPhase,
     /// Whether a task of the type has ended since the request.
     pub ended: PerType<bool>,
     /// Whether the request keeps the driver from starting another operation.
@@ -33,7 +33,7 @@ pub(super) struct Outstanding {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Phase {
+pub(super) enum RequestPhase {
     InFlight,
     /// The request goes to another member at once.
     Retry,
@@ -56,16 +56,16 @@ impl Outstanding {
 
     pub fn due(&self, patience: Duration) -> Time {
         match self.phase {
-            Phase::InFlight => Time::NEVER,
-            Phase::Retry => Time::ZERO,
-            Phase::Pending { repeat_at } => repeat_at.min(self.since + patience),
+            RequestPhase::InFlight => Time::NEVER,
+            RequestPhase::Retry => Time::ZERO,
+            RequestPhase::Pending { repeat_at } => repeat_at.min(self.since + patience),
         }
     }
 
     pub fn is_given_up(&self, now: Time, patience: Duration) -> bool {
         match self.phase {
-            Phase::InFlight | Phase::Retry => false,
-            Phase::Pending { .. } => self.since + patience <= now,
+            RequestPhase::InFlight | RequestPhase::Retry => false,
+            RequestPhase::Pending { .. } => self.since + patience <= now,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::super::fetch::Survey;
 use super::super::types::{AssociationIndex, ProcessorType};
 use super::super::wait::{Wait, left};
 use super::words::{grounds, sources};
-use super::{Fetcher, Phase, Scene, Standing};
+use super::{Fetcher, RequestPhase, Scene, Standing};
 
 pub use brasserie_common::work_overview::{
     AssociationOverview, Overview, PairOverview, TypeOverview,
@@ -118,9 +118,9 @@ impl Fetcher {
             seq: outstanding.seq,
             age: now.since(outstanding.since),
             state: match outstanding.phase {
-                Phase::InFlight => RequestState::InFlight,
-                Phase::Retry => RequestState::Retry,
-                Phase::Pending { .. } => RequestState::Pending,
+                RequestPhase::InFlight => RequestState::InFlight,
+                RequestPhase::Retry => RequestState::Retry,
+                RequestPhase::Pending { .. } => RequestState::Pending,
             },
             demands: outstanding.demands.clone(),
         })

@@ -9,7 +9,7 @@ use brasserie_common::work_overview::RequestState;
 use brasserie_common::{WorkReply, WorkVerdict};
 
 use super::super::reason::Wish;
-use super::super::types::{ProcessorKind, Stage, Usage};
+use super::super::types::{ProcessorKind, ProcessorUsage, TaskStage};
 use super::*;
 
 const FIRST: AssociationIndex = AssociationIndex(0);
@@ -94,7 +94,7 @@ impl Rig {
         }
     }
 
-    fn next(&mut self) -> Step {
+    fn next(&mut self) -> FetcherStep {
         let scene = Scene {
             now: self.now,
             computing: Computing::Allowed,
@@ -109,11 +109,11 @@ impl Rig {
     fn asks_before(&mut self, end: Time) -> Option<Request> {
         while self.now < end {
             match self.next() {
-                Step::Ask(request) => return Some(request),
-                Step::ReadList { association, .. } => {
+                FetcherStep::Ask(request) => return Some(request),
+                FetcherStep::ReadList { association, .. } => {
                     self.fetcher.list_read(self.now, association, None);
                 }
-                Step::Wait { until } => {
+                FetcherStep::Wait { until } => {
                     assert!(until > self.now, "it waits for {until:?}");
                     self.now = until.min(end);
                 }
@@ -151,14 +151,14 @@ impl Rig {
             number,
             association,
             job: 1,
-            usage: Usage {
+            usage: ProcessorUsage {
                 cpus: 1.0,
                 cards: None,
             },
             remaining,
             received: self.now,
             deadline: None,
-            stage: Stage::Executing { since: self.now },
+            stage: TaskStage::Executing { since: self.now },
         };
         self.fetcher.task_came(&task);
         self.tasks.push(task);
@@ -192,7 +192,7 @@ fn the_first_contacts_ask_for_little_and_the_next_for_all_that_is_missing() {
     assert_eq!(rig.now.since(Time::ZERO), Duration::from_millis(5));
     rig.reply(&second, WorkVerdict::NoWork);
     let ended = rig.tasks.pop().expect("a task");
-    let well = TaskEnd::Well {
+    let well = TaskResult::Well {
         given: None,
         took: 60.0,
     };
@@ -249,7 +249,7 @@ fn what_a_lingering_request_does_not_stand_for_is_asked_for_at_once() {
     rig.takes(FIRST, 4, 60.0);
     let begun = rig.now;
     let ended = rig.tasks.remove(0);
-    let end = TaskEnd::Other;
+    let end = TaskResult::Other;
     rig.fetcher.task_stopped(rig.now, &ended);
     rig.fetcher.task_ended(rig.now, &ended, end, Leaves::Idle);
     // The idle instance exceeds the request.
@@ -354,7 +354,7 @@ fn an_answer_to_another_request_means_nothing() {
         ..request.clone()
     };
     rig.reply(&other, WorkVerdict::Granted(1));
-    assert_eq!(rig.next(), Step::Wait { until: Time::NEVER });
+    assert_eq!(rig.next(), FetcherStep::Wait { until: Time::NEVER });
     rig.reply(&request, WorkVerdict::Granted(1));
     assert!(rig.asks().seq > request.seq);
 }
@@ -385,7 +385,7 @@ fn a_heartbeat_brings_the_verdict() {
     let request = rig.asks();
     // The verdict of the call itself is not known yet, so a pending verdict by heartbeat is ignored.
     rig.heartbeat(&request, WorkVerdict::Pending);
-    assert_eq!(rig.next(), Step::Wait { until: Time::NEVER });
+    assert_eq!(rig.next(), FetcherStep::Wait { until: Time::NEVER });
     rig.reply(&request, WorkVerdict::Pending);
     rig.heartbeat(&request, WorkVerdict::NoWork);
     let next = rig.asks();
@@ -407,7 +407,7 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
     assert_eq!(busy, None, "the backoff holds while nothing is idle");
     let ended = rig.tasks.pop().expect("a task");
     rig.fetcher
-        .task_ended(rig.now, &ended, TaskEnd::Other, Leaves::Idle);
+        .task_ended(rig.now, &ended, TaskResult::Other, Leaves::Idle);
     let now = rig.now;
     let next = rig.asks_before(now + Duration::from_millis(20));
     let next = next.expect("it asks at once");
@@ -416,7 +416,7 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
     rig.reply(&next, WorkVerdict::NoWork);
     let ended = rig.tasks.pop().expect("a task");
     rig.fetcher
-        .task_ended(rig.now, &ended, TaskEnd::Other, Leaves::Idle);
+        .task_ended(rig.now, &ended, TaskResult::Other, Leaves::Idle);
     let now = rig.now;
     let again = rig.asks_before(now + Duration::from_millis(950));
     assert_eq!(again, None);
@@ -519,7 +519,7 @@ fn one_that_lingers_says_what_waits_here() {
     alone.fetcher.estimates.learn(FIRST, 0, None, 1.0);
     alone.takes(FIRST, 6, 1.0);
     for task in &mut alone.tasks[4..] {
-        task.stage = Stage::Queued;
+        task.stage = TaskStage::Queued;
     }
     let request = alone.asks();
     assert_eq!(waiting(&request), Some(2.0));
@@ -550,7 +550,7 @@ fn a_new_association_is_asked_anew_under_a_higher_number() {
     // The wish of the unanswered request stays.
     assert_eq!(after.reason, before.reason);
     rig.reply(&before, WorkVerdict::Granted(1));
-    assert_eq!(rig.next(), Step::Wait { until: Time::NEVER });
+    assert_eq!(rig.next(), FetcherStep::Wait { until: Time::NEVER });
 }
 
 #[test]
@@ -582,18 +582,18 @@ fn what_is_saved_is_there_again() {
     rig.fetcher.task_ended(
         rig.now,
         &ended,
-        TaskEnd::Well {
+        TaskResult::Well {
             given: None,
             took: 17.0,
         },
         Leaves::Idle,
     );
-    let limits = Limits {
+    let fixed = FixedTasks {
         ending: &BTreeSet::new(),
         held_back: &BTreeSet::new(),
     };
     let tasks = rig.tasks.split_off(1);
-    rig.fetcher.choose(rig.now, &tasks, limits);
+    rig.fetcher.choose(rig.now, &tasks, fixed);
     let saved = rig.fetcher.save(rig.now);
     assert!(saved.rec[0].average > 0.0);
     assert_eq!(saved.estimates.len(), 1);
@@ -732,7 +732,7 @@ integration_tests_properties::properties! {
             }
             backlog += seconds.min(high);
             rig.takes(FIRST, 1, seconds);
-            rig.tasks.last_mut().unwrap().stage = Stage::Queued;
+            rig.tasks.last_mut().unwrap().stage = TaskStage::Queued;
         }
         let outlook = rig.fetcher.outlook(rig.now, &rig.tasks);
         let saturated = outlook.of_type[ProcessorType::CPU].saturated;
@@ -778,7 +778,7 @@ integration_tests_properties::properties! {
                     if place < rig.tasks.len() {
                         let task = rig.tasks.remove(place);
                         rig.fetcher.task_stopped(rig.now, &task);
-                        rig.fetcher.task_ended(rig.now, &task, TaskEnd::Other, Leaves::Idle);
+                        rig.fetcher.task_ended(rig.now, &task, TaskResult::Other, Leaves::Idle);
                     }
                 }
                 Happening::Update(place) => {
@@ -787,13 +787,13 @@ integration_tests_properties::properties! {
             }
             // Requests that were given up or have failed are over.
             match rig.next() {
-                Step::Ask(request) => {
+                FetcherStep::Ask(request) => {
                     let is_open = |place: &usize| rig.fetcher.outstanding[*place].is_some();
                     told.open.retain(|place, _| is_open(place));
                     told.asks(&rig, request)?;
                 }
-                Step::ReadList { association, .. } => rig.fetcher.list_read(rig.now, association, None),
-                Step::Wait { until } => prop_assert!(until > rig.now),
+                FetcherStep::ReadList { association, .. } => rig.fetcher.list_read(rig.now, association, None),
+                FetcherStep::Wait { until } => prop_assert!(until > rig.now),
             }
         }
     }

@@ -3,7 +3,7 @@
 use brasserie_common::{Processor, WorkDemand, WorkReply};
 
 use super::super::amounts::amount;
-use super::super::contact_state::{ContactState, Reply};
+use super::super::contact_state::{ContactState, FetchReply};
 use super::super::driver::Candidate;
 use super::super::estimates::Estimates;
 use super::super::fetch::{FetchRequest, Grounds, Source, SourcePair};
@@ -11,7 +11,7 @@ use super::super::job_sched::Preemption;
 use super::super::outlook::Outlook;
 use super::super::pair_backoff::TypeReply;
 use super::super::rr_sim::Situation;
-use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors, Stage, Task};
+use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors, Task, TaskStage};
 use super::Standing;
 
 pub(super) fn candidate(
@@ -123,8 +123,10 @@ pub(super) fn note_waiting(processors: &Processors, tasks: &[Task], demands: &mu
             continue;
         };
         let waiting = tasks.iter().filter(|task| match task.stage {
-            Stage::Executing { .. } => false,
-            Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => true,
+            TaskStage::Executing { .. } => false,
+            TaskStage::Queued
+            | TaskStage::WaitingForInputs { .. }
+            | TaskStage::Preempted { .. } => true,
         });
         // All resources of a waiting task count: a task that waits for a GPU and CPUs needs both.
         let amounts = waiting.map(|task| amount(task.usage.of(of)));
@@ -133,7 +135,7 @@ pub(super) fn note_waiting(processors: &Processors, tasks: &[Task], demands: &mu
 }
 
 /// Converts a reply to the policies' types. Types that the worker does not have are ignored.
-pub(super) fn heard(processors: &Processors, reply: &WorkReply) -> Reply {
+pub(super) fn heard(processors: &Processors, reply: &WorkReply) -> FetchReply {
     let mut of_type = processors.table(&TypeReply::default());
     for (called, verdict) in &reply.verdicts {
         if let Some(known) = type_called(processors, called) {
@@ -145,7 +147,7 @@ pub(super) fn heard(processors: &Processors, reply: &WorkReply) -> Reply {
             of_type[known].no_apps = true;
         }
     }
-    Reply {
+    FetchReply {
         of_type,
         request_delay: reply.request_delay.as_secs_f64(),
         next_contact: reply.next_contact.map_or(0.0, |at| at.as_secs_f64()),

@@ -4,12 +4,12 @@
 use std::cmp::Ordering;
 
 use super::super::amounts::amount;
-use super::super::types::{PerType, ProcessorType, Stage, Task};
+use super::super::types::{PerType, ProcessorType, Task, TaskStage};
 use super::Hand;
 
 /// The position of a contender; earlier arrivals have lower places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place(usize);
+pub(super) struct ContenderPlace(usize);
 
 /// All tasks of known associations and processor types.
 pub(super) struct Contenders<'a>(Vec<Contender<'a>>);
@@ -40,31 +40,31 @@ impl<'a> Contenders<'a> {
         Contenders(contenders.map(|task| Contender::new(hand, task)).collect())
     }
 
-    pub fn all(&self) -> impl Iterator<Item = (Place, &Contender<'a>)> {
+    pub fn all(&self) -> impl Iterator<Item = (ContenderPlace, &Contender<'a>)> {
         let all = self.0.iter().enumerate();
-        all.map(|(place, contender)| (Place(place), contender))
+        all.map(|(place, contender)| (ContenderPlace(place), contender))
     }
 
-    pub fn get(&self, place: Place) -> &Contender<'a> {
+    pub fn get(&self, place: ContenderPlace) -> &Contender<'a> {
         &self.0[place.0]
     }
 
     /// Returns an empty set of contenders.
-    pub fn marks(&self) -> Marks {
-        Marks(vec![false; self.0.len()])
+    pub fn marks(&self) -> ContenderSet {
+        ContenderSet(vec![false; self.0.len()])
     }
 }
 
 /// A set of contenders.
 #[derive(Default)]
-pub(super) struct Marks(Vec<bool>);
+pub(super) struct ContenderSet(Vec<bool>);
 
-impl Marks {
-    pub fn has(&self, place: Place) -> bool {
+impl ContenderSet {
+    pub fn has(&self, place: ContenderPlace) -> bool {
         self.0[place.0]
     }
 
-    pub fn add(&mut self, place: Place) {
+    pub fn add(&mut self, place: ContenderPlace) {
         self.0[place.0] = true;
     }
 }
@@ -103,8 +103,8 @@ impl<'a> Contender<'a> {
     /// Returns whether the task could run if it had processors and were not held back.
     pub fn could_run(&self) -> bool {
         let has_inputs = match self.task.stage {
-            Stage::Queued | Stage::Executing { .. } | Stage::Preempted { .. } => true,
-            Stage::WaitingForInputs { .. } => false,
+            TaskStage::Queued | TaskStage::Executing { .. } | TaskStage::Preempted { .. } => true,
+            TaskStage::WaitingForInputs { .. } => false,
         };
         has_inputs && !self.is_ending
     }
@@ -115,18 +115,18 @@ impl<'a> Contender<'a> {
 
     pub fn has_begun(&self) -> bool {
         match self.task.stage {
-            Stage::Executing { .. } | Stage::Preempted { .. } => true,
-            Stage::Queued | Stage::WaitingForInputs { .. } => false,
+            TaskStage::Executing { .. } | TaskStage::Preempted { .. } => true,
+            TaskStage::Queued | TaskStage::WaitingForInputs { .. } => false,
         }
     }
 
     /// Returns the rank of the task's stage; a lower rank loses less if the task goes on.
     pub fn nomination_rank(&self) -> u8 {
         match self.task.stage {
-            Stage::Executing { .. } => 0,
-            Stage::Preempted { has_process: true } => 1,
-            Stage::Preempted { has_process: false } => 2,
-            Stage::Queued | Stage::WaitingForInputs { .. } => 3,
+            TaskStage::Executing { .. } => 0,
+            TaskStage::Preempted { has_process: true } => 1,
+            TaskStage::Preempted { has_process: false } => 2,
+            TaskStage::Queued | TaskStage::WaitingForInputs { .. } => 3,
         }
     }
 
@@ -143,8 +143,8 @@ impl<'a> Contender<'a> {
 
 /// A task on the run list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub place: Place,
+pub(super) struct RunListEntry {
+    pub place: ContenderPlace,
     pub reason: Reason,
 }
 

@@ -4,9 +4,11 @@ use std::cmp::Ordering;
 
 use super::super::amounts::{TOLERANCE, amount};
 use super::super::profile::Precedence;
-use super::super::types::{PerType, ProcessorType, Processors, Stage};
+use super::super::types::{PerType, ProcessorType, Processors, TaskStage};
 use super::concurrency::Concurrency;
-use super::contenders::{Contender, Contenders, Entry, Marks, Place, Reason};
+use super::contenders::{
+    Contender, ContenderPlace, ContenderSet, Contenders, Reason, RunListEntry,
+};
 use super::precedence::{Width, give_turns, more_cpus};
 use super::run_list::RunList;
 use super::{Hand, Schedule};
@@ -15,28 +17,28 @@ use super::{Hand, Schedule};
 const CPUS_BEYOND: f64 = 1.0;
 
 /// The chosen tasks, the most important first, and the idle instances.
-pub(super) struct Chosen {
-    order: Vec<Place>,
-    runs: Marks,
+pub(super) struct EnforcedTasks {
+    order: Vec<ContenderPlace>,
+    runs: ContenderSet,
     idle: PerType<f64>,
 }
 
-impl Chosen {
+impl EnforcedTasks {
     pub fn schedule(
         &self,
         hand: &Hand<'_>,
         contenders: &Contenders<'_>,
         list: &RunList,
     ) -> Schedule {
-        let number = |place: Place| contenders.get(place).task.number;
+        let number = |place: ContenderPlace| contenders.get(place).task.number;
         let (mut start, mut resume) = (Vec::new(), Vec::new());
         for place in &self.order {
             match contenders.get(*place).task.stage {
-                Stage::Executing { .. } => {}
-                Stage::Preempted { has_process: true } => resume.push(number(*place)),
-                Stage::Preempted { has_process: false }
-                | Stage::Queued
-                | Stage::WaitingForInputs { .. } => start.push(number(*place)),
+                TaskStage::Executing { .. } => {}
+                TaskStage::Preempted { has_process: true } => resume.push(number(*place)),
+                TaskStage::Preempted { has_process: false }
+                | TaskStage::Queued
+                | TaskStage::WaitingForInputs { .. } => start.push(number(*place)),
             }
         }
         let displaced = contenders
@@ -74,8 +76,12 @@ fn held_back(hand: &Hand<'_>, contenders: &Contenders<'_>) -> PerType<f64> {
     takes
 }
 
-pub(super) fn enforce(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -> Chosen {
-    let mut room = Room::new(hand, contenders);
+pub(super) fn enforce(
+    hand: &Hand<'_>,
+    contenders: &Contenders<'_>,
+    list: &RunList,
+) -> EnforcedTasks {
+    let mut room = FreeResources::new(hand, contenders);
     let stays = list.stays();
     for (place, _) in contenders.all().filter(|(place, _)| stays.has(*place)) {
         room.take(place);
@@ -93,7 +99,11 @@ pub(super) fn enforce(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunLi
 }
 
 /// Returns the listed tasks and the running tasks within their time slices, by importance.
-fn by_importance(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -> Vec<Entry> {
+fn by_importance(
+    hand: &Hand<'_>,
+    contenders: &Contenders<'_>,
+    list: &RunList,
+) -> Vec<RunListEntry> {
     let mut listed = contenders.marks();
     let mut entries = list.entries().to_vec();
     for entry in &entries {
@@ -102,14 +112,14 @@ fn by_importance(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -
     for (place, contender) in contenders.all() {
         if !listed.has(place) && is_in_slice(hand, contender) {
             let reason = Reason::Slice;
-            entries.push(Entry { place, reason });
+            entries.push(RunListEntry { place, reason });
         }
     }
     // The sort is stable, so equal entries keep the order of the list.
     entries.sort_by(|one, other| {
         let (one_is, other_is) = (contenders.get(one.place), contenders.get(other.place));
-        let is_in_danger = |entry: &Entry| entry.reason == Reason::Deadline;
-        let key = |entry: &Entry, contender: &Contender<'_>| {
+        let is_in_danger = |entry: &RunListEntry| entry.reason == Reason::Deadline;
+        let key = |entry: &RunListEntry, contender: &Contender<'_>| {
             let on_cards = contender.cards.is_some();
             let in_slice = is_in_slice(hand, contender);
             (!is_in_danger(entry), !on_cards, !in_slice)
@@ -125,7 +135,7 @@ fn by_importance(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -
         Precedence::MoreCpus => entries,
         Precedence::Begun => {
             let counted = entries.into_iter().map(|entry| (entry, Width::Counts));
-            let mut counted: Vec<(Entry, Width)> = counted.collect();
+            let mut counted: Vec<(RunListEntry, Width)> = counted.collect();
             give_turns(hand, contenders, &mut counted, list.stays());
             counted.into_iter().map(|(entry, _)| entry).collect()
         }
@@ -134,29 +144,31 @@ fn by_importance(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -
 
 fn is_in_slice(hand: &Hand<'_>, contender: &Contender<'_>) -> bool {
     match contender.task.stage {
-        Stage::Executing { since } => {
+        TaskStage::Executing { since } => {
             let slice = amount(hand.profile.time_slice);
             !contender.is_ending() && hand.now.since(since).as_secs_f64() <= slice
         }
-        Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => false,
+        TaskStage::Queued | TaskStage::WaitingForInputs { .. } | TaskStage::Preempted { .. } => {
+            false
+        }
     }
 }
 
 /// The resources that the tasks taken so far leave.
-struct Room<'a> {
+struct FreeResources<'a> {
     contenders: &'a Contenders<'a>,
     processors: &'a Processors,
     used: PerType<f64>,
     concurrency: Concurrency<'a>,
-    order: Vec<Place>,
-    runs: Marks,
+    order: Vec<ContenderPlace>,
+    runs: ContenderSet,
     /// A GPU task whose GPUs are free waits for CPUs, so CPU tasks must not take them one by one.
     keeps_cpus: bool,
 }
 
-impl<'a> Room<'a> {
+impl<'a> FreeResources<'a> {
     fn new(hand: &Hand<'a>, contenders: &'a Contenders<'a>) -> Self {
-        Room {
+        FreeResources {
             contenders,
             processors: hand.processors,
             used: hand.processors.table(&0.0),
@@ -167,7 +179,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    fn take_if_fits(&mut self, place: Place) {
+    fn take_if_fits(&mut self, place: ContenderPlace) {
         let contender = self.contenders.get(place);
         if self.runs.has(place) {
             return;
@@ -191,7 +203,7 @@ impl<'a> Room<'a> {
         self.used[of_type] + cards <= self.processors.instances(of_type) + TOLERANCE
     }
 
-    fn take(&mut self, place: Place) {
+    fn take(&mut self, place: ContenderPlace) {
         let contender = self.contenders.get(place);
         self.used[ProcessorType::CPU] += contender.cpus;
         if let Some((of_type, cards)) = contender.cards {
@@ -217,13 +229,13 @@ impl<'a> Room<'a> {
         }
     }
 
-    fn chosen(self) -> Chosen {
+    fn chosen(self) -> EnforcedTasks {
         let mut idle = self.processors.table(&0.0);
         for of_type in self.processors.types() {
             let left = self.processors.instances(of_type) - self.used[of_type];
             idle[of_type] = if left > TOLERANCE { left } else { 0.0 };
         }
-        Chosen {
+        EnforcedTasks {
             order: self.order,
             runs: self.runs,
             idle,

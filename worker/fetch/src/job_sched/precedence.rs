@@ -13,13 +13,17 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::super::profile::Precedence;
-use super::super::types::{AssociationIndex, Stage};
+use super::super::types::{AssociationIndex, TaskStage};
 use super::Hand;
 use super::Preemption;
-use super::contenders::{Contender, Contenders, Entry, InDanger, Marks, Reason};
+use super::contenders::{Contender, ContenderSet, Contenders, InDanger, Reason, RunListEntry};
 
 /// Returns the running tasks that do not stop for any other task.
-pub(super) fn stays(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: &InDanger) -> Marks {
+pub(super) fn stays(
+    hand: &Hand<'_>,
+    contenders: &Contenders<'_>,
+    in_danger: &InDanger,
+) -> ContenderSet {
     let has_reason = has_reason_to_stop(hand, contenders, in_danger);
     let mut stays = contenders.marks();
     for (place, contender) in contenders.all() {
@@ -66,8 +70,8 @@ pub(super) fn more_cpus(one: &Contender<'_>, other: &Contender<'_>) -> Ordering 
 pub(super) fn give_turns(
     hand: &Hand<'_>,
     contenders: &Contenders<'_>,
-    entries: &mut [(Entry, Width)],
-    keep: &Marks,
+    entries: &mut [(RunListEntry, Width)],
+    keep: &ContenderSet,
 ) {
     let mut turns: BTreeMap<AssociationIndex, Vec<usize>> = BTreeMap::new();
     for (at, (entry, _)) in entries.iter().enumerate() {
@@ -77,12 +81,12 @@ pub(super) fn give_turns(
         }
     }
     for turns in turns.values() {
-        let mut own: Vec<(Entry, Width)> = turns.iter().map(|at| entries[*at]).collect();
+        let mut own: Vec<(RunListEntry, Width)> = turns.iter().map(|at| entries[*at]).collect();
         // The sort is stable, so equal entries keep the order of the list.
         own.sort_by(|one, other| {
-            let of = |(entry, width): &(Entry, Width)| {
+            let of = |(entry, width): &(RunListEntry, Width)| {
                 let contender = contenders.get(entry.place);
-                (Class::of(hand, contender, *width), contender)
+                (PrecedenceClass::of(hand, contender, *width), contender)
             };
             let ((one_class, one), (other_class, other)) = (of(one), of(other));
             one_class
@@ -105,7 +109,7 @@ pub(super) enum Width {
 
 /// The class of a task among those of its scheduler. Lower classes take its turns first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
+enum PrecedenceClass {
     Runs,
     IsStopped,
     WantsCards,
@@ -115,18 +119,20 @@ enum Class {
     WantsCpusLater,
 }
 
-impl Class {
+impl PrecedenceClass {
     fn of(hand: &Hand<'_>, contender: &Contender<'_>, width: Width) -> Self {
         match (contender.task.stage, contender.cards, width) {
-            (Stage::Executing { .. }, _, _) => Class::Runs,
-            (Stage::Preempted { .. }, _, _) => Class::IsStopped,
-            (Stage::Queued | Stage::WaitingForInputs { .. }, Some(_), _) => Class::WantsCards,
-            (_, None, Width::CountsNot) => Class::WantsCpusLater,
+            (TaskStage::Executing { .. }, _, _) => PrecedenceClass::Runs,
+            (TaskStage::Preempted { .. }, _, _) => PrecedenceClass::IsStopped,
+            (TaskStage::Queued | TaskStage::WaitingForInputs { .. }, Some(_), _) => {
+                PrecedenceClass::WantsCards
+            }
+            (_, None, Width::CountsNot) => PrecedenceClass::WantsCpusLater,
             (_, None, Width::Counts) => {
                 let waited = hand.now.since(contender.task.received).as_secs_f64();
                 match waited > hand.profile.high_water() {
-                    true => Class::HasWaited,
-                    false => Class::WantsCpus,
+                    true => PrecedenceClass::HasWaited,
+                    false => PrecedenceClass::WantsCpus,
                 }
             }
         }
@@ -134,11 +140,12 @@ impl Class {
 
     fn order(self, one: &Contender<'_>, other: &Contender<'_>) -> Ordering {
         match self {
-            Class::Runs => fewer_cpus(one, other),
-            Class::WantsCpus => more_cpus(one, other),
-            Class::IsStopped | Class::WantsCards | Class::HasWaited | Class::WantsCpusLater => {
-                Ordering::Equal
-            }
+            PrecedenceClass::Runs => fewer_cpus(one, other),
+            PrecedenceClass::WantsCpus => more_cpus(one, other),
+            PrecedenceClass::IsStopped
+            | PrecedenceClass::WantsCards
+            | PrecedenceClass::HasWaited
+            | PrecedenceClass::WantsCpusLater => Ordering::Equal,
         }
     }
 }

@@ -16,7 +16,9 @@ use super::super::profile::Precedence;
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::Hand;
 use super::concurrency::Concurrency;
-use super::contenders::{Contender, Contenders, Entry, InDanger, Marks, Place, Reason, in_danger};
+use super::contenders::{
+    Contender, ContenderPlace, ContenderSet, Contenders, InDanger, Reason, RunListEntry, in_danger,
+};
 use super::precedence::{self, Width};
 
 /// Limit of the listed CPU tasks, in multiples of the CPUs. It applies separately to tasks with one CPU and with more, so that the list has
@@ -25,30 +27,35 @@ const CPUS_LISTED: f64 = 2.0;
 
 #[derive(Default)]
 pub(super) struct RunList {
-    entries: Vec<Entry>,
+    entries: Vec<RunListEntry>,
     /// The listed tasks, those that were passed over, and then all others that could run, in the order of the picks.
-    picked: Vec<Entry>,
+    picked: Vec<RunListEntry>,
     /// The number of entries of `picked` that were picked for the list.
     picked_for_list: usize,
     /// The running tasks that do not stop for any other task.
-    stays: Marks,
+    stays: ContenderSet,
 }
 
 impl RunList {
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[RunListEntry] {
         &self.entries
     }
 
-    pub fn stays(&self) -> &Marks {
+    pub fn stays(&self) -> &ContenderSet {
         &self.stays
     }
 
     /// Returns the tasks that come next, by the rules of the list. Among tasks beyond the list, those with many CPUs do not come first, or
     /// tasks with one CPU would never get a turn.
-    pub fn next(&self, hand: &Hand<'_>, contenders: &Contenders<'_>, runs: &Marks) -> Vec<Place> {
+    pub fn next(
+        &self,
+        hand: &Hand<'_>,
+        contenders: &Contenders<'_>,
+        runs: &ContenderSet,
+    ) -> Vec<ContenderPlace> {
         let picked = self.picked.iter().enumerate();
         let waiting = picked.filter(|(_, entry)| !runs.has(entry.place));
-        let mut waiting: Vec<(Entry, Width)> = waiting
+        let mut waiting: Vec<(RunListEntry, Width)> = waiting
             .map(|(at, entry)| match at < self.picked_for_list {
                 true => (*entry, Width::Counts),
                 false => (*entry, Width::CountsNot),
@@ -56,8 +63,8 @@ impl RunList {
             .collect();
         waiting.sort_by(|(one, width), (other, other_width)| {
             let (one_is, other_is) = (contenders.get(one.place), contenders.get(other.place));
-            let is_in_danger = |entry: &Entry| entry.reason == Reason::Deadline;
-            let key = |entry: &Entry, contender: &Contender<'_>, width: Width| {
+            let is_in_danger = |entry: &RunListEntry| entry.reason == Reason::Deadline;
+            let key = |entry: &RunListEntry, contender: &Contender<'_>, width: Width| {
                 let is_listed = width == Width::Counts;
                 (!is_in_danger(entry), contender.cards.is_none(), !is_listed)
             };
@@ -106,9 +113,9 @@ struct Making<'a> {
     priorities: Priorities,
     /// The piles by association.
     piles: Vec<PerType<Pile>>,
-    selected: Marks,
+    selected: ContenderSet,
     concurrency: Concurrency<'a>,
-    stays: Marks,
+    stays: ContenderSet,
     list: RunList,
 }
 
@@ -116,19 +123,19 @@ struct Making<'a> {
 #[derive(Clone, Default)]
 struct Pile {
     in_danger: u32,
-    by_deadline: Queue,
-    by_rank: Queue,
+    by_deadline: PlaceQueue,
+    by_rank: PlaceQueue,
 }
 
 #[derive(Clone, Default)]
-struct Queue {
-    places: Vec<Place>,
+struct PlaceQueue {
+    places: Vec<ContenderPlace>,
     passed: usize,
 }
 
-impl Queue {
+impl PlaceQueue {
     /// Returns the first place that is not selected yet.
-    fn first(&mut self, selected: &Marks) -> Option<Place> {
+    fn first(&mut self, selected: &ContenderSet) -> Option<ContenderPlace> {
         while self
             .places
             .get(self.passed)
@@ -209,7 +216,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn pick(&mut self, of_type: ProcessorType) -> Option<Entry> {
+    fn pick(&mut self, of_type: ProcessorType) -> Option<RunListEntry> {
         let in_danger = self.earliest_deadline(of_type);
         let entry = in_danger.or_else(|| match of_type {
             ProcessorType::CPU => self.best_cpu(),
@@ -221,12 +228,12 @@ impl<'a> Making<'a> {
     }
 
     /// Returns whether the limits allow the task. Tasks that run to their end are already counted.
-    fn may_run(&self, place: Place) -> bool {
+    fn may_run(&self, place: ContenderPlace) -> bool {
         let contender = self.contenders.get(place);
         self.stays.has(place) || contender.can_run() && self.concurrency.allows(contender.task)
     }
 
-    fn add(&mut self, entry: Entry) {
+    fn add(&mut self, entry: RunListEntry) {
         let contender = self.contenders.get(entry.place);
         if !self.stays.has(entry.place) {
             self.concurrency.count(contender.task);
@@ -236,7 +243,7 @@ impl<'a> Making<'a> {
     }
 
     /// Counts the task as received by its scheduler, so that another scheduler is next.
-    fn plan(&mut self, entry: Entry) {
+    fn plan(&mut self, entry: RunListEntry) {
         let contender = self.contenders.get(entry.place);
         let association = contender.task.association;
         self.priorities
@@ -247,7 +254,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn earliest_deadline(&mut self, of_type: ProcessorType) -> Option<Entry> {
+    fn earliest_deadline(&mut self, of_type: ProcessorType) -> Option<RunListEntry> {
         let contenders = self.contenders;
         let piles = self.piles.iter_mut().map(|piles| &mut piles[of_type]);
         let firsts = piles
@@ -255,15 +262,15 @@ impl<'a> Making<'a> {
             .filter_map(|pile| pile.by_deadline.first(&self.selected));
         let place = firsts.min_by(|one, other| by_deadline(contenders, *one, *other))?;
         let reason = Reason::Deadline;
-        Some(Entry { place, reason })
+        Some(RunListEntry { place, reason })
     }
 
     /// Picks a task of the highest priority: a started one if there is one, else the earliest.
-    fn first_gpu(&mut self, of_type: ProcessorType) -> Option<Entry> {
+    fn first_gpu(&mut self, of_type: ProcessorType) -> Option<RunListEntry> {
         let (contenders, priorities) = (self.contenders, &self.priorities);
         let firsts = nominees(&mut self.piles, &self.selected, of_type);
         let place = firsts.min_by(|one, other| {
-            let of = |place: &Place| {
+            let of = |place: &ContenderPlace| {
                 let contender = contenders.get(*place);
                 let priority = priorities.of(contender.task.association);
                 (priority, (!contender.has_begun(), *place))
@@ -272,34 +279,38 @@ impl<'a> Making<'a> {
             other_priority.total_cmp(&priority).then(one.cmp(&other))
         })?;
         let reason = Reason::Priority;
-        Some(Entry { place, reason })
+        Some(RunListEntry { place, reason })
     }
 
     /// Picks the first task of the association with the highest priority.
-    fn best_cpu(&mut self) -> Option<Entry> {
+    fn best_cpu(&mut self) -> Option<RunListEntry> {
         let (contenders, priorities) = (self.contenders, &self.priorities);
-        let association = |place: &Place| contenders.get(*place).task.association;
+        let association = |place: &ContenderPlace| contenders.get(*place).task.association;
         let firsts = nominees(&mut self.piles, &self.selected, ProcessorType::CPU);
         let place = firsts.min_by(|one, other| {
             let (one, other) = (association(one), association(other));
             priorities.before(one, other)
         })?;
         let reason = Reason::Priority;
-        Some(Entry { place, reason })
+        Some(RunListEntry { place, reason })
     }
 }
 
 /// Returns the first unselected task of each association.
 fn nominees(
     piles: &mut [PerType<Pile>],
-    selected: &Marks,
+    selected: &ContenderSet,
     of_type: ProcessorType,
-) -> impl Iterator<Item = Place> {
+) -> impl Iterator<Item = ContenderPlace> {
     let piles = piles.iter_mut().map(move |piles| &mut piles[of_type]);
     piles.filter_map(|pile| pile.by_rank.first(selected))
 }
 
-fn by_deadline(contenders: &Contenders<'_>, one: Place, other: Place) -> Ordering {
+fn by_deadline(
+    contenders: &Contenders<'_>,
+    one: ContenderPlace,
+    other: ContenderPlace,
+) -> Ordering {
     let by_deadline = contenders.get(one).by_deadline(contenders.get(other));
     by_deadline.then(one.cmp(&other))
 }
@@ -322,7 +333,9 @@ fn piles(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> V
         for (of_type, count) in in_danger.iter() {
             let pile = &mut piles[of_type];
             pile.in_danger = *count;
-            let by_deadline = |one: &Place, other: &Place| by_deadline(contenders, *one, *other);
+            let by_deadline = |one: &ContenderPlace, other: &ContenderPlace| {
+                by_deadline(contenders, *one, *other)
+            };
             pile.by_deadline.places.sort_by(by_deadline);
             let of_cpu = of_type == ProcessorType::CPU;
             pile.by_rank.places.sort_by(|one, other| {

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use super::super::priority::Priorities;
 use super::super::profile::Profile;
 use super::super::types::{
-    Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
-    TaskNumber, Usage,
+    Association, AssociationIndex, ProcessorKind, ProcessorType, ProcessorUsage, Processors, Task,
+    TaskNumber, TaskStage,
 };
 use super::{Accounting, DAY, SavedRec, update_average};
 
@@ -36,11 +36,11 @@ fn executing(association: usize, cpus: f64, since: f64) -> Task {
         number: TaskNumber(0),
         association: AssociationIndex(association),
         job: 0,
-        usage: Usage { cpus, cards: None },
+        usage: ProcessorUsage { cpus, cards: None },
         remaining: 60.0,
         received: Time::ZERO,
         deadline: None,
-        stage: Stage::Executing { since: at(since) },
+        stage: TaskStage::Executing { since: at(since) },
     }
 }
 
@@ -93,9 +93,9 @@ fn what_executes_is_counted_from_where_it_began() {
 fn only_what_executes_counts() {
     let mut accounting = volunteer(1, 0.0);
     let stages = [
-        Stage::Queued,
-        Stage::WaitingForInputs { stalled: false },
-        Stage::Preempted { has_process: true },
+        TaskStage::Queued,
+        TaskStage::WaitingForInputs { stalled: false },
+        TaskStage::Preempted { has_process: true },
     ];
     let tasks = stages.map(|stage| Task {
         stage,

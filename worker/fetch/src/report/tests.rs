@@ -21,7 +21,7 @@ fn end(association: AssociationIndex, task: u64, ended: u64) -> Unreported {
     Unreported {
         association,
         task: TaskNumber(task),
-        told: Told::End,
+        told: ReportContent::End,
         policy: None,
         ended: at(ended),
         deadline: None,
@@ -165,12 +165,12 @@ fn the_first_rule_that_applies_is_told() {
 fn what_leaves_at_once_takes_along_what_waits() {
     let (lazy, immediate) = (Some(ReportPolicy::Lazy), Some(ReportPolicy::Immediate));
     for (profile, policy, told, leaves) in [
-        (Profile::VOLUNTEER, None, Told::End, false),
-        (Profile::VOLUNTEER, immediate, Told::End, true),
-        (Profile::VOLUNTEER, lazy, Told::NotRunning, true),
-        (Profile::CLUSTER, None, Told::End, true),
-        (Profile::CLUSTER, lazy, Told::End, false),
-        (Profile::CLUSTER, lazy, Told::NotRunning, true),
+        (Profile::VOLUNTEER, None, ReportContent::End, false),
+        (Profile::VOLUNTEER, immediate, ReportContent::End, true),
+        (Profile::VOLUNTEER, lazy, ReportContent::NotRunning, true),
+        (Profile::CLUSTER, None, ReportContent::End, true),
+        (Profile::CLUSTER, lazy, ReportContent::End, false),
+        (Profile::CLUSTER, lazy, ReportContent::NotRunning, true),
     ] {
         let end = Unreported {
             policy,

@@ -10,7 +10,7 @@ use super::{Simulated, Situation};
 /// The tasks that have not ended. Running tasks keep their places and are picked again.
 pub(super) struct Queues {
     /// The queues by association.
-    of: Vec<PerType<Line>>,
+    of: Vec<PerType<ArrivalQueue>>,
     /// The limits of associations.
     own: Vec<Limit>,
     /// The limits of jobs that have one.
@@ -22,8 +22,8 @@ pub(super) struct Queues {
 /// The tasks of one association and type in the order of arrival. Each job with a limit has its own lane, so that other tasks can overtake
 /// its tasks.
 #[derive(Clone, Default)]
-struct Line {
-    lanes: Vec<Lane>,
+struct ArrivalQueue {
+    lanes: Vec<JobLane>,
     /// The first task of each lane that is not empty, with the lane. The task may have ended.
     firsts: BTreeSet<(usize, usize)>,
     /// The last entry of `firsts` that this pick has handled.
@@ -33,7 +33,7 @@ struct Line {
 }
 
 #[derive(Clone)]
-struct Lane {
+struct JobLane {
     queue: VecDeque<usize>,
     /// The tasks before this position are picked.
     next: usize,
@@ -71,7 +71,7 @@ impl Queues {
             let most = association.max_concurrent;
             Limit::new(most.unwrap_or(u32::MAX))
         });
-        let no_lanes = situation.processors.table(&Line::default());
+        let no_lanes = situation.processors.table(&ArrivalQueue::default());
         let mut queues = Queues {
             of: vec![no_lanes; associations.len()],
             own: own.collect(),
@@ -157,11 +157,11 @@ impl Queues {
     }
 }
 
-impl Line {
+impl ArrivalQueue {
     /// Adds a lane that begins with task `first`, and returns its index.
     fn open_lane(&mut self, first: usize, job: Option<usize>) -> usize {
         let lane = self.lanes.len();
-        self.lanes.push(Lane {
+        self.lanes.push(JobLane {
             queue: VecDeque::new(),
             next: 0,
             job,
@@ -212,7 +212,7 @@ impl Line {
     }
 }
 
-impl Lane {
+impl JobLane {
     fn next_of(&mut self, tasks: &[Simulated]) -> Option<usize> {
         while let Some(index) = self.queue.get(self.next).copied() {
             if !tasks[index].done {

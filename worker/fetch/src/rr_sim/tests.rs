@@ -12,8 +12,8 @@ use brasserie_common::Time;
 use super::super::outlook::Outlook;
 use super::super::profile::Profile;
 use super::super::types::{
-    Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
-    TaskNumber, Usage,
+    Association, AssociationIndex, ProcessorKind, ProcessorType, ProcessorUsage, Processors, Task,
+    TaskNumber, TaskStage,
 };
 use super::{Simulation, Situation};
 
@@ -48,20 +48,20 @@ fn task(number: u64, remaining: f64) -> Task {
         number: TaskNumber(number),
         association: AssociationIndex(0),
         job: 0,
-        usage: Usage {
+        usage: ProcessorUsage {
             cpus: 1.0,
             cards: None,
         },
         remaining,
         received: now(),
         deadline: None,
-        stage: Stage::Queued,
+        stage: TaskStage::Queued,
     }
 }
 
 fn on(cpus: f64, task: Task) -> Task {
     Task {
-        usage: Usage { cpus, cards: None },
+        usage: ProcessorUsage { cpus, cards: None },
         ..task
     }
 }
@@ -69,7 +69,7 @@ fn on(cpus: f64, task: Task) -> Task {
 fn on_cards(cpus: f64, cards: f64, task: Task) -> Task {
     let cards = Some((CARDS, cards));
     Task {
-        usage: Usage { cpus, cards },
+        usage: ProcessorUsage { cpus, cards },
         ..task
     }
 }
@@ -263,7 +263,7 @@ fn the_less_processors_are_there_the_longer_tasks_take() {
 #[test]
 fn only_what_can_run_takes_part() {
     let waits = |number, stalled| Task {
-        stage: Stage::WaitingForInputs { stalled },
+        stage: TaskStage::WaitingForInputs { stalled },
         ..task(number, 30.0)
     };
     let runs = |number, stage| Task {
@@ -273,14 +273,17 @@ fn only_what_can_run_takes_part() {
     for (taken, of) in [
         (1.0, vec![waits(1, false)]),
         (0.0, vec![waits(1, true)]),
-        (1.0, vec![runs(1, Stage::Executing { since: now() })]),
-        (1.0, vec![runs(1, Stage::Preempted { has_process: false })]),
+        (1.0, vec![runs(1, TaskStage::Executing { since: now() })]),
+        (
+            1.0,
+            vec![runs(1, TaskStage::Preempted { has_process: false })],
+        ),
         // These tasks have an unknown association, or use unknown GPUs.
         (0.0, vec![self::of(7, task(1, 30.0))]),
         (
             0.0,
             vec![Task {
-                usage: Usage {
+                usage: ProcessorUsage {
                     cpus: 1.0,
                     cards: Some((ProcessorType(9), 1.0)),
                 },

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 /// One random event. Small numbers pick from small pools.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum WorkerStep {
     Wait(u64),
     Sleep(u64),
     Fetch(Option<i64>),
@@ -46,7 +46,7 @@ pub(super) enum Step {
     Verdict(usize, u8),
 }
 
-pub(super) fn step() -> impl Strategy<Value = Step> {
+pub(super) fn step() -> impl Strategy<Value = WorkerStep> {
     let state = prop_oneof![
         3 => Just(Health::New),
         5 => Just(Health::Unhealthy),
@@ -55,28 +55,28 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     ];
     let n = prop_oneof![12 => Just(1_i64), 3 => Just(2), 1 => Just(3)];
     prop_oneof![
-        8 => (0_u64..20_000).prop_map(Step::Wait),
-        1 => (0_u64..400_000).prop_map(Step::Sleep),
-        4 => proptest::option::weighted(0.8, n.clone()).prop_map(Step::Fetch),
+        8 => (0_u64..20_000).prop_map(WorkerStep::Wait),
+        1 => (0_u64..400_000).prop_map(WorkerStep::Sleep),
+        4 => proptest::option::weighted(0.8, n.clone()).prop_map(WorkerStep::Fetch),
         16 => (n.clone(), 0_u8..3, 0_i64..30, 0_i64..6, proptest::bool::weighted(0.05)).prop_map(
-            |(n, node, invocation, sequence, stranger)| Step::Run { n, node, invocation, sequence, stranger }
+            |(n, node, invocation, sequence, stranger)| WorkerStep::Run { n, node, invocation, sequence, stranger }
         ),
         4 => (n.clone(), 0_i64..20, any::<bool>())
-            .prop_map(|(n, second, first)| Step::Healthcheck { n, second, first }),
+            .prop_map(|(n, second, first)| WorkerStep::Healthcheck { n, second, first }),
         3 => (n.clone(), 0_i64..6, proptest::collection::vec((0_u8..3, 0_i64..30), 0..4))
-            .prop_map(|(n, sequence, tasks)| Step::Notify { n, sequence, tasks }),
-        1 => (n.clone(), 0_u8..3, 0_i64..30).prop_map(|(n, node, i)| Step::Kill(n, node, i)),
-        1 => proptest::option::weighted(0.1, n.clone()).prop_map(|n| n.map_or(Step::Wait(1), Step::Suicide)),
+            .prop_map(|(n, sequence, tasks)| WorkerStep::Notify { n, sequence, tasks }),
+        1 => (n.clone(), 0_u8..3, 0_i64..30).prop_map(|(n, node, i)| WorkerStep::Kill(n, node, i)),
+        1 => proptest::option::weighted(0.1, n.clone()).prop_map(|n| n.map_or(WorkerStep::Wait(1), WorkerStep::Suicide)),
         1 => (0_u8..20).prop_map(|die| match die {
-            0 | 1 => Step::Shutdown,
-            2 | 3 => Step::Drain,
-            _ => Step::Wait(1),
+            0 | 1 => WorkerStep::Shutdown,
+            2 | 3 => WorkerStep::Drain,
+            _ => WorkerStep::Wait(1),
         }),
-        3 => Just(Step::ConnectionLost),
-        12 => (n, 0_i64..4, state).prop_map(|(n, version, state)| Step::Answer { n, version, state }),
-        10 => (0_usize..8, 0_u8..8).prop_map(|(which, what)| Step::Outcome(which, what)),
-        10 => (0_usize..8, 0_u8..4).prop_map(|(which, what)| Step::End(which, what)),
-        1 => (0_u64..50, 0_u8..3, 0_i64..30).prop_map(|(call, node, i)| Step::Stray(call, node, i)),
-        6 => (0_usize..3, 0_u8..9).prop_map(|(which, what)| Step::Verdict(which, what)),
+        3 => Just(WorkerStep::ConnectionLost),
+        12 => (n, 0_i64..4, state).prop_map(|(n, version, state)| WorkerStep::Answer { n, version, state }),
+        10 => (0_usize..8, 0_u8..8).prop_map(|(which, what)| WorkerStep::Outcome(which, what)),
+        10 => (0_usize..8, 0_u8..4).prop_map(|(which, what)| WorkerStep::End(which, what)),
+        1 => (0_u64..50, 0_u8..3, 0_i64..30).prop_map(|(call, node, i)| WorkerStep::Stray(call, node, i)),
+        6 => (0_usize..3, 0_u8..9).prop_map(|(which, what)| WorkerStep::Verdict(which, what)),
     ]
 }

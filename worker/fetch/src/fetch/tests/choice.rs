@@ -1,7 +1,9 @@
 //! Tests of the choice of the scheduler and the types.
 
 use super::super::super::profile::{Buffer, FirstAsked};
-use super::super::super::types::{AssociationIndex, ProcessorKind, Processors, Stage, Usage};
+use super::super::super::types::{
+    AssociationIndex, ProcessorKind, ProcessorUsage, Processors, TaskStage,
+};
 use super::rig::{A, B, CARDS, CPU, Scene, at, types};
 
 /// Returns a worker with one CPU and one GPU, and two schedulers of which the first has the higher priority.
@@ -130,8 +132,8 @@ fn whose_own_part_runs_dry_is_asked_though_others_have_work_here() {
     }
     // B is not asked if a task is longer than the low water mark, or if no task of A waits.
     for (remaining, stage) in [
-        (11.0, Stage::Queued),
-        (9.0, Stage::Executing { since: at(999.0) }),
+        (11.0, TaskStage::Queued),
+        (9.0, TaskStage::Executing { since: at(999.0) }),
     ] {
         let mut scene = three_to_one();
         scene.task(A, remaining).stage = stage;
@@ -172,7 +174,7 @@ fn queued_work_counts_as_received() {
     let mut scene = two();
     scene.rec = vec![1.0, 1.0];
     scene.processors = Processors::new(kind("CPU", 1.0), vec![kind("card", 4.0)]);
-    let usage = Usage {
+    let usage = ProcessorUsage {
         cpus: 0.5,
         cards: Some((CARDS, 1.0)),
     };

@@ -9,7 +9,7 @@ use proptest::sample::select;
 
 use super::super::super::profile::{Buffer, Profile};
 use super::super::super::rr_sim::Situation;
-use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Usage};
+use super::super::super::types::{AssociationIndex, ProcessorType, ProcessorUsage, TaskStage};
 use super::super::{FetchRequest, Source};
 use super::rig::{CPU, Scene, at, types};
 
@@ -63,13 +63,13 @@ prop_compose! {
             task.job = job;
             task.deadline = deadline.map(at);
             if let Some(much) = of_cards {
-                task.usage = Usage { cpus: 0.5, cards: Some((ProcessorType(1), f64::from(much))) };
+                task.usage = ProcessorUsage { cpus: 0.5, cards: Some((ProcessorType(1), f64::from(much))) };
             }
             task.stage = match stage {
-                0 => Stage::WaitingForInputs { stalled: true },
-                1 => Stage::WaitingForInputs { stalled: false },
-                2 | 3 => Stage::Executing { since: at(999.0) },
-                _ => Stage::Queued,
+                0 => TaskStage::WaitingForInputs { stalled: true },
+                1 => TaskStage::WaitingForInputs { stalled: false },
+                2 | 3 => TaskStage::Executing { since: at(999.0) },
+                _ => TaskStage::Queued,
             };
         }
         expect(&mut scene);
@@ -112,7 +112,7 @@ fn requests(scene: &Scene) -> Vec<FetchRequest> {
 fn may_be_asked(scene: &Scene, of: AssociationIndex) -> bool {
     let source = &scene.sources[of.0];
     let its = || scene.tasks.iter().filter(|task| task.association == of);
-    let stalled = Stage::WaitingForInputs { stalled: true };
+    let stalled = TaskStage::WaitingForInputs { stalled: true };
     let runnable = its().filter(|task| task.stage != stalled).count();
     let instances = scene
         .processors
@@ -172,7 +172,7 @@ integration_tests_properties::properties! {
         }
         let here = |scene: &Scene, of_type: ProcessorType| -> f64 {
             let tasks = scene.tasks.iter().filter(|task| task.usage.processor_type() == of_type);
-            let waiting = tasks.filter(|task| !matches!(task.stage, Stage::Executing { .. }));
+            let waiting = tasks.filter(|task| !matches!(task.stage, TaskStage::Executing { .. }));
             waiting.map(|task| task.remaining * task.usage.of(of_type)).sum()
         };
         let mut asked_before = BTreeSet::new();
@@ -185,7 +185,7 @@ integration_tests_properties::properties! {
                 for _ in 0..100 {
                     let task = scene.task(request.association, secs / 100.0);
                     if of_type != CPU {
-                        task.usage = Usage { cpus: 0.0, cards: Some((of_type, 1.0)) };
+                        task.usage = ProcessorUsage { cpus: 0.0, cards: Some((of_type, 1.0)) };
                     }
                 }
                 let most = 2.0 * scene.processors.instances(of_type) * scene.profile.high_water();

@@ -8,7 +8,7 @@ use proptest::sample::select;
 
 use super::super::super::outlook::{PairOutlook, TypeOutlook};
 use super::super::super::profile::Buffer;
-use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Usage};
+use super::super::super::types::{AssociationIndex, ProcessorType, ProcessorUsage, TaskStage};
 use super::super::{AssociationReason, FetchRequest, PairReason, Source};
 use super::rig::{A, CARDS, CPU, Scene, at, types};
 
@@ -141,12 +141,12 @@ fn scene() -> impl Strategy<Value = Scene> {
                 }
                 for (of, remaining, cpus, cards, stalled) in tasks {
                     let task = scene.task(AssociationIndex(of), remaining);
-                    task.usage = Usage {
+                    task.usage = ProcessorUsage {
                         cpus,
                         cards: cards.map(|(of, much)| (ProcessorType(of), much)),
                     };
                     if stalled {
-                        task.stage = Stage::WaitingForInputs { stalled: of == 3 };
+                        task.stage = TaskStage::WaitingForInputs { stalled: of == 3 };
                     }
                 }
                 scene

@@ -1,7 +1,7 @@
 //! Tests of each reason against a request, alone and in the order of precedence.
 
 use super::super::super::profile::Profile;
-use super::super::super::types::Stage;
+use super::super::super::types::TaskStage;
 use super::super::{AssociationReason, PairReason, Source};
 use super::rig::{A, B, CARDS, CPU, Scene, at};
 
@@ -19,7 +19,7 @@ const OF_ASSOCIATION: [(AssociationReason, Change); 7] = [
         scene.sources[0].no_more_work = true;
     }),
     (AssociationReason::InputsStalled, |scene| {
-        scene.task(A, 1.0).stage = Stage::WaitingForInputs { stalled: true };
+        scene.task(A, 1.0).stage = TaskStage::WaitingForInputs { stalled: true };
     }),
     (AssociationReason::TooManyUnacknowledged, |scene| {
         scene.sources[0].unacknowledged = 9;
@@ -126,7 +126,7 @@ fn what_is_just_not_too_much_is_no_reason() {
     scene.sources[0].min_rpc_time = scene.now;
     scene.sources[0].of_type[CPU].backed_off_until = scene.now;
     scene.outlook.of_association[0].limited_at = Some(30.0);
-    scene.task(A, 1.0).stage = Stage::WaitingForInputs { stalled: false };
+    scene.task(A, 1.0).stage = TaskStage::WaitingForInputs { stalled: false };
     for _ in 0..999 {
         scene.task(A, 0.0);
     }

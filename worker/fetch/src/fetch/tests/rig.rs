@@ -9,8 +9,8 @@ use super::super::super::job_sched::Preemption;
 use super::super::super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 use super::super::super::profile::Profile;
 use super::super::super::types::{
-    Association, AssociationIndex, PerType, ProcessorKind, ProcessorType, Processors, Stage, Task,
-    TaskNumber, Usage,
+    Association, AssociationIndex, PerType, ProcessorKind, ProcessorType, ProcessorUsage,
+    Processors, Task, TaskNumber, TaskStage,
 };
 use super::super::{Demand, FetchRequest, Grounds, Source, Survey};
 
@@ -109,14 +109,14 @@ impl Scene {
             number: TaskNumber(self.tasks.len() as u64),
             association: of,
             job: 0,
-            usage: Usage {
+            usage: ProcessorUsage {
                 cpus: 1.0,
                 cards: None,
             },
             remaining,
             received: self.now,
             deadline: None,
-            stage: Stage::Queued,
+            stage: TaskStage::Queued,
         });
         self.tasks.last_mut().unwrap()
     }

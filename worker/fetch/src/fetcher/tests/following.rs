@@ -177,7 +177,7 @@ impl Both {
                 let task = self.rig.tasks.remove(place);
                 self.idle.push(self.rig.now);
                 self.rig.fetcher.task_stopped(self.rig.now, &task);
-                let end = TaskEnd::Well {
+                let end = TaskResult::Well {
                     given: None,
                     took: self.server.seconds,
                 };
@@ -208,7 +208,7 @@ impl Both {
                 .max(0.0);
             }
             if self.rig.fetcher.due() <= self.rig.now
-                && let Step::Ask(request) = self.rig.next()
+                && let FetcherStep::Ask(request) = self.rig.next()
             {
                 self.requests += 1;
                 let known = self.rig.tasks.iter().map(|task| task.number).collect();

@@ -2,7 +2,8 @@
 
 use super::super::super::priority::Priorities;
 use super::super::super::types::{
-    AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, TaskNumber, Usage,
+    AssociationIndex, ProcessorKind, ProcessorType, ProcessorUsage, Processors, TaskNumber,
+    TaskStage,
 };
 use super::super::contenders::Contenders;
 use super::super::contenders::Reason::{Deadline, Priority};
@@ -11,7 +12,7 @@ use super::rig::{LOST, STOPPED, Scene, at, cards, cpus, executing, kind};
 #[test]
 fn each_model_of_cards_then_the_cpu_and_of_each_deadlines_first() {
     let mut scene = Scene::new(1, &[1, 1]);
-    let other_cards = Usage {
+    let other_cards = ProcessorUsage {
         cpus: 0.1,
         cards: Some((ProcessorType(2), 0.5)),
     };
@@ -39,14 +40,17 @@ fn each_model_of_cards_then_the_cpu_and_of_each_deadlines_first() {
 fn of_those_in_danger_the_nearest_deadline_comes_first() {
     // Each row: deadline, remaining time and stage of two tasks, the better one first.
     let rows = [
-        ((1100.0, 50.0, Stage::Queued), (1101.0, 10.0, STOPPED)),
-        ((1100.0, 50.0, Stage::Queued), (1100.0, 60.0, Stage::Queued)),
+        ((1100.0, 50.0, TaskStage::Queued), (1101.0, 10.0, STOPPED)),
+        (
+            (1100.0, 50.0, TaskStage::Queued),
+            (1100.0, 60.0, TaskStage::Queued),
+        ),
         ((1100.0, 50.0, STOPPED), (1100.0, 60.0, executing(990.0))),
         // A started task comes first, whatever its remaining time.
-        ((1100.0, 60.0, STOPPED), (1100.0, 50.0, Stage::Queued)),
-        ((1100.0, 60.0, LOST), (1100.0, f64::NAN, Stage::Queued)),
+        ((1100.0, 60.0, STOPPED), (1100.0, 50.0, TaskStage::Queued)),
+        ((1100.0, 60.0, LOST), (1100.0, f64::NAN, TaskStage::Queued)),
         // A past deadline is as good as any.
-        ((900.0, 50.0, Stage::Queued), (1100.0, 50.0, STOPPED)),
+        ((900.0, 50.0, TaskStage::Queued), (1100.0, 50.0, STOPPED)),
     ];
     for usage in [cpus(1.0), cards(0.0, 1.0)] {
         for (better, worse) in rows {
@@ -85,7 +89,7 @@ fn without_a_deadline_nothing_is_in_danger() {
     scene.task(1, cpus(1.0));
     let waiting = scene.task(2, cpus(1.0));
     waiting.deadline = Some(at(1100.0));
-    waiting.stage = Stage::WaitingForInputs { stalled: false };
+    waiting.stage = TaskStage::WaitingForInputs { stalled: false };
     scene.miss(2);
     assert_eq!(scene.listed(), [(1, Priority)]);
 }
@@ -107,11 +111,11 @@ fn dangers_of_one_association_and_type_help_no_other() {
 #[test]
 fn cards_go_to_the_highest_priority_then_to_what_has_begun_then_to_what_came_first() {
     let rows = [
-        ([0.0, 1.0], [Stage::Queued, Stage::Queued], 1),
-        ([1.0, 0.0], [Stage::Queued, Stage::Queued], 2),
-        ([1.0, 0.0], [STOPPED, Stage::Queued], 2),
-        ([1.0, 1.0], [Stage::Queued, Stage::Queued], 1),
-        ([1.0, 1.0], [Stage::Queued, executing(0.0)], 2),
+        ([0.0, 1.0], [TaskStage::Queued, TaskStage::Queued], 1),
+        ([1.0, 0.0], [TaskStage::Queued, TaskStage::Queued], 2),
+        ([1.0, 0.0], [STOPPED, TaskStage::Queued], 2),
+        ([1.0, 1.0], [TaskStage::Queued, TaskStage::Queued], 1),
+        ([1.0, 1.0], [TaskStage::Queued, executing(0.0)], 2),
         ([1.0, 1.0], [LOST, executing(0.0)], 1),
     ];
     for (rec, stages, first) in rows {
@@ -130,7 +134,7 @@ fn cards_go_to_the_highest_priority_then_to_what_has_begun_then_to_what_came_fir
 #[test]
 fn of_one_association_what_has_begun_on_cards_goes_on_as_it_came() {
     let mut scene = Scene::new(1, &[3]);
-    for (number, stage) in (1..).zip([Stage::Queued, LOST, executing(0.0), STOPPED]) {
+    for (number, stage) in (1..).zip([TaskStage::Queued, LOST, executing(0.0), STOPPED]) {
         scene.task(number, cards(0.0, 1.0)).stage = stage;
     }
     assert_eq!(scene.listed_numbers(), [2, 3, 4]);
@@ -138,7 +142,13 @@ fn of_one_association_what_has_begun_on_cards_goes_on_as_it_came() {
 
 #[test]
 fn an_association_nominates_what_loses_least() {
-    let stages = [Stage::Queued, LOST, STOPPED, executing(0.0), Stage::Queued];
+    let stages = [
+        TaskStage::Queued,
+        LOST,
+        STOPPED,
+        executing(0.0),
+        TaskStage::Queued,
+    ];
     let mut scene = Scene::new(3, &[]);
     for (number, stage) in (1..).zip(stages) {
         scene.task(number, cpus(1.0)).stage = stage;
@@ -264,8 +274,8 @@ fn no_more_are_listed_than_may_run_at_once() {
 #[test]
 fn what_cannot_run_is_not_listed() {
     let mut scene = Scene::new(4, &[1]);
-    scene.task(1, cpus(1.0)).stage = Stage::WaitingForInputs { stalled: true };
-    scene.task(2, cpus(1.0)).stage = Stage::WaitingForInputs { stalled: false };
+    scene.task(1, cpus(1.0)).stage = TaskStage::WaitingForInputs { stalled: true };
+    scene.task(2, cpus(1.0)).stage = TaskStage::WaitingForInputs { stalled: false };
     scene.task(3, cpus(1.0)).stage = executing(0.0);
     scene.ending.insert(TaskNumber(3));
     scene.task(4, cpus(1.0));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Task, TaskNumber};
+use super::super::super::types::{AssociationIndex, ProcessorType, Task, TaskNumber, TaskStage};
 use super::super::Preemption;
 use super::properties::{amount, scene};
 use super::rig::{LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
@@ -54,15 +54,15 @@ fn what_is_held_for_some_is_no_reason_to_fetch() {
         assert_eq!(schedule.wants_fetch, number == 2);
     }
     // A task without its inputs claims nothing yet.
-    scene.tasks[2].stage = Stage::WaitingForInputs { stalled: false };
+    scene.tasks[2].stage = TaskStage::WaitingForInputs { stalled: false };
     assert!(scene.choose().wants_fetch);
 }
 
 #[test]
 fn what_cannot_run_brings_no_other_into_danger() {
     for (cannot, stage) in [
-        (true, Stage::Queued),
-        (false, Stage::WaitingForInputs { stalled: false }),
+        (true, TaskStage::Queued),
+        (false, TaskStage::WaitingForInputs { stalled: false }),
     ] {
         let mut scene = Scene::new(1, &[]);
         scene.task(1, cpus(1.0));
@@ -84,7 +84,7 @@ fn those_in_danger_are_next_then_cards_then_who_has_the_turn() {
     let mut scene = Scene::new(1, &[1]);
     scene.associate(100.0, 0.0);
     for number in [1, 2] {
-        scene.task(number, cards(0.0, 1.0)).stage = Stage::Queued;
+        scene.task(number, cards(0.0, 1.0)).stage = TaskStage::Queued;
     }
     for number in [3, 4, 5, 6, 7, 8] {
         let task = scene.task(number, cpus(1.0));
@@ -185,9 +185,9 @@ integration_tests_properties::properties! {
         let begins: BTreeSet<_> = schedule.start.iter().chain(&schedule.resume).collect();
         let waits = |task: &&Task| {
             let stands = match task.stage {
-                Stage::Executing { .. } => schedule.preempt.contains(&task.number),
-                Stage::WaitingForInputs { .. } => false,
-                Stage::Queued | Stage::Preempted { .. } => true,
+                TaskStage::Executing { .. } => schedule.preempt.contains(&task.number),
+                TaskStage::WaitingForInputs { .. } => false,
+                TaskStage::Queued | TaskStage::Preempted { .. } => true,
             };
             stands && !begins.contains(&task.number) && !scene.ending.contains(&task.number)
         };
@@ -238,7 +238,7 @@ integration_tests_properties::properties! {
                 0 => executing(990.0),
                 1 => STOPPED,
                 2 => LOST,
-                _ => Stage::Queued,
+                _ => TaskStage::Queued,
             };
             if misses && deadline.is_some() && stage != 0 {
                 scene.miss(number);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::super::profile::{Precedence, Profile};
-use super::super::super::types::{AssociationIndex, Stage, Task, TaskNumber};
+use super::super::super::types::{AssociationIndex, Task, TaskNumber, TaskStage};
 use super::super::Preemption::{self, Off, Suspend};
 use super::properties::scene;
 use super::rig::{LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
@@ -206,7 +206,7 @@ impl Run {
         for stopped in &schedule.preempt {
             *self.stops.entry(stopped.0).or_default() += 1;
         }
-        let waits = |task: &&Task| task.stage == Stage::Queued;
+        let waits = |task: &&Task| task.stage == TaskStage::Queued;
         let waiting: Vec<Task> = self.scene.tasks.iter().filter(waits).cloned().collect();
         self.scene.carry_out(&schedule);
         let begins = |task: &Task| schedule.start.contains(&task.number);
@@ -234,7 +234,7 @@ impl Run {
     /// Runs for this long, with three waiting tasks at all times that need two CPUs for two seconds.
     fn beside_short_and_wide_ones(&mut self, seconds: u32) {
         for second in 0..seconds {
-            let wide = |task: &&Task| task.stage == Stage::Queued && task.usage.cpus == 2.0;
+            let wide = |task: &&Task| task.stage == TaskStage::Queued && task.usage.cpus == 2.0;
             let waiting = self.scene.tasks.iter().filter(wide).count() as u64;
             for more in waiting..3 {
                 self.arrives(1000 + u64::from(second) * 10 + more, 2.0, 2.0);
@@ -326,15 +326,15 @@ integration_tests_properties::properties! {
             association.max_concurrent_of_jobs.clear();
         }
         let schedule = scene.choose();
-        let begun = |task: &&Task| matches!(task.stage, Stage::Executing { .. } | Stage::Preempted { .. });
+        let begun = |task: &&Task| matches!(task.stage, TaskStage::Executing { .. } | TaskStage::Preempted { .. });
         let could = |number: TaskNumber| !scene.ending.contains(&number) && !scene.held_back.contains(&number);
         let all = scene.tasks.iter().filter(|task| task.usage.cards.is_none());
         let stands = all.clone().filter(begun).filter(|task| match task.stage {
-            Stage::Executing { .. } => schedule.preempt.contains(&task.number),
+            TaskStage::Executing { .. } => schedule.preempt.contains(&task.number),
             _ => could(task.number) && ![&schedule.resume, &schedule.start].iter().any(|these| these.contains(&task.number)),
         });
         let whose: Vec<AssociationIndex> = stands.map(|task| task.association).collect();
-        for task in all.filter(|task| task.stage == Stage::Queued && schedule.start.contains(&task.number)) {
+        for task in all.filter(|task| task.stage == TaskStage::Queued && schedule.start.contains(&task.number)) {
             prop_assert!(!whose.contains(&task.association), "{task:?}");
         }
     }

@@ -8,7 +8,9 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Task, TaskNumber, Usage};
+use super::super::super::types::{
+    AssociationIndex, ProcessorType, ProcessorUsage, Task, TaskNumber, TaskStage,
+};
 use super::super::{Preemption, Schedule};
 use super::rig::{LOST, STOPPED, Scene, at, executing, numbers};
 
@@ -20,19 +22,19 @@ fn number() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn stage() -> impl Strategy<Value = Stage> {
+fn stage() -> impl Strategy<Value = TaskStage> {
     prop_oneof![
-        8 => Just(Stage::Queued),
-        1 => any::<bool>().prop_map(|stalled| Stage::WaitingForInputs { stalled }),
+        8 => Just(TaskStage::Queued),
+        1 => any::<bool>().prop_map(|stalled| TaskStage::WaitingForInputs { stalled }),
         4 => select(vec![0.0, 996.0, 999.0, 2000.0]).prop_map(executing),
         1 => Just(STOPPED),
         1 => Just(LOST),
     ]
 }
 
-fn usage() -> impl Strategy<Value = Usage> {
+fn usage() -> impl Strategy<Value = ProcessorUsage> {
     let cards = option::weighted(0.3, (1_usize..3, number()));
-    (number(), cards).prop_map(|(cpus, cards)| Usage {
+    (number(), cards).prop_map(|(cpus, cards)| ProcessorUsage {
         cpus,
         cards: cards.map(|(of, much)| (ProcessorType(of), much)),
     })
@@ -131,7 +133,7 @@ integration_tests_properties::properties! {
         let of = |number: TaskNumber| scene.tasks.iter().find(|task| task.number == number).unwrap();
         for number in &schedule.start {
             let stage = of(*number).stage;
-            prop_assert!(stage == Stage::Queued || stage == LOST);
+            prop_assert!(stage == TaskStage::Queued || stage == LOST);
         }
         for number in &schedule.resume {
             prop_assert_eq!(of(*number).stage, STOPPED);
@@ -208,7 +210,7 @@ integration_tests_properties::properties! {
             prop_assert_eq!(schedule.wants_fetch, idle);
         }
         prop_assert!(idle || !schedule.wants_fetch);
-        let waits = |task: &Task| [Stage::Queued, STOPPED, LOST].contains(&task.stage);
+        let waits = |task: &Task| [TaskStage::Queued, STOPPED, LOST].contains(&task.stage);
         let begins = |task: &Task| schedule.start.contains(&task.number) || schedule.resume.contains(&task.number);
         // CPUs may be reserved for a GPU task.
         let keeps = scene.tasks.iter().any(|task| task.usage.cards.is_some() && waits(task) && !begins(task));

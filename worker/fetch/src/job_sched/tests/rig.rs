@@ -8,8 +8,8 @@ use brasserie_common::Time;
 use super::super::super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 use super::super::super::profile::Profile;
 use super::super::super::types::{
-    Association, AssociationIndex, ProcessorKind, ProcessorType, Processors, Stage, Task,
-    TaskNumber, Usage,
+    Association, AssociationIndex, ProcessorKind, ProcessorType, ProcessorUsage, Processors, Task,
+    TaskNumber, TaskStage,
 };
 use super::super::contenders::{Contenders, Reason};
 use super::super::run_list;
@@ -45,12 +45,12 @@ pub fn kind(name: &str, instances: u32) -> ProcessorKind {
     }
 }
 
-pub fn cpus(cpus: f64) -> Usage {
-    Usage { cpus, cards: None }
+pub fn cpus(cpus: f64) -> ProcessorUsage {
+    ProcessorUsage { cpus, cards: None }
 }
 
-pub fn cards(cpus: f64, cards: f64) -> Usage {
-    Usage {
+pub fn cards(cpus: f64, cards: f64) -> ProcessorUsage {
+    ProcessorUsage {
         cpus,
         cards: Some((CARDS, cards)),
     }
@@ -97,7 +97,7 @@ impl Scene {
     }
 
     /// Adds a task of the first association that arrived recently, after the others.
-    pub fn task(&mut self, number: u64, usage: Usage) -> &mut Task {
+    pub fn task(&mut self, number: u64, usage: ProcessorUsage) -> &mut Task {
         self.tasks.push(Task {
             number: TaskNumber(number),
             association: AssociationIndex(0),
@@ -106,7 +106,7 @@ impl Scene {
             remaining: 100.0,
             received: at(990.0 + number as f64 / 1000.0),
             deadline: None,
-            stage: Stage::Queued,
+            stage: TaskStage::Queued,
         });
         self.tasks.last_mut().unwrap()
     }
@@ -151,7 +151,7 @@ impl Scene {
     pub fn carry_out(&mut self, schedule: &Schedule) {
         for task in &mut self.tasks {
             if schedule.start.contains(&task.number) || schedule.resume.contains(&task.number) {
-                task.stage = Stage::Executing { since: self.now };
+                task.stage = TaskStage::Executing { since: self.now };
             } else if schedule.preempt.contains(&task.number) {
                 task.stage = STOPPED;
             }
@@ -181,11 +181,11 @@ pub fn numbers(tasks: &[TaskNumber]) -> Vec<u64> {
     tasks.iter().map(|task| task.0).collect()
 }
 
-pub fn executing(since: f64) -> Stage {
-    Stage::Executing { since: at(since) }
+pub fn executing(since: f64) -> TaskStage {
+    TaskStage::Executing { since: at(since) }
 }
 
-pub const STOPPED: Stage = Stage::Preempted { has_process: true };
-pub const LOST: Stage = Stage::Preempted { has_process: false };
+pub const STOPPED: TaskStage = TaskStage::Preempted { has_process: true };
+pub const LOST: TaskStage = TaskStage::Preempted { has_process: false };
 
 pub const NOBODY: [u64; 0] = [];

@@ -1,12 +1,12 @@
 //! Tests of the tasks that fit, and of the running tasks that stop.
 
 use super::super::super::profile::Profile;
-use super::super::super::types::{ProcessorType, Stage, TaskNumber, Usage};
+use super::super::super::types::{ProcessorType, ProcessorUsage, TaskNumber, TaskStage};
 use super::super::Preemption::{Off, Suspend};
 use super::rig::{CARDS, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
 
 /// Returns which of these queued tasks start on this many CPUs and GPUs.
-fn starts(cpus: u32, cards: u32, wanted: &[Usage]) -> Vec<u64> {
+fn starts(cpus: u32, cards: u32, wanted: &[ProcessorUsage]) -> Vec<u64> {
     let mut scene = Scene::new(cpus, &[cards]);
     for (number, wanted) in (1..).zip(wanted) {
         scene.task(number, *wanted);
@@ -273,7 +273,7 @@ fn without_tasks_and_without_schedulers_there_is_nothing_to_do() {
     scene.associations.clear();
     scene.rec.clear();
     scene.outlook.of_association.clear();
-    scene.task(1, cpus(1.0)).stage = Stage::Queued;
+    scene.task(1, cpus(1.0)).stage = TaskStage::Queued;
     let schedule = scene.choose();
     assert!(schedule.start.is_empty() && !schedule.wants_fetch);
 }

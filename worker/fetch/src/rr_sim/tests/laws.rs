@@ -12,20 +12,20 @@ use super::super::super::outlook::AssociationOutlook;
 use super::plain::{line_by_line, second_by_second};
 use super::*;
 
-fn any_stage() -> impl Strategy<Value = Stage> {
+fn any_stage() -> impl Strategy<Value = TaskStage> {
     prop_oneof![
-        4 => Just(Stage::Queued),
-        1 => Just(Stage::WaitingForInputs { stalled: false }),
-        1 => Just(Stage::WaitingForInputs { stalled: true }),
-        1 => Just(Stage::Executing { since: now() }),
-        1 => Just(Stage::Preempted { has_process: true }),
+        4 => Just(TaskStage::Queued),
+        1 => Just(TaskStage::WaitingForInputs { stalled: false }),
+        1 => Just(TaskStage::WaitingForInputs { stalled: true }),
+        1 => Just(TaskStage::Executing { since: now() }),
+        1 => Just(TaskStage::Preempted { has_process: true }),
     ]
 }
 
-fn any_usage() -> impl Strategy<Value = Usage> {
+fn any_usage() -> impl Strategy<Value = ProcessorUsage> {
     let cpus = prop_oneof![4 => Just(1.0), 1 => Just(0.5), 1 => Just(2.0), 1 => Just(3.0)];
     let cards = option::weighted(0.3, prop_oneof![Just(0.5), Just(1.0), Just(2.0)]);
-    (cpus, cards).prop_map(|(cpus, cards)| Usage {
+    (cpus, cards).prop_map(|(cpus, cards)| ProcessorUsage {
         cpus,
         cards: cards.map(|much| (CARDS, much)),
     })
@@ -200,7 +200,7 @@ integration_tests_properties::properties! {
     fn what_is_missing_is_what_no_task_does(case in any_case()) {
         let mut case = case;
         for task in &mut case.tasks {
-            task.usage = Usage { cpus: 1.0, cards: None };
+            task.usage = ProcessorUsage { cpus: 1.0, cards: None };
         }
         let situation = case.situation();
         let takes_part = case.tasks.iter().filter(|task| situation.is_simulated(task));
@@ -352,7 +352,7 @@ integration_tests_properties::properties! {
         let mut any = || numbers.next().unwrap();
         for task in &mut case.tasks {
             task.remaining = any();
-            task.usage = Usage { cpus: any(), cards: Some((CARDS, any())) };
+            task.usage = ProcessorUsage { cpus: any(), cards: Some((CARDS, any())) };
         }
         for (association, rec) in case.associations.iter_mut().zip(&mut case.rec) {
             (association.share, *rec) = (any(), any());

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::super::super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
-use super::super::super::types::{ProcessorType, Stage, Task};
+use super::super::super::types::{ProcessorType, Task, TaskStage};
 use super::{CPU, Case, now};
 
 /// A task in its order of arrival.
@@ -48,7 +48,7 @@ pub fn line_by_line(case: &Case) -> Outlook {
 }
 
 fn placed(case: &Case) -> Vec<Placed<'_>> {
-    let takes_part = |task: &&Task| task.stage != Stage::WaitingForInputs { stalled: true };
+    let takes_part = |task: &&Task| task.stage != TaskStage::WaitingForInputs { stalled: true };
     let mut tasks: Vec<_> = case.tasks.iter().filter(takes_part).collect();
     tasks.sort_by_key(|task| (task.received, task.number));
     let placed = |task: &'_ Task| task.usage.processor_type();
