@@ -121,7 +121,7 @@ pub(crate) struct LogRequest {
 
 /// The outcome of a requested change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome<T> {
+pub(crate) enum ChangeOutcome<T> {
     /// The change is made and on disk.
     Done(T),
     /// No change was made.
@@ -132,11 +132,13 @@ pub(crate) enum Outcome<T> {
     },
 }
 
-impl<T> Outcome<T> {
-    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Outcome<U> {
+impl<T> ChangeOutcome<T> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> ChangeOutcome<U> {
         match self {
-            Outcome::Done(done) => Outcome::Done(change(done)),
-            Outcome::Refused { message, problems } => Outcome::Refused { message, problems },
+            ChangeOutcome::Done(done) => ChangeOutcome::Done(change(done)),
+            ChangeOutcome::Refused { message, problems } => {
+                ChangeOutcome::Refused { message, problems }
+            }
         }
     }
 }
@@ -198,10 +200,10 @@ impl Connection {
         with_flag(&refusal.unwrap_or_default(), &self.flag)
     }
 
-    fn outcome<T>(&self, done: T, refused: Option<JobRefusedException>) -> Outcome<T> {
+    fn outcome<T>(&self, done: T, refused: Option<JobRefusedException>) -> ChangeOutcome<T> {
         match refused {
-            None => Outcome::Done(done),
-            Some(refused) => Outcome::Refused {
+            None => ChangeOutcome::Done(done),
+            Some(refused) => ChangeOutcome::Refused {
                 message: self.with_own_flag(refused.message),
                 problems: refused.problems.unwrap_or_default(),
             },
@@ -376,7 +378,7 @@ impl Connection {
         result.result_value.context("the scheduler sent no tasks")
     }
 
-    pub(crate) async fn kill_task(&self, job: &str, node: &str) -> Result<Outcome<TaskKill>> {
+    pub(crate) async fn kill_task(&self, job: &str, node: &str) -> Result<ChangeOutcome<TaskKill>> {
         let arguments = BrasserieKillTaskArgs {
             job: job.to_owned(),
             node: node.to_owned(),
@@ -434,7 +436,7 @@ impl Connection {
         job: &str,
         text: &str,
         expected_version: i64,
-    ) -> Result<Outcome<SubmittedJob>> {
+    ) -> Result<ChangeOutcome<SubmittedJob>> {
         let arguments = BrasserieSubmitJobArgs {
             job: job.to_owned(),
             text: text.to_owned(),
@@ -445,7 +447,11 @@ impl Connection {
         Ok(self.outcome(submitted, result.ex))
     }
 
-    pub(crate) async fn remove_job(&self, job: &str, expected_version: i64) -> Result<Outcome<()>> {
+    pub(crate) async fn remove_job(
+        &self,
+        job: &str,
+        expected_version: i64,
+    ) -> Result<ChangeOutcome<()>> {
         let arguments = BrasserieRemoveJobArgs {
             job: job.to_owned(),
             expected_version,
@@ -454,7 +460,7 @@ impl Connection {
         Ok(self.outcome((), result.ex))
     }
 
-    pub(crate) async fn pause_job(&self, job: &str) -> Result<Outcome<()>> {
+    pub(crate) async fn pause_job(&self, job: &str) -> Result<ChangeOutcome<()>> {
         let job = job.to_owned();
         let arguments = BrasseriePauseJobArgs { job };
         let result: BrasseriePauseJobResult = self.ask("pauseJob", &arguments).await?;
@@ -462,7 +468,7 @@ impl Connection {
     }
 
     /// Cancels the job. Returns the number of its running tasks.
-    pub(crate) async fn cancel_job(&self, job: &str) -> Result<Outcome<i64>> {
+    pub(crate) async fn cancel_job(&self, job: &str) -> Result<ChangeOutcome<i64>> {
         let job = job.to_owned();
         let arguments = BrasserieCancelJobArgs { job };
         let result: BrasserieCancelJobResult = self.ask("cancelJob", &arguments).await?;
@@ -470,7 +476,7 @@ impl Connection {
         Ok(self.outcome(running, result.ex))
     }
 
-    pub(crate) async fn resume_job(&self, job: &str) -> Result<Outcome<()>> {
+    pub(crate) async fn resume_job(&self, job: &str) -> Result<ChangeOutcome<()>> {
         let job = job.to_owned();
         let arguments = BrasserieResumeJobArgs { job };
         let result: BrasserieResumeJobResult = self.ask("resumeJob", &arguments).await?;
@@ -478,7 +484,11 @@ impl Connection {
     }
 
     /// Forgives failures of a job's tasks. Returns the number of tasks whose status has changed.
-    pub(crate) async fn forgive_tasks(&self, job: &str, whom: Forgiven) -> Result<Outcome<i64>> {
+    pub(crate) async fn forgive_tasks(
+        &self,
+        job: &str,
+        whom: Forgiven,
+    ) -> Result<ChangeOutcome<i64>> {
         let arguments = BrasserieForgiveTasksArgs {
             job: job.to_owned(),
             failed_only: whom == Forgiven::Failed,
@@ -492,7 +502,7 @@ impl Connection {
         &self,
         job: &str,
         nodes: &[String],
-    ) -> Result<Outcome<DeletedHistory>> {
+    ) -> Result<ChangeOutcome<DeletedHistory>> {
         let arguments = BrasserieDeleteHistoryArgs {
             job: job.to_owned(),
             nodes: nodes.to_vec(),

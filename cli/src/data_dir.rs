@@ -319,7 +319,7 @@ impl SourceArgs {
 }
 
 /// A connection to a scheduler: a running one, or one in this process on a copy of an ended run's store.
-pub(crate) struct Source {
+pub(crate) struct SchedulerSource {
     pub(crate) connection: Connection,
     ended: Option<EndedRun>,
 }
@@ -332,14 +332,14 @@ struct EndedRun {
     record: RunRecord,
 }
 
-impl Source {
+impl SchedulerSource {
     /// Opens the source that the command line names, runs `question` on it, and closes it. Returns `None` if a signal came first; then no
     /// copy is left.
     pub(crate) async fn ask<T>(
         args: &SourceArgs,
-        question: impl AsyncFnOnce(&Source) -> Result<T>,
+        question: impl AsyncFnOnce(&SchedulerSource) -> Result<T>,
     ) -> Result<Option<T>> {
-        let (source, interrupts) = Source::open(args).await?;
+        let (source, interrupts) = SchedulerSource::open(args).await?;
         let Some(mut interrupts) = interrupts else {
             return question(&source).await.map(Some);
         };
@@ -360,7 +360,7 @@ impl Source {
     async fn open(args: &SourceArgs) -> Result<(Self, Option<Interrupts>)> {
         let Some(directory) = &args.data_dir else {
             let connection = Connection::new(&args.scheduler.scheduler)?;
-            return Ok((Source::running(connection), None));
+            return Ok((SchedulerSource::running(connection), None));
         };
         let record = RunRecord::read(directory)?;
         let running = record.running(directory).await;
@@ -369,13 +369,16 @@ impl Source {
             format!("the run in {directory} is still active, but its scheduler does not answer")
         });
         if let Some(connection) = running? {
-            return Ok((Source::running(connection.named_by(args.flag())), None));
+            return Ok((
+                SchedulerSource::running(connection.named_by(args.flag())),
+                None,
+            ));
         }
         let interrupts = Interrupts::listen().context("cannot listen for signals")?;
         let ended = EndedRun::open(directory, record).await?;
         let connection = Connection::new(&ended.scheduler.thrift_address().to_string())?;
         let connection = connection.named_by(args.flag());
-        let source = Source {
+        let source = SchedulerSource {
             connection,
             ended: Some(ended),
         };
@@ -383,7 +386,7 @@ impl Source {
     }
 
     fn running(connection: Connection) -> Self {
-        Source {
+        SchedulerSource {
             connection,
             ended: None,
         }

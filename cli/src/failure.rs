@@ -8,8 +8,8 @@ use brasserie_common_runtime::telemetry;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::Ending;
-use crate::output::{Layout, Reader, json_text, print_raw};
+use crate::CommandEnding;
+use crate::output::{Layout, OutputReader, json_text, print_raw};
 
 /// The scheduler's answer that a job or a node does not exist.
 #[derive(Debug, thiserror::Error)]
@@ -30,14 +30,14 @@ pub(crate) struct Failure {
     /// The mistakes in a file, each with its place.
     problems: Vec<String>,
     remedy: Option<String>,
-    ending: Ending,
+    ending: CommandEnding,
 }
 
 impl Failure {
     /// Creates a failure for an unusable command line, or for an unusable file that it names.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Failure {
-            ending: Ending::Usage,
+            ending: CommandEnding::Usage,
             ..Failure::new(message)
         }
     }
@@ -47,7 +47,7 @@ impl Failure {
             message: message.into(),
             problems: Vec::new(),
             remedy: None,
-            ending: Ending::Failure,
+            ending: CommandEnding::Failure,
         }
     }
 
@@ -87,20 +87,20 @@ pub(crate) fn path_remedy() -> String {
 /// Returns the text that a user reads.
 #[cfg(test)]
 pub(crate) fn text_of(error: &anyhow::Error) -> String {
-    Report::of(error).text()
+    FailureMessage::of(error).text()
 }
 
 /// The parts of a failure's message.
 #[derive(Debug, PartialEq)]
-struct Report {
+struct FailureMessage {
     message: String,
     causes: Vec<String>,
     problems: Vec<String>,
     remedy: Option<String>,
-    ending: Ending,
+    ending: CommandEnding,
 }
 
-impl Report {
+impl FailureMessage {
     fn of(error: &anyhow::Error) -> Self {
         let mut chain = error.chain().map(ToString::to_string);
         let message = chain.next().unwrap_or_default();
@@ -118,12 +118,12 @@ impl Report {
             "`brasserie status --all` lists jobs, and `brasserie task list --job JOB` their nodes, with the same --scheduler or --data-dir"
                 .to_owned()
         });
-        Report {
+        FailureMessage {
             message,
             causes,
             problems: failure.map(|f| f.problems.clone()).unwrap_or_default(),
             remedy: failure.and_then(|f| f.remedy.clone()).or(unknown),
-            ending: failure.map_or(Ending::Failure, |f| f.ending),
+            ending: failure.map_or(CommandEnding::Failure, |f| f.ending),
         }
     }
 
@@ -138,12 +138,12 @@ impl Report {
             .map(str::trim)
             .filter(|line| !line.is_empty())
             .collect();
-        Report {
+        FailureMessage {
             message: lines.join(" "),
             causes: Vec::new(),
             problems: Vec::new(),
             remedy: Some(rest.join("; ")).filter(|rest| !rest.is_empty()),
-            ending: Ending::Usage,
+            ending: CommandEnding::Usage,
         }
     }
 
@@ -180,7 +180,7 @@ impl Report {
     fn tell(&self) -> ExitCode {
         // One line, which also ends the stream of `logs --follow`.
         let print_document =
-            || print_raw(&json_text(&self.document(), Layout::OneLine)).map(|_: Reader| ());
+            || print_raw(&json_text(&self.document(), Layout::OneLine)).map(|_: OutputReader| ());
         if !wants_json() || print_document().is_err() {
             telemetry::print_last_error(&self.text());
         }
@@ -190,7 +190,7 @@ impl Report {
 
 /// Prints why the command has failed. Returns the failure's exit code.
 pub(crate) fn tell(error: &anyhow::Error) -> ExitCode {
-    Report::of(error).tell()
+    FailureMessage::of(error).tell()
 }
 
 /// Prints the mistake in the command line, or the requested help. Returns the exit code.
@@ -206,7 +206,7 @@ pub(crate) fn tell_usage(mut error: clap::Error, command: &clap::Command) -> Exi
     if !error.use_stderr() || !wants_json() {
         error.exit();
     }
-    Report::of_usage(&error.render().to_string()).tell()
+    FailureMessage::of_usage(&error.render().to_string()).tell()
 }
 
 /// The commands that change or ask a running scheduler, and have no `--data-dir`.
@@ -283,7 +283,7 @@ mod tests {
         let error = Err::<(), _>(Failure::usage("no file").remedy("Write one."))
             .context("cannot submit")
             .unwrap_err();
-        let report = Report::of(&error);
+        let report = FailureMessage::of(&error);
         assert_eq!(
             report.text(),
             "brasserie: cannot submit: no file. Write one."
@@ -303,15 +303,18 @@ mod tests {
         let denied = std::io::Error::from_raw_os_error(13);
         let text = format!("cannot read x: {denied}");
         let error = anyhow::Error::from(denied).context(text.clone());
-        assert_eq!(Report::of(&error).text(), format!("brasserie: {text}"));
+        assert_eq!(
+            FailureMessage::of(&error).text(),
+            format!("brasserie: {text}")
+        );
         let error = anyhow!("inner").context("outer");
-        assert_eq!(Report::of(&error).text(), "brasserie: outer: inner");
+        assert_eq!(FailureMessage::of(&error).text(), "brasserie: outer: inner");
     }
 
     #[test]
     fn a_wrong_command_line_is_an_object_too() {
         let text = "error: invalid value 'x' for '--limit <N>': write a number above 0\n\nFor more information, try '--help'.\n";
-        let report = Report::of_usage(text);
+        let report = FailureMessage::of_usage(text);
         let message = "invalid value 'x' for '--limit <N>': write a number above 0";
         assert_eq!(report.message, message);
         let remedy = "For more information, try '--help'.";

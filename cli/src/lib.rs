@@ -60,30 +60,30 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a config file to its end, with a scheduler and a worker on this machine.
-    Run(commands::run::Args),
+    Run(commands::run::RunArgs),
     /// Check a config file, export its jobs, or print the schema of config files.
-    Config(commands::config::Args),
+    Config(commands::config::ConfigArgs),
     /// Show what a config file would change in a running scheduler, without changing anything.
-    Plan(commands::plan::Args),
+    Plan(commands::plan::PlanArgs),
     /// Show jobs, workers and problems of a running scheduler.
-    Status(commands::status::Args),
+    Status(commands::status::StatusArgs),
     /// Show every reason why a task is not running.
-    Explain(commands::explain::Args),
+    Explain(commands::explain::ExplainArgs),
     /// Submit, delete, pause, cancel, resume and forgive jobs, and wait for them.
-    Job(commands::job::Args),
+    Job(commands::job::JobArgs),
     /// List tasks by state, and kill running ones.
-    Task(commands::task::Args),
+    Task(commands::task::TaskArgs),
     /// Print the output of tasks, and the events of their runs.
-    Logs(commands::logs::Args),
+    Logs(commands::logs::LogsArgs),
     /// Check what a worker on this machine can provide and enforce.
-    Doctor(commands::doctor::Args),
+    Doctor(commands::doctor::DoctorArgs),
     /// List workers, show the work fetch of one, drain one, or declare one dead.
-    Worker(commands::worker::Args),
+    Worker(commands::worker::WorkerArgs),
 }
 
 /// The way in which a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum CommandEnding {
     Success,
     Failure,
     Usage,
@@ -94,21 +94,21 @@ pub(crate) enum Ending {
     Interrupted,
 }
 
-impl Ending {
+impl CommandEnding {
     fn code(self) -> u8 {
         match self {
-            Ending::Success => 0,
-            Ending::Failure => 1,
-            Ending::Usage => 2,
-            Ending::Changes => 3,
-            Ending::TimedOut => 4,
-            Ending::Interrupted => 130,
+            CommandEnding::Success => 0,
+            CommandEnding::Failure => 1,
+            CommandEnding::Usage => 2,
+            CommandEnding::Changes => 3,
+            CommandEnding::TimedOut => 4,
+            CommandEnding::Interrupted => 130,
         }
     }
 }
 
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> ExitCode {
+impl From<CommandEnding> for ExitCode {
+    fn from(ending: CommandEnding) -> ExitCode {
         ExitCode::from(ending.code())
     }
 }

@@ -122,29 +122,29 @@ pub(crate) fn print_complaint(text: std::fmt::Arguments<'_>) {
 
 /// Prints text for people to standard output. A closed pipe (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    print_on(text).map(|_: Reader| ())
+    print_on(text).map(|_: OutputReader| ())
 }
 
 /// The state of the reader of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reader {
+pub(crate) enum OutputReader {
     Listens,
     /// The pipe is closed, so no further output is read.
     Gone,
 }
 
 /// Prints like `print`, for callers with more output.
-pub(crate) fn print_on(text: &str) -> anyhow::Result<Reader> {
+pub(crate) fn print_on(text: &str) -> anyhow::Result<OutputReader> {
     print_raw(&printable_lines(text))
 }
 
 /// Prints text unescaped: task output, and escape sequences of this program.
-pub(crate) fn print_raw(text: &str) -> anyhow::Result<Reader> {
+pub(crate) fn print_raw(text: &str) -> anyhow::Result<OutputReader> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(OutputReader::Gone),
         Err(error) => Err(error.into()),
-        Ok(()) => Ok(Reader::Listens),
+        Ok(()) => Ok(OutputReader::Listens),
     }
 }
 
@@ -157,7 +157,7 @@ pub(crate) enum Layout {
 
 /// Prints one document, indented.
 pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
-    print_raw(&json_text(value, Layout::Indented)).map(|_: Reader| ())
+    print_raw(&json_text(value, Layout::Indented)).map(|_: OutputReader| ())
 }
 
 /// Returns a document with its newline. Escapes also the control characters that JSON permits in strings.

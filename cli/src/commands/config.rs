@@ -16,19 +16,19 @@ use brasserie_common_runtime::{Clock, files};
 use brasserie_scheduler::sources::system_zone;
 use serde_json::{Map, Value, json};
 
-use crate::Ending;
+use crate::CommandEnding;
 use crate::failure::{Failure, path_remedy};
 use crate::output::{print, print_json};
 
 /// Check and export config files: JSON, or TOML (.toml) or YAML (.yaml, .yml).
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ConfigArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ConfigCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+enum ConfigCommand {
     /// Report every problem of config files, one a line. Exit code 0: no errors, possibly warnings; 2: errors.
     Check(CheckArgs),
     /// Print the JSON Schema of config files, for editors.
@@ -60,14 +60,14 @@ struct ExportArgs {
     job: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
+pub(crate) fn run(args: &ConfigArgs) -> Result<CommandEnding> {
     match &args.command {
-        Command::Check(args) => check(args),
-        Command::Schema => {
+        ConfigCommand::Check(args) => check(args),
+        ConfigCommand::Schema => {
             print_json(&config_schema())?;
-            Ok(Ending::Success)
+            Ok(CommandEnding::Success)
         }
-        Command::Export(args) => export(args),
+        ConfigCommand::Export(args) => export(args),
     }
 }
 
@@ -281,7 +281,7 @@ fn problem(problem: &Problem) -> Value {
     })
 }
 
-fn check(args: &CheckArgs) -> Result<Ending> {
+fn check(args: &CheckArgs) -> Result<CommandEnding> {
     let unknown_keys = UnknownKeys::from_strict_flag(args.strict_config);
     let checked: Vec<Checked> = args
         .files
@@ -309,12 +309,12 @@ fn check(args: &CheckArgs) -> Result<Ending> {
         print(&text)?;
     }
     match good {
-        true => Ok(Ending::Success),
-        false => Ok(Ending::Usage),
+        true => Ok(CommandEnding::Success),
+        false => Ok(CommandEnding::Usage),
     }
 }
 
-fn export(args: &ExportArgs) -> Result<Ending> {
+fn export(args: &ExportArgs) -> Result<CommandEnding> {
     let shown = args.file.display().to_string();
     let options = ParseOptions {
         format: Format::of_path(&args.file),
@@ -351,5 +351,5 @@ fn export(args: &ExportArgs) -> Result<Ending> {
         })
         .collect();
     print_json(&Value::Object(exported))?;
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }

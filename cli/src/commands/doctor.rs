@@ -6,14 +6,14 @@ use anyhow::Result;
 use brasserie_worker::doctor::{Examined, Finding, Verdict, examine};
 use serde_json::{Value, json};
 
-use crate::Ending;
+use crate::CommandEnding;
 use crate::connection::block_on;
 use crate::output::{print, print_json, table};
 
 /// Check this machine as a worker would, and leave nothing behind. Exit code 0: a worker can fulfil its guarantees here; 1: a requirement
 /// is missing. Missing optional features are reported too.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct DoctorArgs {
     /// The data directory of a worker; the command does not create it.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
+pub(crate) fn run(args: &DoctorArgs) -> Result<CommandEnding> {
     let what = Examined {
         data_dir: args.data_dir.clone(),
         nvidia_smi: args.nvidia_smi.clone(),
@@ -38,10 +38,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     Ok(ending(&found))
 }
 
-fn ending(found: &[Finding]) -> Ending {
+fn ending(found: &[Finding]) -> CommandEnding {
     match found.iter().any(|f| f.verdict == Verdict::Lacking) {
-        true => Ending::Failure,
-        false => Ending::Success,
+        true => CommandEnding::Failure,
+        false => CommandEnding::Success,
     }
 }
 
@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn only_missing_requirements_are_failures() {
         let good = found(&[Verdict::Fine, Verdict::Limited]);
-        assert_eq!(ending(&good), Ending::Success);
+        assert_eq!(ending(&good), CommandEnding::Success);
         let bad = found(&[Verdict::Fine, Verdict::Lacking]);
-        assert_eq!(ending(&bad), Ending::Failure);
+        assert_eq!(ending(&bad), CommandEnding::Failure);
         assert_eq!(as_json(&good)["fine"], true);
         let document = as_json(&bad);
         assert_eq!(document["fine"], false);

@@ -5,15 +5,15 @@ mod last_run;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::Ending;
+use crate::CommandEnding;
 use crate::connection::block_on;
-use crate::data_dir::{Source, SourceArgs};
+use crate::data_dir::{SchedulerSource, SourceArgs};
 use crate::node_times::NodeTimes;
 use crate::output::{print, print_json, printable_block, shell_word, with_flag};
 
 /// Show all reasons at once why a task or a job is not running, and what happened in the task's last run.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ExplainArgs {
     /// The job of the task.
     job: String,
     /// The node of the task. Without it, the command explains the job as a whole.
@@ -25,8 +25,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
-    let asked = Source::ask(&args.source, async |source| {
+pub(crate) fn run(args: &ExplainArgs) -> Result<CommandEnding> {
+    let asked = SchedulerSource::ask(&args.source, async |source| {
         let node = args.node.as_deref();
         let reasons = source
             .connection
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         Ok((source.note(), source.without_own_pool(reasons), last, time))
     });
     let Some((note, reasons, last, time)) = block_on(asked)?? else {
-        return Ok(Ending::Interrupted);
+        return Ok(CommandEnding::Interrupted);
     };
     if args.json {
         let error = last.as_ref().err().map(|error| format!("{error:#}"));
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             document["last_run_error"] = error.into();
         }
         print_json(&document)?;
-        return Ok(Ending::Success);
+        return Ok(CommandEnding::Success);
     }
     let is_ended = note.is_some();
     let mut text = note.unwrap_or_default();
@@ -87,5 +87,5 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         Err(error) => text.push_str(&format!("\nThe last run is not known: {error:#}\n")),
     }
     print(&text)?;
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }

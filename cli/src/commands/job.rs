@@ -12,8 +12,8 @@ use brasserie_thrift::generated::scheduler::BistroJobConfig;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::Ending;
-use crate::connection::{AskArgs, Forgiven, Outcome, block_on};
+use crate::CommandEnding;
+use crate::connection::{AskArgs, ChangeOutcome, Forgiven, block_on};
 use crate::failure::Failure;
 use crate::output::{complain, print, print_json, shell_word, table};
 
@@ -46,13 +46,13 @@ Exit codes:
      not done, and no task runs or can start
   2  wrong usage, or a file with a job that cannot be read or used
   4  only `wait`: the timeout passed first")]
-pub(crate) struct Args {
+pub(crate) struct JobArgs {
     #[command(subcommand)]
-    command: Command,
+    command: JobCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum JobCommand {
     /// List all jobs by name, those of the config file and submitted ones.
     List(AskArgs),
     /// Submit a new job, or replace an earlier version.
@@ -86,7 +86,7 @@ enum Command {
     ///
     /// The command prints progress to standard error and waits for a scheduler that restarts. A paused or cancelled job is over when the
     /// last of its running tasks has completed.
-    Wait(wait::Args),
+    Wait(wait::WaitArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -147,17 +147,17 @@ struct Named {
     ask: AskArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
+pub(crate) fn run(args: &JobArgs) -> Result<CommandEnding> {
     match &args.command {
-        Command::List(ask) => list(ask),
-        Command::Submit(args) => submit(args),
-        Command::Delete(args) => {
+        JobCommand::List(ask) => list(ask),
+        JobCommand::Submit(args) => submit(args),
+        JobCommand::Delete(args) => {
             let connection = args.ask.connect_patiently()?;
             let expected = args.expect_version.unwrap_or(ANY_VERSION);
             let outcome = block_on(connection.remove_job(&args.job, expected))??;
             end(&args.ask, &args.job, "deleted", outcome.map(|()| None))
         }
-        Command::Forgive(args) => {
+        JobCommand::Forgive(args) => {
             let connection = args.ask.connect_patiently()?;
             let whom = match args.failed {
                 true => Forgiven::Failed,
@@ -166,15 +166,15 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             let outcome = block_on(connection.forgive_tasks(&args.job, whom))??;
             end(&args.ask, &args.job, "forgiven", outcome.map(Some))
         }
-        Command::DeleteHistory(args) => delete_history(args),
-        Command::Pause(args) => {
+        JobCommand::DeleteHistory(args) => delete_history(args),
+        JobCommand::Pause(args) => {
             let connection = args.ask.connect_patiently()?;
             let outcome = block_on(connection.pause_job(&args.job))??;
             end(&args.ask, &args.job, "paused", outcome.map(|()| None))
         }
-        Command::Cancel(args) => cancel(args),
-        Command::Wait(args) => wait::run(args),
-        Command::Resume(args) => {
+        JobCommand::Cancel(args) => cancel(args),
+        JobCommand::Wait(args) => wait::run(args),
+        JobCommand::Resume(args) => {
             let connection = args.ask.connect_patiently()?;
             let outcome = block_on(connection.resume_job(&args.job))??;
             end(&args.ask, &args.job, "resumed", outcome.map(|()| None))
@@ -182,7 +182,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     }
 }
 
-fn list(ask: &AskArgs) -> Result<Ending> {
+fn list(ask: &AskArgs) -> Result<CommandEnding> {
     let connection = ask.connect()?;
     let (jobs, status) = block_on(async {
         let jobs = connection.jobs().await?;
@@ -208,7 +208,7 @@ fn list(ask: &AskArgs) -> Result<Ending> {
             print(&table(&["job", "owner", "state", "version"], &rows))?;
         }
     }
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }
 
 /// Returns the version of a submitted job. Jobs of the config file have one only if their text has.
@@ -255,10 +255,15 @@ fn document_of(job: &BistroJobConfig, status: &JobStatus) -> Value {
 }
 
 /// Prints the change, and the number of affected tasks if it is known.
-fn end(ask: &AskArgs, job: &str, what: &str, outcome: Outcome<Option<i64>>) -> Result<Ending> {
+fn end(
+    ask: &AskArgs,
+    job: &str,
+    what: &str,
+    outcome: ChangeOutcome<Option<i64>>,
+) -> Result<CommandEnding> {
     let tasks = match outcome {
-        Outcome::Done(tasks) => tasks,
-        Outcome::Refused { message, .. } => bail!("{message}"),
+        ChangeOutcome::Done(tasks) => tasks,
+        ChangeOutcome::Refused { message, .. } => bail!("{message}"),
     };
     let mut document = json!({ "job": job, "outcome": what });
     let mut sentence = format!("{job}: {what}");
@@ -267,7 +272,7 @@ fn end(ask: &AskArgs, job: &str, what: &str, outcome: Outcome<Option<i64>>) -> R
         sentence.push_str(&format!(", {}", tasks_text(tasks)));
     }
     ask.say(&sentence, &document)?;
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }
 
 fn tasks_text(count: i64) -> String {
@@ -277,12 +282,12 @@ fn tasks_text(count: i64) -> String {
     }
 }
 
-fn cancel(args: &Named) -> Result<Ending> {
+fn cancel(args: &Named) -> Result<CommandEnding> {
     let connection = args.ask.connect_patiently()?;
     let job = &args.job;
     let running = match block_on(connection.cancel_job(job))?? {
-        Outcome::Done(running) => running,
-        Outcome::Refused { message, .. } => bail!("{message}"),
+        ChangeOutcome::Done(running) => running,
+        ChangeOutcome::Refused { message, .. } => bail!("{message}"),
     };
     let (word, flag) = (shell_word(job), args.ask.scheduler.flag());
     let tasks = match running {
@@ -294,15 +299,15 @@ fn cancel(args: &Named) -> Result<Ending> {
         format!("{job}: cancelled; {tasks}; `brasserie job resume {word}{flag}` lets it run again");
     let document = json!({ "job": job, "outcome": "cancelled", "running": running });
     args.ask.say(&sentence, &document)?;
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }
 
-fn delete_history(args: &DeleteHistory) -> Result<Ending> {
+fn delete_history(args: &DeleteHistory) -> Result<CommandEnding> {
     let connection = args.ask.connect_patiently()?;
     let outcome = block_on(connection.delete_history(&args.job, &args.nodes))??;
     let deleted = match outcome {
-        Outcome::Done(deleted) => deleted,
-        Outcome::Refused { message, .. } => bail!("{message}"),
+        ChangeOutcome::Done(deleted) => deleted,
+        ChangeOutcome::Refused { message, .. } => bail!("{message}"),
     };
     let job = &args.job;
     let tasks = deleted.tasks.unwrap_or_default();
@@ -322,10 +327,10 @@ fn delete_history(args: &DeleteHistory) -> Result<Ending> {
         "job": job, "outcome": "history deleted", "tasks": tasks, "running": running, "maybe_alive": maybe_alive,
     });
     args.ask.say(&sentence, &document)?;
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }
 
-fn submit(args: &Submit) -> Result<Ending> {
+fn submit(args: &Submit) -> Result<CommandEnding> {
     let is_stdin = args.file == Path::new("-");
     let stem = args.file.file_stem().filter(|_| !is_stdin);
     let name = args.name.clone();
@@ -350,7 +355,7 @@ fn submit(args: &Submit) -> Result<Ending> {
         false => args.expect_version.unwrap_or(AS_TEXT_SAYS),
     };
     match block_on(connection.submit_job(&name, &text, expected))?? {
-        Outcome::Done(submitted) => {
+        ChangeOutcome::Done(submitted) => {
             let warnings = submitted.warnings.unwrap_or_default();
             for warning in &warnings {
                 complain!("warning: {shown}:{warning}");
@@ -364,10 +369,10 @@ fn submit(args: &Submit) -> Result<Ending> {
             };
             let sentence = format!("{name}: submitted, version {version}{kept}");
             args.ask.say(&sentence, &document)?;
-            Ok(Ending::Success)
+            Ok(CommandEnding::Success)
         }
-        Outcome::Refused { message, problems } if problems.is_empty() => bail!("{message}"),
-        Outcome::Refused { problems, .. } => {
+        ChangeOutcome::Refused { message, problems } if problems.is_empty() => bail!("{message}"),
+        ChangeOutcome::Refused { problems, .. } => {
             let problems = problems.iter().map(|problem| format!("{shown}:{problem}"));
             let failure = Failure::usage(format!("the job in {shown} cannot be used"));
             Err(failure.problems(problems.collect()).into())

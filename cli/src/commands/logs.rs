@@ -16,12 +16,14 @@ use brasserie_thrift::generated::common::LogLine;
 use brasserie_worker::logs::{QueryError, check_pattern};
 use serde_json::json;
 
-use crate::Ending;
+use crate::CommandEnding;
 use crate::connection::{LogRequest, block_on};
-use crate::data_dir::{LogSource, Source, SourceArgs};
-use crate::output::{Layout, Reader, complain, json_text, print_json, print_raw, printable_block};
-use follow::{Cursor, Round};
-use lines::{Names, TaskText};
+use crate::data_dir::{LogSource, SchedulerSource, SourceArgs};
+use crate::output::{
+    Layout, OutputReader, complain, json_text, print_json, print_raw, printable_block,
+};
+use follow::{Cursor, RoundEnd};
+use lines::{ShownNames, TaskText};
 
 /// Consecutive pages without a match after which a search with `--regex` reports its progress. Each page scans up to 20,000 lines.
 const PAGES_BEFORE_NOTICE: usize = 50;
@@ -30,7 +32,7 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Print the newest lines, oldest first, of one task, one job or all jobs.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct LogsArgs {
     /// Print only lines of this job.
     job: Option<String>,
     /// Print only lines of this node.
@@ -76,12 +78,12 @@ fn regex(text: &str) -> Result<String, QueryError> {
     check_pattern(text).map(|()| text.to_owned())
 }
 
-impl Args {
-    fn names(&self) -> Names {
+impl LogsArgs {
+    fn names(&self) -> ShownNames {
         match (&self.job, &self.node) {
-            (Some(_), Some(_)) => Names::None,
-            (Some(_), None) => Names::Node,
-            (None, _) => Names::JobAndNode,
+            (Some(_), Some(_)) => ShownNames::None,
+            (Some(_), None) => ShownNames::Node,
+            (None, _) => ShownNames::JobAndNode,
         }
     }
 
@@ -109,7 +111,7 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
+pub(crate) fn run(args: &LogsArgs) -> Result<CommandEnding> {
     let source = LogSource::open(&args.source)?;
     let request = LogRequest {
         stream: args.stream(),
@@ -124,20 +126,20 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         return block_on(async {
             tokio::select! {
                 ended = follow(&source, request, args) => ended,
-                _ = tokio::signal::ctrl_c() => Ok(Ending::Success),
+                _ = tokio::signal::ctrl_c() => Ok(CommandEnding::Success),
             }
         })?;
     }
     if args.all {
         return block_on(all(&source, request, args))?;
     }
-    let Some(Found {
+    let Some(FoundLines {
         lines,
         notices,
         ending,
     }) = block_on(found(&source, request, args))??
     else {
-        return Ok(Ending::Interrupted);
+        return Ok(CommandEnding::Interrupted);
     };
     if args.json {
         let lines: Vec<_> = lines.iter().map(lines::json).collect();
@@ -154,7 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 
 /// Returns why there are no lines. Errors if the job or the node is unknown. Lines of a removed job may still exist, so call this only if
 /// no lines were found. `None`: a signal came first.
-async fn why_no_lines(args: &Args) -> Result<Option<String>> {
+async fn why_no_lines(args: &LogsArgs) -> Result<Option<String>> {
     let stream = args.stream_name();
     let no_match = format!("no line on {stream} matches");
     let is_filtered = args.job.is_some() || !args.regex.is_empty();
@@ -168,7 +170,7 @@ async fn why_no_lines(args: &Args) -> Result<Option<String>> {
             false => no_match,
         }));
     };
-    let why = Source::ask(&args.source, async |source| match &args.node {
+    let why = SchedulerSource::ask(&args.source, async |source| match &args.node {
         None => {
             let jobs = std::slice::from_ref(job);
             source.connection.view_of_jobs(jobs).await?;
@@ -189,7 +191,11 @@ async fn why_no_lines(args: &Args) -> Result<Option<String>> {
 }
 
 /// Prints all lines, a page at a time, then notices about lines that may be missing.
-async fn all(source: &LogSource, mut request: LogRequest, args: &Args) -> Result<Ending> {
+async fn all(
+    source: &LogSource,
+    mut request: LogRequest,
+    args: &LogsArgs,
+) -> Result<CommandEnding> {
     request.ascending = true;
     let mut notices = files::notices(source, &request).await?;
     let mut cursor = Cursor::default();
@@ -199,13 +205,13 @@ async fn all(source: &LogSource, mut request: LogRequest, args: &Args) -> Result
     };
     let lost = lost::notice(source, &request).await.ok().flatten();
     let ending = match missing.is_empty() && lost.is_none() {
-        true => Ending::Success,
-        false => Ending::Failure,
+        true => CommandEnding::Success,
+        false => CommandEnding::Failure,
     };
     notices.extend(missing.into_iter().chain(lost));
     if cursor.is_new_to_all() {
         let Some(why) = why_no_lines(args).await? else {
-            return Ok(Ending::Interrupted);
+            return Ok(CommandEnding::Interrupted);
         };
         if notices.is_empty() {
             notices.push(why);
@@ -216,25 +222,29 @@ async fn all(source: &LogSource, mut request: LogRequest, args: &Args) -> Result
 }
 
 /// The requested lines, oldest first.
-struct Found {
+struct FoundLines {
     lines: Vec<LogLine>,
     /// Says which lines may be missing, and why there are none.
     notices: Vec<String>,
     /// A failure if there are no lines and some may be missing.
-    ending: Ending,
+    ending: CommandEnding,
 }
 
 /// Returns the requested lines; `None` if a signal came first.
-async fn found(source: &LogSource, request: LogRequest, args: &Args) -> Result<Option<Found>> {
+async fn found(
+    source: &LogSource,
+    request: LogRequest,
+    args: &LogsArgs,
+) -> Result<Option<FoundLines>> {
     let lines = async {
         let files = files::notices(source, &request).await?;
         let (lines, mut notices) = collect(source, request.clone(), args.limit).await?;
         let ending = match lines.is_empty() && !notices.is_empty() {
-            true => Ending::Failure,
-            false => Ending::Success,
+            true => CommandEnding::Failure,
+            false => CommandEnding::Success,
         };
         notices.extend(files);
-        anyhow::Ok(Found {
+        anyhow::Ok(FoundLines {
             lines,
             notices,
             ending,
@@ -247,7 +257,7 @@ async fn found(source: &LogSource, request: LogRequest, args: &Args) -> Result<O
     match (lost::notice(source, &request).await, found) {
         (Ok(Some(lost)), Ok(mut found)) => {
             found.notices.push(lost);
-            found.ending = Ending::Failure;
+            found.ending = CommandEnding::Failure;
             Ok(Some(found))
         }
         (Ok(Some(lost)), Err(error)) => Err(anyhow!("{error:#}; {lost}")),
@@ -319,7 +329,11 @@ async fn collect(
 
 /// Prints new lines until the reader closes standard output, or the `brasserie run` of the data directory has ended. Retries if the scheduler
 /// is unreachable.
-async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Result<Ending> {
+async fn follow(
+    source: &LogSource,
+    mut request: LogRequest,
+    args: &LogsArgs,
+) -> Result<CommandEnding> {
     let mut cursor = Cursor::default();
     let mut printed = BTreeSet::new();
     let lines = match args.from_start {
@@ -328,10 +342,10 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
         false => newest(source, &mut request, args.limit, &mut cursor).await?,
     };
     if lines.is_empty() && why_no_lines(args).await?.is_none() {
-        return Ok(Ending::Interrupted);
+        return Ok(CommandEnding::Interrupted);
     }
-    if !args.from_start && show(&lines, args)? == Reader::Gone {
-        return Ok(Ending::Success);
+    if !args.from_start && show(&lines, args)? == OutputReader::Gone {
+        return Ok(CommandEnding::Success);
     }
     request.ascending = true;
     loop {
@@ -344,13 +358,13 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
                 cursor.troubled();
                 print_new_notices(&mut printed, vec![error.to_string()]);
             }
-            Ok((Reader::Gone, _)) => return Ok(Ending::Success),
-            Ok((Reader::Listens, notices)) => {
+            Ok((OutputReader::Gone, _)) => return Ok(CommandEnding::Success),
+            Ok((OutputReader::Listens, notices)) => {
                 if notices.is_empty() {
                     printed.clear();
                 }
                 print_new_notices(&mut printed, notices);
-                if cursor.end_round() == Round::GaveUp {
+                if cursor.end_round() == RoundEnd::GaveUp {
                     complain!(
                         "brasserie: continuing without these workers; lines that they write meanwhile may be missing"
                     );
@@ -358,7 +372,7 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
             }
         }
         if is_complete {
-            return Ok(Ending::Success);
+            return Ok(CommandEnding::Success);
         }
         tokio::time::sleep(FOLLOW_INTERVAL).await;
     }
@@ -374,9 +388,9 @@ enum Trouble {
 async fn round(
     source: &LogSource,
     request: &mut LogRequest,
-    args: &Args,
+    args: &LogsArgs,
     cursor: &mut Cursor,
-) -> Result<(Reader, Vec<String>), Trouble> {
+) -> Result<(OutputReader, Vec<String>), Trouble> {
     let mut notices = Vec::new();
     loop {
         let page = source.logs(request).await.map_err(Trouble::Call)?;
@@ -384,7 +398,7 @@ async fn round(
         notices.extend(news.notices);
         let reader = show(&news.lines, args).map_err(Trouble::Output)?;
         match news.next {
-            Some(next) if reader == Reader::Listens => request.from = next,
+            Some(next) if reader == OutputReader::Listens => request.from = next,
             Some(_) | None => return Ok((reader, notices)),
         }
     }
@@ -412,7 +426,7 @@ async fn newest(
     Ok(lines)
 }
 
-fn show(new: &[LogLine], args: &Args) -> Result<Reader> {
+fn show(new: &[LogLine], args: &LogsArgs) -> Result<OutputReader> {
     let text = |line| match args.json {
         true => json_text(&lines::json(line), Layout::OneLine),
         false => lines::text(line, args.names(), args.task_text()),
@@ -466,7 +480,7 @@ mod tests {
     #[derive(Debug, clap::Parser)]
     struct Line {
         #[command(flatten)]
-        logs: Args,
+        logs: LogsArgs,
     }
 
     #[tokio::test]

@@ -11,11 +11,11 @@ use brasserie_common_config::Format;
 use brasserie_common_runtime::files;
 use brasserie_thrift::generated::brasserie::{BrasseriePlanConfigArgs, Plan};
 
-use crate::Ending;
+use crate::CommandEnding;
 use crate::connection::{Connection, SchedulerArgs, block_on};
 use crate::failure::Failure;
 use crate::output::{print, print_json, with_flag};
-use jobs::Jobs;
+use jobs::PlannedJobs;
 
 /// Maximum size of a planned file, which must fit in one frame of 16 MiB with the rest of the call.
 const MAX_PLANNED_BYTES: u64 = 15 * 1024 * 1024;
@@ -38,7 +38,7 @@ Exit codes:
   1  there is no plan: the scheduler gave no answer, or makes no plans now
   2  wrong usage; or errors in the file or in its node sources, or the file would not be in force
   3  only with `--detailed-exitcode`: something would change")]
-pub(crate) struct Args {
+pub(crate) struct PlanArgs {
     /// The config file: JSON, or TOML (.toml) or YAML (.yaml, .yml).
     file: PathBuf,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
+pub(crate) fn run(args: &PlanArgs) -> Result<CommandEnding> {
     let shown = args.file.display().to_string();
     let text = files::read(&args.file, MAX_PLANNED_BYTES);
     let text = text.map_err(|error| Failure::unreadable(&error))?;
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     let connection = Connection::patient(&args.scheduler.scheduler)?;
     let asked = async {
         let plan = connection.plan_config(&arguments).await?;
-        let jobs = Jobs::of(
+        let jobs = PlannedJobs::of(
             &plan,
             &arguments.text,
             Format::of_path(&args.file),
@@ -91,9 +91,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         }
     }
     Ok(match is_good(&plan) {
-        false => Ending::Usage,
-        true if args.detailed_exitcode && plan.changes_nothing != Some(true) => Ending::Changes,
-        true => Ending::Success,
+        false => CommandEnding::Usage,
+        true if args.detailed_exitcode && plan.changes_nothing != Some(true) => {
+            CommandEnding::Changes
+        }
+        true => CommandEnding::Success,
     })
 }
 

@@ -23,16 +23,16 @@ use brasserie_worker::logs::LogReader;
 use brasserie_worker::process::{Accounts, AllowedUser};
 use serde_json::json;
 
-use crate::Ending;
-use crate::connection::{Connection, Forgiven, Outcome, block_on};
+use crate::CommandEnding;
+use crate::connection::{ChangeOutcome, Connection, Forgiven, block_on};
 use crate::data_dir::{log_folder, wait_for_nodes};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 use crate::output::{print, print_json, printable};
-use cluster::{Cluster, WorkerFlags};
-use directory::{Directory, Keep};
-use output::{Output, Printer, Streams};
-use progress::Progress;
+use cluster::{LocalCluster, WorkerFlags};
+use directory::{Keep, RunDirectory};
+use output::{PrintedOutput, Printer, Streams};
+use progress::ProgressDisplay;
 use settings::ENDS_RETRIES;
 use summary::{How, Summary};
 
@@ -63,7 +63,7 @@ Exit codes:
   1    a task failed or can never run, or the run could not go on
   2    wrong usage or a config file with errors
   130  interrupted")]
-pub(crate) struct Args {
+pub(crate) struct RunArgs {
     /// The config file: JSON, or TOML or YAML by its extension.
     file: PathBuf,
     /// Keep statuses and output in DIR, so that the same command continues a stopped run. Without this flag the run uses a temporary
@@ -80,7 +80,7 @@ pub(crate) struct Args {
     /// Print the output of these tasks; each line begins with its job and node. The default is `all` for up to 100 tasks, and `failed` for
     /// more.
     #[arg(long, value_name = "WHOSE", value_enum)]
-    output: Option<Output>,
+    output: Option<PrintedOutput>,
     /// Write every failed task to FILE, one JSON object a line with `job`, `node` and `why`. A run that ends early leaves an
     /// earlier list as it is, unless tasks have failed.
     #[arg(long, value_name = "FILE")]
@@ -110,7 +110,7 @@ pub(crate) struct Args {
     contain: Contain,
 }
 
-pub(crate) fn run(args: Args) -> Result<Ending> {
+pub(crate) fn run(args: RunArgs) -> Result<CommandEnding> {
     let retries = settings::Retries::from_flag(args.no_retry);
     let unknown_keys = UnknownKeys::from_strict_flag(args.strict_config);
     let config = settings::load(&args.file, unknown_keys, retries)?;
@@ -127,7 +127,7 @@ pub(crate) fn run(args: Args) -> Result<Ending> {
 }
 
 /// Errors if tasks of a job can never start, because the run's worker may not give them the user or group for which they ask.
-fn check_users(args: &Args, run: &settings::RunConfig) -> Result<()> {
+fn check_users(args: &RunArgs, run: &settings::RunConfig) -> Result<()> {
     let accounts = Accounts::resolve(&args.allow_user);
     let accounts = accounts.map_err(|error| Failure::usage(error.to_string()))?;
     for job in run.config.jobs.iter().filter(|job| job.can_run()) {
@@ -141,21 +141,21 @@ fn check_users(args: &Args, run: &settings::RunConfig) -> Result<()> {
     Ok(())
 }
 
-async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Ending> {
+async fn run_to_the_end(args: RunArgs, config: settings::RunConfig) -> Result<CommandEnding> {
     let started = Instant::now();
     let keep = Keep::from_flag(args.keep);
-    let mut directory = Directory::open(args.data_dir.as_deref(), keep).await?;
+    let mut directory = RunDirectory::open(args.data_dir.as_deref(), keep).await?;
     let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
     let streams = match args.json {
         true => Streams::ErrorOnly,
         false => Streams::Both,
     };
     let printer = Printer::new(streams, &directory.path())?;
-    let mut cluster = Cluster::start(&config, &directory.path()).await?;
+    let mut cluster = LocalCluster::start(&config, &directory.path()).await?;
     directory.record(&args.file, &config, cluster.scheduler())?;
     let address = cluster.scheduler().thrift_address().to_string();
     let connection = Connection::new(&address)?;
-    let mut progress = Progress::start(
+    let mut progress = ProgressDisplay::start(
         printer,
         args.output,
         directory.path(),
@@ -170,7 +170,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     };
     let before = tokio::select! {
         before = before => before,
-        () = interrupts.next() => Ok(Some(Watched::Interrupted)),
+        () = interrupts.next() => Ok(Some(WatchEnd::Interrupted)),
     };
     let watched = match before.transpose() {
         Some(watched) => watched,
@@ -188,21 +188,21 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     };
     progress.end_bars().await;
     let retries = progress.retries_left();
-    if let Ok(Watched::NoNodes(_)) = &watched {
+    if let Ok(WatchEnd::NoNodes(_)) = &watched {
         directory.nothing_ran();
     }
     let (summary, stop) = end(cluster, watched, &connection, started, &mut interrupts).await;
     let summary = summary
         .with_next_times(config.next_times())
         .with_retries(retries);
-    let report = Report {
+    let report = RunReport {
         ending: summary.ending(),
         summary,
         logs: LogReader::new(log_folder(&directory.path())),
         unwritten: None,
         json: args.json,
     };
-    let ended = Ended {
+    let ended = EndedCluster {
         directory,
         stop,
         progress,
@@ -211,56 +211,56 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
 }
 
 /// A run whose cluster has ended.
-struct Ended {
-    directory: Directory,
-    stop: Stop,
-    progress: Progress,
+struct EndedCluster {
+    directory: RunDirectory,
+    stop: ClusterStop,
+    progress: ProgressDisplay,
 }
 
 /// How the cluster of a run has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
+enum ClusterStop {
     /// Every program of the run has ended.
     Complete,
     /// A second signal came first. The programs end with this process.
     Cut,
 }
 
-impl Ended {
+impl EndedCluster {
     /// Completes the files of the run, frees its directory, prints the report, and removes or names the folder. A reader that does not
     /// read delays only the printing.
     async fn report(
         mut self,
-        report: Report,
+        report: RunReport,
         failed_to: Option<PathBuf>,
         interrupts: &mut Interrupts,
-    ) -> Result<Ending> {
+    ) -> Result<CommandEnding> {
         let has_failed_tasks = report.summary.has_failed_tasks();
         let completed = tokio::task::spawn_blocking(move || report.complete(failed_to.as_deref()));
         let report = tokio::select! {
             report = completed => report?,
             () = interrupts.next() => {
-                let ending = Ending::Interrupted;
+                let ending = CommandEnding::Interrupted;
                 self.directory.release(ending, has_failed_tasks)?;
-                self.directory.close(ending, has_failed_tasks, Output::None)?;
+                self.directory.close(ending, has_failed_tasks, PrintedOutput::None)?;
                 return Ok(ending);
             }
         };
         let (ending, last_line) = (report.ending, report.last_line());
-        if self.stop == Stop::Complete {
+        if self.stop == ClusterStop::Complete {
             self.directory.release(ending, has_failed_tasks)?;
         }
         let kept = self.directory.kept_after(ending);
         let shown = tokio::select! {
             shown = report.show(self.progress, last_line, kept) => shown,
-            () = interrupts.next() => Ok((Ending::Interrupted, Output::None)),
+            () = interrupts.next() => Ok((CommandEnding::Interrupted, PrintedOutput::None)),
         };
         // An error of the output must not remove the folder.
         let (ending, output) = match &shown {
             Ok(shown) => *shown,
-            Err(_) => (Ending::Failure, Output::None),
+            Err(_) => (CommandEnding::Failure, PrintedOutput::None),
         };
-        if self.stop == Stop::Cut {
+        if self.stop == ClusterStop::Cut {
             self.directory.release(ending, has_failed_tasks)?;
         }
         self.directory.close(ending, has_failed_tasks, output)?;
@@ -271,18 +271,18 @@ impl Ended {
 
 /// Watches a run until it has settled, is interrupted, or cannot continue.
 async fn watch_cluster(
-    cluster: &mut Cluster,
-    watching: impl Future<Output = Result<Watched>>,
+    cluster: &mut LocalCluster,
+    watching: impl Future<Output = Result<WatchEnd>>,
     interrupts: &mut Interrupts,
-) -> Result<Watched> {
+) -> Result<WatchEnd> {
     tokio::select! {
         watched = watching => watched,
-        () = interrupts.next() => Ok(Watched::Interrupted),
+        () = interrupts.next() => Ok(WatchEnd::Interrupted),
         reason = cluster.worker_ended() => {
             // A terminal signals the worker as well, and the worker may end first.
             match tokio::time::timeout(SAME_SIGNAL, interrupts.next()).await {
-                Ok(()) => Ok(Watched::Interrupted),
-                Err(_) => Ok(Watched::Broken(format!("the worker ended: {reason}"))),
+                Ok(()) => Ok(WatchEnd::Interrupted),
+                Err(_) => Ok(WatchEnd::Broken(format!("the worker ended: {reason}"))),
             }
         }
     }
@@ -291,25 +291,25 @@ async fn watch_cluster(
 /// Stops the cluster and returns the summary, and whether every program has ended. The summary of a settled run is made before the stop;
 /// any other after its tasks are killed.
 async fn end(
-    mut cluster: Cluster,
-    watched: Result<Watched>,
+    mut cluster: LocalCluster,
+    watched: Result<WatchEnd>,
     connection: &Connection,
     started: Instant,
     interrupts: &mut Interrupts,
-) -> (Summary, Stop) {
+) -> (Summary, ClusterStop) {
     let (mut summary, how) = match watched {
-        Ok(Watched::Settled(status)) => {
+        Ok(WatchEnd::Settled(status)) => {
             let summary = Summary::of(connection, *status, How::Settled, started.elapsed());
             match summary.await {
                 Ok(summary) => (Some(summary), How::Settled),
                 Err(error) => (None, How::Broken(format!("{error:#}"))),
             }
         }
-        Ok(Watched::Interrupted) => {
+        Ok(WatchEnd::Interrupted) => {
             telemetry::print_error("brasserie: interrupted; ending the tasks");
             (None, How::Interrupted)
         }
-        Ok(Watched::Broken(why) | Watched::NoNodes(why)) => (None, How::Broken(why)),
+        Ok(WatchEnd::Broken(why) | WatchEnd::NoNodes(why)) => (None, How::Broken(why)),
         Err(error) => (None, How::Broken(format!("{error:#}"))),
     };
     if let How::Broken(why) = &how {
@@ -323,10 +323,10 @@ async fn end(
         cluster.stop_scheduler().await;
     };
     let stop = tokio::select! {
-        () = stop => Stop::Complete,
+        () = stop => ClusterStop::Complete,
         () = interrupts.next() => {
             telemetry::print_error("brasserie: stopping at once");
-            Stop::Cut
+            ClusterStop::Cut
         }
     };
     let summary = summary.unwrap_or_else(|| Summary::empty(how, started.elapsed()));
@@ -334,23 +334,23 @@ async fn end(
 }
 
 /// The report of a run. It is printed after the cluster has stopped, because a slow reader may block this program.
-struct Report {
+struct RunReport {
     summary: Summary,
-    ending: Ending,
+    ending: CommandEnding,
     logs: LogReader,
     /// Why the list of failed tasks could not be written.
     unwritten: Option<String>,
     json: bool,
 }
 
-impl Report {
+impl RunReport {
     /// Reads the last lines of failed tasks, and writes the list of failed tasks. A run without that list is a failure. Blocks for the disk.
     fn complete(mut self, failed_to: Option<&Path>) -> Self {
         self.summary.read_last_lines(&self.logs);
         let unwritten = failed_to.and_then(|path| self.summary.write_failed_to(path).err());
         self.unwritten = unwritten.map(|error| format!("{error:#}"));
-        if self.ending == Ending::Success && self.unwritten.is_some() {
-            self.ending = Ending::Failure;
+        if self.ending == CommandEnding::Success && self.unwritten.is_some() {
+            self.ending = CommandEnding::Failure;
         }
         self
     }
@@ -364,11 +364,14 @@ impl Report {
     /// written. `kept` is the folder, if it is kept. Returns the ending of the run and whose output was printed.
     async fn show(
         self,
-        progress: Progress,
+        progress: ProgressDisplay,
         last_line: Option<LineId>,
         kept: Option<PathBuf>,
-    ) -> Result<(Ending, Output)> {
-        let output = progress.finish(last_line).await.unwrap_or(Output::Failed);
+    ) -> Result<(CommandEnding, PrintedOutput)> {
+        let output = progress
+            .finish(last_line)
+            .await
+            .unwrap_or(PrintedOutput::Failed);
         let show = move || {
             match self.json {
                 true => {
@@ -393,18 +396,18 @@ impl Report {
 async fn retry_failed(
     address: &str,
     connection: &Connection,
-    directory: &Directory,
-) -> Result<Option<Watched>> {
+    directory: &RunDirectory,
+) -> Result<Option<WatchEnd>> {
     wait_for_nodes(connection).await?;
     let status = connection.cluster_status().await?;
     if let Some(why) = why_no_nodes(&status) {
-        return Ok(Some(Watched::Broken(why)));
+        return Ok(Some(WatchEnd::Broken(why)));
     }
     let patient = Connection::patient(address)?;
     let mut failed = 0;
     for job in status.jobs.iter().flatten().filter(|job| has_failed(job)) {
         let name = job.name.as_deref().unwrap_or_default();
-        if let Outcome::Refused { message, .. } =
+        if let ChangeOutcome::Refused { message, .. } =
             patient.forgive_tasks(name, Forgiven::Failed).await?
         {
             anyhow::bail!("the failed tasks cannot run again: {message}");
@@ -419,7 +422,7 @@ async fn retry_failed(
             "brasserie: no task has failed in {}, so there is nothing to retry",
             directory.path().display()
         ));
-        return Ok(Some(Watched::Settled(Box::new(status))));
+        return Ok(Some(WatchEnd::Settled(Box::new(status))));
     }
     telemetry::print_error(&format!("brasserie: failed tasks that run again: {failed}"));
     Ok(None)
@@ -448,7 +451,7 @@ async fn last_summary(connection: &Connection, how: How, started: Instant) -> Op
 }
 
 /// How watching the run ended.
-enum Watched {
+enum WatchEnd {
     Settled(Box<ClusterStatus>),
     Interrupted,
     /// The run cannot continue, for this reason.
@@ -459,21 +462,21 @@ enum Watched {
 
 async fn watch(
     connection: &Connection,
-    progress: &Progress,
+    progress: &ProgressDisplay,
     mut setbacks: Setbacks,
-) -> Result<Watched> {
+) -> Result<WatchEnd> {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let status = connection.cluster_status().await?;
         if let Some(why) = why_no_nodes(&status) {
-            return Ok(Watched::NoNodes(why));
+            return Ok(WatchEnd::NoNodes(why));
         }
         progress.show(status.clone());
         setbacks.report(connection, &status, progress).await;
         if is_settled(&status) {
-            return Ok(Watched::Settled(Box::new(status)));
+            return Ok(WatchEnd::Settled(Box::new(status)));
         }
     }
 }
@@ -498,7 +501,7 @@ fn is_settled(status: &ClusterStatus) -> bool {
 /// reason until the last retry.
 struct Setbacks {
     logs: LogReader,
-    output: Option<Output>,
+    output: Option<PrintedOutput>,
     /// The jobs whose failure was reported.
     reported: BTreeSet<String>,
     /// The jobs whose tasks are retried for ever.
@@ -510,9 +513,9 @@ impl Setbacks {
         &mut self,
         connection: &Connection,
         status: &ClusterStatus,
-        progress: &Progress,
+        progress: &ProgressDisplay,
     ) {
-        let output = Output::chosen(self.output, status);
+        let output = PrintedOutput::chosen(self.output, status);
         for job in status.jobs.iter().flatten() {
             let name = job.name.as_deref().unwrap_or_default();
             if self.reported.len() >= MAX_SETBACKS {

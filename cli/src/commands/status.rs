@@ -3,9 +3,9 @@
 use anyhow::Result;
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS, Report};
 
-use crate::Ending;
+use crate::CommandEnding;
 use crate::connection::{Connection, block_on};
-use crate::data_dir::{Source, SourceArgs};
+use crate::data_dir::{SchedulerSource, SourceArgs};
 use crate::output::{print, print_json, printable_block, table, with_flag};
 
 /// Show problems, workers and jobs of a scheduler. The counts of a job are numbers of tasks. Tasks under `never` can never run with the
@@ -22,7 +22,7 @@ Exit codes:
   0  printed
   1  no answer, or no such job
   2  wrong usage")]
-pub(crate) struct Args {
+pub(crate) struct StatusArgs {
     #[command(flatten)]
     source: SourceArgs,
     /// Show only this job; the flag may be repeated.
@@ -39,13 +39,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
-    let asked = Source::ask(&args.source, async |source| {
+pub(crate) fn run(args: &StatusArgs) -> Result<CommandEnding> {
+    let asked = SchedulerSource::ask(&args.source, async |source| {
         let view = view(&source.connection, args).await?;
         Ok((source.without_own_start(view), source.note()))
     });
     let Some((view, note)) = block_on(asked)?? else {
-        return Ok(Ending::Interrupted);
+        return Ok(CommandEnding::Interrupted);
     };
     match args.json {
         true => print_json(&serde_json::to_value(&view)?)?,
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             ))?;
         }
     }
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }
 
 /// Formats the next steps after failed tasks. `flag` names the scheduler.
@@ -71,7 +71,7 @@ fn failed_hint(flag: &str) -> String {
     )
 }
 
-impl Args {
+impl StatusArgs {
     fn report(&self, view: &ClusterView) -> Report {
         let everything = self.all || !self.job.is_empty();
         let rows = if everything { usize::MAX } else { DEFAULT_ROWS };
@@ -84,7 +84,7 @@ impl Args {
     }
 }
 
-async fn view(connection: &Connection, args: &Args) -> Result<ClusterView> {
+async fn view(connection: &Connection, args: &StatusArgs) -> Result<ClusterView> {
     if !args.job.is_empty() {
         return connection.view_of_jobs(&args.job).await;
     }

@@ -11,9 +11,9 @@ use brasserie_thrift::generated::brasserie::{ListedTask, TaskKill, TaskPage};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::Ending;
-use crate::connection::{AskArgs, Connection, Outcome, block_on, run_id};
-use crate::data_dir::{Source, SourceArgs};
+use crate::CommandEnding;
+use crate::connection::{AskArgs, ChangeOutcome, Connection, block_on, run_id};
+use crate::data_dir::{SchedulerSource, SourceArgs};
 use crate::node_times::NodeTimes;
 use crate::output::{
     complain, duration, print, print_json, printable, printable_block, shell_word, table, with_flag,
@@ -39,13 +39,13 @@ Exit codes:
   0  success
   1  the scheduler gave no answer, or knows no such job; `kill`: a task was not ended
   2  wrong usage")]
-pub(crate) struct Args {
+pub(crate) struct TaskArgs {
     #[command(subcommand)]
-    command: Command,
+    command: TaskCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum TaskCommand {
     /// List tasks with their state, time and worker, and the reason why a task does not run.
     ///
     /// A task in state backoff waits for its backoff or, if its worker was lost, for the safety wait: `why` says which.
@@ -54,18 +54,18 @@ enum Command {
     /// the consecutive tries that failed, and shows how many of them fail the task. The list is sorted by job; each job's
     /// running tasks come first, then the others in scheduling order. A task whose state changes meanwhile may be listed twice or not at
     /// all. With `--state failed`, the last lines of standard error of the first 20 failed tasks follow the list.
-    List(List),
+    List(ListArgs),
     /// Kill running tasks, as the job's `kill_subprocess` says.
     ///
     /// The command returns when the workers have accepted the requests; a task that handles the signal may run for a while. If the task
     /// reports a status before it exits, this status counts. Any other task counts as incomplete, which uses up no retry, whatever
     /// `backoff` and `retries` say. Such a task waits for the current step of its backoff, or 60 seconds if no wait is left, and runs
     /// again. To prevent this, pause or cancel the job first.
-    Kill(Kill),
+    Kill(KillArgs),
 }
 
 #[derive(Clone, Debug, clap::Args)]
-struct List {
+struct ListArgs {
     /// List only tasks of this job.
     #[arg(long)]
     job: Option<String>,
@@ -84,7 +84,7 @@ struct List {
 }
 
 #[derive(Debug, clap::Args)]
-struct Kill {
+struct KillArgs {
     /// The job of the tasks.
     job: String,
     /// The nodes of the tasks.
@@ -109,16 +109,16 @@ fn limit(text: &str) -> Result<usize, String> {
     limit.ok_or_else(|| "write a number above 0".to_owned())
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
+pub(crate) fn run(args: &TaskArgs) -> Result<CommandEnding> {
     match &args.command {
-        Command::List(args) => list(args),
-        Command::Kill(args) => kill(args),
+        TaskCommand::List(args) => list(args),
+        TaskCommand::Kill(args) => kill(args),
     }
 }
 
 /// The listed tasks, and whether others exist.
 #[derive(Default)]
-struct Found {
+struct FoundTasks {
     tasks: Vec<ListedTask>,
     /// The last lines of standard error for the first tasks in order: of a failed task's last run, if they are kept.
     last_lines: Vec<Option<Vec<String>>>,
@@ -130,8 +130,8 @@ struct Found {
     why_empty: String,
 }
 
-fn list(args: &List) -> Result<Ending> {
-    let asked = Source::ask(&args.source, async |source| {
+fn list(args: &ListArgs) -> Result<CommandEnding> {
+    let asked = SchedulerSource::ask(&args.source, async |source| {
         let mut found = find(&source.connection, args).await?;
         for task in &mut found.tasks {
             let reason = task.reason.take();
@@ -148,7 +148,7 @@ fn list(args: &List) -> Result<Ending> {
         Ok((found, source.note()))
     });
     let Some((mut found, note)) = block_on(asked)?? else {
-        return Ok(Ending::Interrupted);
+        return Ok(CommandEnding::Interrupted);
     };
     match args.json {
         true => print_json(&found.document())?,
@@ -161,10 +161,10 @@ fn list(args: &List) -> Result<Ending> {
             print(&format!("{note}{text}{}", found.why_empty))?;
         }
     }
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }
 
-impl Found {
+impl FoundTasks {
     fn document(&self) -> Value {
         let lines = self.last_lines.iter().chain(std::iter::repeat(&None));
         let tasks = self.tasks.iter().zip(lines);
@@ -201,7 +201,7 @@ async fn last_lines(connection: &Connection, tasks: &[ListedTask]) -> Vec<Option
 }
 
 /// Says why no task matches: how many tasks are in other states, and what keeps jobs from having tasks in the wanted ones.
-async fn why_none(source: &Source, args: &List) -> Result<String> {
+async fn why_none(source: &SchedulerSource, args: &ListArgs) -> Result<String> {
     let connection = &source.connection;
     let view = match &args.job {
         Some(job) => connection.view_of_jobs(std::slice::from_ref(job)).await,
@@ -216,7 +216,7 @@ async fn why_none(source: &Source, args: &List) -> Result<String> {
         return Ok(without_nodes(status.nodes_error.as_deref()));
     }
     let view = source.without_own_start(view);
-    let disabled = List {
+    let disabled = ListArgs {
         states: vec![ListedState::Disabled],
         limit: 1,
         ..args.clone()
@@ -235,7 +235,7 @@ fn without_nodes(error: Option<&str>) -> String {
     }
 }
 
-fn reasons_for_none(view: &ClusterView, args: &List, has_disabled: bool) -> String {
+fn reasons_for_none(view: &ClusterView, args: &ListArgs, has_disabled: bool) -> String {
     let flag = args.source.flag();
     let mut text = String::new();
     for why in &view.nothing_starts {
@@ -306,9 +306,9 @@ fn remedy_of(state: JobState, job: &str) -> Option<String> {
     }
 }
 
-async fn find(connection: &Connection, args: &List) -> Result<Found> {
+async fn find(connection: &Connection, args: &ListArgs) -> Result<FoundTasks> {
     let states: Vec<String> = args.states.iter().map(ToString::to_string).collect();
-    let mut found = Found::default();
+    let mut found = FoundTasks::default();
     let mut after = None;
     loop {
         let left = args.limit - found.tasks.len();
@@ -329,7 +329,7 @@ async fn find(connection: &Connection, args: &List) -> Result<Found> {
     }
 }
 
-fn text_of(found: &Found, source: &SourceArgs) -> String {
+fn text_of(found: &FoundTasks, source: &SourceArgs) -> String {
     if found.tasks.is_empty() {
         return "No task matches.\n".to_owned();
     }
@@ -445,7 +445,7 @@ fn document_of(task: &ListedTask, last_lines: &Option<Vec<String>>) -> Value {
     })
 }
 
-fn kill(args: &Kill) -> Result<Ending> {
+fn kill(args: &KillArgs) -> Result<CommandEnding> {
     let connection = args.ask.connect_patiently()?;
     let outcomes = block_on(kill_each(&connection, args))??;
     let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
@@ -465,21 +465,21 @@ fn kill(args: &Kill) -> Result<Ending> {
         }
     }
     Ok(match failed {
-        true => Ending::Failure,
-        false => Ending::Success,
+        true => CommandEnding::Failure,
+        false => CommandEnding::Success,
     })
 }
 
 /// Kills one task after the other. Errors if the scheduler gives no answer about the first one.
 async fn kill_each<'a>(
     connection: &Connection,
-    args: &'a Kill,
+    args: &'a KillArgs,
 ) -> Result<Vec<(&'a String, Result<TaskKill, String>)>> {
     let mut outcomes = Vec::new();
     for node in &args.nodes {
         let outcome = match connection.kill_task(&args.job, node).await {
-            Ok(Outcome::Done(killed)) => Ok(killed),
-            Ok(Outcome::Refused { message, .. }) => Err(message),
+            Ok(ChangeOutcome::Done(killed)) => Ok(killed),
+            Ok(ChangeOutcome::Refused { message, .. }) => Err(message),
             Err(error) if outcomes.is_empty() => return Err(error),
             // The outcomes of the earlier tasks are known.
             Err(error) => Err(format!(
@@ -606,7 +606,7 @@ mod tests {
     #[derive(Debug, clap::Parser)]
     struct Line {
         #[command(flatten)]
-        kill: Kill,
+        kill: KillArgs,
     }
 
     fn failed(node: &str) -> ListedTask {
@@ -625,22 +625,22 @@ mod tests {
     #[derive(Debug, clap::Parser)]
     struct ListLine {
         #[command(flatten)]
-        list: List,
+        list: ListArgs,
     }
 
-    fn list_args(arguments: &[&str]) -> List {
+    fn list_args(arguments: &[&str]) -> ListArgs {
         let all = [&["list"], arguments].concat();
         <ListLine as clap::Parser>::parse_from(all).list
     }
 
     #[test]
     fn a_list_that_was_cut_says_so_and_moves_no_cursor() {
-        let mut found = Found {
+        let mut found = FoundTasks {
             tasks: vec![failed("n\u{1b}[2J")],
             last_lines: Vec::new(),
             has_more: true,
             wall_ms: 3_500,
-            ..Found::default()
+            ..FoundTasks::default()
         };
         let source = list_args(&[]).source;
         let text = text_of(&found, &source);
@@ -656,12 +656,12 @@ mod tests {
 
     #[test]
     fn failed_tasks_are_listed_with_their_last_lines_and_the_command_for_all() {
-        let found = Found {
+        let found = FoundTasks {
             tasks: vec![failed("a b"), failed("c")],
             last_lines: vec![Some(vec!["no \u{1b}[2Jspace".to_owned()]), None],
             has_more: false,
             wall_ms: 3_500,
-            ..Found::default()
+            ..FoundTasks::default()
         };
         let source = list_args(&["--scheduler", "s1:6789"]).source;
         let text = text_of(&found, &source);
@@ -686,9 +686,9 @@ mod tests {
             task.reason = Some(long.clone());
         }
         tasks[2].reason = Some("x".repeat(99));
-        let found = Found {
+        let found = FoundTasks {
             tasks,
-            ..Found::default()
+            ..FoundTasks::default()
         };
         let text = text_of(&found, &list_args(&[]).source);
         let rows: Vec<&str> = text.lines().skip(1).take(4).collect();

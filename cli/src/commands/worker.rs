@@ -11,19 +11,19 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::status::workers_text;
-use crate::Ending;
+use crate::CommandEnding;
 use crate::connection::{AskArgs, block_on};
 use crate::output::{print, print_json};
 
 /// List workers, show the work fetch of one, drain one, or declare one dead.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct WorkerArgs {
     #[command(subcommand)]
-    command: Command,
+    command: WorkerCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum WorkerCommand {
     /// List the workers of a scheduler with state, running tasks, host, address, the time since the last heartbeat, and slots.
     ///
     /// `slots in use` shows how many slots of each resource tasks hold, and how many the worker has, as in `cpu 3/8, gpu 1/2`.
@@ -33,22 +33,22 @@ enum Command {
     /// The view is the worker's own at this moment; showing it changes nothing. Without SHARD, the command shows the scheduler's only
     /// worker in full. If there are several, it prints one line for each worker and scheduler: the current request, and the time of the
     /// next one.
-    WorkFetch(work_fetch::Args),
-    Drain(drain::Args),
+    WorkFetch(work_fetch::WorkFetchArgs),
+    Drain(drain::DrainArgs),
     /// Declare a worker dead that will never return, so that the scheduler stops waiting for it.
-    Forget(forget::Args),
+    Forget(forget::ForgetArgs),
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
+pub(crate) fn run(args: &WorkerArgs) -> Result<CommandEnding> {
     match &args.command {
-        Command::List(args) => list(args),
-        Command::WorkFetch(args) => work_fetch::run(args),
-        Command::Drain(args) => drain::run(args),
-        Command::Forget(args) => forget::run(args),
+        WorkerCommand::List(args) => list(args),
+        WorkerCommand::WorkFetch(args) => work_fetch::run(args),
+        WorkerCommand::Drain(args) => drain::run(args),
+        WorkerCommand::Forget(args) => forget::run(args),
     }
 }
 
-fn list(args: &AskArgs) -> Result<Ending> {
+fn list(args: &AskArgs) -> Result<CommandEnding> {
     let view = block_on(args.connect()?.view(0))??;
     match args.json {
         true => print_json(&document(&view))?,
@@ -61,7 +61,7 @@ fn list(args: &AskArgs) -> Result<Ending> {
             ))?;
         }
     }
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }
 
 /// Returns the keys of the document of `brasserie status --json` that are about workers.

@@ -11,7 +11,7 @@ use brasserie_common::time::parse_duration;
 use brasserie_thrift::generated::brasserie::JobStatus;
 use serde_json::{Value, json};
 
-use crate::Ending;
+use crate::CommandEnding;
 use crate::commands::run::progress::{ended, plain_pause, speed};
 use crate::commands::run::rate::Rate;
 use crate::connection::{AskArgs, Connection, block_on};
@@ -27,7 +27,7 @@ const POLL_EVERY: Duration = Duration::from_millis(500);
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct WaitArgs {
     /// The names of the jobs.
     #[arg(required = true)]
     jobs: Vec<String>,
@@ -38,12 +38,12 @@ pub(super) struct Args {
     ask: AskArgs,
 }
 
-pub(super) fn run(args: &Args) -> Result<Ending> {
+pub(super) fn run(args: &WaitArgs) -> Result<CommandEnding> {
     let connection = args.ask.connect()?;
     let (jobs, ending) = block_on(async {
         tokio::select! {
             waited = wait(&connection, args) => waited,
-            _ = tokio::signal::ctrl_c() => Ok((Vec::new(), Ending::Interrupted)),
+            _ = tokio::signal::ctrl_c() => Ok((Vec::new(), CommandEnding::Interrupted)),
         }
     })??;
     if args.ask.json {
@@ -72,19 +72,19 @@ async fn say_why_idle(connection: &Connection, idle: &mut Idle, jobs: &[JobStatu
     }
 }
 
-fn outcome_of(ending: Ending) -> &'static str {
+fn outcome_of(ending: CommandEnding) -> &'static str {
     match ending {
-        Ending::Success => "done",
-        Ending::TimedOut => "timed out",
-        Ending::Interrupted => "interrupted",
-        Ending::Failure | Ending::Usage | Ending::Changes => "not done",
+        CommandEnding::Success => "done",
+        CommandEnding::TimedOut => "timed out",
+        CommandEnding::Interrupted => "interrupted",
+        CommandEnding::Failure | CommandEnding::Usage | CommandEnding::Changes => "not done",
     }
 }
 
-async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, Ending)> {
+async fn wait(connection: &Connection, args: &WaitArgs) -> Result<(Vec<JobStatus>, CommandEnding)> {
     let started = Instant::now();
     let first_answer = args.timeout.unwrap_or(FIRST_ANSWER).min(FIRST_ANSWER);
-    let mut progress = Progress::new(started);
+    let mut progress = WaitProgress::new(started);
     let mut idle = Idle::new(args.ask.scheduler.flag());
     let mut answered = None;
     loop {
@@ -92,8 +92,8 @@ async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, E
             Ok(jobs) => {
                 if jobs.iter().all(|job| job.settled == Some(true)) {
                     let ending = match jobs.iter().all(is_done) {
-                        true => Ending::Success,
-                        false => Ending::Failure,
+                        true => CommandEnding::Success,
+                        false => CommandEnding::Failure,
                     };
                     return Ok((jobs, ending));
                 }
@@ -120,14 +120,14 @@ async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, E
         {
             let timeout = args.timeout.map(duration).unwrap_or_default();
             complain!("brasserie: the timeout of {timeout} is over");
-            return Ok((jobs, Ending::TimedOut));
+            return Ok((jobs, CommandEnding::TimedOut));
         }
         tokio::time::sleep(left.map_or(POLL_EVERY, |left| left.min(POLL_EVERY))).await;
     }
 }
 
 /// The progress of a wait as shown so far.
-struct Progress {
+struct WaitProgress {
     started: Instant,
     /// `None`: no line was shown yet.
     last_line: Option<Instant>,
@@ -135,9 +135,9 @@ struct Progress {
     rates: BTreeMap<String, Rate>,
 }
 
-impl Progress {
+impl WaitProgress {
     fn new(started: Instant) -> Self {
-        Progress {
+        WaitProgress {
             started,
             last_line: None,
             told: String::new(),
@@ -280,7 +280,7 @@ mod tests {
     fn an_hour_of_waiting_fills_no_file_and_says_how_long_it_takes() {
         let start = Instant::now();
         let lines = |is_terminal: bool| {
-            let mut progress = Progress::new(start);
+            let mut progress = WaitProgress::new(start);
             let looks = (0..7200_u32).filter_map(|look| {
                 let job = JobStatus {
                     name: Some("dump".to_owned()),
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn the_waits_of_backoffs_have_no_estimate() {
         let start = Instant::now();
-        let mut progress = Progress::new(start);
+        let mut progress = WaitProgress::new(start);
         let mut line = |seconds: u64, done: i64, in_backoff: i64| {
             let job = JobStatus {
                 name: Some("dump".to_owned()),

@@ -33,12 +33,12 @@ pub(super) struct Cursor {
     held: u32,
     /// The number of rounds for which the start stays, whichever workers answer.
     wary: u32,
-    answers: Answers,
+    answers: RoundAnswers,
 }
 
 /// The workers that have answered in this round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Answers {
+enum RoundAnswers {
     #[default]
     OfAll,
     /// A notice says that some workers have not answered.
@@ -47,7 +47,7 @@ enum Answers {
 
 /// The new lines and notices of a page.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct NewLines {
     pub lines: Vec<LogLine>,
     pub notices: Vec<String>,
     /// The start of the rest of the round; `None`: there is no more.
@@ -56,7 +56,7 @@ pub(super) struct News {
 
 /// How a round ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Round {
+pub(super) enum RoundEnd {
     /// The next round starts later, or waits for workers that did not answer.
     Usual,
     /// Some workers have not answered for too long. Their lines of that time may never be shown.
@@ -75,16 +75,16 @@ impl Cursor {
     }
 
     /// Takes a page of a round that started at `from`.
-    pub(super) fn take(&mut self, from: i64, page: LogLines) -> News {
-        let mut news = News {
+    pub(super) fn take(&mut self, from: i64, page: LogLines) -> NewLines {
+        let mut news = NewLines {
             next: page.next_line_id.filter(|next| *next != NONE),
-            ..News::default()
+            ..NewLines::default()
         };
         self.reached = self.reached.max(Some(from).filter(|from| *from != NONE));
         for line in page.lines.unwrap_or_default() {
             let id = line.line_id.unwrap_or(NONE);
             if id == NONE {
-                self.answers = Answers::OfSome;
+                self.answers = RoundAnswers::OfSome;
                 news.notices.extend(line.line);
                 continue;
             }
@@ -97,10 +97,10 @@ impl Cursor {
     }
 
     /// Takes a page of the descending search for the newest lines, before the first round. All its lines are new.
-    pub(super) fn take_newest(&mut self, page: LogLines) -> News {
-        let mut news = News {
+    pub(super) fn take_newest(&mut self, page: LogLines) -> NewLines {
+        let mut news = NewLines {
             next: page.next_line_id.filter(|next| *next != NONE),
-            ..News::default()
+            ..NewLines::default()
         };
         for line in page.lines.unwrap_or_default() {
             let id = line.line_id.unwrap_or(NONE);
@@ -128,22 +128,23 @@ impl Cursor {
     }
 
     /// Ends a round after all its pages were taken.
-    pub(super) fn end_round(&mut self) -> Round {
-        let waits = self.wary > 0 || (self.answers == Answers::OfSome && self.held < ROUNDS_HELD);
+    pub(super) fn end_round(&mut self) -> RoundEnd {
+        let waits =
+            self.wary > 0 || (self.answers == RoundAnswers::OfSome && self.held < ROUNDS_HELD);
         self.wary = self.wary.saturating_sub(1);
-        let gave_up = self.answers == Answers::OfSome && self.held == ROUNDS_HELD;
+        let gave_up = self.answers == RoundAnswers::OfSome && self.held == ROUNDS_HELD;
         self.held = match self.answers {
-            Answers::OfAll => 0,
-            Answers::OfSome => self.held.saturating_add(1),
+            RoundAnswers::OfAll => 0,
+            RoundAnswers::OfSome => self.held.saturating_add(1),
         };
-        self.answers = Answers::OfAll;
+        self.answers = RoundAnswers::OfAll;
         if !waits {
             let start = self.reached.map(|reached| (reached - OVERLAP).max(0));
             self.start = self.start.max(start);
         }
         match gave_up {
-            true => Round::GaveUp,
-            false => Round::Usual,
+            true => RoundEnd::GaveUp,
+            false => RoundEnd::Usual,
         }
     }
 
@@ -186,7 +187,7 @@ mod tests {
     }
 
     /// Runs one round of one page, and returns the new ids.
-    fn round(cursor: &mut Cursor, lines: Vec<LogLine>) -> (Vec<i64>, Round) {
+    fn round(cursor: &mut Cursor, lines: Vec<LogLine>) -> (Vec<i64>, RoundEnd) {
         let page = LogLines {
             lines: Some(lines),
             next_line_id: Some(NONE),
@@ -228,7 +229,7 @@ mod tests {
         for i in 1..100 {
             let lines = vec![notice("worker b: timed out"), line("a", (10 + i) * SECOND)];
             let (ids, ending) = round(&mut cursor, lines);
-            assert_eq!((ids, ending), (vec![(10 + i) * SECOND], Round::Usual));
+            assert_eq!((ids, ending), (vec![(10 + i) * SECOND], RoundEnd::Usual));
             assert_eq!(cursor.start(), start, "b may have written since");
         }
         let (ids, _) = round(&mut cursor, vec![line("b", 11 * SECOND)]);
@@ -261,7 +262,7 @@ mod tests {
             let lines = vec![notice("lost: b"), line("a", (11 + i) * SECOND)];
             endings.push(round(&mut cursor, lines).1);
         }
-        let told = endings.iter().filter(|ending| **ending == Round::GaveUp);
+        let told = endings.iter().filter(|ending| **ending == RoundEnd::GaveUp);
         assert_eq!(told.count(), 1, "once, not each round");
         assert_eq!(cursor.start(), (210 - 2) * SECOND);
     }

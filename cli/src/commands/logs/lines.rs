@@ -11,7 +11,7 @@ const GOES_ON: &str = " [the line goes on]";
 
 /// The names that a line must show because the request did not fix them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Names {
+pub(crate) enum ShownNames {
     None,
     Node,
     JobAndNode,
@@ -27,7 +27,7 @@ pub(crate) enum TaskText {
 
 /// Formats one line with its newline. A part of a longer line is marked, and bytes that are not UTF-8 are escaped. Names are always
 /// printable.
-pub(crate) fn text(line: &LogLine, names: Names, how: TaskText) -> String {
+pub(crate) fn text(line: &LogLine, names: ShownNames, how: TaskText) -> String {
     let written = match &line.bytes {
         Some(bytes) => escaped(bytes),
         None => line.line.clone().unwrap_or_default(),
@@ -47,9 +47,9 @@ pub(crate) fn text(line: &LogLine, names: Names, how: TaskText) -> String {
     let job = printable(line.job_id.as_deref().unwrap_or_default());
     let node = printable(line.node_id.as_deref().unwrap_or_default());
     match names {
-        Names::None => format!("{text}{end}\n"),
-        Names::Node => format!("{node}: {text}{end}\n"),
-        Names::JobAndNode => format!("{job} {node}: {text}{end}\n"),
+        ShownNames::None => format!("{text}{end}\n"),
+        ShownNames::Node => format!("{node}: {text}{end}\n"),
+        ShownNames::JobAndNode => format!("{job} {node}: {text}{end}\n"),
     }
 }
 
@@ -106,10 +106,10 @@ mod tests {
     #[test]
     fn lines_begin_with_the_names_that_the_command_left_open() {
         let line = line(b"x\n");
-        assert_eq!(text(&line, Names::None, TaskText::AsWritten), "x\n");
-        assert_eq!(text(&line, Names::Node, TaskText::AsWritten), "n: x\n");
+        assert_eq!(text(&line, ShownNames::None, TaskText::AsWritten), "x\n");
+        assert_eq!(text(&line, ShownNames::Node, TaskText::AsWritten), "n: x\n");
         assert_eq!(
-            text(&line, Names::JobAndNode, TaskText::AsWritten),
+            text(&line, ShownNames::JobAndNode, TaskText::AsWritten),
             "j n: x\n"
         );
     }
@@ -119,11 +119,11 @@ mod tests {
         let mut piece = line(b"a\xff\xc3\xa4\xfe");
         piece.continued = Some(true);
         assert_eq!(
-            text(&piece, Names::None, TaskText::AsWritten),
+            text(&piece, ShownNames::None, TaskText::AsWritten),
             "a\\xFF\u{e4}\\xFE [the line goes on]\n"
         );
         assert_eq!(
-            text(&line(b"no newline"), Names::None, TaskText::AsWritten),
+            text(&line(b"no newline"), ShownNames::None, TaskText::AsWritten),
             "no newline\n"
         );
     }
@@ -132,9 +132,9 @@ mod tests {
     fn names_are_always_printable_and_task_text_where_it_is_for_a_terminal() {
         let mut line = line(b"a\tb\x1b[2J\xc2\x9b\n");
         line.job_id = Some("j\n\u{1b}[31m".to_owned());
-        let shown = text(&line, Names::JobAndNode, TaskText::Printable);
+        let shown = text(&line, ShownNames::JobAndNode, TaskText::Printable);
         assert_eq!(shown, "j\\n\\u{1b}[31m n: a\tb\\u{1b}[2J\\u{9b}\n");
-        let shown = text(&line, Names::JobAndNode, TaskText::AsWritten);
+        let shown = text(&line, ShownNames::JobAndNode, TaskText::AsWritten);
         assert_eq!(shown, "j\\n\\u{1b}[31m n: a\tb\u{1b}[2J\u{9b}\n");
     }
 

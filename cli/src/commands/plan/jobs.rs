@@ -12,7 +12,7 @@ const MAX_COUNTED: usize = 20;
 
 /// Facts about new and changed jobs that a plan omits.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Jobs {
+pub(super) struct PlannedJobs {
     /// The first [`MAX_COUNTED`] changed jobs, with the tasks that they have now.
     pub(super) changed: Vec<JobView>,
     /// The new jobs without a row in the plan: none of their tasks would start at once or could never run.
@@ -27,7 +27,7 @@ pub(super) struct Idle {
     pub(super) why: Option<String>,
 }
 
-impl Jobs {
+impl PlannedJobs {
     /// Counts the tasks of changed jobs, and finds new jobs that do not start. `text` is the planned file.
     pub(super) async fn of(
         plan: &Plan,
@@ -45,7 +45,7 @@ impl Jobs {
             // The plan is complete without the counts.
             false => connection.view_of_jobs(&changed).await.ok(),
         };
-        Jobs {
+        PlannedJobs {
             changed: view
                 .filter(|view| view.nodes_loaded)
                 .map_or_else(Vec::new, |view| view.jobs),

@@ -6,11 +6,11 @@ use brasserie_thrift::generated::brasserie::{
 use serde_json::{Value, json};
 
 use super::is_good;
-use super::jobs::{Idle, Jobs};
+use super::jobs::{Idle, PlannedJobs};
 use super::text::method;
 use crate::connection::run_id;
 
-pub(super) fn of(plan: &Plan, of_jobs: &Jobs, shown: &str) -> Value {
+pub(super) fn of(plan: &Plan, of_jobs: &PlannedJobs, shown: &str) -> Value {
     let placed = |lines: &Option<Vec<String>>| -> Vec<String> {
         let lines = lines.iter().flatten();
         lines.map(|line| format!("{shown}:{line}")).collect()

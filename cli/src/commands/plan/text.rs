@@ -7,7 +7,7 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::generated::common::{KillMethod, KillRequest};
 
-use super::jobs::{Idle, Jobs};
+use super::jobs::{Idle, PlannedJobs};
 use crate::output::{duration, printable, table};
 
 /// Maximum names in one line.
@@ -15,7 +15,7 @@ const NAMED: usize = 5;
 /// Maximum rows of one table; `--json` has more.
 const ROWS: usize = 20;
 
-pub(super) fn of(plan: &Plan, jobs: &Jobs, shown: &str) -> String {
+pub(super) fn of(plan: &Plan, jobs: &PlannedJobs, shown: &str) -> String {
     let mut text = String::new();
     for line in plan.errors.iter().flatten() {
         text.push_str(&format!("{shown}:{line}\n"));
@@ -179,7 +179,7 @@ fn add_starts(plan: &Plan, text: &mut String) {
 }
 
 /// Adds the jobs of which the table of starts has no row.
-fn add_jobs(jobs: &Jobs, text: &mut String) {
+fn add_jobs(jobs: &PlannedJobs, text: &mut String) {
     if !jobs.idle.is_empty() {
         text.push_str("\nnew jobs of which no task starts at once\n");
         for Idle { job, why } in jobs.idle.iter().take(ROWS) {
@@ -460,7 +460,7 @@ old on db1  w1      in 5.0 s  SIGTERM, and SIGKILL after 2.0 s  its job is not c
 
 ! something is odd
 ";
-        let text = of(&plan, &Jobs::default(), "new.json");
+        let text = of(&plan, &PlannedJobs::default(), "new.json");
         // Ignores the columns, which the table's own tests check.
         let words = |text: &str| -> Vec<Vec<String>> {
             let lines = text.lines();
@@ -485,7 +485,7 @@ old on db1  w1      in 5.0 s  SIGTERM, and SIGKILL after 2.0 s  its job is not c
             done: 2,
             ..TaskCounts::default()
         };
-        let jobs = Jobs {
+        let jobs = PlannedJobs {
             changed: vec![JobView {
                 name: "a".to_owned(),
                 tasks,
@@ -539,7 +539,7 @@ old on db1  w1      in 5.0 s  SIGTERM, and SIGKILL after 2.0 s  its job is not c
             jobs_total: Some(1006),
             ..usable()
         };
-        let text = of(&plan, &Jobs::default(), "new.json");
+        let text = of(&plan, &PlannedJobs::default(), "new.json");
         let lines: Vec<&str> = text.lines().filter(|line| line.contains("more")).collect();
         let expected = [
             "and 1000 more errors",
@@ -556,7 +556,7 @@ old on db1  w1      in 5.0 s  SIGTERM, and SIGKILL after 2.0 s  its job is not c
             jobs_total: None,
             ..plan
         };
-        let text = of(&plan, &Jobs::default(), "new.json");
+        let text = of(&plan, &PlannedJobs::default(), "new.json");
         assert!(!text.contains("more errors"), "{text}");
         assert!(text.contains("\nand 10 more\n"), "{text}");
     }
@@ -569,7 +569,7 @@ old on db1  w1      in 5.0 s  SIGTERM, and SIGKILL after 2.0 s  its job is not c
             warnings: Some(vec!["1:1: odd".to_owned()]),
             ..Plan::default()
         };
-        let text = of(&plan, &Jobs::default(), "new.json");
+        let text = of(&plan, &PlannedJobs::default(), "new.json");
         assert!(
             text.starts_with("new.json:3:4: bistro_settings: bad\nwarning: new.json:1:1: odd\n"),
             "{text}"
@@ -584,7 +584,7 @@ old on db1  w1      in 5.0 s  SIGTERM, and SIGKILL after 2.0 s  its job is not c
             ..usable()
         };
         assert_eq!(
-            of(&plan, &Jobs::default(), "new.json"),
+            of(&plan, &PlannedJobs::default(), "new.json"),
             "new.json in place of /etc/jobs.json changes nothing.\n"
         );
     }

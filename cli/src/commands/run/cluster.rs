@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin, Command};
 
-use super::Args;
+use super::RunArgs;
 use super::settings::RunConfig;
 use crate::data_dir;
 use crate::failure::Failure;
@@ -36,7 +36,7 @@ pub(super) struct WorkerFlags {
 }
 
 impl WorkerFlags {
-    pub(super) fn of(args: &Args) -> Self {
+    pub(super) fn of(args: &RunArgs) -> Self {
         WorkerFlags {
             worker_command: args.worker_command.clone(),
             nvidia_smi: args.nvidia_smi.clone(),
@@ -75,19 +75,19 @@ impl WorkerFlags {
 }
 
 /// The running scheduler and worker.
-pub(super) struct Cluster {
+pub(super) struct LocalCluster {
     scheduler: SchedulerHandle,
     /// `None` until the worker is started.
-    worker: Option<Worker>,
+    worker: Option<WorkerProcess>,
 }
 
-struct Worker {
+struct WorkerProcess {
     process: Child,
     /// When this pipe is closed, the worker ends its tasks and itself, however this process ends.
     _lifeline: Option<ChildStdin>,
 }
 
-impl Cluster {
+impl LocalCluster {
     /// Starts the scheduler without a worker.
     pub(super) async fn start(run: &RunConfig, directory: &Path) -> Result<Self> {
         let folder = run.file.parent().map(PathBuf::from).unwrap_or_default();
@@ -107,7 +107,7 @@ impl Cluster {
             error => anyhow!(error),
         });
         let scheduler = scheduler.context("cannot start the scheduler of the run")?;
-        Ok(Cluster {
+        Ok(LocalCluster {
             scheduler,
             worker: None,
         })
@@ -131,7 +131,7 @@ impl Cluster {
         }
         let mut process = command.spawn().context("cannot start the worker")?;
         let _lifeline = process.stdin.take();
-        self.worker = Some(Worker { process, _lifeline });
+        self.worker = Some(WorkerProcess { process, _lifeline });
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Cluster {
         }
     }
 
-    /// Stops the scheduler. Call it after [`Cluster::stop_worker`].
+    /// Stops the scheduler. Call it after [`LocalCluster::stop_worker`].
     pub(super) async fn stop_scheduler(self) {
         if let Err(error) = self.scheduler.shutdown().await {
             telemetry::print_error(&format!("brasserie: {error}"));

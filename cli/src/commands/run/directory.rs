@@ -17,15 +17,15 @@ use brasserie_worker::directory::{JOBS, USERS};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use super::output::Output;
+use super::output::PrintedOutput;
 use super::settings::RunConfig;
-use crate::Ending;
+use crate::CommandEnding;
 use crate::data_dir::{RunRecord, not_a_directory, scheduler_folder, worker_folder};
 use crate::failure::Failure;
 use crate::output::{duration, shell_word};
 
 /// The data directory of a run, locked while the run lives.
-pub(super) struct Directory {
+pub(super) struct RunDirectory {
     folder: Folder,
     keep: Keep,
     /// The record that other commands read; `None` until the scheduler has started.
@@ -35,7 +35,7 @@ pub(super) struct Directory {
 }
 
 enum Folder {
-    /// The path, and what reserves it for this run until [`Directory::release`].
+    /// The path, and what reserves it for this run until [`RunDirectory::release`].
     Given(PathBuf, Option<Reserved>),
     Temporary(TempDir),
 }
@@ -176,7 +176,7 @@ fn hold_path(path: &Path) -> Result<UnixListener> {
     })
 }
 
-impl Directory {
+impl RunDirectory {
     pub(super) async fn open(path: Option<&Path>, keep: Keep) -> Result<Self> {
         let folder = match path {
             Some(path) if path.is_file() => return Err(not_a_directory(path).into()),
@@ -195,7 +195,7 @@ impl Directory {
                     .context("cannot make a temporary folder for statuses and logs; --data-dir DIR names another")?,
             ),
         };
-        Ok(Directory {
+        Ok(RunDirectory {
             folder,
             keep,
             record: None,
@@ -248,10 +248,10 @@ impl Directory {
     }
 
     /// Returns the path if the folder is kept after this ending.
-    pub(super) fn kept_after(&self, ending: Ending) -> Option<PathBuf> {
+    pub(super) fn kept_after(&self, ending: CommandEnding) -> Option<PathBuf> {
         let goes = matches!(self.folder, Folder::Temporary(_))
             && self.keep == Keep::UnlessSuccess
-            && (ending == Ending::Success || self.nothing_ran)
+            && (ending == CommandEnding::Success || self.nothing_ran)
             && !self.has_files_of_tasks();
         (!goes).then(|| self.path())
     }
@@ -264,7 +264,7 @@ impl Directory {
 
     /// Writes the record of the ended run, and lets another run use the directory. Call it once no task and no program of this run is
     /// alive. The rest of the output may wait for a reader for ever.
-    pub(super) fn release(&mut self, ending: Ending, has_failed_tasks: bool) -> Result<()> {
+    pub(super) fn release(&mut self, ending: CommandEnding, has_failed_tasks: bool) -> Result<()> {
         if let Some(path) = self.kept_after(ending)
             && let Some(record) = &self.record
         {
@@ -281,14 +281,14 @@ impl Directory {
     /// Removes the folder, or prints its path and the commands that use it.
     pub(super) fn close(
         self,
-        ending: Ending,
+        ending: CommandEnding,
         has_failed_tasks: bool,
-        output: Output,
+        output: PrintedOutput,
     ) -> Result<()> {
         let Some(path) = self.kept_after(ending) else {
             let all = match output {
-                Output::All => "",
-                Output::None | Output::Failed => "; --output all prints it",
+                PrintedOutput::All => "",
+                PrintedOutput::None | PrintedOutput::Failed => "; --output all prints it",
             };
             if !self.nothing_ran {
                 telemetry::print_error(&format!(
@@ -304,7 +304,7 @@ impl Directory {
         };
         let is_kept_for_files = matches!(self.folder, Folder::Temporary(_))
             && self.keep == Keep::UnlessSuccess
-            && ending == Ending::Success
+            && ending == CommandEnding::Success
             && self.has_files_of_tasks();
         if is_kept_for_files {
             telemetry::print_error(&format!(
@@ -349,9 +349,9 @@ fn has_files(folder: &Path) -> bool {
 }
 
 /// Returns the command that continues a run after this ending; `None` if nothing is left to do. `command` is the run's own.
-fn next_command(command: &str, ending: Ending, has_failed_tasks: bool) -> Option<String> {
+fn next_command(command: &str, ending: CommandEnding, has_failed_tasks: bool) -> Option<String> {
     match ending {
-        Ending::Success => None,
+        CommandEnding::Success => None,
         _ if has_failed_tasks => Some(format!("{command} --retry-failed")),
         _ => Some(command.to_owned()),
     }

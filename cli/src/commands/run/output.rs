@@ -9,16 +9,16 @@ use brasserie_common_runtime::telemetry;
 use brasserie_thrift::generated::brasserie::ClusterStatus;
 use brasserie_worker::logs::LogTail;
 
-use crate::commands::logs::lines::{self, Names, TaskText};
+use crate::commands::logs::lines::{self, ShownNames, TaskText};
 use crate::data_dir;
-use crate::output::{Reader, print_raw};
+use crate::output::{OutputReader, print_raw};
 
 /// Largest number of tasks whose output is printed by default. People do not read the output of more tasks.
 pub(super) const MAX_TASKS_PRINTED: i64 = 100;
 
 /// The tasks whose output a run prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Output {
+pub(super) enum PrintedOutput {
     /// Print no task output.
     None,
     /// Print the last lines of each failed task in the summary at the end.
@@ -27,22 +27,22 @@ pub(super) enum Output {
     All,
 }
 
-impl Output {
+impl PrintedOutput {
     /// Returns the choice on the command line, or else the default for the number of tasks.
-    pub(super) fn chosen(said: Option<Output>, status: &ClusterStatus) -> Self {
+    pub(super) fn chosen(said: Option<PrintedOutput>, status: &ClusterStatus) -> Self {
         let jobs = status.jobs.iter().flatten();
         let enabled = jobs.filter(|job| job.enabled.unwrap_or(false));
         let tasks: i64 = enabled.filter_map(|job| job.total).sum();
         said.unwrap_or(match tasks <= MAX_TASKS_PRINTED {
-            true => Output::All,
-            false => Output::Failed,
+            true => PrintedOutput::All,
+            false => PrintedOutput::Failed,
         })
     }
 
     /// Returns the choice on the command line, or, once the status counts tasks, the default for their number. `None` before that.
-    pub(super) fn decided(said: Option<Output>, status: &ClusterStatus) -> Option<Self> {
+    pub(super) fn decided(said: Option<PrintedOutput>, status: &ClusterStatus) -> Option<Self> {
         match status.nodes_loaded.unwrap_or(false) {
-            true => Some(Output::chosen(said, status)),
+            true => Some(PrintedOutput::chosen(said, status)),
             false => said,
         }
     }
@@ -62,7 +62,7 @@ pub(super) struct Printer {
     /// `None` if the log is unreadable or the reader of this program's output is gone: nothing more is printed.
     tail: Option<LogTail>,
     /// `None` while the choice depends on the number of tasks, which is not known yet.
-    output: Option<Output>,
+    output: Option<PrintedOutput>,
     streams: Streams,
     /// The last line to print; `None` for no limit.
     last_line: Option<LineId>,
@@ -80,7 +80,7 @@ impl Printer {
         })
     }
 
-    pub(super) fn choose(&mut self, output: Option<Output>) {
+    pub(super) fn choose(&mut self, output: Option<PrintedOutput>) {
         self.output = output;
     }
 
@@ -94,7 +94,7 @@ impl Printer {
         let Some(tail) = self
             .tail
             .as_mut()
-            .filter(|_| self.output == Some(Output::All))
+            .filter(|_| self.output == Some(PrintedOutput::All))
         else {
             return Vec::new();
         };
@@ -124,8 +124,8 @@ impl Printer {
     pub(super) fn print(&mut self, pieces: Vec<Piece>) {
         for piece in pieces {
             match piece.print() {
-                Ok(Reader::Listens) => {}
-                Ok(Reader::Gone) => self.tail = None,
+                Ok(OutputReader::Listens) => {}
+                Ok(OutputReader::Gone) => self.tail = None,
                 Err(error) => {
                     let message = format!("brasserie: cannot print task output: {error:#}");
                     telemetry::print_error(&message);
@@ -143,13 +143,13 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    fn print(&self) -> Result<Reader> {
+    fn print(&self) -> Result<OutputReader> {
         match self.stream {
             LogStream::Stdout => print_raw(&self.text),
             LogStream::Stderr | LogStream::Statuses => {
                 // The line is lost if standard error has no reader, like every other message.
                 let _ = stderr().lock().write_all(self.text.as_bytes());
-                Ok(Reader::Listens)
+                Ok(OutputReader::Listens)
             }
         }
     }
@@ -169,7 +169,7 @@ fn pieces(lines: Vec<(LogStream, LogLine)>, streams: Streams) -> Vec<Piece> {
             (LogStream::Stdout, Streams::Both) => (LogStream::Stdout, out),
             (LogStream::Stdout | LogStream::Stderr, _) => (LogStream::Stderr, error),
         };
-        let text = lines::text(&line.into(), Names::JobAndNode, how);
+        let text = lines::text(&line.into(), ShownNames::JobAndNode, how);
         match pieces.last_mut() {
             Some(last) if last.stream == stream => last.text.push_str(&text),
             Some(_) | None => pieces.push(Piece { stream, text }),
@@ -230,16 +230,16 @@ mod tests {
                 jobs: Some(vec![job]),
                 ..ClusterStatus::default()
             };
-            let early = Output::decided(chosen, &loading);
+            let early = PrintedOutput::decided(chosen, &loading);
             assert_eq!(early, chosen, "nodes are not there yet");
             let loaded = ClusterStatus {
                 nodes_loaded: Some(true),
                 ..loading
             };
-            Output::decided(early, &loaded)
+            PrintedOutput::decided(early, &loaded)
         };
-        assert_eq!(of(None, MAX_TASKS_PRINTED), Some(Output::All));
-        assert_eq!(of(None, MAX_TASKS_PRINTED + 1), Some(Output::Failed));
-        assert_eq!(of(Some(Output::None), 1), Some(Output::None));
+        assert_eq!(of(None, MAX_TASKS_PRINTED), Some(PrintedOutput::All));
+        assert_eq!(of(None, MAX_TASKS_PRINTED + 1), Some(PrintedOutput::Failed));
+        assert_eq!(of(Some(PrintedOutput::None), 1), Some(PrintedOutput::None));
     }
 }

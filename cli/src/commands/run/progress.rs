@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-use super::output::{Output, Printer};
+use super::output::{PrintedOutput, Printer};
 use super::rate::{self, Rate};
 use super::settings::ENDS_RETRIES;
 use super::{next_retry, waiting_or_in_backoff};
@@ -43,12 +43,12 @@ const MAX_NAME: usize = 16;
 #[derive(Clone, Debug, Default)]
 struct Shown {
     /// `None`: the number of tasks decides, and is not known yet.
-    output: Option<Output>,
+    output: Option<PrintedOutput>,
     /// The newest status; the thread may skip older ones.
     status: ClusterStatus,
     /// All messages of the run, at most a few. The thread counts those that it has printed.
     messages: Vec<String>,
-    phase: Phase,
+    phase: RunPhase,
     /// The last line of the run; `None` while it runs, and if its logs cannot be read.
     last_line: Option<LineId>,
 }
@@ -57,7 +57,7 @@ struct Shown {
 /// Running --the jobs have ended, or the run is interrupted--> Ending --the worker has ended--> Over
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum RunPhase {
     #[default]
     Running,
     /// Bars no longer change; tasks may still write output.
@@ -67,19 +67,19 @@ enum Phase {
 }
 
 /// Shows each job's progress and prints task output on a separate thread, so that a stopped terminal blocks only that thread.
-pub(super) struct Progress {
+pub(super) struct ProgressDisplay {
     shown: watch::Sender<Shown>,
     /// `None` once the display thread has drawn the final bars; until then its terminal may block it.
     bars_over: Option<oneshot::Receiver<()>>,
     over: oneshot::Receiver<()>,
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Call it inside of a runtime. `output` is the choice of the command line, and `directory` the run's data directory.
     /// `endless` are the jobs without a limit of retries.
     pub(super) fn start(
         printer: Printer,
-        output: Option<Output>,
+        output: Option<PrintedOutput>,
         directory: PathBuf,
         endless: BTreeSet<String>,
     ) -> Self {
@@ -104,7 +104,7 @@ impl Progress {
                 thread.run();
                 tell_over.send(())
             });
-        Progress {
+        ProgressDisplay {
             shown,
             bars_over: Some(bars_over),
             over,
@@ -113,7 +113,7 @@ impl Progress {
 
     pub(super) fn show(&self, status: ClusterStatus) {
         self.shown.send_modify(|shown| {
-            shown.output = Output::decided(shown.output, &status);
+            shown.output = PrintedOutput::decided(shown.output, &status);
             shown.status = status;
         });
     }
@@ -130,22 +130,23 @@ impl Progress {
 
     /// Waits until the last status is shown, at most as long as for the last lines of a log.
     pub(super) async fn end_bars(&mut self) {
-        self.shown.send_modify(|shown| shown.phase = Phase::Ending);
+        self.shown
+            .send_modify(|shown| shown.phase = RunPhase::Ending);
         self.wait_for_bars().await;
     }
 
     /// Waits until all task output is printed, however slow its readers are. For the bars alone, waits no longer than
-    /// [`Progress::end_bars`]. Returns the chosen output. Lines after `last_line` are of a later run in the same directory.
-    pub(super) async fn finish(mut self, last_line: Option<LineId>) -> Option<Output> {
+    /// [`ProgressDisplay::end_bars`]. Returns the chosen output. Lines after `last_line` are of a later run in the same directory.
+    pub(super) async fn finish(mut self, last_line: Option<LineId>) -> Option<PrintedOutput> {
         self.shown.send_modify(|shown| {
-            shown.phase = Phase::Over;
+            shown.phase = RunPhase::Over;
             shown.last_line = last_line;
         });
         let output = self.shown.borrow().output;
-        if output != Some(Output::All) {
+        if output != Some(PrintedOutput::All) {
             self.wait_for_bars().await;
         }
-        if output == Some(Output::All) || self.bars_over.is_none() {
+        if output == Some(PrintedOutput::All) || self.bars_over.is_none() {
             // An error means that there is no thread.
             let _ = self.over.await;
         }
@@ -197,11 +198,11 @@ impl Thread {
             self.print_news();
             self.print_messages(&messages);
             match phase {
-                Phase::Running if is_new => self.display.show(&status),
-                Phase::Running => {}
-                Phase::Ending | Phase::Over => self.end_bars(&status),
+                RunPhase::Running if is_new => self.display.show(&status),
+                RunPhase::Running => {}
+                RunPhase::Ending | RunPhase::Over => self.end_bars(&status),
             }
-            if phase == Phase::Over {
+            if phase == RunPhase::Over {
                 while self.print_news() {}
                 return;
             }
@@ -278,14 +279,14 @@ struct Display {
     /// The jobs without a limit of retries.
     endless: BTreeSet<String>,
     rows: Vec<Row>,
-    kind: Kind,
+    kind: DisplayKind,
     /// Why no task starts, as last shown.
-    wait: Option<Wait>,
+    wait: Option<WaitReason>,
 }
 
 /// A reason why no task starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wait {
+enum WaitReason {
     /// Workers of an earlier run may be alive.
     Initial(String),
     /// The store fails.
@@ -294,26 +295,26 @@ enum Wait {
     Retries,
 }
 
-impl Wait {
+impl WaitReason {
     fn of(status: &ClusterStatus, endless: &BTreeSet<String>) -> Option<Self> {
         let mut reasons = status.nothing_starts.iter().flatten();
         let store = reasons.find(|reason| reason.starts_with(STORE_FAILS));
-        let store = store.map(|reason| Wait::Store(reason.clone()));
-        let initial = || status.initial_wait.clone().map(Wait::Initial);
+        let store = store.map(|reason| WaitReason::Store(reason.clone()));
+        let initial = || status.initial_wait.clone().map(WaitReason::Initial);
         store.or_else(initial).or_else(|| {
             let runs = |job: &JobStatus| unsigned(job.running) > 0;
             let is_endless =
                 |retries: &Retries| retries.jobs.iter().any(|job| endless.contains(job));
             let retries = Retries::of(status).filter(is_endless);
             let is_idle = !status.jobs.iter().flatten().any(runs);
-            retries.filter(|_| is_idle).map(|_| Wait::Retries)
+            retries.filter(|_| is_idle).map(|_| WaitReason::Retries)
         })
     }
 
     fn reason(&self) -> String {
         match self {
-            Wait::Initial(reason) | Wait::Store(reason) => reason.clone(),
-            Wait::Retries => {
+            WaitReason::Initial(reason) | WaitReason::Store(reason) => reason.clone(),
+            WaitReason::Retries => {
                 format!(
                     "nothing runs until the next retry, and retries have no end: {ENDS_RETRIES}"
                 )
@@ -324,11 +325,11 @@ impl Wait {
     /// Returns the message for a log, or for a terminal above a bar with the reason. Reads the disk of `directory`.
     fn message(&self, directory: &Path, is_terminal: bool) -> Option<String> {
         match self {
-            Wait::Initial(_) if is_terminal => None,
+            WaitReason::Initial(_) if is_terminal => None,
             // The plain lines have the reason, and so does the bar.
-            Wait::Retries => None,
-            Wait::Initial(reason) => Some(reason.clone()),
-            Wait::Store(reason) => Some(format!(
+            WaitReason::Retries => None,
+            WaitReason::Initial(reason) => Some(reason.clone()),
+            WaitReason::Store(reason) => Some(format!(
                 "brasserie: the run stands still: {reason}.{}",
                 room_on_disk(directory).unwrap_or_default()
             )),
@@ -354,7 +355,7 @@ fn room_on_disk(directory: &Path) -> Option<String> {
     ))
 }
 
-enum Kind {
+enum DisplayKind {
     Bars {
         all: MultiProgress,
         wait: Option<ProgressBar>,
@@ -369,11 +370,11 @@ impl Display {
     fn new(directory: PathBuf, endless: BTreeSet<String>) -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let kind = match std::io::stderr().is_terminal() && !is_dumb {
-            true => Kind::Bars {
+            true => DisplayKind::Bars {
                 all: MultiProgress::new(),
                 wait: None,
             },
-            false => Kind::Lines {
+            false => DisplayKind::Lines {
                 start: Instant::now(),
                 last: Instant::now(),
             },
@@ -389,10 +390,10 @@ impl Display {
 
     fn show(&mut self, status: &ClusterStatus) {
         self.update_rows(status);
-        self.show_wait(Wait::of(status, &self.endless));
+        self.show_wait(WaitReason::of(status, &self.endless));
         let wall_ms = status.wall_time_ms.unwrap_or(0);
         match &mut self.kind {
-            Kind::Bars { all, wait: _ } => {
+            DisplayKind::Bars { all, wait: _ } => {
                 let lengths = self.rows.iter().map(|row| row.name.chars().count());
                 let name_width = lengths.max().unwrap_or(0).min(MAX_NAME);
                 for row in &mut self.rows {
@@ -405,12 +406,12 @@ impl Display {
                     ));
                 }
             }
-            Kind::Lines { start, last } => {
+            DisplayKind::Lines { start, last } => {
                 if last.elapsed() >= plain_pause(start.elapsed()) {
                     *last = Instant::now();
                     let line = |row: &Row| line(&row.job, &row.name, &row.rate, wall_ms);
                     let mut texts: Vec<String> = self.rows.iter().map(line).collect();
-                    if let Some(wait @ (Wait::Store(_) | Wait::Retries)) = &self.wait {
+                    if let Some(wait @ (WaitReason::Store(_) | WaitReason::Retries)) = &self.wait {
                         texts.push(wait.reason());
                     }
                     telemetry::print_error(&texts.join("; "));
@@ -420,26 +421,29 @@ impl Display {
     }
 
     /// Shows why no task starts: on a terminal above the bars while it lasts, elsewhere once.
-    fn show_wait(&mut self, wait: Option<Wait>) {
+    fn show_wait(&mut self, wait: Option<WaitReason>) {
         let is_terminal = match &mut self.kind {
-            Kind::Bars { all, wait: bar } => {
-                let reason = wait.as_ref().map(Wait::reason);
+            DisplayKind::Bars { all, wait: bar } => {
+                let reason = wait.as_ref().map(WaitReason::reason);
                 show_reason(all, bar, reason.as_deref());
                 true
             }
-            Kind::Lines { .. } => false,
+            DisplayKind::Lines { .. } => false,
         };
         if wait == self.wait {
             return;
         }
         let message = match (&wait, &self.wait) {
-            (Some(wait @ (Wait::Initial(_) | Wait::Store(_))), _) => {
+            (Some(wait @ (WaitReason::Initial(_) | WaitReason::Store(_))), _) => {
                 wait.message(&self.directory, is_terminal)
             }
-            (None | Some(Wait::Retries), Some(Wait::Store(_))) => {
+            (None | Some(WaitReason::Retries), Some(WaitReason::Store(_))) => {
                 Some("brasserie: the run goes on".to_owned())
             }
-            (None | Some(Wait::Retries), Some(Wait::Initial(_) | Wait::Retries) | None) => None,
+            (
+                None | Some(WaitReason::Retries),
+                Some(WaitReason::Initial(_) | WaitReason::Retries) | None,
+            ) => None,
         };
         if let Some(message) = message {
             self.hide_bars_for(|| telemetry::print_error(&message));
@@ -474,8 +478,8 @@ impl Display {
     /// Calls `print` while the bars are hidden.
     fn hide_bars_for(&self, print: impl FnOnce()) {
         match &self.kind {
-            Kind::Bars { all, .. } => all.suspend(print),
-            Kind::Lines { .. } => print(),
+            DisplayKind::Bars { all, .. } => all.suspend(print),
+            DisplayKind::Lines { .. } => print(),
         }
     }
 
@@ -483,7 +487,7 @@ impl Display {
         for bar in self.rows.iter().filter_map(|row| row.bar.as_ref()) {
             bar.abandon();
         }
-        if let Kind::Bars { all, wait } = &mut self.kind {
+        if let DisplayKind::Bars { all, wait } = &mut self.kind {
             if let Some(wait) = wait.take() {
                 wait.finish_and_clear();
             }
@@ -672,12 +676,12 @@ mod tests {
             ..ClusterStatus::default()
         };
         let endless = BTreeSet::from(["j".to_owned()]);
-        let wait = Wait::of(&status(0), &endless).expect("it waits");
+        let wait = WaitReason::of(&status(0), &endless).expect("it waits");
         for way in ["--no-retry", "`retries`", "\"fail\"", "`backoff`"] {
             assert!(wait.reason().contains(way), "{}", wait.reason());
         }
-        assert_eq!(Wait::of(&status(1), &endless), None);
-        assert_eq!(Wait::of(&status(0), &BTreeSet::new()), None);
+        assert_eq!(WaitReason::of(&status(1), &endless), None);
+        assert_eq!(WaitReason::of(&status(0), &BTreeSet::new()), None);
         let retries = Retries::of(&status(1)).expect("two tasks wait");
         assert_eq!((retries.tasks, retries.next.as_secs()), (2, 2));
     }

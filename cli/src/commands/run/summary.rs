@@ -14,11 +14,11 @@ use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, ListedTas
 use brasserie_worker::logs::{LogReader, LogSnapshot};
 use serde_json::{Value, json};
 
-use super::output::Output;
+use super::output::PrintedOutput;
 use super::progress::Retries;
 use super::settings::ENDS_RETRIES;
-use crate::Ending;
-use crate::commands::logs::lines::{self, Names, TaskText};
+use crate::CommandEnding;
+use crate::commands::logs::lines::{self, ShownNames, TaskText};
 use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Layout, duration, json_text, printable, printable_block, table};
@@ -52,7 +52,7 @@ pub(super) enum How {
 
 /// A task that is not done, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Task {
+struct UnfinishedTask {
     job: String,
     node: String,
     why: String,
@@ -66,9 +66,9 @@ pub(super) struct Summary {
     elapsed: Duration,
     jobs: Vec<JobStatus>,
     /// All failed tasks.
-    failed: Vec<Task>,
+    failed: Vec<UnfinishedTask>,
     /// The first [`MAX_NEVER_RAN`] tasks of each job that never ran.
-    never_ran: Vec<Task>,
+    never_ran: Vec<UnfinishedTask>,
     /// The enabled jobs without a task, each with the end of the sentence that says why.
     without_tasks: Vec<(String, String)>,
     /// When schedules give nodes next, a sentence each.
@@ -150,11 +150,11 @@ impl Summary {
         }
     }
 
-    pub(super) fn ending(&self) -> Ending {
+    pub(super) fn ending(&self) -> CommandEnding {
         match self.how {
-            How::Settled if self.is_all_done() => Ending::Success,
-            How::Settled | How::Broken(_) => Ending::Failure,
-            How::Interrupted => Ending::Interrupted,
+            How::Settled if self.is_all_done() => CommandEnding::Success,
+            How::Settled | How::Broken(_) => CommandEnding::Failure,
+            How::Interrupted => CommandEnding::Interrupted,
         }
     }
 
@@ -168,7 +168,7 @@ impl Summary {
     }
 
     /// Formats the summary as text, with at most [`MAX_ON_TERMINAL`] failed tasks on a terminal.
-    pub(super) fn text(&self, output: Output, is_terminal: bool) -> String {
+    pub(super) fn text(&self, output: PrintedOutput, is_terminal: bool) -> String {
         if self.jobs.is_empty() {
             return String::new();
         }
@@ -182,7 +182,7 @@ impl Summary {
         let mut tasks = self.failed.iter().take(shown).peekable();
         for job in &self.jobs {
             let name = job.name.as_deref().unwrap_or_default();
-            let of_job = |task: &&Task| task.job == name;
+            let of_job = |task: &&UnfinishedTask| task.job == name;
             if tasks.peek().is_some_and(of_job) {
                 let (failed, total) = (count(job.failed), count(job.total));
                 text.push_str(&format!(
@@ -209,7 +209,7 @@ impl Summary {
 
     fn never_ran_text(&self, job: &JobStatus) -> String {
         let name = job.name.as_deref().unwrap_or_default();
-        let tasks: Vec<&Task> = self
+        let tasks: Vec<&UnfinishedTask> = self
             .never_ran
             .iter()
             .filter(|task| task.job == name)
@@ -222,7 +222,7 @@ impl Summary {
             "\n{}: {never} of {total} tasks never ran\n",
             printable(name)
         );
-        text.extend(tasks.iter().map(|task| task.text(Output::None)));
+        text.extend(tasks.iter().map(|task| task.text(PrintedOutput::None)));
         match never.saturating_sub(tasks.len()) {
             0 => {}
             more => text.push_str(&format!("  and {more} more\n")),
@@ -342,21 +342,25 @@ impl Summary {
             How::Interrupted => ("interrupted", None),
             How::Broken(why) => ("broken", Some(why)),
         };
-        let failed: Vec<Value> = self.failed.iter().map(Task::failed_json).collect();
+        let failed: Vec<Value> = self
+            .failed
+            .iter()
+            .map(UnfinishedTask::failed_json)
+            .collect();
         json!({
             "result": result, "error": error,
             "elapsed_ms": u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX),
             "data_dir": data_dir.map(|path| path.to_string_lossy()),
             "jobs": self.jobs.iter().map(job_json).collect::<Vec<_>>(),
             "failed_tasks": failed,
-            "never_ran": self.never_ran.iter().map(Task::json).collect::<Vec<_>>(),
+            "never_ran": self.never_ran.iter().map(UnfinishedTask::json).collect::<Vec<_>>(),
         })
     }
 }
 
-impl Task {
+impl UnfinishedTask {
     fn of(task: ListedTask) -> Self {
-        Task {
+        UnfinishedTask {
             job: task.job.unwrap_or_default(),
             node: task.node.unwrap_or_default(),
             why: task
@@ -366,13 +370,13 @@ impl Task {
         }
     }
 
-    fn text(&self, output: Output) -> String {
+    fn text(&self, output: PrintedOutput) -> String {
         let mut text = format!(
             "  {}: {}\n",
             printable(&self.node),
             printable_block(&self.why)
         );
-        if output != Output::None {
+        if output != PrintedOutput::None {
             text.extend(
                 self.last_lines
                     .iter()
@@ -433,7 +437,7 @@ async fn list(
     job: &str,
     state: ListedState,
     limit: usize,
-) -> Result<Vec<Task>> {
+) -> Result<Vec<UnfinishedTask>> {
     let states = [state.to_string()];
     let (mut tasks, mut after) = (Vec::new(), None);
     loop {
@@ -441,7 +445,7 @@ async fn list(
         let page = connection
             .task_page(Some(job), &states, after, left)
             .await?;
-        tasks.extend(page.tasks.into_iter().flatten().map(Task::of));
+        tasks.extend(page.tasks.into_iter().flatten().map(UnfinishedTask::of));
         after = page.next_page;
         if after.is_none() || tasks.len() >= limit {
             return Ok(tasks);
@@ -455,14 +459,14 @@ pub(super) async fn setback(
     connection: &Connection,
     logs: &LogReader,
     (job, retry): (&str, Duration),
-    output: Output,
+    output: PrintedOutput,
 ) -> Result<Option<String>> {
     let tasks = list(connection, job, ListedState::Backoff, 1).await?;
     let Some(mut task) = tasks.into_iter().next() else {
         return Ok(None);
     };
     // The lines are already printed with `all`.
-    if output != Output::All {
+    if output != PrintedOutput::All {
         let (logs, asked) = (logs.clone(), task.clone());
         let until = Instant::now() + MAX_SETBACK_SEARCH;
         let read = move || {
@@ -490,7 +494,11 @@ pub(super) async fn setback(
 
 /// Returns the last lines of the task's last run on both streams, in the order of the log; `None` if the time was over before any was
 /// found.
-fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Option<Vec<String>>> {
+fn last_lines(
+    logs: &LogSnapshot,
+    task: &UnfinishedTask,
+    until: Instant,
+) -> Result<Option<Vec<String>>> {
     let newest = |stream, invocation, limit| -> Result<Vec<LogLine>> {
         let mut query = LogQuery {
             stream,
@@ -524,7 +532,7 @@ fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Option<
     lines.sort_by_key(|line| line.id);
     let skipped = lines.len().saturating_sub(LAST_LINES);
     let text = |line: LogLine| {
-        let text = lines::text(&line.into(), Names::None, TaskText::AsWritten);
+        let text = lines::text(&line.into(), ShownNames::None, TaskText::AsWritten);
         let text = text.trim_end_matches('\n');
         match text.char_indices().nth(MAX_LINE_CHARS) {
             Some((end, _)) => format!("{}...", &text[..end]),
@@ -575,8 +583,8 @@ fn is_stream(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn failed_task(node: usize) -> Task {
-        Task {
+    fn failed_task(node: usize) -> UnfinishedTask {
+        UnfinishedTask {
             job: "j".to_owned(),
             node: format!("n{node}"),
             why: "exit code 3".to_owned(),
@@ -607,7 +615,7 @@ mod tests {
     #[test]
     fn a_terminal_gets_a_screenful_and_a_file_all_tasks() {
         let summary = summary(500, 7);
-        let all = summary.text(Output::Failed, false);
+        let all = summary.text(PrintedOutput::Failed, false);
         assert_eq!(
             all.matches(": exit code 3\n      | line ").count(),
             500,
@@ -620,13 +628,13 @@ mod tests {
             all.ends_with("not everything is done after 3.0 s: 1 of 508 tasks are\n"),
             "{all}"
         );
-        let screen = summary.text(Output::Failed, true);
+        let screen = summary.text(PrintedOutput::Failed, true);
         assert!(screen.lines().count() < 45, "{screen}");
         assert!(
             screen.contains("490 more tasks failed. `--failed-to FILE`"),
             "{screen}"
         );
-        let quiet = summary.text(Output::None, false);
+        let quiet = summary.text(PrintedOutput::None, false);
         assert!(!quiet.contains("line "), "{quiet}");
         let clean = |text: &str| !text.contains(|c: char| c.is_control() && c != '\n');
         assert!(clean(&all), "task output has no control characters");
@@ -636,7 +644,7 @@ mod tests {
     fn a_run_of_which_no_task_was_left_says_that_nothing_ran() {
         let mut summary = summary(2, 0);
         summary.jobs[0].elapsed_ms = None;
-        let text = summary.text(Output::Failed, false);
+        let text = summary.text(PrintedOutput::Failed, false);
         let verdict = "nothing ran, because earlier runs in this directory have left no task to run: of 3 tasks, 1 are done, 2 failed; \
                        --retry-failed runs the failed tasks again\n";
         assert!(text.ends_with(verdict), "{text}");
@@ -660,6 +668,6 @@ mod tests {
         let how = How::Broken("the worker ended".to_owned());
         let broken = Summary::empty(how, Duration::ZERO);
         assert_eq!(broken.json(None)["error"], "the worker ended");
-        assert_eq!(broken.ending(), Ending::Failure);
+        assert_eq!(broken.ending(), CommandEnding::Failure);
     }
 }

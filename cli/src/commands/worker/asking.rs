@@ -35,7 +35,7 @@ const NAMED: usize = 20;
 
 /// A worker that the scheduler knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct ListedWorker {
     pub shard: String,
     pub address: String,
     /// The state, as the scheduler sees it.
@@ -43,7 +43,7 @@ pub(super) struct Known {
     pub instance: Option<BistroInstanceID>,
 }
 
-impl Known {
+impl ListedWorker {
     /// Returns the address for calls.
     pub(super) fn peer(&self) -> Result<PeerAddr, String> {
         peer(&self.address).ok_or_else(|| {
@@ -60,7 +60,7 @@ pub(super) type Answer = WorkFetchStatus;
 
 /// A worker and its answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct AskedWorker {
     /// `None` if only the address was given.
     pub shard: Option<String>,
     pub address: String,
@@ -69,7 +69,7 @@ pub(super) struct Asked {
     pub answer: Result<Answer, String>,
 }
 
-impl Asked {
+impl AskedWorker {
     pub(super) fn called(&self) -> String {
         called(self.shard.as_deref(), &self.address)
     }
@@ -84,9 +84,9 @@ pub(super) fn called(shard: Option<&str>, address: &str) -> String {
 }
 
 /// Returns all workers of a scheduler in its order.
-pub(super) fn all_workers(status: &ClusterStatus) -> Vec<Known> {
+pub(super) fn all_workers(status: &ClusterStatus) -> Vec<ListedWorker> {
     let workers = status.workers.iter().flatten();
-    let known = workers.map(|worker| Known {
+    let known = workers.map(|worker| ListedWorker {
         shard: worker.shard.clone().unwrap_or_default(),
         address: worker.address.clone().unwrap_or_default(),
         state: worker.state.clone().unwrap_or_default(),
@@ -96,7 +96,7 @@ pub(super) fn all_workers(status: &ClusterStatus) -> Vec<Known> {
 }
 
 /// Returns all workers of a scheduler. Errors if there are none.
-pub(super) fn workers(status: &ClusterStatus, scheduler: &str) -> Result<Vec<Known>> {
+pub(super) fn workers(status: &ClusterStatus, scheduler: &str) -> Result<Vec<ListedWorker>> {
     let known = all_workers(status);
     if known.is_empty() {
         bail!(
@@ -107,7 +107,7 @@ pub(super) fn workers(status: &ClusterStatus, scheduler: &str) -> Result<Vec<Kno
 }
 
 /// Returns the worker of this shard. Errors if it is unknown.
-pub(super) fn find(workers: Vec<Known>, shard: &str) -> Result<Known> {
+pub(super) fn find(workers: Vec<ListedWorker>, shard: &str) -> Result<ListedWorker> {
     let mut names: Vec<String> = workers
         .iter()
         .take(NAMED)
@@ -131,7 +131,7 @@ pub(super) fn find(workers: Vec<Known>, shard: &str) -> Result<Known> {
 }
 
 /// Returns the only worker. Errors if there are several.
-pub(super) fn only(mut workers: Vec<Known>) -> Result<Known> {
+pub(super) fn only(mut workers: Vec<ListedWorker>) -> Result<ListedWorker> {
     if let (Some(one), true) = (workers.pop(), workers.is_empty()) {
         return Ok(one);
     }
@@ -142,7 +142,7 @@ pub(super) fn only(mut workers: Vec<Known>) -> Result<Known> {
 
 /// The finding at a worker's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum AddressFinding {
     /// The worker.
     Worker,
     /// Another worker or program.
@@ -155,16 +155,16 @@ pub(super) enum Sight {
 
 /// Connections to workers.
 #[derive(Clone)]
-pub(super) struct Pool(ClientPool);
+pub(super) struct WorkerConnections(ClientPool);
 
-impl Pool {
+impl WorkerConnections {
     pub(super) fn new() -> Self {
-        Pool(ClientPool::new(ClientConfig::default()))
+        WorkerConnections(ClientPool::new(ClientConfig::default()))
     }
 
     /// Asks a worker at an address, without a scheduler.
-    pub(super) async fn ask_address(&self, peer: &PeerAddr) -> Asked {
-        Asked {
+    pub(super) async fn ask_address(&self, peer: &PeerAddr) -> AskedWorker {
+        AskedWorker {
             shard: None,
             address: peer.as_str().to_owned(),
             state: None,
@@ -172,12 +172,12 @@ impl Pool {
         }
     }
 
-    pub(super) async fn ask(&self, known: Known) -> Asked {
+    pub(super) async fn ask(&self, known: ListedWorker) -> AskedWorker {
         let answer = match known.peer() {
             Ok(peer) => self.answer(&peer).await,
             Err(error) => Err(error),
         };
-        Asked {
+        AskedWorker {
             shard: Some(known.shard),
             address: known.address,
             state: Some(known.state),
@@ -186,7 +186,7 @@ impl Pool {
     }
 
     /// Asks all workers, and returns the answers in the order of the list.
-    pub(super) async fn ask_all(&self, workers: Vec<Known>) -> Vec<Asked> {
+    pub(super) async fn ask_all(&self, workers: Vec<ListedWorker>) -> Vec<AskedWorker> {
         let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut calls = JoinSet::new();
         for (place, known) in workers.into_iter().enumerate() {
@@ -235,7 +235,11 @@ impl Pool {
     }
 
     /// Drains the worker. Returns the number of its running tasks.
-    pub(super) async fn drain(&self, peer: &PeerAddr, worker: &Known) -> Result<i32, String> {
+    pub(super) async fn drain(
+        &self,
+        peer: &PeerAddr,
+        worker: &ListedWorker,
+    ) -> Result<i32, String> {
         let arguments = drain_arguments(worker);
         let result: BrasserieWorkerDrainResult = self.call(peer, "drain", &arguments).await?;
         match result.ex {
@@ -245,31 +249,33 @@ impl Pool {
     }
 
     /// Asks a worker that drains whether it is still there. The request changes nothing, because it names the instance.
-    pub(super) async fn look(&self, peer: &PeerAddr, worker: &Known) -> Sight {
+    pub(super) async fn look(&self, peer: &PeerAddr, worker: &ListedWorker) -> AddressFinding {
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(peer.as_str()));
         match connected.await {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => return Sight::Closed,
-            Ok(Err(error)) => return Sight::Unclear(error.to_string()),
-            Err(_) => return Sight::Unclear("no connection in time".to_owned()),
+            Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => {
+                return AddressFinding::Closed;
+            }
+            Ok(Err(error)) => return AddressFinding::Unclear(error.to_string()),
+            Err(_) => return AddressFinding::Unclear("no connection in time".to_owned()),
         }
         let arguments = drain_arguments(worker);
         let called: CallResult<BrasserieWorkerDrainResult> =
             self.0.call(peer, "drain", &arguments).await;
         match called {
-            CallResult::Done(BrasserieWorkerDrainResult { ex: None, .. }) => Sight::Worker,
+            CallResult::Done(BrasserieWorkerDrainResult { ex: None, .. }) => AddressFinding::Worker,
             CallResult::Done(BrasserieWorkerDrainResult {
                 ex: Some(refused), ..
             }) => match refused.code == Some(BistroWorkerExceptionCode::WRONG_ID) {
-                true => Sight::Other,
-                false => Sight::Unclear(refused.message.unwrap_or_default()),
+                true => AddressFinding::Other,
+                false => AddressFinding::Unclear(refused.message.unwrap_or_default()),
             },
             CallResult::Unknown(Unknown::Exception {
                 kind: ApplicationErrorKind::UnknownMethod,
                 ..
-            }) => Sight::Other,
-            CallResult::NotSent(why) => Sight::Unclear(why.to_string()),
-            CallResult::Unknown(why) => Sight::Unclear(why.to_string()),
+            }) => AddressFinding::Other,
+            CallResult::NotSent(why) => AddressFinding::Unclear(why.to_string()),
+            CallResult::Unknown(why) => AddressFinding::Unclear(why.to_string()),
         }
     }
 
@@ -299,7 +305,7 @@ impl Pool {
     }
 }
 
-fn drain_arguments(worker: &Known) -> BrasserieWorkerDrainArgs {
+fn drain_arguments(worker: &ListedWorker) -> BrasserieWorkerDrainArgs {
     BrasserieWorkerDrainArgs {
         shard: worker.shard.clone(),
         instance: worker.instance.clone().unwrap_or_default(),

@@ -7,8 +7,8 @@ use brasserie_thrift::generated::brasserie::{ClusterStatus, WorkerStatus};
 use brasserie_thrift::rpc::PeerAddr;
 use serde_json::json;
 
-use super::asking::{Known, Pool, Sight, all_workers, find};
-use crate::Ending;
+use super::asking::{AddressFinding, ListedWorker, WorkerConnections, all_workers, find};
+use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
@@ -37,7 +37,7 @@ Exit codes:
   1    no such worker, or it was not reached or refused
   2    wrong usage
   130  interrupted while waiting: the drain continues")]
-pub(super) struct Args {
+pub(super) struct DrainArgs {
     /// The worker's name, as `brasserie status` shows it.
     #[arg(value_name = "NAME")]
     shard: String,
@@ -48,15 +48,15 @@ pub(super) struct Args {
     ask: AskArgs,
 }
 
-pub(super) fn run(args: &Args) -> Result<Ending> {
+pub(super) fn run(args: &DrainArgs) -> Result<CommandEnding> {
     block_on(drain(args))?
 }
 
-async fn drain(args: &Args) -> Result<Ending> {
+async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     let scheduler = args.ask.connect()?;
     let worker = find(all_workers(&scheduler.bounded_status().await?), &args.shard)?;
     let peer = worker.peer().map_err(|error| anyhow!("{error}"))?;
-    let pool = Pool::new();
+    let pool = WorkerConnections::new();
     let running = pool.drain(&peer, &worker).await;
     let running = running.map_err(|error| {
         let list = format!("brasserie worker list{}", args.ask.scheduler.flag());
@@ -67,7 +67,7 @@ async fn drain(args: &Args) -> Result<Ending> {
     if !args.wait {
         args.ask
             .say(&sentence(&args.shard, running), &document(false))?;
-        return Ok(Ending::Success);
+        return Ok(CommandEnding::Success);
     }
     if !args.ask.json {
         print(&format!("{}\n", sentence(&args.shard, running)))?;
@@ -78,12 +78,12 @@ async fn drain(args: &Args) -> Result<Ending> {
         () = interrupts.next() => {
             let still = format!("Worker `{}` still drains.", printable(&args.shard));
             args.ask.say(&still, &document(false))?;
-            return Ok(Ending::Interrupted);
+            return Ok(CommandEnding::Interrupted);
         }
     }
     let left = format!("Worker `{}` has left.", printable(&args.shard));
     args.ask.say(&left, &document(true))?;
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }
 
 fn sentence(shard: &str, running: i32) -> String {
@@ -114,22 +114,26 @@ impl Told {
 
 /// Waits until the worker has left: its port is closed, which is the last that a worker does, or another program is there, or another
 /// instance has its name. A scheduler may have restarted and not know the worker yet, so a missing worker says nothing by itself.
-async fn wait_until_left(scheduler: &Connection, pool: &Pool, (peer, worker): (&PeerAddr, &Known)) {
+async fn wait_until_left(
+    scheduler: &Connection,
+    pool: &WorkerConnections,
+    (peer, worker): (&PeerAddr, &ListedWorker),
+) {
     let (mut of_worker, mut of_scheduler) = (Told::default(), Told::default());
     let mut closed_since: Option<Instant> = None;
     loop {
         let sight = pool.look(peer, worker).await;
         closed_since = match sight {
-            Sight::Closed => closed_since.or_else(|| Some(Instant::now())),
-            Sight::Worker | Sight::Other | Sight::Unclear(_) => None,
+            AddressFinding::Closed => closed_since.or_else(|| Some(Instant::now())),
+            AddressFinding::Worker | AddressFinding::Other | AddressFinding::Unclear(_) => None,
         };
         let trouble = match sight {
-            Sight::Other => return,
-            Sight::Worker => String::new(),
-            Sight::Closed => {
+            AddressFinding::Other => return,
+            AddressFinding::Worker => String::new(),
+            AddressFinding::Closed => {
                 "nothing listens there, but its scheduler may still hear it".to_owned()
             }
-            Sight::Unclear(why) => why,
+            AddressFinding::Unclear(why) => why,
         };
         match scheduler.bounded_status().await {
             Ok(status) => {
@@ -153,7 +157,7 @@ async fn wait_until_left(scheduler: &Connection, pool: &Pool, (peer, worker): (&
 
 /// Returns whether the scheduler's list shows that the worker has left, whose port has been closed for this time. A port may be closed
 /// although the worker lives, for example that of a proxy; then heartbeats go on.
-fn has_left(status: &ClusterStatus, worker: &Known, closed_for: Option<Duration>) -> bool {
+fn has_left(status: &ClusterStatus, worker: &ListedWorker, closed_for: Option<Duration>) -> bool {
     let same_name = |other: &&WorkerStatus| other.shard.as_ref() == Some(&worker.shard);
     let Some(listed) = status.workers.iter().flatten().find(same_name) else {
         return closed_for.is_some();

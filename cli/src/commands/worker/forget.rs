@@ -10,7 +10,7 @@ use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie::MissingInstance;
 use brasserie_thrift::generated::common::BistroInstanceID;
 
-use crate::Ending;
+use crate::CommandEnding;
 use crate::connection::{Connection, SchedulerArgs, block_on};
 use crate::output::{complain, date, duration, print, printable};
 
@@ -34,7 +34,7 @@ Exit codes:
   1  refused, also if the scheduler neither has nor waits for a worker of this name; not confirmed; or no answer: as far as the
      command knows, nothing has changed
   2  wrong usage")]
-pub(crate) struct Args {
+pub(crate) struct ForgetArgs {
     /// The worker's name, as `brasserie status` shows it.
     #[arg(value_name = "NAME")]
     shard: String,
@@ -45,19 +45,19 @@ pub(crate) struct Args {
     scheduler: SchedulerArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
+pub(crate) fn run(args: &ForgetArgs) -> Result<CommandEnding> {
     let meant = match ask(args, Vec::new())? {
         Ok(meant) => meant,
         Err(refusal) => return refused(&refusal),
     };
     if let Some(text) = nothing_to_do(&args.shard, &meant, Clock.wall()) {
         print(&text)?;
-        return Ok(Ending::Success);
+        return Ok(CommandEnding::Success);
     }
     print(&promise(&args.shard, &meant))?;
     if !args.yes && !confirmed()? {
         print("Nothing has changed.\n")?;
-        return Ok(Ending::Failure);
+        return Ok(CommandEnding::Failure);
     }
     let instances = meant.into_iter().filter_map(|m| m.instance).collect();
     match ask(args, instances)? {
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             print(&format!(
                 "Worker `{shard}` is declared dead, on disk. `brasserie status{flag}` shows the workers that the scheduler still waits for.\n"
             ))?;
-            Ok(Ending::Success)
+            Ok(CommandEnding::Success)
         }
         Err(refusal) => refused(&refusal),
     }
@@ -74,19 +74,19 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 
 /// Sends one request. Each call makes its own connection, because a connection ends with its runtime.
 fn ask(
-    args: &Args,
+    args: &ForgetArgs,
     instances: Vec<BistroInstanceID>,
 ) -> Result<Result<Vec<MissingInstance>, String>> {
     let connection = Connection::patient(&args.scheduler.scheduler)?;
     block_on(connection.forget_worker(&args.shard, instances))?
 }
 
-fn refused(refusal: &str) -> Result<Ending> {
+fn refused(refusal: &str) -> Result<CommandEnding> {
     complain!(
         "brasserie: the scheduler did not declare the worker dead: {}",
         printable(refusal)
     );
-    Ok(Ending::Failure)
+    Ok(CommandEnding::Failure)
 }
 
 /// Returns the message that replaces the question if every instance has left and the scheduler waits for none.

@@ -15,13 +15,13 @@ use brasserie_thrift::rpc::PeerAddr;
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::Value;
 
-use crate::Ending;
+use crate::CommandEnding;
 use crate::connection::{Connection, SchedulerArgs, block_on, peer};
 use crate::output::{
-    Layout, Reader, complain, json_text, print, print_json, print_on, print_raw, with_flag,
+    Layout, OutputReader, complain, json_text, print, print_json, print_on, print_raw, with_flag,
 };
 
-use super::asking::{self, Answer, Asked, Pool};
+use super::asking::{self, Answer, AskedWorker, WorkerConnections};
 
 /// Interval of `--watch`. People can follow waits of seconds, and a request costs a worker about as much as a work request.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
@@ -62,7 +62,7 @@ Exit codes:
      --json gives its document all the same, if anybody was asked; with --now: the worker was not told, has no such
      scheduler, or does not ask one of them
   2  wrong usage")]
-pub(crate) struct Args {
+pub(crate) struct WorkFetchArgs {
     /// The worker, by its name in `brasserie status` [default: all].
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     shard: Option<String>,
@@ -96,17 +96,17 @@ enum Whom {
 
 /// The result to show.
 #[derive(Debug)]
-enum Seen {
-    One(Asked),
-    All(Vec<Asked>),
+enum WorkFetchResult {
+    One(AskedWorker),
+    All(Vec<AskedWorker>),
 }
 
-impl Seen {
+impl WorkFetchResult {
     /// Returns the worker if it is the only one, so that its details are shown.
-    fn single(&self) -> Option<&Asked> {
+    fn single(&self) -> Option<&AskedWorker> {
         match self {
-            Seen::One(asked) => Some(asked),
-            Seen::All(all) => match all.as_slice() {
+            WorkFetchResult::One(asked) => Some(asked),
+            WorkFetchResult::All(all) => match all.as_slice() {
                 [one] => Some(one),
                 _ => None,
             },
@@ -114,15 +114,15 @@ impl Seen {
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<Ending> {
+pub(crate) fn run(args: &WorkFetchArgs) -> Result<CommandEnding> {
     let whom = whom(args);
     let scheduler = Connection::new(&args.scheduler.scheduler)?;
-    let look = Look {
+    let look = WorkFetchQuery {
         whom,
         scheduler,
         scheduler_address: args.scheduler.scheduler.clone(),
         flag: args.scheduler.flag(),
-        pool: Pool::new(),
+        pool: WorkerConnections::new(),
     };
     if args.now {
         return wishes::run(&look, args.from.as_ref(), args.json);
@@ -134,17 +134,17 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             print_json(&document(&seen))?;
             if let Err(error) = something(&seen) {
                 complain!("brasserie: {error:#}");
-                return Ok(Ending::Failure);
+                return Ok(CommandEnding::Failure);
             }
         } else {
             print(&show(&seen, &look.flag)?)?;
         }
-        return Ok(Ending::Success);
+        return Ok(CommandEnding::Success);
     }
     block_on(async {
         tokio::select! {
             ended = watch(&look, args.json) => ended,
-            _ = tokio::signal::ctrl_c() => Ok(Ending::Success),
+            _ = tokio::signal::ctrl_c() => Ok(CommandEnding::Success),
         }
     })?
 }
@@ -155,7 +155,7 @@ fn worker_address(text: &str) -> Result<PeerAddr, String> {
     })
 }
 
-fn whom(args: &Args) -> Whom {
+fn whom(args: &WorkFetchArgs) -> Whom {
     match (&args.worker, &args.shard) {
         (Some(peer), _) => Whom::Address(peer.clone()),
         (None, Some(shard)) => Whom::Shard(shard.clone()),
@@ -164,34 +164,36 @@ fn whom(args: &Args) -> Whom {
 }
 
 /// The workers to show, and the connections for it.
-struct Look {
+struct WorkFetchQuery {
     whom: Whom,
     scheduler: Connection,
     scheduler_address: String,
     /// The flag that names the scheduler to another command.
     flag: String,
-    pool: Pool,
+    pool: WorkerConnections,
 }
 
-impl Look {
-    async fn once(&self) -> Result<Seen> {
+impl WorkFetchQuery {
+    async fn once(&self) -> Result<WorkFetchResult> {
         if let Whom::Address(peer) = &self.whom {
-            return Ok(Seen::One(self.pool.ask_address(peer).await));
+            return Ok(WorkFetchResult::One(self.pool.ask_address(peer).await));
         }
         let status = self.scheduler.bounded_status().await?;
         let workers = asking::workers(&status, &self.scheduler_address)?;
         match &self.whom {
             Whom::Shard(shard) => {
                 let known = asking::find(workers, shard)?;
-                Ok(Seen::One(self.pool.ask(known).await))
+                Ok(WorkFetchResult::One(self.pool.ask(known).await))
             }
-            Whom::All | Whom::Address(_) => Ok(Seen::All(self.pool.ask_all(workers).await)),
+            Whom::All | Whom::Address(_) => {
+                Ok(WorkFetchResult::All(self.pool.ask_all(workers).await))
+            }
         }
     }
 }
 
 /// Shows the workers repeatedly. A worker that does not answer may answer the next time.
-async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
+async fn watch(look: &WorkFetchQuery, as_json: bool) -> Result<CommandEnding> {
     let is_screen = !as_json && stdout().is_terminal();
     loop {
         let seen = look.once().await;
@@ -209,32 +211,32 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
             Err(error) => format!("{error:#}\n"),
         };
         let reader = match (is_screen, as_json) {
-            (true, _) => print_raw(CLEAR).and_then(|_: Reader| print_on(&text))?,
+            (true, _) => print_raw(CLEAR).and_then(|_: OutputReader| print_on(&text))?,
             (false, true) => print_raw(&text)?,
             (false, false) => print_on(&format!("{text}\n"))?,
         };
-        if reader == Reader::Gone {
-            return Ok(Ending::Success);
+        if reader == OutputReader::Gone {
+            return Ok(CommandEnding::Success);
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
     }
 }
 
 /// Formats the result for people. `flag` names the scheduler to another command.
-fn show(seen: &Seen, flag: &str) -> Result<String> {
+fn show(seen: &WorkFetchResult, flag: &str) -> Result<String> {
     something(seen)?;
     match (seen, seen.single()) {
         (_, Some(one)) => Ok(text::one(one, shown(one)?)),
-        (Seen::All(all), None) => Ok(with_flag(&text::all(all), flag)),
-        (Seen::One(_), None) => Ok(String::new()),
+        (WorkFetchResult::All(all), None) => Ok(with_flag(&text::all(all), flag)),
+        (WorkFetchResult::One(_), None) => Ok(String::new()),
     }
 }
 
 /// Fails if the only worker, or every worker, has nothing to show.
-fn something(seen: &Seen) -> Result<()> {
+fn something(seen: &WorkFetchResult) -> Result<()> {
     let all = match seen {
-        Seen::One(one) => std::slice::from_ref(one),
-        Seen::All(all) => all,
+        WorkFetchResult::One(one) => std::slice::from_ref(one),
+        WorkFetchResult::All(all) => all,
     };
     if let [one] = all {
         return shown(one).map(|_| ());
@@ -259,7 +261,7 @@ fn something(seen: &Seen) -> Result<()> {
 }
 
 /// Returns a worker's overview, or why there is none.
-fn shown(one: &Asked) -> Result<&Overview> {
+fn shown(one: &AskedWorker) -> Result<&Overview> {
     match &one.answer {
         Ok(Answer {
             overview: Some(overview),
@@ -273,10 +275,10 @@ fn shown(one: &Asked) -> Result<&Overview> {
     }
 }
 
-fn document(seen: &Seen) -> Value {
+fn document(seen: &WorkFetchResult) -> Value {
     match seen {
-        Seen::One(one) => json::one(one),
-        Seen::All(all) => json::all(all),
+        WorkFetchResult::One(one) => json::one(one),
+        WorkFetchResult::All(all) => json::all(all),
     }
 }
 

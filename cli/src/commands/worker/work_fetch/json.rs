@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::super::asking::Asked;
+use super::super::asking::AskedWorker;
 
-pub(super) fn all(all: &[Asked]) -> Value {
+pub(super) fn all(all: &[AskedWorker]) -> Value {
     let workers: Vec<Value> = all.iter().map(one).collect();
     json!({ "workers": workers })
 }
 
-pub(super) fn one(asked: &Asked) -> Value {
+pub(super) fn one(asked: &AskedWorker) -> Value {
     let answer = asked.answer.as_ref();
     json!({
         "worker": asked.shard,

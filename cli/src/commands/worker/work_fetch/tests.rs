@@ -104,8 +104,8 @@ fn overview() -> Overview {
     }
 }
 
-fn worker(shard: &str, answer: Result<Option<Overview>, &str>) -> Asked {
-    Asked {
+fn worker(shard: &str, answer: Result<Option<Overview>, &str>) -> AskedWorker {
+    AskedWorker {
         shard: Some(shard.to_owned()),
         address: "10.0.0.7:4000".to_owned(),
         state: Some("healthy".to_owned()),
@@ -118,7 +118,7 @@ fn worker(shard: &str, answer: Result<Option<Overview>, &str>) -> Asked {
     }
 }
 
-fn said(seen: &Seen) -> String {
+fn said(seen: &WorkFetchResult) -> String {
     match show(seen, "") {
         Ok(text) => text,
         Err(error) => format!("error: {error:#}"),
@@ -148,9 +148,9 @@ s.example:7000, which has not answered yet
   CPU      0  0 s                  0  0 %       backed off
 ";
     let one = worker("w1", Ok(Some(overview())));
-    assert_eq!(said(&Seen::One(one.clone())), expected);
+    assert_eq!(said(&WorkFetchResult::One(one.clone())), expected);
     // The only worker of the scheduler is shown in full.
-    assert_eq!(said(&Seen::All(vec![one])), expected);
+    assert_eq!(said(&WorkFetchResult::All(vec![one])), expected);
 }
 
 #[test]
@@ -170,7 +170,7 @@ w\\u{1b}3  healthy  -                          -                     -          
 
 `brasserie worker work-fetch WORKER` shows one of them in full.
 ";
-    assert_eq!(said(&Seen::All(all)), expected);
+    assert_eq!(said(&WorkFetchResult::All(all)), expected);
 }
 
 /// Returns the shown time of the next request to a scheduler in backoff, after this change to the overview.
@@ -260,7 +260,7 @@ fn the_next_request_waits_for_a_backoff_unless_another_type_needs_work() {
 
 #[test]
 fn json_contains_the_whole_overview() {
-    let document = document(&Seen::All(vec![
+    let document = document(&WorkFetchResult::All(vec![
         worker("w1", Ok(Some(overview()))),
         worker("w2", Ok(None)),
         worker("w3", Err("it is down")),
@@ -297,35 +297,38 @@ fn json_contains_the_whole_overview() {
 #[test]
 fn an_error_says_why_no_worker_can_be_shown() {
     assert_eq!(
-        said(&Seen::One(worker("w1", Ok(None)))),
+        said(&WorkFetchResult::One(worker("w1", Ok(None)))),
         "error: worker `w1` takes what it is sent and asks for nothing; to have it ask for work, start it with `--work-fetch`"
     );
-    let of_address = Asked {
+    let of_address = AskedWorker {
         shard: None,
         state: None,
         ..worker("", Ok(None))
     };
-    assert!(said(&Seen::One(of_address)).starts_with("error: the worker at 10.0.0.7:4000 takes"));
+    assert!(
+        said(&WorkFetchResult::One(of_address))
+            .starts_with("error: the worker at 10.0.0.7:4000 takes")
+    );
     let down = || worker("w1", Err("it is down"));
-    assert_eq!(said(&Seen::One(down())), "error: it is down");
+    assert_eq!(said(&WorkFetchResult::One(down())), "error: it is down");
     assert_eq!(
-        said(&Seen::All(vec![down(), down()])),
+        said(&WorkFetchResult::All(vec![down(), down()])),
         "error: it is down (none of 2 workers answered)"
     );
     let plain = || worker("w1", Ok(None));
-    let all_plain = Seen::All(vec![plain(), plain()]);
+    let all_plain = WorkFetchResult::All(vec![plain(), plain()]);
     assert_eq!(
         said(&all_plain),
         "error: all 2 workers take what they are sent and ask for nothing; to have them ask for work, start them with `--work-fetch`"
     );
-    let mixed = Seen::All(vec![plain(), down(), plain()]);
+    let mixed = WorkFetchResult::All(vec![plain(), down(), plain()]);
     assert_eq!(
         said(&mixed),
         "error: it is down (1 of 3 workers did not answer, and the others take what they are sent)"
     );
-    assert!(something(&Seen::All(vec![plain()])).is_err());
+    assert!(something(&WorkFetchResult::All(vec![plain()])).is_err());
     // One worker that fetches work is enough.
-    let one = Seen::All(vec![plain(), down(), worker("w4", Ok(Some(overview())))]);
+    let one = WorkFetchResult::All(vec![plain(), down(), worker("w4", Ok(Some(overview())))]);
     assert!(something(&one).is_ok());
 }
 
@@ -430,7 +433,9 @@ async fn an_error_says_why_a_peer_has_no_work_fetch() {
         let address = server.local_addr();
         let stop = CancellationToken::new();
         let handle = server.serve(other, Limits::DEFAULT, stop.clone());
-        let asked = Pool::new().ask_address(&PeerAddr::from(address)).await;
+        let asked = WorkerConnections::new()
+            .ask_address(&PeerAddr::from(address))
+            .await;
         let error = asked.answer.expect_err("nothing of use");
         assert!(error.contains(expected), "{other:?}: {error}");
         assert!(error.contains(&address.to_string()), "{other:?}: {error}");
@@ -444,7 +449,9 @@ async fn a_worker_that_cannot_be_reached_is_named_with_its_address() {
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|free| free.local_addr())
         .expect("a port that was free");
-    let asked = Pool::new().ask_address(&PeerAddr::from(free)).await;
+    let asked = WorkerConnections::new()
+        .ask_address(&PeerAddr::from(free))
+        .await;
     let error = asked.answer.expect_err("nobody is there");
     let start = format!("cannot ask the worker at {free}: ");
     assert!(
@@ -452,13 +459,13 @@ async fn a_worker_that_cannot_be_reached_is_named_with_its_address() {
         "{error}"
     );
     // The address that a scheduler reports may be unusable.
-    let known = asking::Known {
+    let known = asking::ListedWorker {
         shard: "w1".to_owned(),
         address: String::new(),
         state: "new".to_owned(),
         instance: None,
     };
-    let all = Pool::new().ask_all(vec![known]).await;
+    let all = WorkerConnections::new().ask_all(vec![known]).await;
     let error = all[0].answer.as_ref().expect_err("nowhere");
     assert!(
         error.contains("does not tell where worker `w1` is"),
@@ -469,7 +476,7 @@ async fn a_worker_that_cannot_be_reached_is_named_with_its_address() {
 #[derive(Debug, Parser)]
 struct Line {
     #[command(flatten)]
-    args: Args,
+    args: WorkFetchArgs,
 }
 
 #[test]

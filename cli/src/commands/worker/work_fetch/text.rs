@@ -6,14 +6,14 @@ use brasserie_common::work_overview::{
     AssociationOverview, Overview, PairOverview, RequestOverview, TypeOverview,
 };
 
-use super::super::asking::Asked;
+use super::super::asking::AskedWorker;
 use crate::output::{duration, printable, table};
 
 /// The text of an empty cell.
 const NONE: &str = "-";
 
 /// Formats one line for each worker and scheduler: the current request, and the time of the next one.
-pub(super) fn all(all: &[Asked]) -> String {
+pub(super) fn all(all: &[AskedWorker]) -> String {
     let mut rows = Vec::new();
     let mut notes = String::new();
     for asked in all {
@@ -64,7 +64,7 @@ pub(super) fn all(all: &[Asked]) -> String {
 }
 
 /// Formats the work fetch of one worker in full.
-pub(super) fn one(asked: &Asked, overview: &Overview) -> String {
+pub(super) fn one(asked: &AskedWorker, overview: &Overview) -> String {
     let name = asked.shard.as_deref().map_or_else(
         || format!("The worker at {}", printable(&asked.address)),
         |shard| {

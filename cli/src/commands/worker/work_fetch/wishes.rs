@@ -6,34 +6,38 @@ use brasserie_common::work_overview::{Asks, WorkWish};
 use serde_json::{Value, json};
 
 use super::super::asking::{called, find, only, workers};
-use super::{Look, Whom};
-use crate::Ending;
+use super::{Whom, WorkFetchQuery};
+use crate::CommandEnding;
 use crate::connection::block_on;
 use crate::output::{duration, print, print_json, printable};
 
 /// A worker that was told to request work, and its answer.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct WorkerWishes {
     pub shard: Option<String>,
     pub address: String,
     pub wishes: Vec<WorkWish>,
 }
 
-pub(super) fn run(look: &Look, from: Option<&ServiceAddress>, as_json: bool) -> Result<Ending> {
+pub(super) fn run(
+    look: &WorkFetchQuery,
+    from: Option<&ServiceAddress>,
+    as_json: bool,
+) -> Result<CommandEnding> {
     let told = block_on(tell(look, from))??;
     match as_json {
         true => print_json(&document(&told))?,
         false => print(&text(&told))?,
     }
     never(&told)?;
-    Ok(Ending::Success)
+    Ok(CommandEnding::Success)
 }
 
-async fn tell(look: &Look, from: Option<&ServiceAddress>) -> Result<Told> {
+async fn tell(look: &WorkFetchQuery, from: Option<&ServiceAddress>) -> Result<WorkerWishes> {
     let known = match &look.whom {
         Whom::Address(peer) => {
             let wishes = look.pool.wish(peer, from).await;
-            return Ok(Told {
+            return Ok(WorkerWishes {
                 shard: None,
                 address: peer.as_str().to_owned(),
                 wishes: wishes.map_err(|error| anyhow!("{error}"))?,
@@ -50,7 +54,7 @@ async fn tell(look: &Look, from: Option<&ServiceAddress>) -> Result<Told> {
     };
     let peer = known.peer().map_err(|error| anyhow!("{error}"))?;
     let wishes = look.pool.wish(&peer, from).await;
-    Ok(Told {
+    Ok(WorkerWishes {
         shard: Some(known.shard),
         address: known.address,
         wishes: wishes.map_err(|error| anyhow!("{error}"))?,
@@ -58,7 +62,7 @@ async fn tell(look: &Look, from: Option<&ServiceAddress>) -> Result<Told> {
 }
 
 /// Errors if the worker does not request work from some scheduler, although the output has named it.
-fn never(told: &Told) -> Result<()> {
+fn never(told: &WorkerWishes) -> Result<()> {
     let is_never = |wish: &&WorkWish| matches!(wish.asks, Asks::Never { .. });
     let never: Vec<String> = told.wishes.iter().filter(is_never).map(scheduler).collect();
     match never.is_empty() {
@@ -72,7 +76,7 @@ fn never(told: &Told) -> Result<()> {
 }
 
 /// Formats the result for people.
-pub(super) fn text(told: &Told) -> String {
+pub(super) fn text(told: &WorkerWishes) -> String {
     let worker = called(told.shard.as_deref(), &told.address);
     let mut text = format!("Told {worker} to ask for work now.\n");
     for wish in &told.wishes {
@@ -99,7 +103,7 @@ fn scheduler(wish: &WorkWish) -> String {
 }
 
 /// Returns the result as JSON for programs.
-pub(super) fn document(told: &Told) -> Value {
+pub(super) fn document(told: &WorkerWishes) -> Value {
     let schedulers = told.wishes.iter().map(|wish| {
         let members: Vec<String> = wish.members.iter().map(ToString::to_string).collect();
         let (left, why) = match &wish.asks {
@@ -136,7 +140,7 @@ mod tests {
 
     #[test]
     fn each_scheduler_is_shown_with_when_it_is_asked_and_why_not() {
-        let told = Told {
+        let told = WorkerWishes {
             shard: Some("w1".to_owned()),
             address: "h:7".to_owned(),
             wishes: vec![
