@@ -8,8 +8,8 @@ use brasserie_common::{EndedBy, KillRequest, ReportedStatus, Shard, Story};
 use brasserie_scheduler::NewCluster;
 use brasserie_scheduler::{ConfigSource, StartOptions as SchedulerOptions};
 use brasserie_worker::process::{
-    KillError, RunKey, RunnerConfig, Signalled, SpawnError, SpawnRequest, StartError, TaskEnd,
-    TaskSink,
+    KillError, RunKey, RunnerConfig, RunnerStartError, Signalled, SpawnError, SpawnRequest,
+    TaskEnd, TaskSink,
 };
 use brasserie_worker::{ExitReason, Runner, StartOptions, start_with};
 use integration_tests::e2e::Client;
@@ -88,7 +88,7 @@ fn tasks_of_another_runner_start_once_and_end_durably() {
         let shard = Shard::try_from("one").expect("a name");
         let options = StartOptions::new(address, shard, folder.path().join("worker"));
         let counter = Arc::clone(&started);
-        let runner = move |_: RunnerConfig, sink| -> Result<Box<dyn Runner>, StartError> {
+        let runner = move |_: RunnerConfig, sink| -> Result<Box<dyn Runner>, RunnerStartError> {
             Ok(Box::new(Counting {
                 sink: Mutex::new(sink),
                 started: counter,

@@ -15,7 +15,7 @@ use clap::error::ErrorKind;
 use crate::MOST_SCHEDULERS;
 use crate::containment::Contain;
 use crate::directory::{DirectoryError, hostname};
-use crate::keeper::{Policy, StartedBy};
+use crate::keeper::{KeeperPolicy, StartedBy};
 use crate::member_file::MemberFileError;
 use crate::options::{OnSigterm, SchedulerOptions, StartOptions};
 use crate::output::Retention;
@@ -261,8 +261,8 @@ impl Cli {
     }
 
     /// Returns the part of the command line that the keeper uses.
-    pub(crate) fn policy(self) -> Policy {
-        Policy {
+    pub(crate) fn policy(self) -> KeeperPolicy {
+        KeeperPolicy {
             contain: self.contain,
             started_by: self.started_by(),
             log_format: self.log_format,

@@ -14,9 +14,9 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::keeper::lease::{Lease, Terms};
 use crate::memory::Memory;
-use crate::news::News;
+use crate::news::ReportedStates;
 use crate::perform::{Performer, heartbeats_to};
-use crate::rpc::{Arrival, Lanes};
+use crate::rpc::{CallArrival, Lanes};
 
 /// The number of events that one turn takes from each lane: a few milliseconds of work, so that due timers and effects wait no longer.
 const LANE_PER_TURN: usize = 256;
@@ -39,7 +39,7 @@ pub(crate) struct Driver {
     /// The lease that the keeper enforces.
     lease: Option<Lease>,
     watchdog: Watchdog,
-    news: News,
+    news: ReportedStates,
     memory: Memory,
 }
 
@@ -58,13 +58,13 @@ pub(crate) struct Watchers {
 
 /// The end of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct WorkerEnd {
     pub reason: ExitReason,
     /// The reason, for messages; `None`: the operator ended the worker.
     pub why: Option<String>,
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for WorkerEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.reason {
             ExitReason::Shutdown => return f.write_str("ended by the operator"),
@@ -78,7 +78,7 @@ impl fmt::Display for Ended {
 /// The event that ended the driver's sleep.
 enum Heard {
     Own(Event),
-    Call(Arrival),
+    Call(CallArrival),
     ConnectionLost(AssociationIndex),
     /// A timer of the core is due, or the driver has just started.
     Due,
@@ -91,7 +91,7 @@ impl Driver {
         performer: Performer,
         own: UnboundedReceiver<Event>,
         lanes: Lanes,
-        (watchers, news, memory): (Watchers, News, Memory),
+        (watchers, news, memory): (Watchers, ReportedStates, Memory),
     ) -> Self {
         let Watchers { lease, manager } = watchers;
         let associations = worker.associations().iter().enumerate();
@@ -116,7 +116,7 @@ impl Driver {
     }
 
     /// Runs until the core requests the end of the program.
-    pub(crate) async fn run(mut self) -> Ended {
+    pub(crate) async fn run(mut self) -> WorkerEnd {
         let mut woken_by = Heard::Due;
         loop {
             if let ControlFlow::Break(reason) = self.turn(woken_by) {
@@ -124,7 +124,7 @@ impl Driver {
                 self.memory.close(last).await;
                 let associations = self.worker.associations().iter();
                 let why = associations.filter_map(Association::why_it_ends).next();
-                return Ended {
+                return WorkerEnd {
                     reason,
                     why: why.map(str::to_owned),
                 };
@@ -204,7 +204,7 @@ impl Driver {
         }
     }
 
-    fn arrive(&mut self, now: Time, arrival: Arrival) {
+    fn arrive(&mut self, now: Time, arrival: CallArrival) {
         self.performer
             .expect_reply(arrival.request, arrival.waiting);
         self.worker.handle(now, arrival.event);

@@ -44,7 +44,7 @@ mod work_fetch;
 
 pub use brasserie_worker_core::ExitReason;
 pub use containment::Contain;
-pub use driver::Ended;
+pub use driver::WorkerEnd;
 pub use keeper::StartedBy;
 pub use marker::{Marker, marker};
 pub use options::{OnSigterm, SchedulerOptions, StartOptions};

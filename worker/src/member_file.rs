@@ -41,18 +41,18 @@ pub(crate) type Heard = Box<dyn FnOnce(Members) + Send>;
 /// A file of members that is read repeatedly.
 pub(crate) struct MemberFile {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<MemberFileState>,
 }
 
 #[derive(Default)]
-struct State {
+struct MemberFileState {
     /// The error of the last read, which was logged. The same error is not logged again.
     told: Option<MemberFileError>,
-    reading: Option<Reading>,
+    reading: Option<MemberFileRead>,
 }
 
 /// The read under way. There is at most one, so a file system that does not answer blocks only one thread.
-struct Reading {
+struct MemberFileRead {
     /// The callback of the latest caller. Earlier callers received an error.
     heard: Heard,
     patience: Patience,
@@ -103,7 +103,7 @@ impl MemberFile {
     fn begin(&self, heard: Heard) -> Option<Heard> {
         let mut state = self.state.lock();
         let Some(reading) = &mut state.reading else {
-            state.reading = Some(Reading {
+            state.reading = Some(MemberFileRead {
                 heard,
                 patience: Patience::Usual,
             });
@@ -136,7 +136,7 @@ impl MemberFile {
         state.told = read.as_ref().err().cloned();
         let reading = state.reading.take();
         drop(state);
-        if let Some(Reading { heard, .. }) = reading {
+        if let Some(MemberFileRead { heard, .. }) = reading {
             heard(read);
         }
     }

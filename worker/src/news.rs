@@ -11,7 +11,7 @@ use crate::rpc::is_rejection;
 
 /// The last reported state of each association.
 #[derive(Debug)]
-pub(crate) struct News(Vec<Side>);
+pub(crate) struct ReportedStates(Vec<ReportedState>);
 
 /// The pause from the first report of a failing heartbeat to the second one. It doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
@@ -20,12 +20,12 @@ const MAX_PAUSE: Duration = Duration::from_secs(1800);
 
 /// The reported state of one association.
 #[derive(Debug)]
-struct Side {
+struct ReportedState {
     /// The prefix of its log lines: empty if there is only one scheduler.
     of: String,
     /// The scheduler, as the command line names it.
     called: String,
-    seen: Seen,
+    seen: SeenState,
     /// The reports of a failing heartbeat; `None` while heartbeats are answered.
     failing: Option<Failing>,
     /// The scheduler that an earlier association also has, and about which the operator was warned.
@@ -42,7 +42,7 @@ struct Failing {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Seen {
+struct SeenState {
     health: Health,
     life: LifeStage,
     scheduler: Option<SchedulerId>,
@@ -50,22 +50,22 @@ struct Seen {
     older_set: Option<WorkerSetId>,
 }
 
-impl News {
+impl ReportedStates {
     /// Makes the initial state. `schedulers` are the names of the schedulers, in the order of the associations.
     pub(crate) fn new(worker: &Worker, schedulers: impl IntoIterator<Item = String>) -> Self {
         let is_only = worker.associations().len() == 1;
         let sides = worker.associations().iter().zip(schedulers);
-        let sides = sides.map(|(association, called)| Side {
+        let sides = sides.map(|(association, called)| ReportedState {
             of: match is_only {
                 true => String::new(),
                 false => format!("{called}: "),
             },
             called,
             failing: None,
-            seen: Seen::of(association),
+            seen: SeenState::of(association),
             is_twin_of: None,
         });
-        News(sides.collect())
+        ReportedStates(sides.collect())
     }
 
     /// Logs the changes since the last call, and reports them to the service manager.
@@ -73,7 +73,7 @@ impl News {
         let is_ending = self.is_ending();
         let mut changed = false;
         for (side, association) in self.0.iter_mut().zip(worker.associations()) {
-            let seen = Seen::of(association);
+            let seen = SeenState::of(association);
             if let Some(line) = side.heartbeat_line(now, &seen) {
                 match &seen.trouble {
                     Some(_) => tracing::warn!("{line}"),
@@ -88,7 +88,7 @@ impl News {
         }
         if changed {
             self.warn_of_twins();
-            let text = self.0.iter().map(Side::status).collect::<Vec<_>>();
+            let text = self.0.iter().map(ReportedState::status).collect::<Vec<_>>();
             let text = text.join("; ");
             match self.is_ending() && !is_ending {
                 true => manager.stopping(&text),
@@ -134,7 +134,7 @@ impl News {
     }
 }
 
-impl Side {
+impl ReportedState {
     /// Returns the line for the service manager's status.
     fn status(&self) -> String {
         let text = match self.seen.life {
@@ -151,7 +151,7 @@ impl Side {
         format!("{}{text}", self.of)
     }
 
-    fn log(&self, now: &Seen, association: &Association) {
+    fn log(&self, now: &SeenState, association: &Association) {
         let (of, before) = (&self.of, &self.seen);
         let tasks = association.live_processes();
         if now.scheduler != before.scheduler
@@ -202,7 +202,7 @@ impl Side {
     }
 
     /// Returns the line about the heartbeats, if one is due: at once after a change, and ever more rarely while they fail.
-    fn heartbeat_line(&mut self, now: Time, seen: &Seen) -> Option<String> {
+    fn heartbeat_line(&mut self, now: Time, seen: &SeenState) -> Option<String> {
         let (of, called) = (&self.of, &self.called);
         let Some(trouble) = &seen.trouble else {
             let was_failing = self.failing.take().is_some();
@@ -246,9 +246,9 @@ fn is_of_scheduler(trouble: &HeartbeatTrouble) -> bool {
     }
 }
 
-impl Seen {
+impl SeenState {
     fn of(association: &Association) -> Self {
-        Seen {
+        SeenState {
             health: association.health(),
             life: association.life_stage(),
             scheduler: association.scheduler(),
@@ -262,8 +262,8 @@ impl Seen {
 mod tests {
     use super::*;
 
-    fn seen(trouble: Option<&str>) -> Seen {
-        Seen {
+    fn seen(trouble: Option<&str>) -> SeenState {
+        SeenState {
             health: Health::New,
             life: LifeStage::Running,
             scheduler: None,
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn failing_heartbeats_are_reported_at_once_and_ever_more_rarely() {
-        let mut side = Side {
+        let mut side = ReportedState {
             of: String::new(),
             called: "a:1".to_owned(),
             seen: seen(None),

@@ -21,7 +21,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::directory::{Further, GroupList, Instances, ListedGroup, Slot};
 use crate::process::{Began, KillError, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink};
-use crate::rpc::{Done, SchedulerClient, Telling, Waiting, status_arguments};
+use crate::rpc::{Done, SchedulerClient, Telling, WaitingCaller, status_arguments};
 use crate::runner::Runner;
 use crate::usage::Running;
 
@@ -38,7 +38,7 @@ pub(crate) struct Performer {
     instances: Arc<Instances>,
     own: OwnEvents,
     /// The callers that wait for an answer. The server limits their number by its limit of unanswered calls.
-    waiting: HashMap<RequestId, Waiting>,
+    waiting: HashMap<RequestId, WaitingCaller>,
     timed: Timed,
     together: Together,
 }
@@ -75,7 +75,7 @@ impl Performer {
     }
 
     /// Keeps the caller until the core has answered the request.
-    pub(crate) fn expect_reply(&mut self, request: RequestId, waiting: Waiting) {
+    pub(crate) fn expect_reply(&mut self, request: RequestId, waiting: WaitingCaller) {
         self.waiting.insert(request, waiting);
     }
 

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use nix::fcntl::OFlag;
 use nix::unistd::{Pid, getpid};
 
-use crate::proc_table::{self, Life, Process};
+use crate::proc_table::{self, ProcessEntry, ProcessLife};
 use crate::variables::CONTAINMENT_VARIABLE;
 
 /// The value of [`CONTAINMENT_VARIABLE`].
@@ -180,7 +180,7 @@ impl Init {
     /// every other process of the namespace has been reaped.
     pub(crate) fn is_alive(&self) -> bool {
         let found = find_outside(Pid::from_raw(self.pid));
-        found.is_some_and(|found| found.start.0 == self.start && found.life == Life::Alive)
+        found.is_some_and(|found| found.start.0 == self.start && found.life == ProcessLife::Alive)
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -189,7 +189,7 @@ impl Init {
 }
 
 /// Returns the process that has this number for the keeper and for people outside.
-fn find_outside(pid: Pid) -> Option<Process> {
+fn find_outside(pid: Pid) -> Option<ProcessEntry> {
     match WorkerNamespace::of_this_process() {
         Some(namespace) => {
             let proc = File::open(namespace.host_proc()).ok()?;

@@ -27,13 +27,13 @@ const MAX_ENVIRONMENT_BYTES: u64 = 8 << 20;
 
 /// One process. Its id and start together identify it for as long as the machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
+pub(crate) struct ProcessEntry {
     pub pid: Pid,
     pub parent: Pid,
     pub group: Pid,
     pub session: Pid,
     pub start: StartTicks,
-    pub life: Life,
+    pub life: ProcessLife,
 }
 
 /// The time at which a process started, in kernel ticks since the machine's start; counts suspend.
@@ -41,7 +41,7 @@ pub(crate) struct Process {
 pub(crate) struct StartTicks(pub u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum ProcessLife {
     Alive,
     /// The process runs no code and only waits for its parent to reap it.
     Zombie,
@@ -74,7 +74,7 @@ fn numbers(proc: BorrowedFd<'_>, folder: &str) -> io::Result<Vec<i32>> {
 }
 
 /// Returns all visible processes. Some may be gone when this returns, and newer ones may be missing.
-pub(crate) fn all() -> io::Result<Vec<Process>> {
+pub(crate) fn all() -> io::Result<Vec<ProcessEntry>> {
     let all = numbers(proc()?.as_fd(), ".")?
         .into_iter()
         .map(Pid::from_raw);
@@ -82,18 +82,18 @@ pub(crate) fn all() -> io::Result<Vec<Process>> {
 }
 
 /// Returns one process, if it exists.
-pub(crate) fn find(pid: Pid) -> Option<Process> {
+pub(crate) fn find(pid: Pid) -> Option<ProcessEntry> {
     find_in(proc().ok()?.as_fd(), pid)
 }
 
 /// Does the same as [`find`], with a `/proc` that may belong to another PID namespace.
-pub(crate) fn find_in(proc: BorrowedFd<'_>, pid: Pid) -> Option<Process> {
+pub(crate) fn find_in(proc: BorrowedFd<'_>, pid: Pid) -> Option<ProcessEntry> {
     let text = read_in(proc, &format!("{pid}/stat"), MAX_STAT_BYTES)?;
     let mut process = parse(pid, &text)?;
     // If the main thread has exited while others run, the process looks like a zombie. One of those threads may still end a PID
     // namespace.
-    if process.life == Life::Zombie && thread_count(proc, pid) > 1 {
-        process.life = Life::Alive;
+    if process.life == ProcessLife::Zombie && thread_count(proc, pid) > 1 {
+        process.life = ProcessLife::Alive;
     }
     Some(process)
 }
@@ -101,12 +101,12 @@ pub(crate) fn find_in(proc: BorrowedFd<'_>, pid: Pid) -> Option<Process> {
 /// Returns the process groups of a PID namespace: their numbers there, and their numbers here. `init` is its PID 1, a child of a process
 /// of this namespace. Everything in the namespace descends from it.
 pub(crate) fn groups_below(init: Pid) -> HashMap<Pid, Pid> {
-    let table: HashMap<Pid, Process> = all()
+    let table: HashMap<Pid, ProcessEntry> = all()
         .unwrap_or_default()
         .into_iter()
         .map(|process| (process.pid, process))
         .collect();
-    let is_below = |process: &&Process| {
+    let is_below = |process: &&ProcessEntry| {
         let mut at = **process;
         // No line of ancestors is longer than the number of processes. Process ids may be reused while this reads.
         (0..table.len()).any(|_| {
@@ -162,19 +162,19 @@ pub(crate) fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
     Some(rest.split_ascii_whitespace().collect())
 }
 
-fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+fn parse(pid: Pid, stat: &[u8]) -> Option<ProcessEntry> {
     let fields = stat_fields(stat)?;
     let number = |at: usize| fields.get(at)?.parse::<i64>().ok();
     let id = |at: usize| Some(Pid::from_raw(i32::try_from(number(at)?).ok()?));
-    Some(Process {
+    Some(ProcessEntry {
         pid,
         parent: id(1)?,
         group: id(2)?,
         session: id(3)?,
         start: StartTicks(u64::try_from(number(19)?).ok()?),
         life: match *fields.first()? {
-            "Z" | "X" | "x" => Life::Zombie,
-            _ => Life::Alive,
+            "Z" | "X" | "x" => ProcessLife::Zombie,
+            _ => ProcessLife::Alive,
         },
     })
 }
@@ -195,7 +195,7 @@ mod tests {
         let me = find(nix::unistd::getpid()).expect("this process");
         assert_eq!(me.parent, nix::unistd::getppid());
         assert_eq!(me.group, nix::unistd::getpgrp());
-        assert_eq!(me.life, Life::Alive);
+        assert_eq!(me.life, ProcessLife::Alive);
         assert!(all().expect("listed").contains(&me));
     }
 
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(process.parent, Pid::from_raw(3));
         assert_eq!(process.session, Pid::from_raw(7));
         assert_eq!(process.start, StartTicks(4711));
-        assert_eq!(process.life, Life::Zombie);
+        assert_eq!(process.life, ProcessLife::Zombie);
     }
 
     #[test]

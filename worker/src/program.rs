@@ -16,9 +16,9 @@ use crate::ExitReason;
 use crate::config::{Cli, exit_code};
 use crate::containment::{Contain, stage::STAGE_NAME};
 use crate::driver::Watchers;
-use crate::keeper::{self, KeeperError, Policy, StartedBy, lease::Lease};
+use crate::keeper::{self, KeeperError, KeeperPolicy, StartedBy, lease::Lease};
 use crate::options::{OnSigterm, StartOptions};
-use crate::process::{DescriptorLimit, Orphans};
+use crate::process::{DescriptorLimit, OrphanHandling};
 use crate::start::{Surroundings, Wish, start_kept};
 
 /// The name of this program. A file that contains several programs, as `brasserie` does, runs this one if it is started under this name.
@@ -97,9 +97,9 @@ pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
     // The keeper of a run's worker begins here as well, because the worker runs the same file.
     let chosen = |arguments: &[OsString]| match arguments.first() {
         Some(name) if name == PROGRAM_NAME => policy(arguments),
-        Some(_) | None => Policy {
+        Some(_) | None => KeeperPolicy {
             contain: Contain::ProcessGroups,
-            ..Policy::default()
+            ..KeeperPolicy::default()
         },
     };
     keeper::become_keeper_with(chosen)?;
@@ -107,12 +107,12 @@ pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
 }
 
 /// Returns the keeper's policy. If the command line cannot be parsed, the program itself prints the error later.
-fn policy(arguments: &[OsString]) -> Policy {
+fn policy(arguments: &[OsString]) -> KeeperPolicy {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.policy(),
-        Err(_) => Policy {
+        Err(_) => KeeperPolicy {
             contain: Contain::ProcessGroups,
-            ..Policy::default()
+            ..KeeperPolicy::default()
         },
     }
 }
@@ -134,7 +134,7 @@ async fn work(
             manager: manager.clone(),
         },
         descriptors,
-        orphans: Orphans::Adopt,
+        orphans: OrphanHandling::Adopt,
     };
     let started = tokio::select! {
         started = start_kept(options, surroundings) => started,

@@ -22,7 +22,7 @@ const THREADS_TO_COME: u64 = 32;
 
 /// The limits that bound the number of tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct TaskCountLimits {
     /// The worker's limit of open files.
     pub(crate) descriptors: u64,
     /// The worker's own control group and its ancestors, as far as they limit processes.
@@ -41,7 +41,7 @@ struct GroupOfProcesses {
     now: u64,
 }
 
-impl Seen {
+impl TaskCountLimits {
     /// Reads the limits. `descriptors` is the number that the worker will have after raising its limit.
     pub(crate) fn look(descriptors: u64) -> Self {
         let number = |path| read_number(Path::new(path));
@@ -49,7 +49,7 @@ impl Seen {
             true => None,
             false => getrlimit(Resource::RLIMIT_NPROC).ok().map(|(soft, _)| soft),
         };
-        Seen {
+        TaskCountLimits {
             descriptors,
             groups: groups(),
             user,
@@ -61,7 +61,7 @@ impl Seen {
     /// Reads the limits, with the present descriptor limit of this process.
     pub(crate) fn of_this_process() -> Self {
         let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
-        Seen::look(descriptors)
+        TaskCountLimits::look(descriptors)
     }
 
     /// Returns the number of tasks by the tightest limit, and the name of that limit. The number is at least one: the kernel enforces the
@@ -130,8 +130,8 @@ fn read_number(path: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn seen() -> Seen {
-        Seen {
+    fn seen() -> TaskCountLimits {
+        TaskCountLimits {
             descriptors: 32_768,
             groups: Vec::new(),
             user: None,
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    fn told(seen: &Seen) -> String {
+    fn told(seen: &TaskCountLimits) -> String {
         seen.room().to_string()
     }
 
@@ -153,7 +153,7 @@ mod tests {
             most,
             now,
         };
-        let grouped = Seen {
+        let grouped = TaskCountLimits {
             groups: vec![group(4096, 12), group(512, 12)],
             ..seen()
         };
@@ -161,7 +161,7 @@ mod tests {
             told(&grouped),
             "468 at most, by processes of its control group /sys/fs/cgroup/a: 512"
         );
-        let user = Seen {
+        let user = TaskCountLimits {
             user: Some(1000),
             ..seen()
         };
@@ -170,12 +170,12 @@ mod tests {
 
     #[test]
     fn there_is_room_for_one_and_for_no_more_than_can_be_said() {
-        let poor = Seen {
+        let poor = TaskCountLimits {
             descriptors: 20,
             ..seen()
         };
         assert_eq!(told(&poor), "1 at most, by open files: 20, 6 a task");
-        let endless = Seen {
+        let endless = TaskCountLimits {
             descriptors: u64::MAX,
             pid_max: None,
             threads_max: None,
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_room() {
-        let seen = Seen::of_this_process();
+        let seen = TaskCountLimits::of_this_process();
         assert!(seen.descriptors > 0 && seen.pid_max.is_some(), "{seen:?}");
         assert!(seen.room().most.get() >= 1);
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use brasserie_common::{EndedBy, KillRequest};
 
 use crate::process::{
-    KillError, ProcessRunner, RunKey, RunnerConfig, SpawnError, SpawnRequest, StartError, TaskSink,
+    KillError, ProcessRunner, RunKey, RunnerConfig, RunnerStartError, SpawnError, SpawnRequest,
+    TaskSink,
 };
 
 /// Runs tasks. Its methods only queue and never wait. The sink receives one completion for every accepted run. Dropping the runner ends
@@ -27,8 +28,9 @@ pub trait Runner: Send + Sync {
 }
 
 /// Makes a worker's runner from its configuration and the sink of completions. It is called once.
-pub type StartRunner =
-    Box<dyn FnOnce(RunnerConfig, Box<dyn TaskSink>) -> Result<Box<dyn Runner>, StartError> + Send>;
+pub type StartRunner = Box<
+    dyn FnOnce(RunnerConfig, Box<dyn TaskSink>) -> Result<Box<dyn Runner>, RunnerStartError> + Send,
+>;
 
 /// Returns the runner for tasks that are processes. Only tests and measurements use others.
 pub(crate) fn processes() -> StartRunner {

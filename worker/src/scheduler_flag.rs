@@ -14,7 +14,7 @@ const MOST_SHARE: f64 = 1e9;
 /// One flag as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SchedulerFlag {
-    place: Place,
+    place: SchedulerLocation,
     share: f64,
     /// The shard for this scheduler; `None`: the worker's.
     shard: Option<Shard>,
@@ -22,7 +22,7 @@ pub(crate) struct SchedulerFlag {
 
 /// The place at which the scheduler answers.
 #[derive(Clone, Debug, PartialEq)]
-enum Place {
+enum SchedulerLocation {
     At(ServiceAddress),
     /// The file that lists the addresses.
     Listed(PathBuf),
@@ -35,8 +35,8 @@ impl SchedulerFlag {
         let place = parts.next().unwrap_or_default();
         let place = match place.strip_prefix('@') {
             Some("") => return Err("the `@` is not followed by a file name".to_owned()),
-            Some(file) => Place::Listed(file.into()),
-            None => Place::At(parse_peer(place).map_err(|e| e.to_string())?),
+            Some(file) => SchedulerLocation::Listed(file.into()),
+            None => SchedulerLocation::At(parse_peer(place).map_err(|e| e.to_string())?),
         };
         let (mut share, mut shard) = (None, None);
         for part in parts {
@@ -71,8 +71,8 @@ impl SchedulerFlag {
         worker: impl FnOnce() -> Result<Shard, E>,
     ) -> Result<SchedulerOptions, E> {
         let (members, list) = match self.place {
-            Place::At(address) => (vec![address], None),
-            Place::Listed(file) => {
+            SchedulerLocation::At(address) => (vec![address], None),
+            SchedulerLocation::Listed(file) => {
                 let file = std::path::absolute(&file).unwrap_or(file);
                 (member_file::read(&file)?, Some(file))
             }
@@ -112,8 +112,8 @@ mod tests {
         let flag = SchedulerFlag::parse(text).expect(text);
         let shard = flag.shard.map(String::from);
         let place = match flag.place {
-            Place::At(address) => address.to_string(),
-            Place::Listed(file) => format!("file {}", file.display()),
+            SchedulerLocation::At(address) => address.to_string(),
+            SchedulerLocation::Listed(file) => format!("file {}", file.display()),
         };
         (place, flag.share, shard)
     }

@@ -20,19 +20,20 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::core_options::core_options;
 use crate::containment::Containment;
 use crate::directory::{DirectoryError, HeldUntil, Identity, LEFTOVER_PATIENCE, WorkerDirectory};
-use crate::driver::{Driver, Ended, Watchers};
+use crate::driver::{Driver, Watchers, WorkerEnd};
 use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::lease::Lease;
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::marker;
 use crate::memory::Memory;
-use crate::news::News;
+use crate::news::ReportedStates;
 use crate::options::{SchedulerOptions, StartOptions};
 use crate::output::Retention;
 use crate::perform::{OwnEvents, Performer, Supervised, Timed};
 use crate::pid_namespace::own_pid;
 use crate::process::{
-    self, Accounts, AccountsError, AllowedUser, DescriptorLimit, Marks, Orphans, RunnerConfig,
+    self, Accounts, AccountsError, AllowedUser, DescriptorLimit, OrphanHandling, RunnerConfig,
+    TaskMarks,
 };
 use crate::rpc::{SchedulerClient, WorkerService};
 use crate::runner::{self, StartRunner};
@@ -53,7 +54,7 @@ pub enum StartError {
     #[error(transparent)]
     Logs(#[from] OpenError),
     #[error(transparent)]
-    Processes(#[from] process::StartError),
+    Processes(#[from] process::RunnerStartError),
     #[error(
         "cannot listen on {address}: {error}. Is another program using the port? Choose another with --listen ADDR:PORT"
     )]
@@ -100,7 +101,7 @@ pub struct WorkerHandle {
     identity: Identity,
     data_dir: PathBuf,
     own: OwnEvents,
-    finished: JoinHandle<Ended>,
+    finished: JoinHandle<WorkerEnd>,
 }
 
 impl WorkerHandle {
@@ -146,14 +147,14 @@ impl WorkerHandle {
     }
 
     /// Waits for the end of the worker. Then no task is alive, its logs are written, its port is closed and its directory is free.
-    pub async fn wait(self) -> Ended {
+    pub async fn wait(self) -> WorkerEnd {
         match self.finished.await {
             Ok(ended) => ended,
             Err(error) => match error.try_into_panic() {
                 // The core has broken an invariant. The task processes died with the runner.
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // Only a runtime that shuts down cancels tasks.
-                Err(_) => Ended {
+                Err(_) => WorkerEnd {
                     reason: ExitReason::Shutdown,
                     why: None,
                 },
@@ -184,7 +185,7 @@ pub(crate) struct Surroundings {
     pub watchers: Watchers,
     /// The limits of open files that tasks get.
     pub descriptors: Option<DescriptorLimit>,
-    pub orphans: Orphans,
+    pub orphans: OrphanHandling,
 }
 
 impl Surroundings {
@@ -193,7 +194,7 @@ impl Surroundings {
         Surroundings {
             watchers: Watchers::default(),
             descriptors: None,
-            orphans: Orphans::Leave,
+            orphans: OrphanHandling::Leave,
         }
     }
 }
@@ -245,7 +246,7 @@ async fn start_all(
     let runner = start_runner(config, Box::new(sink))?;
     let clients = clients(&options);
     let called = options.schedulers.iter().map(SchedulerOptions::called);
-    let news = News::new(&worker, called);
+    let news = ReportedStates::new(&worker, called);
     let clients = (clients, directory.instances());
     let (service, lanes) = WorkerService::new(Arc::clone(&logs));
     let stop = CancellationToken::new();
@@ -318,7 +319,7 @@ struct Parts {
     _stop: DropGuard,
 }
 
-async fn to_the_end(driver: Driver, parts: Parts) -> Ended {
+async fn to_the_end(driver: Driver, parts: Parts) -> WorkerEnd {
     let ended = driver.run().await;
     let Parts {
         server,
@@ -361,8 +362,8 @@ fn runner_config(
         descriptors: surroundings.descriptors,
         orphans: surroundings.orphans,
         marks: match options.schedulers.len() {
-            1 => Marks::None,
-            _ => Marks::OfSchedulers,
+            1 => TaskMarks::None,
+            _ => TaskMarks::OfSchedulers,
         },
         output: options.output,
         pinned: directory.pinned().to_vec(),

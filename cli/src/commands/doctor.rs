@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use brasserie_worker::doctor::{Examined, Finding, Verdict, examine};
+use brasserie_worker::doctor::{CheckVerdict, Examined, Finding, examine};
 use serde_json::{Value, json};
 
 use crate::CommandEnding;
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<CommandEnding> {
 }
 
 fn ending(found: &[Finding]) -> CommandEnding {
-    match found.iter().any(|f| f.verdict == Verdict::Lacking) {
+    match found.iter().any(|f| f.verdict == CheckVerdict::Lacking) {
         true => CommandEnding::Failure,
         false => CommandEnding::Success,
     }
@@ -56,7 +56,7 @@ fn as_text(found: &[Finding]) -> String {
     let mut text = table(&["topic", "verdict", "details"], &rows);
     let lacking = found
         .iter()
-        .filter(|f| f.verdict == Verdict::Lacking)
+        .filter(|f| f.verdict == CheckVerdict::Lacking)
         .count();
     text.push_str(&match lacking {
         0 => "\nA worker can fulfil its guarantees here.\n".to_owned(),
@@ -71,7 +71,7 @@ fn as_json(found: &[Finding]) -> Value {
         .iter()
         .map(|f| json!({ "topic": f.topic, "verdict": f.verdict.as_str(), "text": f.text }))
         .collect();
-    let lacking = found.iter().any(|f| f.verdict == Verdict::Lacking);
+    let lacking = found.iter().any(|f| f.verdict == CheckVerdict::Lacking);
     json!({ "fine": !lacking, "findings": findings })
 }
 
@@ -79,7 +79,7 @@ fn as_json(found: &[Finding]) -> Value {
 mod tests {
     use super::*;
 
-    fn found(verdicts: &[Verdict]) -> Vec<Finding> {
+    fn found(verdicts: &[CheckVerdict]) -> Vec<Finding> {
         let finding = |&verdict| Finding {
             topic: "kernel",
             verdict,
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn only_missing_requirements_are_failures() {
-        let good = found(&[Verdict::Fine, Verdict::Limited]);
+        let good = found(&[CheckVerdict::Fine, CheckVerdict::Limited]);
         assert_eq!(ending(&good), CommandEnding::Success);
-        let bad = found(&[Verdict::Fine, Verdict::Lacking]);
+        let bad = found(&[CheckVerdict::Fine, CheckVerdict::Lacking]);
         assert_eq!(ending(&bad), CommandEnding::Failure);
         assert_eq!(as_json(&good)["fine"], true);
         let document = as_json(&bad);
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_table_has_a_line_for_each_finding_and_moves_no_cursor() {
-        let text = as_text(&found(&[Verdict::Limited, Verdict::Lacking]));
+        let text = as_text(&found(&[CheckVerdict::Limited, CheckVerdict::Lacking]));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "topic   verdict  details");
         let told = r"as \u{1b}[1mit\u{1b}[0m's";

@@ -27,18 +27,18 @@ pub const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 /// The queue in front of a writing thread. Clones share it.
 #[derive(Clone, Debug)]
-pub struct LogWriter(Arc<Shared>);
+pub struct LogWriter(Arc<SharedQueue>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedQueue {
+    queue: Mutex<LineQueue>,
     /// The queue or the writing thread's state has changed.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    lines: VecDeque<Line>,
+struct LineQueue {
+    lines: VecDeque<QueuedLine>,
     /// The total size of `lines` in bytes.
     bytes: usize,
     /// Lines dropped since the last queued one.
@@ -47,7 +47,7 @@ struct Queue {
 }
 
 #[derive(Debug)]
-struct Line {
+struct QueuedLine {
     /// Lines dropped between the preceding line and this one.
     dropped_before: u64,
     text: Vec<u8>,
@@ -107,7 +107,7 @@ impl LogWriter {
         }
         queue.bytes += text.len();
         let dropped_before = std::mem::take(&mut queue.dropped);
-        queue.lines.push_back(Line {
+        queue.lines.push_back(QueuedLine {
             dropped_before,
             text,
         });
@@ -143,7 +143,7 @@ impl Write for LogWriter {
 struct WritingThread<W> {
     out: W,
     program: String,
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
     /// Lines dropped or refused since the last written one.
     dropped: u64,
     /// The last write was refused after a part of its line.
@@ -167,7 +167,7 @@ impl<W: Write + AsFd> WritingThread<W> {
     }
 
     /// Waits for the next line. An empty line stands for lines dropped at the end of the queue.
-    fn next(&self) -> Line {
+    fn next(&self) -> QueuedLine {
         let mut queue = self.shared.queue.lock();
         loop {
             let dropped_before = match queue.lines.pop_front() {
@@ -181,7 +181,7 @@ impl<W: Write + AsFd> WritingThread<W> {
             if dropped_before > 0 {
                 queue.writer = WriterState::Writing;
                 let text = Vec::new();
-                return Line {
+                return QueuedLine {
                     dropped_before,
                     text,
                 };

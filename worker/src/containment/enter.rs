@@ -15,8 +15,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, pipe2};
 
-use super::Way;
-use super::stage::{Part, STAGE_NAME, give_up_here};
+use super::NamespaceMethod;
+use super::stage::{STAGE_NAME, StageInstructions, give_up_here};
 use crate::THIS_PROGRAM;
 use crate::variables::STAGE_VARIABLE;
 
@@ -38,7 +38,7 @@ pub(crate) struct Entered {
 pub(crate) fn enter(
     program: &[OsString],
     command: impl FnOnce(&mut Command),
-    way: Way,
+    way: NamespaceMethod,
     why: &str,
 ) -> Result<Entered, String> {
     let failed = |error: Errno| error.desc().to_owned();
@@ -48,7 +48,7 @@ pub(crate) fn enter(
         fcntl(inherited, FcntlArg::F_SETFD(FdFlag::empty())).map_err(failed)?;
     }
     let number = |fd: &OwnedFd| fd.as_raw_fd().unsigned_abs();
-    let part = Part::Outer {
+    let part = StageInstructions::Outer {
         report: number(&report),
         life: number(&watched),
         way,
@@ -64,7 +64,7 @@ pub(crate) fn enter(
         .spawn()
         .map_err(|error| format!("its first stage cannot be started: {error}"))?;
     drop((report, watched));
-    let mut report = Report {
+    let mut report = StageMessages {
         pipe: File::from(reader),
         text: String::new(),
         give_up: Instant::now() + PATIENCE,
@@ -96,7 +96,7 @@ pub(crate) fn enter(
     }
 }
 
-fn adopt(outer: &mut Child, report: &mut Report) -> Result<Pid, String> {
+fn adopt(outer: &mut Child, report: &mut StageMessages) -> Result<Pid, String> {
     let number = report.line("pid ")?;
     // The first stage is about to exit.
     outer
@@ -109,13 +109,13 @@ fn adopt(outer: &mut Child, report: &mut Report) -> Result<Pid, String> {
 }
 
 /// The reader of the stages' messages.
-struct Report {
+struct StageMessages {
     pipe: File,
     text: String,
     give_up: Instant,
 }
 
-impl Report {
+impl StageMessages {
     /// Returns the rest of the next line, which must begin with `wanted`. Errors with the reason if the stage reports a failure.
     fn line(&mut self, wanted: &str) -> Result<String, String> {
         loop {

@@ -54,7 +54,7 @@ impl fmt::Display for Contain {
 
 /// The kind of containment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ContainmentKind {
     /// The worker is PID 1 of a PID namespace; the kernel kills its tasks when it dies.
     PidNamespace,
     /// The keeper, or the next worker in the directory, finds tasks by process groups, marks and descent.
@@ -64,7 +64,7 @@ pub enum Kind {
 /// The containment of a worker, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containment {
-    pub kind: Kind,
+    pub kind: ContainmentKind,
     /// The reason, as a message.
     pub why: String,
 }
@@ -72,7 +72,7 @@ pub struct Containment {
 impl Containment {
     pub(crate) fn process_groups(why: impl Into<String>) -> Self {
         Containment {
-            kind: Kind::ProcessGroups,
+            kind: ContainmentKind::ProcessGroups,
             why: why.into(),
         }
     }
@@ -82,7 +82,7 @@ impl Containment {
         let told = std::env::var(CONTAINMENT_VARIABLE).unwrap_or_default();
         match ContainmentVariable::parse(&told) {
             Some(ContainmentVariable::Namespace(namespace)) if namespace.is_ours() => Containment {
-                kind: Kind::PidNamespace,
+                kind: ContainmentKind::PidNamespace,
                 why: namespace.why,
             },
             Some(ContainmentVariable::Groups { why }) if crate::marker::marker().is_some() => {
@@ -96,8 +96,8 @@ impl Containment {
 impl fmt::Display for Containment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::PidNamespace => "pid-namespace",
-            Kind::ProcessGroups => "process-groups",
+            ContainmentKind::PidNamespace => "pid-namespace",
+            ContainmentKind::ProcessGroups => "process-groups",
         };
         write!(f, "{kind}: {}", self.why)
     }
@@ -105,7 +105,7 @@ impl fmt::Display for Containment {
 
 /// The way to make a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum NamespaceMethod {
     /// The process has `CAP_SYS_ADMIN`.
     Direct,
     /// The process enters a user namespace that maps the user to itself.
@@ -115,8 +115,13 @@ pub(crate) enum Way {
 /// The containment to try, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    Namespace { way: Way, why: &'static str },
-    Groups { why: &'static str },
+    Namespace {
+        way: NamespaceMethod,
+        why: &'static str,
+    },
+    Groups {
+        why: &'static str,
+    },
 }
 
 /// The rights of this process.
@@ -141,7 +146,7 @@ impl Powers {
 /// Returns the containment to try. Errors with a message if the machine cannot satisfy the request.
 pub(crate) fn choose(asked: Contain, powers: Powers) -> Result<Choice, &'static str> {
     let direct = Choice::Namespace {
-        way: Way::Direct,
+        way: NamespaceMethod::Direct,
         why: "the worker is started with CAP_SYS_ADMIN",
     };
     Ok(match (asked, powers.has_sys_admin, powers.is_root) {
@@ -162,7 +167,7 @@ pub(crate) fn choose(asked: Contain, powers: Powers) -> Result<Choice, &'static 
                   disable set-uid programs; --contain pid-namespace accepts that",
         },
         (Contain::PidNamespace, false, false) => Choice::Namespace {
-            way: Way::UserNamespace,
+            way: NamespaceMethod::UserNamespace,
             why: "--contain pid-namespace asks for it; tasks are in a user namespace, too, in which set-uid programs have no effect",
         },
     })
@@ -188,13 +193,19 @@ mod tests {
         };
         for is_root in [false, true] {
             let capable = powers(is_root, true);
-            assert_eq!(way(Contain::Auto, capable), Ok(Some(Way::Direct)));
-            assert_eq!(way(Contain::PidNamespace, capable), Ok(Some(Way::Direct)));
+            assert_eq!(
+                way(Contain::Auto, capable),
+                Ok(Some(NamespaceMethod::Direct))
+            );
+            assert_eq!(
+                way(Contain::PidNamespace, capable),
+                Ok(Some(NamespaceMethod::Direct))
+            );
             assert_eq!(way(Contain::ProcessGroups, capable), Ok(None));
             assert_eq!(way(Contain::Auto, powers(is_root, false)), Ok(None));
         }
         let user = way(Contain::PidNamespace, powers(false, false));
-        assert_eq!(user, Ok(Some(Way::UserNamespace)));
+        assert_eq!(user, Ok(Some(NamespaceMethod::UserNamespace)));
         let why = way(Contain::PidNamespace, powers(true, false)).expect_err("impossible");
         assert!(why.contains("CAP_SYS_ADMIN"), "{why}");
     }

@@ -27,7 +27,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities,
 };
 
-use super::Way;
+use super::NamespaceMethod;
 use crate::THIS_PROGRAM;
 use crate::pid_namespace::{ContainmentVariable, WorkerNamespace, inode_here};
 use crate::variables::{CONTAINMENT_VARIABLE, STAGE_VARIABLE};
@@ -43,13 +43,13 @@ pub(crate) const SWEEP: &str = "sweep";
 
 /// The instructions of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum StageInstructions {
     Outer {
         /// Descriptor of the pipe to the keeper.
         report: u32,
         /// Descriptor of the pipe that ends with the keeper; the worker inherits it.
         life: u32,
-        way: Way,
+        way: NamespaceMethod,
         why: String,
     },
     Inner {
@@ -63,22 +63,22 @@ pub(super) enum Part {
     },
 }
 
-impl Part {
+impl StageInstructions {
     pub(super) fn encode(&self) -> String {
         match self {
-            Part::Outer {
+            StageInstructions::Outer {
                 report,
                 life,
                 way,
                 why,
             } => {
                 let way = match way {
-                    Way::Direct => "direct",
-                    Way::UserNamespace => "user",
+                    NamespaceMethod::Direct => "direct",
+                    NamespaceMethod::UserNamespace => "user",
                 };
                 format!("outer {report} {life} {way} 0 {why}")
             }
-            Part::Inner {
+            StageInstructions::Inner {
                 report,
                 life,
                 proc,
@@ -95,17 +95,17 @@ impl Part {
         let (report, life) = (word()?.parse().ok()?, word()?.parse().ok()?);
         let (third, base, why) = (word()?, word()?, word()?.to_owned());
         match kind {
-            "outer" => Some(Part::Outer {
+            "outer" => Some(StageInstructions::Outer {
                 report,
                 life,
                 way: match third {
-                    "direct" => Way::Direct,
-                    "user" => Way::UserNamespace,
+                    "direct" => NamespaceMethod::Direct,
+                    "user" => NamespaceMethod::UserNamespace,
                     _ => return None,
                 },
                 why,
             }),
-            "inner" => Some(Part::Inner {
+            "inner" => Some(StageInstructions::Inner {
                 report,
                 life,
                 proc: third.parse().ok()?,
@@ -129,27 +129,29 @@ pub(crate) fn play_if_asked(is_kept: bool, sweep: impl FnOnce(&[OsString]) -> i3
     if part.as_deref() == Some(SWEEP) {
         exit(sweep(&program));
     }
-    match part.and_then(|part| Part::parse(&part)) {
-        Some(Part::Outer {
+    match part.and_then(|part| StageInstructions::parse(&part)) {
+        Some(StageInstructions::Outer {
             report,
             life,
             way,
             why,
         }) if is_kept => outer(&program, report, life, way, why),
-        Some(Part::Inner {
+        Some(StageInstructions::Inner {
             report,
             life,
             proc,
             base,
             why,
         }) if getpid().as_raw() == 1 => inner(&program, report, life, proc, base, why),
-        Some(Part::Outer { .. } | Part::Inner { .. }) | None => exit(FAILED),
+        Some(StageInstructions::Outer { .. } | StageInstructions::Inner { .. }) | None => {
+            exit(FAILED)
+        }
     }
 }
 
-fn outer(program: &[OsString], report: u32, life: u32, way: Way, why: String) -> ! {
+fn outer(program: &[OsString], report: u32, life: u32, way: NamespaceMethod, why: String) -> ! {
     let made = make_namespaces(way).and_then(|(proc, base)| {
-        let part = Part::Inner {
+        let part = StageInstructions::Inner {
             report,
             life,
             proc: number(&proc),
@@ -171,7 +173,7 @@ fn outer(program: &[OsString], report: u32, life: u32, way: Way, why: String) ->
 }
 
 /// Makes the namespaces. Returns the keeper's `/proc`, and the inode of its namespace.
-fn make_namespaces(way: Way) -> Result<(OwnedFd, u64), String> {
+fn make_namespaces(way: NamespaceMethod) -> Result<(OwnedFd, u64), String> {
     check_proc()?;
     let base = inode_here().ok_or("/proc/self/ns/pid cannot be read")?;
     let mut options = OpenOptions::new();
@@ -181,7 +183,7 @@ fn make_namespaces(way: Way) -> Result<(OwnedFd, u64), String> {
         .map_err(|error| format!("/proc cannot be opened: {error}"))?;
     // The next stage and the worker inherit the descriptor.
     fcntl(&proc, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| error.desc().to_owned())?;
-    if way == Way::UserNamespace {
+    if way == NamespaceMethod::UserNamespace {
         map_the_user()?;
     }
     leave_namespaces()?;
@@ -311,12 +313,12 @@ fn settle() -> Result<(), String> {
 /// The mounts on `/proc` and below it. Those that hide or protect parts of it must do so for this worker, too.
 #[derive(Debug)]
 struct Covers {
-    options: Options,
+    options: MountOptions,
     above: Vec<Cover>,
 }
 
 #[derive(Debug)]
-struct Options {
+struct MountOptions {
     flags: MsFlags,
     text: String,
 }
@@ -330,7 +332,7 @@ struct Cover {
 impl Cover {
     fn all(root: &str) -> io::Result<Covers> {
         let mut all = Covers {
-            options: Options {
+            options: MountOptions {
                 flags: MsFlags::empty(),
                 text: String::new(),
             },
@@ -382,12 +384,12 @@ impl Cover {
 }
 
 /// Returns the mount options that decide who sees what.
-fn options(flags: &str, of_file_system: &str) -> Options {
+fn options(flags: &str, of_file_system: &str) -> MountOptions {
     let is_read_only = flags.split(',').any(|flag| flag == "ro");
     let kept = of_file_system
         .split(',')
         .filter(|option| option.starts_with("hidepid=") || option.starts_with("gid="));
-    Options {
+    MountOptions {
         flags: match is_read_only {
             true => MsFlags::MS_RDONLY,
             false => MsFlags::empty(),

@@ -37,7 +37,7 @@ use super::namespace::{PidNamespace, proc_is_ours};
 use crate::marker::Marker;
 use crate::pid_namespace::Init;
 use crate::proc_table::environments::Environments;
-use crate::proc_table::{self, Life, Process, StartTicks, nanos_per_tick};
+use crate::proc_table::{self, ProcessEntry, ProcessLife, StartTicks, nanos_per_tick};
 use crate::process::LimitMarks;
 
 /// The time that killed processes get to disappear. The kernel needs microseconds. A process that takes longer hangs in a device or a
@@ -197,7 +197,7 @@ enum Whereabouts {
     Here(Numbers),
     /// The listed processes are dead as soon as `last` are. These must certainly be killed.
     Gone {
-        last: Vec<Process>,
+        last: Vec<ProcessEntry>,
     },
     /// The listed processes are in this namespace, which may still exist and cannot be searched from here.
     Elsewhere {
@@ -321,7 +321,7 @@ struct Signs {
 
 impl Signs {
     /// Returns the processes that carry the limits. Never hangs.
-    fn by_limits(&self, mut unknown: Vec<Process>) -> Vec<Process> {
+    fn by_limits(&self, mut unknown: Vec<ProcessEntry>) -> Vec<ProcessEntry> {
         unknown.retain(|process| self.limits.are_on(process.pid));
         unknown
     }
@@ -378,7 +378,7 @@ fn expect_none(search: &mut Search, mut signs: Option<Signs>) -> Result<(), Left
 }
 
 /// A function that returns those of the given processes that carry a mark.
-type Marked<'a> = &'a mut dyn FnMut(Vec<Process>) -> Vec<Process>;
+type Marked<'a> = &'a mut dyn FnMut(Vec<ProcessEntry>) -> Vec<ProcessEntry>;
 
 /// A search for processes by numbers, descent and marks.
 pub(crate) struct Search {
@@ -404,7 +404,7 @@ impl Search {
     }
 
     /// Adds processes that were found by other means.
-    fn with(mut self, found: &[Process]) -> Self {
+    fn with(mut self, found: &[ProcessEntry]) -> Self {
         let found = found.iter().map(|process| (process.pid, process.start));
         self.found.extend(found);
         self
@@ -413,7 +413,7 @@ impl Search {
     /// Scans once. Returns the newly found processes, or `None` if there are none. `marked` returns those of the unknown processes whose
     /// environments carry the marker.
     pub(crate) fn look(&mut self, marked: Marked<'_>) -> Result<Option<Vec<Pid>>, LeftoverError> {
-        let table: HashMap<Pid, Process> = proc_table::all()
+        let table: HashMap<Pid, ProcessEntry> = proc_table::all()
             .map_err(LeftoverError::List)?
             .into_iter()
             .map(|process| (process.pid, process))
@@ -426,7 +426,7 @@ impl Search {
         self.verify_numbers(&table);
         let spared = own_ancestry(&table);
         let others = table.values().filter(|one| !spared.contains(&one.pid));
-        let others: Vec<Process> = others.copied().collect();
+        let others: Vec<ProcessEntry> = others.copied().collect();
         let mut fresh = self.add_members(&others);
         let unknown = others.iter().filter(|one| !self.knows(one)).copied();
         for process in marked(unknown.collect()) {
@@ -446,7 +446,7 @@ impl Search {
     }
 
     /// Adds the members of certain groups and every descendant of found processes. Returns the processes that were not known.
-    fn add_members(&mut self, processes: &[Process]) -> Vec<Pid> {
+    fn add_members(&mut self, processes: &[ProcessEntry]) -> Vec<Pid> {
         let mut fresh = Vec::new();
         loop {
             let before = fresh.len();
@@ -491,8 +491,8 @@ impl Search {
     }
 
     /// Applies the module's rules anew at each scan. A certain number proves nothing once its last process is gone.
-    fn verify_numbers(&mut self, table: &HashMap<Pid, Process>) {
-        let mut sessions: HashMap<Pid, Vec<&Process>> = HashMap::new();
+    fn verify_numbers(&mut self, table: &HashMap<Pid, ProcessEntry>) {
+        let mut sessions: HashMap<Pid, Vec<&ProcessEntry>> = HashMap::new();
         for process in table.values() {
             sessions.entry(process.session).or_default().push(process);
         }
@@ -524,7 +524,7 @@ impl Search {
                     let leader = table.get(&listed.group);
                     let others = members.iter().copied().filter(|m| m.pid != listed.group);
                     let alive = leader.into_iter().chain(others);
-                    let alive = alive.filter(|process| process.life == Life::Alive);
+                    let alive = alive.filter(|process| process.life == ProcessLife::Alive);
                     self.unclear.extend(alive.map(|process| process.pid));
                 }
             }
@@ -532,7 +532,7 @@ impl Search {
     }
 
     /// Returns whether the process had certainly started at `time`, despite the rounding of its start.
-    fn started_by(&self, process: &Process, time: Time) -> bool {
+    fn started_by(&self, process: &ProcessEntry, time: Time) -> bool {
         let started_before = process
             .start
             .0
@@ -541,11 +541,11 @@ impl Search {
         started_before <= time.as_nanos()
     }
 
-    fn knows(&self, process: &Process) -> bool {
+    fn knows(&self, process: &ProcessEntry) -> bool {
         self.found.get(&process.pid) == Some(&process.start)
     }
 
-    fn is_leftover(&self, process: &Process) -> bool {
+    fn is_leftover(&self, process: &ProcessEntry) -> bool {
         let numbers = [process.group, process.session, process.pid];
         numbers.iter().any(|number| self.certain.contains(number))
             || self.found.contains_key(&process.parent)
@@ -554,7 +554,8 @@ impl Search {
     /// Returns the found processes that are alive.
     fn alive(&mut self) -> Vec<Pid> {
         self.found.retain(|pid, start| {
-            proc_table::find(*pid).is_some_and(|p| p.start == *start && p.life == Life::Alive)
+            proc_table::find(*pid)
+                .is_some_and(|p| p.start == *start && p.life == ProcessLife::Alive)
         });
         self.found.keys().copied().collect()
     }
@@ -574,7 +575,7 @@ pub(super) fn file(dir: &std::path::Path) -> PathBuf {
 }
 
 /// Returns this process and its ancestors: a task may have started the successor of its own worker.
-fn own_ancestry(table: &HashMap<Pid, Process>) -> Vec<Pid> {
+fn own_ancestry(table: &HashMap<Pid, ProcessEntry>) -> Vec<Pid> {
     let mut line = vec![getpid()];
     while let Some(parent) = line.last().and_then(|pid| table.get(pid)).map(|p| p.parent)
         && !line.contains(&parent)

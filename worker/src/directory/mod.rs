@@ -43,7 +43,7 @@ pub use leftovers::LeftoverError;
 pub(crate) use leftovers::{Numbers, Search};
 use leftovers::{Original, SameBoot};
 use namespace::PidNamespace;
-use state::{LockNumber, State};
+use state::{DirectoryState, LockNumber};
 
 use crate::groups::places;
 use crate::marker::Marker;
@@ -112,7 +112,7 @@ pub(crate) struct Instances {
 #[derive(Debug)]
 struct Dealt {
     /// The state as it is stored.
-    state: State,
+    state: DirectoryState,
     /// The time at which the last instance was made.
     at: Time,
 }
@@ -154,7 +154,7 @@ impl WorkerDirectory {
     ) -> Result<Self, DirectoryError> {
         let dir = lock(path)?;
         let file = state::path(dir.path());
-        let before = State::load(&file)?;
+        let before = DirectoryState::load(&file)?;
         if before.is_none() && dir.path().join(JOBS).exists() {
             return Err(DirectoryError::Missing { path: file });
         }
@@ -179,7 +179,14 @@ impl WorkerDirectory {
         let instances = Instances {
             file,
             dealt: Mutex::new(Dealt {
-                state: State::new(lock_number, last_start, boot, marker, schedulers, directory),
+                state: DirectoryState::new(
+                    lock_number,
+                    last_start,
+                    boot,
+                    marker,
+                    schedulers,
+                    directory,
+                ),
                 at: clock.now(),
             }),
             clock,
@@ -211,7 +218,7 @@ impl WorkerDirectory {
             Err(DataDirError::InUse { .. }) => return Ok(String::new()),
             result => result?,
         };
-        let Some(before) = State::load(&state::path(dir.path()))? else {
+        let Some(before) = DirectoryState::load(&state::path(dir.path()))? else {
             return Ok(String::new());
         };
         let boot = state::boot_id();
@@ -263,7 +270,7 @@ impl WorkerDirectory {
 /// Ends the leftover processes of the directory's last user. `boot` is the present boot id.
 fn end_predecessor(
     dir: &Path,
-    before: &State,
+    before: &DirectoryState,
     boot: &str,
     marker: Option<&Marker>,
 ) -> Result<(), DirectoryError> {
@@ -356,7 +363,7 @@ impl Instances {
 
 /// Compares the boot of the last user with the present one. `None` if they differ: then none of its processes is alive, and its process
 /// ids belong to others.
-fn same_boot(before: &State, boot: &str) -> Option<SameBoot> {
+fn same_boot(before: &DirectoryState, boot: &str) -> Option<SameBoot> {
     match before.boot_id.as_str() {
         before if before.is_empty() || boot.is_empty() => Some(SameBoot::Unknown),
         before => (before == boot).then_some(SameBoot::Yes),

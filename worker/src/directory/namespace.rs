@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use brasserie_common::Time;
 use nix::unistd::{Pid, getpid, getppid};
 
-use crate::proc_table::{self, Process, StartTicks, nanos_per_tick};
+use crate::proc_table::{self, ProcessEntry, StartTicks, nanos_per_tick};
 
 /// Inode of the machine's first PID namespace: the kernel's `PROC_PID_INIT_INO`. It lives as long as the machine.
 const INITIAL_INODE: u64 = 0xEFFF_FFFC;
@@ -45,7 +45,7 @@ impl PidNamespace {
     }
 
     /// Returns its first process, if that is visible from here and alive.
-    pub(crate) fn first_process(self) -> Vec<Process> {
+    pub(crate) fn first_process(self) -> Vec<ProcessEntry> {
         let mut all = proc_table::all().unwrap_or_default();
         all.retain(|process| {
             let file = fs::metadata(format!("/proc/{}/ns/pid", process.pid));

@@ -27,7 +27,7 @@ const LOCK_FILE: &str = "lock";
 const MOST_LOCKS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct DirectoryState {
     version: u64,
     pub lock_number: LockNumber,
     pub last_start_time: i64,
@@ -75,7 +75,7 @@ pub(super) fn boot_id() -> String {
     text.map_or_else(|_| String::new(), |t| t.trim().to_owned())
 }
 
-impl State {
+impl DirectoryState {
     pub(super) fn new(
         lock_number: LockNumber,
         start_time: i64,
@@ -84,7 +84,7 @@ impl State {
         schedulers: Vec<Option<String>>,
         directory: FileId,
     ) -> Self {
-        State {
+        DirectoryState {
             version: VERSION,
             lock_number,
             last_start_time: start_time,
@@ -98,7 +98,7 @@ impl State {
 
     /// Returns the state after one more instance.
     pub(super) fn used_at(&self, start_time: i64) -> Self {
-        State {
+        DirectoryState {
             last_start_time: start_time,
             ..self.clone()
         }
@@ -106,7 +106,7 @@ impl State {
 
     /// Returns the state with these schedulers, each at the index of its lock.
     pub(super) fn with_schedulers(&self, schedulers: Vec<Option<String>>) -> Self {
-        State {
+        DirectoryState {
             schedulers,
             ..self.clone()
         }
@@ -138,7 +138,8 @@ impl State {
                 found: version.version,
             });
         }
-        let state: State = serde_json::from_str(&text).map_err(|e| malformed(e.to_string()))?;
+        let state: DirectoryState =
+            serde_json::from_str(&text).map_err(|e| malformed(e.to_string()))?;
         if state.lock_number.number < FIRST_NUMBER {
             let number = state.lock_number.number;
             return Err(malformed(format!("lock_number {number} could be a port")));

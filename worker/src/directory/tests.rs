@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::groups::ListedGroup;
 use super::*;
-use crate::proc_table::{self, Life};
+use crate::proc_table::{self, ProcessLife};
 
 fn open(path: &Path) -> WorkerDirectory {
     WorkerDirectory::open(path, None, Clock).expect("the directory opens")
@@ -179,7 +179,7 @@ fn a_start_time_in_the_future_is_exceeded_without_waiting() {
     let path = parent.path().join("w");
     open(&path);
     let file = state::path(&path);
-    let mut state = State::load(&file).expect("read").expect("stored");
+    let mut state = DirectoryState::load(&file).expect("read").expect("stored");
     state.last_start_time = 99_999_999_999;
     state.store(&file).expect("stored");
     assert_eq!(
@@ -235,12 +235,12 @@ fn files_of_newer_or_other_programs_are_refused_by_name() {
         ..good
     };
     let here = FileId::at(&path).expect("the directory");
-    State::new(low, 1, String::new(), None, Vec::new(), here)
+    DirectoryState::new(low, 1, String::new(), None, Vec::new(), here)
         .store(&file)
         .expect("stored");
     assert!(WorkerDirectory::open(&path, None, Clock).is_err());
     // No second instance could follow this one, because each has to be later than the last.
-    State::new(good, i64::MAX, String::new(), None, Vec::new(), here)
+    DirectoryState::new(good, i64::MAX, String::new(), None, Vec::new(), here)
         .store(&file)
         .expect("stored");
     let error = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
@@ -312,7 +312,7 @@ fn the_successor_ends_what_carries_the_marker_and_its_descendants() {
     WorkerDirectory::open(&path, None, Clock).expect("opened after ending the marked one");
     assert!(was_killed(marked) && was_killed(family));
     let bare = crate::proc_table::find(Pid::from_raw(bare));
-    assert!(bare.is_none_or(|p| p.life == crate::proc_table::Life::Zombie));
+    assert!(bare.is_none_or(|p| p.life == crate::proc_table::ProcessLife::Zombie));
     assert!(matches!(stranger.try_wait(), Ok(None)), "strangers live on");
     stranger.kill().expect("killed");
     stranger.wait().expect("ended");
@@ -392,7 +392,7 @@ impl Orphaned {
 
     fn is_alive(&self) -> bool {
         proc_table::find(self.process)
-            .is_some_and(|found| found.life == Life::Alive && found.session == self.session)
+            .is_some_and(|found| found.life == ProcessLife::Alive && found.session == self.session)
     }
 }
 
@@ -535,7 +535,7 @@ fn marks_of_another_boot_mean_nothing() {
     let marker = Marker::from_text("1:marker-of-another-boot");
     drop(WorkerDirectory::open(&path, Some(&marker), Clock).expect("opened"));
     let file = state::path(&path);
-    let mut state = State::load(&file).expect("read").expect("stored");
+    let mut state = DirectoryState::load(&file).expect("read").expect("stored");
     state.boot_id = "another".to_owned();
     state.store(&file).expect("stored");
     let innocent = long_sleep()

@@ -1,6 +1,6 @@
 //! Checks how a worker would make sure that no process of a task outlives it. Checks the kernel without starting a process.
 
-use super::{Finding, Verdict};
+use super::{CheckVerdict, Finding};
 use crate::containment::{Choice, Contain, Powers, choose, stage::try_namespaces};
 
 const TOPIC: &str = "containment";
@@ -22,7 +22,7 @@ fn found(
                 let text = format!(
                     "pid-namespace: {why}, and the kernel allows it; the kernel ends every process of a task when the worker dies; {OUTSIDE}"
                 );
-                return Finding::new(TOPIC, Verdict::Fine, text);
+                return Finding::new(TOPIC, CheckVerdict::Fine, text);
             }
             Err(error) => {
                 format!("this machine does not let the worker have a PID namespace: {error}")
@@ -34,30 +34,30 @@ fn found(
         "process-groups: {why}; a process that has left its session, its parent and its environment survives if worker and keeper are \
          killed at once; {OUTSIDE}"
     );
-    Finding::new(TOPIC, Verdict::Limited, text)
+    Finding::new(TOPIC, CheckVerdict::Limited, text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::containment::Way;
+    use crate::containment::NamespaceMethod;
 
     const NAMESPACE: Choice = Choice::Namespace {
-        way: Way::Direct,
+        way: NamespaceMethod::Direct,
         why: "a test",
     };
 
     #[test]
     fn only_a_namespace_that_the_kernel_allows_is_fine() {
         let allowed = found(Ok(NAMESPACE), || Ok(()));
-        assert_eq!(allowed.verdict, Verdict::Fine);
+        assert_eq!(allowed.verdict, CheckVerdict::Fine);
         assert!(allowed.text.starts_with("pid-namespace: a test, and"));
         let refused = found(Ok(NAMESPACE), || Err("no memory".to_owned()));
-        assert_eq!(refused.verdict, Verdict::Limited);
+        assert_eq!(refused.verdict, CheckVerdict::Limited);
         let groups = found(Ok(Choice::Groups { why: "another" }), || {
             panic!("nobody asks for a namespace")
         });
-        assert_eq!(groups.verdict, Verdict::Limited);
+        assert_eq!(groups.verdict, CheckVerdict::Limited);
         for (finding, why) in [(&refused, "PID namespace: no memory"), (&groups, "another")] {
             assert!(finding.text.starts_with("process-groups: "), "{finding:?}");
             assert!(finding.text.contains(why), "{finding:?}");

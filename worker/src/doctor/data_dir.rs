@@ -9,7 +9,7 @@ use brasserie_common_runtime::DataDir;
 use brasserie_common_runtime::files::Owner;
 use nix::sys::statvfs::statvfs;
 
-use super::{Finding, Verdict};
+use super::{CheckVerdict, Finding};
 
 pub(super) const TOPIC: &str = "data directory";
 
@@ -21,7 +21,7 @@ const SLOW_SYNC: Duration = Duration::from_millis(100);
 
 /// The measurements of a disk.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct DiskMeasurements {
     free: u64,
     sync: Duration,
 }
@@ -34,23 +34,23 @@ pub(super) fn examine(path: &Path) -> Finding {
     // A worker creates missing folders, so the nearest existing one is checked.
     let Some(there) = path.ancestors().find(|path| path.exists()) else {
         let text = format!("nothing above {shown} exists");
-        return Finding::new(TOPIC, Verdict::Lacking, text);
+        return Finding::new(TOPIC, CheckVerdict::Lacking, text);
     };
     if there == path
         && let Err(refusal) = DataDir::check(path, Owner::Worker)
     {
-        return Finding::new(TOPIC, Verdict::Lacking, refusal.to_string());
+        return Finding::new(TOPIC, CheckVerdict::Lacking, refusal.to_string());
     }
     match try_it(there) {
         Ok(seen) => judged(there, seen),
         Err(error) => {
             let text = format!("{} cannot be used: {error}", there.display());
-            Finding::new(TOPIC, Verdict::Lacking, text)
+            Finding::new(TOPIC, CheckVerdict::Lacking, text)
         }
     }
 }
 
-fn judged(path: &Path, seen: Seen) -> Finding {
+fn judged(path: &Path, seen: DiskMeasurements) -> Finding {
     let shown = path.display();
     let free = seen.free >> 20;
     let text = format!(
@@ -59,17 +59,17 @@ fn judged(path: &Path, seen: Seen) -> Finding {
     );
     if seen.free < LITTLE_ROOM {
         let text = format!("{text}: too little for logs");
-        return Finding::new(TOPIC, Verdict::Limited, text);
+        return Finding::new(TOPIC, CheckVerdict::Limited, text);
     }
     if seen.sync > SLOW_SYNC {
         let text = format!("{text}: a slow disk, or a busy one");
-        return Finding::new(TOPIC, Verdict::Limited, text);
+        return Finding::new(TOPIC, CheckVerdict::Limited, text);
     }
-    Finding::new(TOPIC, Verdict::Fine, text)
+    Finding::new(TOPIC, CheckVerdict::Fine, text)
 }
 
 /// Tests a folder with a file that has no name, so that nothing is left whatever happens.
-fn try_it(folder: &Path) -> io::Result<Seen> {
+fn try_it(folder: &Path) -> io::Result<DiskMeasurements> {
     let mut file = tempfile::tempfile_in(folder)?;
     file.write_all(b"brasserie")?;
     let begun = Instant::now();
@@ -78,7 +78,7 @@ fn try_it(folder: &Path) -> io::Result<Seen> {
     let sync = begun.elapsed();
     file.try_lock()?;
     let room = statvfs(folder)?;
-    Ok(Seen {
+    Ok(DiskMeasurements {
         free: room.blocks_available().saturating_mul(room.fragment_size()),
         sync,
     })
@@ -95,14 +95,14 @@ mod tests {
     fn a_folder_that_is_not_there_yet_is_judged_by_the_one_above() {
         let folder = tempfile::tempdir().expect("a folder");
         let found = examine(&folder.path().join("a/b/c"));
-        assert_ne!(found.verdict, Verdict::Lacking, "{found:?}");
+        assert_ne!(found.verdict, CheckVerdict::Lacking, "{found:?}");
         assert!(!folder.path().join("a").exists());
     }
 
     #[test]
     fn a_relative_path_begins_in_the_working_directory() {
         let found = examine(Path::new("new-data-dir-of-a-test"));
-        assert_ne!(found.verdict, Verdict::Lacking, "{found:?}");
+        assert_ne!(found.verdict, CheckVerdict::Lacking, "{found:?}");
         let here = std::env::current_dir().expect("a folder");
         assert!(
             found.text.starts_with(&here.display().to_string()),
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn a_file_is_no_folder() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        assert_eq!(examine(file.path()).verdict, Verdict::Lacking);
+        assert_eq!(examine(file.path()).verdict, CheckVerdict::Lacking);
     }
 
     #[test]
@@ -121,25 +121,29 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path();
         std::fs::set_permissions(path, Permissions::from_mode(0o777)).expect("it is ours");
-        assert_ne!(examine(path).verdict, Verdict::Lacking, "a worker mends it");
+        assert_ne!(
+            examine(path).verdict,
+            CheckVerdict::Lacking,
+            "a worker mends it"
+        );
         std::fs::write(path.join("file"), "").expect("it is ours");
         let found = examine(path);
-        assert_eq!(found.verdict, Verdict::Lacking);
+        assert_eq!(found.verdict, CheckVerdict::Lacking);
         assert!(found.text.contains("chmod go-w"), "{found:?}");
     }
 
     #[test]
     fn little_room_and_slow_disks_are_told() {
-        let seen = |free, ms| Seen {
+        let seen = |free, ms| DiskMeasurements {
             free,
             sync: Duration::from_millis(ms),
         };
         let of = |free, ms| judged(Path::new("/d"), seen(free, ms));
         let fine = of(5 << 30, 3);
-        assert_eq!(fine.verdict, Verdict::Fine);
+        assert_eq!(fine.verdict, CheckVerdict::Fine);
         let text = "/d: writable, locks work, a sync takes 3 ms, 5120 MiB free";
         assert_eq!(fine.text, text);
-        assert_eq!(of(1 << 20, 3).verdict, Verdict::Limited);
-        assert_eq!(of(5 << 30, 300).verdict, Verdict::Limited);
+        assert_eq!(of(1 << 20, 3).verdict, CheckVerdict::Limited);
+        assert_eq!(of(5 << 30, 300).verdict, CheckVerdict::Limited);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Finding, Verdict};
+use super::{CheckVerdict, Finding};
 use crate::groups::Groups;
 use crate::groups::plan::{Ability, Capabilities};
 
@@ -22,8 +22,8 @@ fn found(all: &Capabilities) -> Finding {
         }
     }
     let verdict = match lack.is_empty() {
-        true => Verdict::Fine,
-        false => Verdict::Limited,
+        true => CheckVerdict::Fine,
+        false => CheckVerdict::Limited,
     };
     let mut parts = Vec::new();
     if !have.is_empty() {
@@ -43,11 +43,11 @@ pub(super) fn systemd(place: &Path) -> Finding {
     match place.exists() {
         true => {
             let text = "runs; the unit brasserie-worker@.service starts a worker and gives it control groups";
-            Finding::new("systemd", Verdict::Fine, text)
+            Finding::new("systemd", CheckVerdict::Fine, text)
         }
         false => {
             let text = "does not run: another service manager must restart workers";
-            Finding::new("systemd", Verdict::Limited, text)
+            Finding::new("systemd", CheckVerdict::Limited, text)
         }
     }
 }
@@ -73,12 +73,12 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_with_its_reason() {
         let all = found(&capabilities(Ability::Enforced(Version::Two)));
-        assert_eq!(all.verdict, Verdict::Fine, "{all:?}");
+        assert_eq!(all.verdict, CheckVerdict::Fine, "{all:?}");
         let by_one = "tasks can have: memory limit by control groups of version 1, ";
         assert!(all.text.starts_with(by_one), "{all:?}");
         let none = "nobody mounted it".to_owned();
         let some = found(&capabilities(Ability::Missing(none)));
-        assert_eq!(some.verdict, Verdict::Limited, "{some:?}");
+        assert_eq!(some.verdict, CheckVerdict::Limited, "{some:?}");
         let lack = "refused if they ask for it: limit of processes (nobody mounted it)";
         assert!(some.text.ends_with(lack), "{some:?}");
     }
@@ -91,7 +91,10 @@ mod tests {
 
     #[test]
     fn systemd_runs_or_does_not() {
-        assert_eq!(systemd(Path::new("/")).verdict, Verdict::Fine);
-        assert_eq!(systemd(Path::new("/nowhere")).verdict, Verdict::Limited);
+        assert_eq!(systemd(Path::new("/")).verdict, CheckVerdict::Fine);
+        assert_eq!(
+            systemd(Path::new("/nowhere")).verdict,
+            CheckVerdict::Limited
+        );
     }
 }

@@ -29,7 +29,7 @@ pub struct Examined {
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// It is present and in order.
     Fine,
     /// It is absent or incomplete; a worker works without it.
@@ -38,12 +38,12 @@ pub enum Verdict {
     Lacking,
 }
 
-impl Verdict {
+impl CheckVerdict {
     pub fn as_str(self) -> &'static str {
         match self {
-            Verdict::Fine => "fine",
-            Verdict::Limited => "limited",
-            Verdict::Lacking => "lacking",
+            CheckVerdict::Fine => "fine",
+            CheckVerdict::Limited => "limited",
+            CheckVerdict::Lacking => "lacking",
         }
     }
 }
@@ -52,13 +52,13 @@ impl Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub topic: &'static str,
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
     /// The finding, and what to do about it.
     pub text: String,
 }
 
 impl Finding {
-    fn new(topic: &'static str, verdict: Verdict, text: impl Into<String>) -> Self {
+    fn new(topic: &'static str, verdict: CheckVerdict, text: impl Into<String>) -> Self {
         let text = text.into();
         Finding {
             topic,
@@ -87,14 +87,14 @@ pub async fn examine(what: &Examined) -> Vec<Finding> {
         Some(path) => data_dir::examine(path),
         None => {
             let text = "not checked; give --data-dir DIR";
-            Finding::new(data_dir::TOPIC, Verdict::Limited, text)
+            Finding::new(data_dir::TOPIC, CheckVerdict::Limited, text)
         }
     });
     found.push(match &what.nvidia_smi {
         Some(program) => cards(usage::count_cards(program).await),
         None => {
             let text = "not checked; give --nvidia-smi PATH if this machine has GPUs";
-            Finding::new(CARDS, Verdict::Limited, text)
+            Finding::new(CARDS, CheckVerdict::Limited, text)
         }
     });
     found
@@ -104,11 +104,15 @@ const CARDS: &str = "graphics cards";
 
 fn cards(counted: Result<usize, String>) -> Finding {
     match counted {
-        Ok(0) => Finding::new(CARDS, Verdict::Limited, "nvidia-smi lists none"),
-        Ok(1) => Finding::new(CARDS, Verdict::Fine, "nvidia-smi lists 1"),
-        Ok(count) => Finding::new(CARDS, Verdict::Fine, format!("nvidia-smi lists {count}")),
+        Ok(0) => Finding::new(CARDS, CheckVerdict::Limited, "nvidia-smi lists none"),
+        Ok(1) => Finding::new(CARDS, CheckVerdict::Fine, "nvidia-smi lists 1"),
+        Ok(count) => Finding::new(
+            CARDS,
+            CheckVerdict::Fine,
+            format!("nvidia-smi lists {count}"),
+        ),
         // A user who names the program wants to use the GPUs.
-        Err(error) => Finding::new(CARDS, Verdict::Lacking, error),
+        Err(error) => Finding::new(CARDS, CheckVerdict::Lacking, error),
     }
 }
 
@@ -117,20 +121,20 @@ fn kernel(release: &str) -> Finding {
     let text = match kernel_version(release) {
         (0, 0) => format!("cannot tell which; a worker needs Linux {major}.{minor} or later"),
         version if version >= OLDEST_KERNEL => {
-            return Finding::new("kernel", Verdict::Fine, format!("Linux {release}"));
+            return Finding::new("kernel", CheckVerdict::Fine, format!("Linux {release}"));
         }
         _ => format!("Linux {release}; a worker needs {major}.{minor} or later"),
     };
-    Finding::new("kernel", Verdict::Lacking, text)
+    Finding::new("kernel", CheckVerdict::Lacking, text)
 }
 
 fn clock(wall_ms: i64) -> Finding {
     if wall_ms >= NOT_BEFORE_MS {
-        return Finding::new("clock", Verdict::Fine, "set");
+        return Finding::new("clock", CheckVerdict::Fine, "set");
     }
     let text =
         "not set: invocations and logs would have wrong times; set it, or let a time service";
-    Finding::new("clock", Verdict::Lacking, text)
+    Finding::new("clock", CheckVerdict::Lacking, text)
 }
 
 #[cfg(test)]
@@ -140,12 +144,12 @@ mod tests {
     #[test]
     fn old_kernels_are_not_enough() {
         for (release, verdict) in [
-            ("6.18.44", Verdict::Fine),
-            ("5.9.0-rc1+", Verdict::Fine),
-            ("5.10.0-21-amd64", Verdict::Fine),
-            ("5.8.18", Verdict::Lacking),
-            ("4.19.0", Verdict::Lacking),
-            ("", Verdict::Lacking),
+            ("6.18.44", CheckVerdict::Fine),
+            ("5.9.0-rc1+", CheckVerdict::Fine),
+            ("5.10.0-21-amd64", CheckVerdict::Fine),
+            ("5.8.18", CheckVerdict::Lacking),
+            ("4.19.0", CheckVerdict::Lacking),
+            ("", CheckVerdict::Lacking),
         ] {
             assert_eq!(kernel(release).verdict, verdict, "{release}");
         }
@@ -153,15 +157,15 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_never_set_is_found_out() {
-        assert_eq!(clock(0).verdict, Verdict::Lacking);
-        assert_eq!(clock(NOT_BEFORE_MS).verdict, Verdict::Fine);
+        assert_eq!(clock(0).verdict, CheckVerdict::Lacking);
+        assert_eq!(clock(NOT_BEFORE_MS).verdict, CheckVerdict::Fine);
     }
 
     #[test]
     fn cards_that_were_asked_for_must_be_told() {
-        assert_eq!(cards(Ok(2)).verdict, Verdict::Fine);
-        assert_eq!(cards(Ok(0)).verdict, Verdict::Limited);
-        assert_eq!(cards(Err("no".to_owned())).verdict, Verdict::Lacking);
+        assert_eq!(cards(Ok(2)).verdict, CheckVerdict::Fine);
+        assert_eq!(cards(Ok(0)).verdict, CheckVerdict::Limited);
+        assert_eq!(cards(Err("no".to_owned())).verdict, CheckVerdict::Lacking);
     }
 
     #[tokio::test]
@@ -191,9 +195,9 @@ mod tests {
         );
         assert!(found.iter().all(|finding| !finding.text.is_empty()));
         // The machine may have little free space.
-        assert_ne!(found[9].verdict, Verdict::Lacking, "{found:?}");
+        assert_ne!(found[9].verdict, CheckVerdict::Lacking, "{found:?}");
         assert!(found[9].text.contains("writable, locks work"), "{found:?}");
-        assert_eq!(found[10].verdict, Verdict::Lacking, "{found:?}");
+        assert_eq!(found[10].verdict, CheckVerdict::Lacking, "{found:?}");
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 0, "nothing was made");
     }

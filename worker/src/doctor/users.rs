@@ -1,6 +1,6 @@
 //! Checks whether a worker can start tasks with the rights of other users.
 
-use super::{Finding, Verdict};
+use super::{CheckVerdict, Finding};
 use crate::process::Rights;
 
 const TOPIC: &str = "other users";
@@ -14,18 +14,18 @@ fn found(rights: &Rights) -> Finding {
     match (rights.lacking(), rights.passes_on()) {
         ([], false) => {
             let text = "tasks can have the rights of those that --allow-user names";
-            Finding::new(TOPIC, Verdict::Fine, text)
+            Finding::new(TOPIC, CheckVerdict::Fine, text)
         }
         ([], true) => {
             let text = "the rights for it are ambient capabilities, which every task would inherit; run the worker as root for it";
-            Finding::new(TOPIC, Verdict::Limited, text)
+            Finding::new(TOPIC, CheckVerdict::Limited, text)
         }
         (lacking, _) => {
             let lacking = lacking.join(", ");
             let text = format!(
                 "tasks can only have the worker's rights, as {lacking} is lacking: run it as root to use --allow-user"
             );
-            Finding::new(TOPIC, Verdict::Limited, text)
+            Finding::new(TOPIC, CheckVerdict::Limited, text)
         }
     }
 }
@@ -44,15 +44,15 @@ mod tests {
 
     #[test]
     fn what_is_lacking_is_told() {
-        assert_eq!(of(u64::MAX, 0).verdict, Verdict::Fine);
+        assert_eq!(of(u64::MAX, 0).verdict, CheckVerdict::Fine);
         let all_but_kill = of(!(1 << 5), 0);
-        assert_eq!(all_but_kill.verdict, Verdict::Limited);
+        assert_eq!(all_but_kill.verdict, CheckVerdict::Limited);
         assert!(
             all_but_kill.text.contains("as CAP_KILL is lacking"),
             "{all_but_kill:?}"
         );
         let ambient = of(u64::MAX, 1 << 7);
-        assert_eq!(ambient.verdict, Verdict::Limited);
+        assert_eq!(ambient.verdict, CheckVerdict::Limited);
         assert!(
             ambient.text.contains("every task would inherit"),
             "{ambient:?}"

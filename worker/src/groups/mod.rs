@@ -47,7 +47,7 @@ use name::Namer;
 pub use name::Tag;
 use places::Places;
 pub use plan::{Ability, Capabilities, PlanError};
-use plan::{Facts, Limits, Named};
+use plan::{Facts, GroupLimits, Named};
 pub use task::{Emptying, Meter, TaskGroup};
 
 /// The default time that a group of version 1 gets to freeze. After it, the processes are killed although some are not frozen, and the group
@@ -204,7 +204,7 @@ impl Groups {
             self.places.note(&spot.parent)?;
         }
         let name = self.namer.next(now, of);
-        let limits = Limits::of(options);
+        let limits = GroupLimits::of(options);
         let racy = match options.kill_without_freezer {
             true => Racy::Allowed,
             false => Racy::Forbidden,

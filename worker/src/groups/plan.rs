@@ -196,7 +196,7 @@ fn place(facts: &Facts, controller: Controller) -> Result<PathBuf, String> {
 
 /// The limits of a task. The wire's 0 is `None` here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct GroupLimits {
     pub memory_bytes: Option<u64>,
     pub cpu_shares: Option<u64>,
     /// Thousandths of a core.
@@ -204,10 +204,10 @@ pub struct Limits {
     pub pids: Option<u64>,
 }
 
-impl Limits {
+impl GroupLimits {
     pub fn of(options: &CGroupOptions) -> Self {
         let some = |value: i64| u64::try_from(value).ok().filter(|value| *value > 0);
-        Limits {
+        GroupLimits {
             memory_bytes: some(options.memory_limit_in_bytes),
             cpu_shares: some(options.cpu_shares.into()),
             cpu_milli: some(options.cpu_quota_milli),
@@ -231,7 +231,7 @@ impl Limits {
 
 /// Returns whether a task asks for any group.
 pub fn asks_for_a_group(options: &CGroupOptions) -> bool {
-    !options.subsystems.is_empty() || Limits::of(options) != Limits::default()
+    !options.subsystems.is_empty() || GroupLimits::of(options) != GroupLimits::default()
 }
 
 /// One limit of one group.
@@ -265,13 +265,13 @@ pub struct Spot {
     pub parent: PathBuf,
     pub version: Version,
     /// The owner of the parent, which decides whether a missing parent is made.
-    pub owner: Owner,
+    pub owner: GroupOwner,
     pub settings: Vec<Setting>,
 }
 
 /// The owner of a parent of task groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum GroupOwner {
     /// The worker: the parent is made when it is needed.
     Worker,
     /// The administrator, by `cgroups.root` and `cgroups.slice`: the parent must exist.
@@ -315,10 +315,10 @@ pub fn spots(
             &mut spots,
             named.path.clone(),
             Version::One,
-            Owner::Administrator,
+            GroupOwner::Administrator,
         );
     }
-    let limits = Limits::of(options);
+    let limits = GroupLimits::of(options);
     for controller in Controller::ALL {
         let settings = limits.of_controller(controller);
         let Some(first) = settings.first() else {
@@ -336,7 +336,7 @@ pub fn spots(
                 })
                 .map(|n| n.path.clone())
                 .expect("Invariant: a held controller is a named one's");
-            at(&mut spots, path, Version::One, Owner::Administrator)
+            at(&mut spots, path, Version::One, GroupOwner::Administrator)
         } else {
             let own = place(facts, controller).map_err(|why| PlanError::Missing {
                 asked: first.to_string(),
@@ -347,7 +347,7 @@ pub fn spots(
                 false => Version::Two,
             };
             held.insert(controller);
-            at(&mut spots, own.join(PARENT), version, Owner::Worker)
+            at(&mut spots, own.join(PARENT), version, GroupOwner::Worker)
         };
         spot.settings.extend(settings);
     }
@@ -364,7 +364,7 @@ fn track(
 ) -> Result<(), PlanError> {
     let why = match tracked_from(facts, FREEZES) {
         Ok(own) => {
-            at(spots, own.join(PARENT), Version::Two, Owner::Worker);
+            at(spots, own.join(PARENT), Version::Two, GroupOwner::Worker);
             return Ok(());
         }
         Err(why) => why,
@@ -377,7 +377,7 @@ fn track(
             return Ok(());
         }
         if let Some(Ok(own)) = facts.legacy.get(&controller) {
-            at(spots, own.join(PARENT), Version::One, Owner::Worker);
+            at(spots, own.join(PARENT), Version::One, GroupOwner::Worker);
             return Ok(());
         }
     }
@@ -388,7 +388,7 @@ fn track(
 }
 
 /// Returns the group below a parent. Controllers of one hierarchy share a group.
-fn at(spots: &mut Vec<Spot>, parent: PathBuf, version: Version, owner: Owner) -> &mut Spot {
+fn at(spots: &mut Vec<Spot>, parent: PathBuf, version: Version, owner: GroupOwner) -> &mut Spot {
     let known = spots.iter().position(|spot| spot.parent == parent);
     let index = known.unwrap_or_else(|| {
         spots.push(Spot {

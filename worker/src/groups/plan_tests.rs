@@ -223,12 +223,12 @@ fn named_places_are_used_and_what_they_lack_comes_from_the_worker() {
             "/c/pids/brasserie"
         ]
     );
-    assert_eq!(found[0].owner, Owner::Administrator);
+    assert_eq!(found[0].owner, GroupOwner::Administrator);
     assert_eq!(
         found[0].settings,
         [Setting::Shares(4), Setting::Quota(1500)]
     );
-    assert_eq!(found[2].owner, Owner::Worker);
+    assert_eq!(found[2].owner, GroupOwner::Worker);
     // Only folders of the named controller are accepted.
     for (subsystem, path) in [
         ("memory", "/c/cpu,cpuacct/slice"),

@@ -10,7 +10,7 @@ use nix::unistd::{Pid, SysconfVar, sysconf};
 use super::files::{self, FileError, open_to_write};
 use super::killing::{self, Dir, Freezing, Racy};
 use super::mounts::Version;
-use super::plan::{Limits, Owner, Setting, Spot};
+use super::plan::{GroupLimits, GroupOwner, Setting, Spot};
 use super::{GroupError, GroupUsage, OutOfMemory, v1, v2};
 
 /// The pause between two checks of groups that are being emptied. Each wait is four times the last one, up to the longest.
@@ -34,7 +34,7 @@ pub struct TaskGroup {
     dirs: Vec<Dir>,
     /// The `cgroup.procs` files, open while the child is being started.
     joins: Vec<File>,
-    limits: Limits,
+    limits: GroupLimits,
     racy: Racy,
     freezing: Freezing,
     freeze_timeout: Duration,
@@ -55,7 +55,7 @@ impl TaskGroup {
     pub(super) fn make(
         spots: &[Spot],
         name: &str,
-        limits: Limits,
+        limits: GroupLimits,
         racy: Racy,
         freeze_timeout: Duration,
     ) -> Result<Self, GroupError> {
@@ -84,10 +84,10 @@ impl TaskGroup {
         let path = spot.parent.join(name);
         match (fs::create_dir(&path), spot.owner) {
             (Ok(()), _) => {}
-            (Err(error), Owner::Worker) if error.kind() == std::io::ErrorKind::NotFound => {
+            (Err(error), GroupOwner::Worker) if error.kind() == std::io::ErrorKind::NotFound => {
                 fs::create_dir_all(&path).map_err(FileError::of("make", &path))?;
             }
-            (Err(error), Owner::Worker | Owner::Administrator) => {
+            (Err(error), GroupOwner::Worker | GroupOwner::Administrator) => {
                 return Err(FileError::of("make", &path)(error).into());
             }
         }
@@ -100,10 +100,10 @@ impl TaskGroup {
         self.joins.push(join);
         match (spot.version, spot.owner) {
             // The original Bistro did the same: the administrator's release agent may remove the empty group.
-            (Version::One, Owner::Administrator) => {
+            (Version::One, GroupOwner::Administrator) => {
                 files::write(&path, "notify_on_release", "1")?;
             }
-            (Version::One | Version::Two, Owner::Worker | Owner::Administrator) => {}
+            (Version::One | Version::Two, GroupOwner::Worker | GroupOwner::Administrator) => {}
         }
         for setting in &spot.settings {
             apply(&path, spot.version, *setting)?;
@@ -129,7 +129,7 @@ impl TaskGroup {
         Ok(())
     }
 
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> GroupLimits {
         self.limits
     }
 

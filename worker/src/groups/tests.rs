@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use super::files::{field, number};
 use super::mounts::{Version, parse_mounts};
-use super::plan::{Controller, Owner, PARENT, Setting, Spot};
+use super::plan::{Controller, GroupOwner, PARENT, Setting, Spot};
 use super::*;
 
 /// The longest wait of any test; only a failing one reaches it.
@@ -173,10 +173,10 @@ fn unified_only(groups: &Groups) -> Option<TaskGroup> {
     let spot = Spot {
         parent: unified.own.clone().ok()?.join(PARENT),
         version: Version::Two,
-        owner: Owner::Worker,
+        owner: GroupOwner::Worker,
         settings: Vec::new(),
     };
-    let limits = Limits::default();
+    let limits = GroupLimits::default();
     let racy = Racy::Forbidden;
     let made = TaskGroup::make(&[spot], "x:0:y:1", limits, racy, FREEZE_TIMEOUT);
     Some(made.expect("made"))
@@ -412,14 +412,14 @@ fn what_cannot_be_made_leaves_nothing_and_says_everything() {
     let spot = |parent: &Path, setting| Spot {
         parent: parent.to_owned(),
         version: killing::Dir::found(parent.to_owned()).version,
-        owner: Owner::Administrator,
+        owner: GroupOwner::Administrator,
         settings: vec![setting],
     };
     let spots = [
         spot(&parent, Setting::Shares(4)),
         spot(Path::new("/nowhere"), Setting::Pids(1)),
     ];
-    let limits = Limits::default();
+    let limits = GroupLimits::default();
     let made = TaskGroup::make(&spots, "x:0:y:2", limits, Racy::Forbidden, FREEZE_TIMEOUT);
     let text = made.expect_err("refused").to_string();
     assert!(text.contains("cpu.") && text.contains("/nowhere"), "{text}");

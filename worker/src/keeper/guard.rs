@@ -19,14 +19,16 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
 use super::aside;
-use super::lease::Ledger;
-use super::parts::{Parts, Verdict};
+use super::lease::LeaseLedger;
+use super::parts::{LeaseVerdict, Parts};
 use super::rounds::{round_pause, signal_all_of};
 use super::start::Start;
-use super::{FORWARDED, KeeperError, Policy, Received, guarded_signals, next_signal, say, start};
+use super::{
+    FORWARDED, KeeperError, KeeperPolicy, Received, guarded_signals, next_signal, say, start,
+};
 use crate::groups::places;
 use crate::marker::Marker;
-use crate::proc_table::{self, Process};
+use crate::proc_table::{self, ProcessEntry};
 
 /// The period at which the keeper checks without a signal. SIGCHLD normally wakes it; this covers a parent that had SIGCHLD ignored.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -50,7 +52,7 @@ const SIGNAL_CODE_BASE: i32 = 128;
 ///                                     the program is gone
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum GuardStage {
     /// The program runs.
     Guarding,
     /// The program's lease is over: the keeper has stopped the program and sent its tasks SIGTERM.
@@ -80,9 +82,9 @@ struct Guard {
     /// Whether the program was reaped. Until then, its process id is its own.
     reaped: Reaped,
     signals: SignalFd,
-    ledger: Ledger,
+    ledger: LeaseLedger,
     timer: TimerFd,
-    stage: Stage,
+    stage: GuardStage,
     /// The enforcement for a program with several schedulers.
     parts: Parts,
     /// The life pipe, which ends with this process. A program in a namespace has no other way to notice that.
@@ -97,7 +99,7 @@ enum Reaped {
 }
 
 /// Runs the program to its end and returns the exit code. Then no process that it started is alive.
-pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, KeeperError> {
+pub(super) fn run(arguments: &[OsString], policy: &KeeperPolicy) -> Result<i32, KeeperError> {
     telemetry::set_format(policy.log_format);
     let setup = |what| move |error| KeeperError::Setup { what, error };
     let mask = guarded_signals();
@@ -108,7 +110,7 @@ pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, Keeper
     prctl::set_child_subreaper(true).map_err(setup("adopt orphans"))?;
     prctl::set_name(c"brasserie-keeper").map_err(setup("name itself"))?;
     let marker = Marker::new(getpid(), Clock.seed());
-    let ledger = Ledger::new().map_err(setup("make a lease"))?;
+    let ledger = LeaseLedger::new().map_err(setup("make a lease"))?;
     let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
     // This clock expires at once when a machine wakes up after the time.
     let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).map_err(setup("make a timer"))?;
@@ -128,7 +130,7 @@ pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, Keeper
         signals,
         ledger,
         timer,
-        stage: Stage::Guarding,
+        stage: GuardStage::Guarding,
         parts: Parts::new(marker, program, begun.life.is_some()),
         _life: begun.life,
     };
@@ -141,7 +143,7 @@ impl Guard {
             let children = self.reap();
             self.enforce(Clock.now());
             let pause = match (self.stage, children) {
-                (Stage::Sweeping { code, .. }, Children::None) => {
+                (GuardStage::Sweeping { code, .. }, Children::None) => {
                     self.sweep_groups();
                     if self.is_end_reported {
                         say(&format!(
@@ -151,11 +153,11 @@ impl Guard {
                     }
                     return Ok(code);
                 }
-                (Stage::Sweeping { rounds, .. }, Children::Some) => {
+                (GuardStage::Sweeping { rounds, .. }, Children::Some) => {
                     self.sweep();
                     round_pause(rounds)
                 }
-                (Stage::Guarding | Stage::Warned { .. }, _) => IDLE_LOOK,
+                (GuardStage::Guarding | GuardStage::Warned { .. }, _) => IDLE_LOOK,
             };
             self.wait(pause);
             self.forward();
@@ -197,7 +199,7 @@ impl Guard {
 
     /// Returns whether the end of this process is one of the program that the keeper has not caused, and so has not reported.
     fn is_own_end(&self, pid: Pid) -> bool {
-        pid == self.program && self.stage == Stage::Guarding
+        pid == self.program && self.stage == GuardStage::Guarding
     }
 
     /// Reports an end that the program cannot have reported itself.
@@ -210,7 +212,7 @@ impl Guard {
     }
 
     fn ended(&mut self, pid: Pid, code: i32) {
-        if let Stage::Sweeping { rounds, .. } = &mut self.stage {
+        if let GuardStage::Sweeping { rounds, .. } = &mut self.stage {
             *rounds = 0;
         }
         // The process is an orphan, or the program was reported twice.
@@ -219,15 +221,15 @@ impl Guard {
         }
         self.reaped = Reaped::Yes;
         match self.stage {
-            Stage::Guarding => self.sweep_from_now(code),
-            Stage::Warned { .. } => self.sweep_from_now(LAPSED_CODE),
-            Stage::Sweeping { .. } => {}
+            GuardStage::Guarding => self.sweep_from_now(code),
+            GuardStage::Warned { .. } => self.sweep_from_now(LAPSED_CODE),
+            GuardStage::Sweeping { .. } => {}
         }
     }
 
     fn sweep_from_now(&mut self, code: i32) {
         let complain_at = Instant::now() + COMPLAINT_INTERVAL;
-        self.stage = Stage::Sweeping {
+        self.stage = GuardStage::Sweeping {
             code,
             complain_at,
             rounds: 0,
@@ -239,11 +241,11 @@ impl Guard {
         // The terms are read in every stage, because that also silences the bell.
         let all = self.ledger.read();
         let schedulers = self.ledger.schedulers();
-        if schedulers > 1 && self.stage == Stage::Guarding {
+        if schedulers > 1 && self.stage == GuardStage::Guarding {
             let places = self.ledger.places();
             return match self.parts.enforce(&all[..schedulers], places, now) {
-                Verdict::Alive { until } => self.arm(until),
-                Verdict::Hangs => {
+                LeaseVerdict::Alive { until } => self.arm(until),
+                LeaseVerdict::Hangs => {
                     self.end_program("the worker does not react to the death of its tasks");
                     self.arm(Time::NEVER);
                 }
@@ -251,9 +253,9 @@ impl Guard {
         }
         let terms = all[0];
         let due = match self.stage {
-            Stage::Sweeping { .. } => return self.arm(Time::NEVER),
-            Stage::Warned { kill_at } => kill_at,
-            Stage::Guarding => {
+            GuardStage::Sweeping { .. } => return self.arm(Time::NEVER),
+            GuardStage::Warned { kill_at } => kill_at,
+            GuardStage::Guarding => {
                 if terms.term_at() <= now && now < terms.kill_at() {
                     self.warn(terms.kill_at());
                     terms.kill_at()
@@ -270,7 +272,7 @@ impl Guard {
     }
 
     fn warn(&mut self, kill_at: Time) {
-        self.stage = Stage::Warned { kill_at };
+        self.stage = GuardStage::Warned { kill_at };
         // If the program still runs, it must start nothing more, and must not reap the processes that are about to get a signal.
         let _ = kill(self.program, Signal::SIGSTOP);
         for task in self.below(&[self.program]) {
@@ -301,7 +303,7 @@ impl Guard {
         set.expect("a timer can be set");
     }
 
-    fn below(&self, parents: &[Pid]) -> Vec<Process> {
+    fn below(&self, parents: &[Pid]) -> Vec<ProcessEntry> {
         let mut children = proc_table::all().unwrap_or_default();
         children.retain(|process| parents.contains(&process.parent));
         children
@@ -332,7 +334,7 @@ impl Guard {
             signal_all_of(child, Signal::SIGKILL);
         }
         let now = Instant::now();
-        let Stage::Sweeping {
+        let GuardStage::Sweeping {
             complain_at,
             rounds,
             ..
@@ -367,10 +369,10 @@ impl Guard {
         {
             match self.stage {
                 // A signal from a terminal has reached the program directly.
-                Stage::Guarding if FORWARDED.contains(&kind) && !is_from_kernel => {
+                GuardStage::Guarding if FORWARDED.contains(&kind) && !is_from_kernel => {
                     let _ = kill(self.program, kind);
                 }
-                Stage::Guarding | Stage::Warned { .. } | Stage::Sweeping { .. } => {}
+                GuardStage::Guarding | GuardStage::Warned { .. } | GuardStage::Sweeping { .. } => {}
             }
         }
     }

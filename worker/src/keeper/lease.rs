@@ -209,7 +209,7 @@ impl Lease {
 
 /// The keeper's side of the lease.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct LeaseLedger {
     page: File,
     bell: File,
     /// The writing end, kept open so that the bell never appears closed.
@@ -217,14 +217,14 @@ pub(super) struct Ledger {
     known: [Terms; MOST_SCHEDULERS],
 }
 
-impl Ledger {
+impl LeaseLedger {
     pub(super) fn new() -> Result<Self, Errno> {
         // The descriptors are not close-on-exec: the program inherits both, and this process starts no other program.
         let page = File::from(page()?);
         let (bell, ring) = pipe2(OFlag::O_NONBLOCK)?;
         page.write_all_at(&Terms::NONE.encode().repeat(MOST_SCHEDULERS), 0)
             .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or_default()))?;
-        Ok(Ledger {
+        Ok(LeaseLedger {
             page,
             bell: File::from(bell),
             ring,
@@ -272,7 +272,7 @@ impl Ledger {
     }
 }
 
-impl Ledger {
+impl LeaseLedger {
     fn read_one(&mut self, of: usize) {
         for _ in 0..READS {
             let mut page = [0; TERMS_BYTES];
@@ -309,14 +309,14 @@ mod tests {
         Time::from_nanos(seconds * 1_000_000_000)
     }
 
-    fn rings(ledger: &Ledger) -> bool {
+    fn rings(ledger: &LeaseLedger) -> bool {
         let mut fds = [PollFd::new(ledger.bell(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::ZERO).expect("polled") == 1
     }
 
     #[test]
     fn the_keeper_reads_the_last_terms_and_hears_only_of_those_that_hurry() {
-        let mut ledger = Ledger::new().expect("made");
+        let mut ledger = LeaseLedger::new().expect("made");
         assert_eq!(ledger.read()[0], Terms::NONE);
         let mut lease = Lease::open(&ledger.numbers()).expect("opened");
         lease.renew(0, Terms::NONE);
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_bell_that_nobody_hears_does_not_hold_the_worker_up() {
-        let mut ledger = Ledger::new().expect("made");
+        let mut ledger = LeaseLedger::new().expect("made");
         let mut lease = Lease::open(&ledger.numbers()).expect("opened");
         // More writes than any pipe holds, each with an earlier time than the one before.
         for second in (1..100_000).rev() {
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_places_of_groups_are_told_beside_the_terms() {
-        let mut ledger = Ledger::new().expect("made");
+        let mut ledger = LeaseLedger::new().expect("made");
         assert_eq!(ledger.places(), None);
         let mut lease = Lease::open(&ledger.numbers()).expect("opened");
         lease.tell_places(Path::new("/data/cgroups")).expect("told");
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn each_scheduler_has_terms_of_its_own() {
-        let mut ledger = Ledger::new().expect("made");
+        let mut ledger = LeaseLedger::new().expect("made");
         assert_eq!(ledger.schedulers(), 1);
         let mut lease = Lease::open(&ledger.numbers()).expect("opened");
         lease.tell_schedulers(2).expect("told");

@@ -49,7 +49,7 @@ use std::sync::OnceLock;
 use brasserie_common_runtime::log_writer::{self, FLUSH_LIMIT};
 use brasserie_common_runtime::telemetry;
 use brasserie_common_runtime::{LogFormat, Verbosity};
-use lease::Ledger;
+use lease::LeaseLedger;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
@@ -130,7 +130,7 @@ impl StartedBy {
 
 /// The keeper's choices for a program.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Policy {
+pub(crate) struct KeeperPolicy {
     pub contain: Contain,
     /// The program's data directory. A predecessor outside of any namespace may have left processes behind, which a program in a
     /// namespace could not see.
@@ -203,7 +203,7 @@ fn watch_keeper(marker: &Marker) -> Result<(), KeeperError> {
 /// `policy` with the program's arguments. The program's signals stay blocked until it calls [`hear_signals`]: PID 1 of a namespace loses signals that arrive before
 /// it has handlers for them.
 pub(crate) fn become_keeper_with(
-    policy: impl Fn(&[OsString]) -> Policy,
+    policy: impl Fn(&[OsString]) -> KeeperPolicy,
 ) -> Result<(), KeeperError> {
     let marker = marker();
     stage::play_if_asked(marker.is_some(), |arguments| {
@@ -293,7 +293,7 @@ fn kept_program(arguments: &[OsString]) -> Command {
 }
 
 /// Sets the variables that the program reads.
-fn tell_kept(command: &mut Command, marker: &Marker, ledger: &Ledger) {
+fn tell_kept(command: &mut Command, marker: &Marker, ledger: &LeaseLedger) {
     command
         .env_remove(ARGUMENTS_VARIABLE)
         .env_remove(CONTAINMENT_VARIABLE)

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///    |  +------- new terms --------+                             |
 ///    +--------------------- kill time is over -------------------+
 /// ```
-enum Stage {
+enum TrustStage {
     /// The program handles them.
     Trusted,
     /// They were sent SIGTERM.
@@ -49,7 +49,7 @@ enum Stage {
 
 /// The result of a check of all schedulers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum LeaseVerdict {
     /// The next check is due at this time, unless the terms change.
     Alive { until: Time },
     /// No scheduler has a living task, and the program did not notice.
@@ -70,18 +70,18 @@ pub(super) struct Parts {
     program: Pid,
     /// Whether the program lists groups by numbers of a namespace of its own.
     is_in_namespace: bool,
-    schedulers: Vec<Watched>,
+    schedulers: Vec<WatchedScheduler>,
     silence: Silence,
 }
 
 /// One scheduler, and the keeper's progress with its tasks.
-struct Watched {
-    stage: Stage,
+struct WatchedScheduler {
+    stage: TrustStage,
     environments: Environments,
 }
 
 /// The properties of one scheduler's tasks.
-struct Part {
+struct SchedulerPart {
     of: AssociationIndex,
     program: Pid,
     is_in_namespace: bool,
@@ -101,16 +101,21 @@ impl Parts {
     }
 
     /// Performs the actions that the program has failed to perform in time.
-    pub(super) fn enforce(&mut self, all: &[Terms], places: Option<PathBuf>, now: Time) -> Verdict {
+    pub(super) fn enforce(
+        &mut self,
+        all: &[Terms],
+        places: Option<PathBuf>,
+        now: Time,
+    ) -> LeaseVerdict {
         for at in self.schedulers.len()..all.len() {
-            self.schedulers.push(Watched {
-                stage: Stage::Trusted,
+            self.schedulers.push(WatchedScheduler {
+                stage: TrustStage::Trusted,
                 environments: Environments::with(self.marker.entry_of(at)),
             });
         }
         let mut next = Time::NEVER;
         for (at, terms) in all.iter().enumerate() {
-            let part = Part {
+            let part = SchedulerPart {
                 of: AssociationIndex(at),
                 program: self.program,
                 is_in_namespace: self.is_in_namespace,
@@ -119,8 +124,8 @@ impl Parts {
             next = next.min(part.enforce(&mut self.schedulers[at], *terms, now));
         }
         match self.silence.is_too_long(all, self.are_over(all), now) {
-            true => Verdict::Hangs,
-            false => Verdict::Alive { until: next },
+            true => LeaseVerdict::Hangs,
+            false => LeaseVerdict::Alive { until: next },
         }
     }
 
@@ -132,7 +137,7 @@ impl Parts {
             .filter(|(terms, _)| **terms != Terms::NONE)
             .peekable();
         with_terms.peek().is_some()
-            && with_terms.all(|(_, one)| matches!(one.stage, Stage::Ending { alive: 0, .. }))
+            && with_terms.all(|(_, one)| matches!(one.stage, TrustStage::Ending { alive: 0, .. }))
     }
 }
 
@@ -161,35 +166,35 @@ impl Silence {
     }
 }
 
-impl Part {
-    fn enforce(&self, watched: &mut Watched, terms: Terms, now: Time) -> Time {
-        let Watched {
+impl SchedulerPart {
+    fn enforce(&self, watched: &mut WatchedScheduler, terms: Terms, now: Time) -> Time {
+        let WatchedScheduler {
             stage,
             environments,
         } = watched;
         if terms.first() > now {
-            *stage = Stage::Trusted;
+            *stage = TrustStage::Trusted;
             return terms.first();
         }
         match stage {
-            Stage::Trusted if now < terms.kill_at() => {
+            TrustStage::Trusted if now < terms.kill_at() => {
                 let kill_at = terms.kill_at();
-                *stage = Stage::Warned { kill_at };
+                *stage = TrustStage::Warned { kill_at };
                 self.warn(environments);
                 return kill_at;
             }
-            Stage::Warned { kill_at } if now < *kill_at => return *kill_at,
-            Stage::Trusted | Stage::Warned { .. } => {
+            TrustStage::Warned { kill_at } if now < *kill_at => return *kill_at,
+            TrustStage::Trusted | TrustStage::Warned { .. } => {
                 let search = Box::new(self.search());
-                *stage = Stage::Ending {
+                *stage = TrustStage::Ending {
                     search,
                     rounds: 0,
                     alive: 0,
                 };
             }
-            Stage::Ending { .. } => {}
+            TrustStage::Ending { .. } => {}
         }
-        let Stage::Ending {
+        let TrustStage::Ending {
             search,
             rounds,
             alive,

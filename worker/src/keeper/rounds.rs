@@ -5,7 +5,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::proc_table::Process;
+use crate::proc_table::ProcessEntry;
 
 /// The pause between two rounds of the sweep. A killed process is gone within microseconds, and each round reaches one more generation of
 /// descendants, so ten generations take a tenth of a second.
@@ -24,7 +24,7 @@ pub(super) fn round_pause(rounds: u32) -> Duration {
 }
 
 /// Signals the process, or its whole group if it leads one. No other process has its number, because it was not reaped.
-pub(super) fn signal_all_of(process: &Process, signal: Signal) {
+pub(super) fn signal_all_of(process: &ProcessEntry, signal: Signal) {
     // A process that refuses the signal is gone already, or a set-user-id program.
     if process.group == process.pid {
         let _ = kill(Pid::from_raw(-process.pid.as_raw()), signal);

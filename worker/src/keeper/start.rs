@@ -9,9 +9,9 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 
-use super::lease::Ledger;
+use super::lease::LeaseLedger;
 use super::sweep::{self, Sweep};
-use super::{KeeperError, Policy, kept_program, tell_kept};
+use super::{KeeperError, KeeperPolicy, kept_program, tell_kept};
 use crate::containment::{Choice, Contain, Powers, choose, enter, give_up_here};
 use crate::groups::survey::leave_own_group;
 use crate::marker::Marker;
@@ -20,13 +20,13 @@ use crate::variables::{CONTAINMENT_VARIABLE, GROUP_VARIABLE, SWEPT_VARIABLE};
 
 /// The result of a start.
 pub(super) enum Start {
-    Begun(Begun),
+    Begun(StartedProgram),
     /// A signal arrived before the program could be started.
     Interrupted(Signal),
 }
 
 /// A started program.
-pub(super) struct Begun {
+pub(super) struct StartedProgram {
     pub program: Pid,
     /// The life pipe of a program in a namespace.
     pub life: Option<OwnedFd>,
@@ -36,9 +36,9 @@ pub(super) struct Begun {
 /// the reason.
 pub(super) fn start(
     arguments: &[OsString],
-    policy: &Policy,
+    policy: &KeeperPolicy,
     marker: &Marker,
-    ledger: &Ledger,
+    ledger: &LeaseLedger,
     signals: &SignalFd,
 ) -> Result<Start, KeeperError> {
     let mut group = None;
@@ -59,7 +59,7 @@ pub(super) fn start(
             };
             match enter(arguments, prepare, way, why) {
                 Ok(entered) => {
-                    return Ok(Start::Begun(Begun {
+                    return Ok(Start::Begun(StartedProgram {
                         program: entered.program,
                         life: Some(entered.life),
                     }));
@@ -88,7 +88,7 @@ pub(super) fn start(
         .env(CONTAINMENT_VARIABLE, why.to_string())
         .spawn()
         .map_err(KeeperError::Spawn)?;
-    Ok(Start::Begun(Begun {
+    Ok(Start::Begun(StartedProgram {
         program: Pid::from_raw(i32::try_from(child.id()).expect("process ids fit 31 bits")),
         life: None,
     }))

@@ -14,7 +14,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 
-use super::{FORWARDED, KeeperError, Policy, StartedBy, next_signal, say};
+use super::{FORWARDED, KeeperError, KeeperPolicy, StartedBy, next_signal, say};
 use crate::THIS_PROGRAM;
 use crate::containment::stage::{FAILED, STAGE_NAME, SWEEP};
 use crate::directory::WorkerDirectory;
@@ -92,7 +92,7 @@ pub(super) fn run(
 }
 
 /// Ends the leftover processes in the data directory that `policy` names, and answers on standard output. Returns the exit code.
-pub(super) fn play(policy: impl FnOnce() -> Policy) -> i32 {
+pub(super) fn play(policy: impl FnOnce() -> KeeperPolicy) -> i32 {
     let _ = prctl::set_name(c"brasserie-sweep");
     let watched = prctl::set_pdeathsig(Signal::SIGKILL);
     // The keeper may have died earlier.

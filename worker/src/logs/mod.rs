@@ -31,7 +31,7 @@ pub use query::{QueryError, check_pattern};
 pub use queue::LogHealth;
 pub use reader::{LogReader, LogSnapshot, LogTail, ReadError};
 pub use segment::TaskTag;
-pub use store::{Batch, LogStore, OpenError, Room, Share};
+pub use store::{Batch, LogRoom, LogStore, OpenError, Share};
 
 /// The source of wall time, which stamps lines and makes line ids. The ids still increase if the time goes back.
 pub type WallClock = Arc<dyn Fn() -> WallTime + Send + Sync>;

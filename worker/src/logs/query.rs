@@ -14,7 +14,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::codes::stream_code;
 use super::index::{Block, Bloom, SegmentIndex};
-use super::segment::{Record, read_up_to, records, scan};
+use super::segment::{LineRecord, read_up_to, records, scan};
 
 /// The number of scanned lines of its stream after which a page ends: about 20 ms of work, so that no reader holds a thread.
 const PAGE_SCANNED_LINES: usize = 20_000;
@@ -97,7 +97,7 @@ impl Matcher {
                     .any(|(_, bloom)| block.names.may_contain(bloom)))
     }
 
-    fn matches(&self, record: &Record<'_>) -> bool {
+    fn matches(&self, record: &LineRecord<'_>) -> bool {
         (self.jobs.is_empty()
             || self
                 .jobs
@@ -291,7 +291,7 @@ impl<'a> PageBuilder<'a> {
         }
     }
 
-    fn take(&mut self, record: &Record<'_>) -> ControlFlow<()> {
+    fn take(&mut self, record: &LineRecord<'_>) -> ControlFlow<()> {
         if !in_range(self.query, record.id) {
             return ControlFlow::Continue(());
         }
@@ -317,7 +317,7 @@ impl<'a> PageBuilder<'a> {
 }
 
 /// Converts a record to a line. If it is not UTF-8, the line has both a readable text and the original bytes.
-pub(super) fn line(record: &Record<'_>) -> LogLine {
+pub(super) fn line(record: &LineRecord<'_>) -> LogLine {
     let (line, bytes) = match std::str::from_utf8(record.line) {
         Ok(text) => (text.to_owned(), None),
         Err(_) => (

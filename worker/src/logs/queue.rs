@@ -12,7 +12,7 @@ use super::segment::{FRAME_BYTES, Frame, TaskTag};
 pub(super) const BIG_BATCH: usize = 1 << 20;
 
 /// The queue between the store's callers and its writer. Lock order: the writer's disk before `pending`.
-pub(super) struct Queue {
+pub(super) struct LogQueue {
     pub clock: WallClock,
     pub pending: Mutex<Pending>,
     /// Wakes the writer: the first line of a batch, a big batch, the end.
@@ -36,7 +36,7 @@ pub(super) struct Pending {
     pub batch: u64,
     pub last_id: LineId,
     pub health: LogHealth,
-    pub stage: Stage,
+    pub stage: LogQueueStage,
 }
 
 /// Whether the store is in use.
@@ -45,7 +45,7 @@ pub(super) struct Pending {
 /// Open --drop--> Closing
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum LogQueueStage {
     /// The store accepts lines.
     Open,
     /// The writer writes the remaining lines and ends.
@@ -83,7 +83,7 @@ impl Drop for WakeUp<'_> {
     }
 }
 
-impl Queue {
+impl LogQueue {
     pub(super) fn append(
         &self,
         tag: &TaskTag,

@@ -123,7 +123,7 @@ impl Frame {
 
 /// One line in a frame.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record<'a> {
+pub(super) struct LineRecord<'a> {
     pub id: LineId,
     pub time: WallTime,
     pub stream: u8,
@@ -155,9 +155,9 @@ impl Records<'_> {
 }
 
 impl<'a> Iterator for Records<'a> {
-    type Item = Record<'a>;
+    type Item = LineRecord<'a>;
 
-    fn next(&mut self) -> Option<Record<'a>> {
+    fn next(&mut self) -> Option<LineRecord<'a>> {
         loop {
             if !self.payload.is_empty() {
                 let (record, rest) = split_record(self.payload)?;
@@ -187,7 +187,7 @@ pub(super) fn frame_length(bytes: &[u8]) -> Option<usize> {
     split_frame(bytes).map(|(_, rest)| bytes.len() - rest.len())
 }
 
-fn split_record(payload: &[u8]) -> Option<(Record<'_>, &[u8])> {
+fn split_record(payload: &[u8]) -> Option<(LineRecord<'_>, &[u8])> {
     let mut cursor = payload;
     let length = u32::from_le_bytes(take(&mut cursor)?) as usize;
     let (mut body, rest) = cursor.split_at_checked(length)?;
@@ -202,7 +202,7 @@ fn split_record(payload: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let (node, line) = body.split_at_checked(node_length)?;
     let invocation = InvocationId::new(start, rand);
     Some((
-        Record {
+        LineRecord {
             id,
             time,
             stream,

@@ -10,7 +10,7 @@ use brasserie_common::logs::{LineId, LinePart, LogPage, LogQuery, LogStream};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::query::{self, QueryError};
-use super::queue::{LogHealth, Pending, Queue, Stage, WakeUp};
+use super::queue::{LogHealth, LogQueue, LogQueueStage, Pending, WakeUp};
 use super::segment::TaskTag;
 use super::writer::{self, Disk};
 use super::{LogConfig, WallClock};
@@ -34,13 +34,13 @@ pub struct Share {
 
 /// Whether a task's output can be read without waiting for the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum LogRoom {
     Free,
     /// The caller must read no more output until this is `Free` again; a line that is appended anyway is still accepted.
     Full,
 }
 
-impl Room {
+impl LogRoom {
     /// Returns the room for a task that has `own` bytes waiting, of `all`.
     pub(crate) fn of(own: usize, all: usize) -> Self {
         let free = match all < PENDING_LIMIT {
@@ -48,8 +48,8 @@ impl Room {
             false => own == 0 && all < LAST_LIMIT,
         };
         match free {
-            true => Room::Free,
-            false => Room::Full,
+            true => LogRoom::Free,
+            false => LogRoom::Full,
         }
     }
 }
@@ -65,14 +65,14 @@ pub struct OpenError {
 }
 
 /// The state that the store and its writer thread share.
-struct Shared {
-    queue: Queue,
+struct SharedLogs {
+    queue: LogQueue,
     disk: Mutex<Disk>,
 }
 
 /// The logs of one worker. Dropping it writes the remaining lines and ends the writer.
 pub struct LogStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLogs>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -99,10 +99,10 @@ impl LogStore {
             batch: 1,
             last_id: disk.last_id(),
             health: LogHealth::default(),
-            stage: Stage::Open,
+            stage: LogQueueStage::Open,
         };
-        let shared = Arc::new(Shared {
-            queue: Queue {
+        let shared = Arc::new(SharedLogs {
+            queue: LogQueue {
                 clock,
                 pending: Mutex::new(pending),
                 wake: Condvar::new(),
@@ -148,13 +148,13 @@ impl LogStore {
     }
 
     /// Returns whether more of a task's output may be read. A task that writes much waits for its own lines; the others do not.
-    pub fn room(&self, share: &Share) -> Room {
+    pub fn room(&self, share: &Share) -> LogRoom {
         let pending = self.shared.queue.pending.lock();
         let own = match share.batch == pending.batch {
             true => share.bytes,
             false => 0,
         };
-        Room::of(own, pending.bytes)
+        LogRoom::of(own, pending.bytes)
     }
 
     pub fn health(&self) -> LogHealth {
@@ -168,8 +168,8 @@ impl LogStore {
 
     /// Prevents the writer from writing, as a slow disk would.
     #[cfg(test)]
-    pub(crate) fn hold_writer(&self) -> Held<'_> {
-        Held {
+    pub(crate) fn hold_writer(&self) -> LogsLock<'_> {
+        LogsLock {
             shared: &self.shared,
             disk: self.shared.disk.lock(),
         }
@@ -194,7 +194,7 @@ impl LogStore {
 
 impl Drop for LogStore {
     fn drop(&mut self) {
-        self.shared.queue.pending.lock().stage = Stage::Closing;
+        self.shared.queue.pending.lock().stage = LogQueueStage::Closing;
         self.shared.queue.wake.notify_all();
         if let Some(writer) = self.writer.take() {
             // A writer that panicked has nothing left to write; the panic was printed where it happened.
@@ -205,13 +205,13 @@ impl Drop for LogStore {
 
 /// A lock that prevents all writes while it exists.
 #[cfg(test)]
-pub(crate) struct Held<'a> {
-    shared: &'a Shared,
+pub(crate) struct LogsLock<'a> {
+    shared: &'a SharedLogs,
     disk: MutexGuard<'a, Disk>,
 }
 
 #[cfg(test)]
-impl Held<'_> {
+impl LogsLock<'_> {
     pub(crate) fn flush(&mut self) {
         writer::flush(&self.shared.queue, &mut self.disk);
     }

@@ -711,7 +711,7 @@ fn a_refusing_disk_stops_logging_only_and_the_loss_is_declared() {
     let health = store.health();
     assert_eq!(health.dropped_lines, 2);
     assert!(health.error.is_some());
-    assert_eq!(store.room(&Share::default()), Room::Free);
+    assert_eq!(store.room(&Share::default()), LogRoom::Free);
     fs::create_dir(&logs).expect("created");
     put(&store, &tag("job", "node"), "kept\n");
     store.flush();
@@ -779,7 +779,7 @@ fn fill(store: &LogStore, share: &mut Share) -> usize {
     let line = [b'x'; MAX_LINE_BYTES];
     let tag = tag("job", "node");
     let mut count = 0;
-    while store.room(share) == Room::Free {
+    while store.room(share) == LogRoom::Free {
         store
             .batch(&tag, share)
             .append(LogStream::Stdout, LinePart::Last, &line);
@@ -798,7 +798,7 @@ fn a_writer_that_is_behind_says_so_and_still_takes_lines() {
     let count = fill(&store, &mut share);
     assert_eq!(count, (2 << 20) / MAX_LINE_BYTES, "the limit of one task");
     // The task has used its share of the memory; other tasks have not.
-    assert_eq!(store.room(&Share::default()), Room::Free);
+    assert_eq!(store.room(&Share::default()), LogRoom::Free);
     let mut hogs = [Share::default(); 9];
     let more: usize = hogs.iter_mut().map(|share| fill(&store, share)).sum();
     assert!(
@@ -808,7 +808,7 @@ fn a_writer_that_is_behind_says_so_and_still_takes_lines() {
     let mut quiet = Share::default();
     assert_eq!(
         store.room(&quiet),
-        Room::Free,
+        LogRoom::Free,
         "one read is left for the quiet"
     );
     store.batch(&tag("job", "node"), &mut quiet).append(
@@ -816,12 +816,12 @@ fn a_writer_that_is_behind_says_so_and_still_takes_lines() {
         LinePart::Last,
         b"a word\n",
     );
-    assert_eq!(store.room(&quiet), Room::Full);
+    assert_eq!(store.room(&quiet), LogRoom::Full);
     put(&store, &tag("job", "node"), "one more\n");
     drop(held);
     store.flush();
     for share in [share, quiet, hogs[0]] {
-        assert_eq!(store.room(&share), Room::Free);
+        assert_eq!(store.room(&share), LogRoom::Free);
     }
     let lines = all(&store, query(LogStream::Stdout)).0;
     assert_eq!(lines.len(), count + more + 2);

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::LogConfig;
 use super::index::SegmentIndex;
 use super::query::{Sealed, SegmentView};
-use super::queue::{BIG_BATCH, Queue, Stage};
+use super::queue::{BIG_BATCH, LogQueue, LogQueueStage};
 use super::segment::{Frame, TaskTag, scan};
 use crate::disk_reserve;
 
@@ -48,13 +48,13 @@ pub(super) struct Disk {
 }
 
 /// Runs the writer until the store is dropped and everything is written.
-pub(super) fn run(queue: &Queue, disk: &Mutex<Disk>) {
+pub(super) fn run(queue: &LogQueue, disk: &Mutex<Disk>) {
     loop {
         let stage = wait_for_batch(queue);
         let mut disk = disk.lock();
         flush(queue, &mut disk);
         disk.prune_if_due((queue.clock)());
-        if stage == Stage::Closing {
+        if stage == LogQueueStage::Closing {
             // A declaration of lost lines may just have been appended.
             flush(queue, &mut disk);
             return;
@@ -63,16 +63,16 @@ pub(super) fn run(queue: &Queue, disk: &Mutex<Disk>) {
 }
 
 /// Sleeps until there is a line or retention is due, then gathers lines for one interval.
-fn wait_for_batch(queue: &Queue) -> Stage {
+fn wait_for_batch(queue: &LogQueue) -> LogQueueStage {
     let mut pending = queue.pending.lock();
     let idle_until = Instant::now() + PRUNE_INTERVAL;
-    while pending.bytes == 0 && pending.stage == Stage::Open {
+    while pending.bytes == 0 && pending.stage == LogQueueStage::Open {
         if queue.wake.wait_until(&mut pending, idle_until).timed_out() {
             return pending.stage;
         }
     }
     let gather_until = Instant::now() + FLUSH_INTERVAL;
-    while pending.bytes < BIG_BATCH && pending.stage == Stage::Open {
+    while pending.bytes < BIG_BATCH && pending.stage == LogQueueStage::Open {
         if queue
             .wake
             .wait_until(&mut pending, gather_until)
@@ -86,7 +86,7 @@ fn wait_for_batch(queue: &Queue) -> Stage {
 
 /// Writes everything that is pending. A batch that cannot be written is dropped and counted: tasks must continue, and memory must not
 /// grow.
-pub(super) fn flush(queue: &Queue, disk: &mut Disk) {
+pub(super) fn flush(queue: &LogQueue, disk: &mut Disk) {
     let frames = {
         let mut pending = queue.pending.lock();
         pending.bytes = 0;
@@ -124,7 +124,7 @@ pub(super) fn flush(queue: &Queue, disk: &mut Disk) {
 }
 
 /// Declares lost lines. The loss belongs to no single task, so its event has neither job nor node.
-fn declare_loss(queue: &Queue, lines: u64) {
+fn declare_loss(queue: &LogQueue, lines: u64) {
     let tag = TaskTag::new(
         InvocationId::default(),
         &JobName::default(),

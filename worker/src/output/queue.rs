@@ -12,7 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::retention::Keeping;
 use super::{Stream, Streams};
-use crate::logs::Room;
+use crate::logs::LogRoom;
 
 /// The queued size at which a run is written at once. Deflate does not refer to data more than 32 KiB back, so blocks that are eight
 /// times as long lose little by starting anew. Eight of them fit into a run's limit, so a single run can keep the writer busy.
@@ -43,7 +43,7 @@ pub(crate) struct Written {
 type Told = dyn Fn(Stream, &Written) + Send + Sync;
 
 /// One run, for the writer.
-pub(super) struct Run {
+pub(super) struct OutputRun {
     pub id: u64,
     pub files: Streams<PathBuf>,
     /// Receives each stream that has output, when its file is finished.
@@ -52,17 +52,17 @@ pub(super) struct Run {
 
 /// The queued output of one stream.
 #[derive(Debug, Default)]
-pub(super) struct Part {
+pub(super) struct QueuedPart {
     pub bytes: Vec<u8>,
     /// The number of bytes that the run dropped instead of waiting.
     pub dropped: u64,
 }
 
 /// The queued output of one run.
-pub(super) struct Waiting {
-    pub run: Arc<Run>,
-    pub parts: Streams<Part>,
-    pub end: End,
+pub(super) struct QueuedOutput {
+    pub run: Arc<OutputRun>,
+    pub parts: Streams<QueuedPart>,
+    pub end: OutputEnd,
     since: Instant,
 }
 
@@ -72,13 +72,13 @@ pub(super) struct Waiting {
 /// Open --the handle is dropped--> Over
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum OutputEnd {
     Open,
     /// The run has no further output.
     Over,
 }
 
-impl Waiting {
+impl QueuedOutput {
     fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.bytes.len()).sum()
     }
@@ -86,13 +86,13 @@ impl Waiting {
 
 /// All queued output.
 struct Pending {
-    runs: IdMap<u64, Waiting>,
+    runs: IdMap<u64, QueuedOutput>,
     bytes: usize,
     /// The runs that must be written before their time.
     urgent: Vec<u64>,
     /// The runs in order of time.
     by_age: VecDeque<(Instant, u64)>,
-    stage: Stage,
+    stage: OutputStage,
 }
 
 /// Whether the store is in use.
@@ -101,7 +101,7 @@ struct Pending {
 /// Open --drop--> Closing
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum OutputStage {
     /// The store accepts output.
     Open,
     /// The writer writes the remaining output and ends.
@@ -109,7 +109,7 @@ enum Stage {
 }
 
 /// The state that the store, its handles and its threads share.
-pub(super) struct Shared {
+pub(super) struct SharedOutput {
     pending: Mutex<Pending>,
     wake: Condvar,
     next: AtomicU64,
@@ -118,8 +118,8 @@ pub(super) struct Shared {
 
 /// The output of one run. Dropping it finishes the files.
 pub(crate) struct RunOutput {
-    run: Arc<Run>,
-    shared: Arc<Shared>,
+    run: Arc<OutputRun>,
+    shared: Arc<SharedOutput>,
 }
 
 impl RunOutput {
@@ -130,10 +130,13 @@ impl RunOutput {
 
     /// Returns whether more can be read without waiting for the writer. A run that prints much waits for its own output; other runs do
     /// not.
-    pub(crate) fn room(&self) -> Room {
+    pub(crate) fn room(&self) -> LogRoom {
         let pending = self.shared.pending.lock();
-        let own = pending.runs.get(&self.run.id).map_or(0, Waiting::bytes);
-        Room::of(own, pending.bytes)
+        let own = pending
+            .runs
+            .get(&self.run.id)
+            .map_or(0, QueuedOutput::bytes);
+        LogRoom::of(own, pending.bytes)
     }
 
     /// Queues output. Never waits for the disk.
@@ -146,17 +149,17 @@ impl RunOutput {
         self.change(|waiting| waiting.parts[stream.index()].dropped += bytes as u64);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Waiting)) {
+    fn change(&self, change: impl FnOnce(&mut QueuedOutput)) {
         let now = Instant::now();
         let mut guard = self.shared.pending.lock();
         let pending = &mut *guard;
         let mut is_new = false;
         let waiting = pending.runs.entry(self.run.id).or_insert_with(|| {
             is_new = true;
-            Waiting {
+            QueuedOutput {
                 run: Arc::clone(&self.run),
                 parts: Streams::default(),
-                end: End::Open,
+                end: OutputEnd::Open,
                 since: now,
             }
         });
@@ -185,7 +188,7 @@ impl RunOutput {
 
 impl Drop for RunOutput {
     fn drop(&mut self) {
-        self.change(|waiting| waiting.end = End::Over);
+        self.change(|waiting| waiting.end = OutputEnd::Over);
     }
 }
 
@@ -197,16 +200,16 @@ impl std::fmt::Debug for RunOutput {
     }
 }
 
-impl Shared {
+impl SharedOutput {
     pub(super) fn new(keeping: Keeping) -> Self {
         let pending = Pending {
             runs: IdMap::default(),
             bytes: 0,
             urgent: Vec::new(),
             by_age: VecDeque::new(),
-            stage: Stage::Open,
+            stage: OutputStage::Open,
         };
-        Shared {
+        SharedOutput {
             pending: Mutex::new(pending),
             wake: Condvar::new(),
             next: AtomicU64::new(0),
@@ -221,7 +224,7 @@ impl Shared {
         told: impl Fn(Stream, &Written) + Send + Sync + 'static,
     ) -> RunOutput {
         RunOutput {
-            run: Arc::new(Run {
+            run: Arc::new(OutputRun {
                 id: self.next.fetch_add(1, Ordering::Relaxed),
                 files,
                 told: Box::new(told),
@@ -232,7 +235,7 @@ impl Shared {
 
     /// Accepts no more output. The writer writes the rest and ends.
     pub(super) fn close(&self) {
-        self.pending.lock().stage = Stage::Closing;
+        self.pending.lock().stage = OutputStage::Closing;
         self.wake.notify_all();
         self.keeping.close();
     }
@@ -243,11 +246,11 @@ impl Shared {
     }
 
     /// Waits for output and returns the part that is due. An empty result means that the store is closing, and nothing is left.
-    pub(super) fn next_batch(&self) -> Vec<Waiting> {
+    pub(super) fn next_batch(&self) -> Vec<QueuedOutput> {
         let mut pending = self.pending.lock();
         loop {
             let batch = pending.take_due(Instant::now());
-            if !batch.is_empty() || pending.stage == Stage::Closing {
+            if !batch.is_empty() || pending.stage == OutputStage::Closing {
                 return batch;
             }
             match pending.by_age.front() {
@@ -262,7 +265,7 @@ impl Shared {
 }
 
 impl Pending {
-    fn take_due(&mut self, now: Instant) -> Vec<Waiting> {
+    fn take_due(&mut self, now: Instant) -> Vec<QueuedOutput> {
         let mut batch = Vec::new();
         for id in mem::take(&mut self.urgent) {
             batch.extend(self.take(id, None));
@@ -271,7 +274,7 @@ impl Pending {
             let is_due = now.saturating_duration_since(since) >= FLUSH_INTERVAL;
             if !is_due
                 && self.bytes < MUCH
-                && self.stage == Stage::Open
+                && self.stage == OutputStage::Open
                 && self.runs.contains_key(&id)
             {
                 break;
@@ -283,7 +286,7 @@ impl Pending {
     }
 
     /// Takes the output of a run. With a time, takes only output that has waited since then.
-    fn take(&mut self, id: u64, since: Option<Instant>) -> Option<Waiting> {
+    fn take(&mut self, id: u64, since: Option<Instant>) -> Option<QueuedOutput> {
         let waiting = self.runs.get(&id)?;
         if since.is_some_and(|since| since != waiting.since) {
             return None;

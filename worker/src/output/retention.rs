@@ -33,7 +33,7 @@ pub(super) struct NoRoom(u64);
 
 /// The accounting of the files on the disk.
 #[derive(Debug, Default)]
-struct Ledger {
+struct FileLedger {
     /// The files that are being written, with the size of each on the disk.
     active: HashMap<PathBuf, u64>,
     active_bytes: u64,
@@ -42,7 +42,7 @@ struct Ledger {
     walking: Option<HashSet<PathBuf>>,
     /// The folders that the last scan could not read.
     unreadable: Vec<PathBuf>,
-    stage: Stage,
+    stage: RetentionStage,
 }
 
 /// Whether the store is in use.
@@ -51,7 +51,7 @@ struct Ledger {
 /// Open --close--> Closing
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum RetentionStage {
     #[default]
     Open,
     Closing,
@@ -61,7 +61,7 @@ enum Stage {
 /// other needs.
 pub(super) struct Keeping {
     config: OutputConfig,
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<FileLedger>,
     /// Wakes the removing thread: there is too much, or the store closes.
     wake: Condvar,
 }
@@ -160,7 +160,7 @@ impl Keeping {
     }
 
     pub(super) fn close(&self) {
-        self.ledger.lock().stage = Stage::Closing;
+        self.ledger.lock().stage = RetentionStage::Closing;
         self.wake.notify_all();
     }
 
@@ -169,7 +169,7 @@ impl Keeping {
         self.ledger.lock()
     }
 
-    fn wake_if_full(&self, ledger: &Ledger) {
+    fn wake_if_full(&self, ledger: &FileLedger) {
         if self.is_full(ledger) {
             self.wake.notify_one();
         }
@@ -183,20 +183,20 @@ impl Keeping {
             let pruned = self.prune(&mut oldest, wall_now());
             let mut ledger = self.ledger.lock();
             let until = Instant::now() + PRUNE_INTERVAL;
-            let waits = |ledger: &Ledger| pruned == Pruned::Refused || !self.is_full(ledger);
-            while ledger.stage == Stage::Open && waits(&ledger) {
+            let waits = |ledger: &FileLedger| pruned == Pruned::Refused || !self.is_full(ledger);
+            while ledger.stage == RetentionStage::Open && waits(&ledger) {
                 if self.wake.wait_until(&mut ledger, until).timed_out() {
                     break;
                 }
             }
-            if ledger.stage == Stage::Closing {
+            if ledger.stage == RetentionStage::Closing {
                 return;
             }
         }
     }
 
     /// Returns whether there is more than the retention allows, and some of it can be removed.
-    fn is_full(&self, ledger: &Ledger) -> bool {
+    fn is_full(&self, ledger: &FileLedger) -> bool {
         let all = ledger.active_bytes + ledger.finished_bytes;
         all > self.config.retention.max_bytes && ledger.finished_bytes > 0
     }
@@ -207,7 +207,7 @@ impl Keeping {
         loop {
             let is_over = {
                 let ledger = self.ledger.lock();
-                if ledger.stage == Stage::Closing || ledger.finished_bytes == 0 {
+                if ledger.stage == RetentionStage::Closing || ledger.finished_bytes == 0 {
                     return Pruned::Enough;
                 }
                 self.is_full(&ledger)
@@ -253,7 +253,7 @@ impl Keeping {
         let mut unreadable = Vec::new();
         'walk: for job in folders_in(&self.config.dir, &mut unreadable) {
             for path in folders_in(&job, &mut unreadable) {
-                if self.ledger.lock().stage == Stage::Closing {
+                if self.ledger.lock().stage == RetentionStage::Closing {
                     break 'walk;
                 }
                 for old in entries_in(&path, &mut unreadable).filter_map(|entry| finished(&entry)) {
@@ -290,7 +290,7 @@ impl Keeping {
     }
 }
 
-impl Ledger {
+impl FileLedger {
     /// Sets the size of an active file.
     fn set(&mut self, path: &Path, length: u64) {
         if let Some(bytes) = self.active.get_mut(path) {

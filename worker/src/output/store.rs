@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::queue::{RunOutput, Shared, Written};
+use super::queue::{RunOutput, SharedOutput, Written};
 use super::retention::Keeping;
 use super::writer;
 use super::{OutputConfig, Stream, Streams};
 
 /// The output files of one worker's tasks. Dropping it writes the remaining output and ends its threads.
 pub(crate) struct OutputStore {
-    shared: Arc<Shared>,
+    shared: Arc<SharedOutput>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl OutputStore {
     pub(crate) fn open(config: OutputConfig) -> io::Result<Self> {
-        let shared = Arc::new(Shared::new(Keeping::new(config)?));
+        let shared = Arc::new(SharedOutput::new(Keeping::new(config)?));
         let (writing, keeping) = (Arc::clone(&shared), Arc::clone(&shared));
         let mut store = OutputStore {
             shared,

@@ -12,7 +12,7 @@ use flate2::read::MultiGzDecoder;
 use proptest::prelude::*;
 
 use super::*;
-use crate::logs::Room;
+use crate::logs::LogRoom;
 
 /// The longest wait; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -178,21 +178,21 @@ fn a_run_that_is_ahead_has_no_room_and_others_have() {
     let piece = noise(64 << 10);
     let mut printed = 0;
     // The bytes that the writer has already taken are in addition to these, once.
-    while greedy.room() == Room::Free {
+    while greedy.room() == LogRoom::Free {
         greedy.append(Stream::Stdout, &piece);
         printed += piece.len();
         assert!(printed <= 2 * SHARE + piece.len(), "without bound");
     }
     // The writer may just be taking the waiting bytes.
     wait_until("no room", || {
-        if greedy.room() == Room::Free {
+        if greedy.room() == LogRoom::Free {
             greedy.append(Stream::Stdout, &piece);
             printed += piece.len();
         }
-        greedy.room() == Room::Full
+        greedy.room() == LogRoom::Full
     });
     assert!(store.waiting_bytes() <= SHARE + piece.len());
-    assert_eq!(modest.room(), Room::Free);
+    assert_eq!(modest.room(), LogRoom::Free);
     modest.append(Stream::Stderr, b"a word");
     greedy.leave_out(Stream::Stdout, 5);
     drop((held, greedy, modest));
@@ -324,7 +324,7 @@ fn a_run_larger_than_all_may_be_loses_the_rest_and_is_told() {
     let (run, told) = start(&store, dir.path(), "job", 1);
     let printed = noise(4 << 20);
     for piece in printed.chunks(64 << 10) {
-        wait_until("room", || run.room() == Room::Free);
+        wait_until("room", || run.room() == LogRoom::Free);
         run.append(Stream::Stdout, piece);
     }
     let file = run.files()[0].clone();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use brasserie_common::collections::IdMap;
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
-use super::queue::{BLOCK, End, Part, Run, Shared, Waiting, Written};
+use super::queue::{BLOCK, OutputEnd, OutputRun, QueuedOutput, QueuedPart, SharedOutput, Written};
 use super::retention::{Keeping, NoRoom};
 use super::{Stream, Streams};
 
@@ -33,7 +33,7 @@ enum Lost {
 }
 
 /// Runs the writer until the store is dropped and everything is written.
-pub(super) fn run(shared: &Shared) {
+pub(super) fn run(shared: &SharedOutput) {
     let mut writer = Writer {
         keeping: &shared.keeping,
         packer: Packer::new(),
@@ -58,7 +58,7 @@ struct Writer<'a> {
     keeping: &'a Keeping,
     packer: Packer,
     /// The runs that have printed something and are not over.
-    open: IdMap<u64, Open>,
+    open: IdMap<u64, OpenFiles>,
     trouble: Trouble,
 }
 
@@ -74,8 +74,8 @@ enum Trouble {
 }
 
 /// The files of a run.
-struct Open {
-    run: Arc<Run>,
+struct OpenFiles {
+    run: Arc<OutputRun>,
     files: Streams<OutFile>,
 }
 
@@ -85,7 +85,7 @@ struct OutFile {
     file: Option<File>,
     /// The length of the good bytes.
     end: u64,
-    tail: Tail,
+    tail: FileTail,
     printed: u64,
     lost: u64,
     why: Option<String>,
@@ -93,7 +93,7 @@ struct OutFile {
 
 /// The state of the file after the good bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Tail {
+enum FileTail {
     #[default]
     Clean,
     /// A failed write may have left bytes there.
@@ -101,12 +101,12 @@ enum Tail {
 }
 
 impl Writer<'_> {
-    fn write(&mut self, waiting: Waiting) {
-        let Waiting {
+    fn write(&mut self, waiting: QueuedOutput) {
+        let QueuedOutput {
             run, parts, end, ..
         } = waiting;
         let id = run.id;
-        let open = self.open.entry(id).or_insert_with(|| Open {
+        let open = self.open.entry(id).or_insert_with(|| OpenFiles {
             run,
             files: Streams::default(),
         });
@@ -126,13 +126,13 @@ impl Writer<'_> {
             }
         }
         match end {
-            End::Open => {}
-            End::Over => self.finish(id),
+            OutputEnd::Open => {}
+            OutputEnd::Over => self.finish(id),
         }
     }
 
     fn finish(&mut self, id: u64) {
-        let Some(Open { run, files }) = self.open.remove(&id) else {
+        let Some(OpenFiles { run, files }) = self.open.remove(&id) else {
             return;
         };
         for ((stream, file), path) in Stream::ALL.into_iter().zip(files).zip(&run.files) {
@@ -148,7 +148,7 @@ impl OutFile {
     fn take(
         &mut self,
         path: &Path,
-        part: Part,
+        part: QueuedPart,
         packer: &mut Packer,
         keeping: &Keeping,
     ) -> Option<Result<(), Lost>> {
@@ -194,8 +194,8 @@ impl OutFile {
         keeping.grow(path, end)?;
         if let Err(error) = file.write_all_at(member, self.end) {
             self.tail = match file.set_len(self.end) {
-                Ok(()) => Tail::Clean,
-                Err(_) => Tail::Torn,
+                Ok(()) => FileTail::Clean,
+                Err(_) => FileTail::Torn,
             };
             keeping.shrink(path, self.end);
             return Err(error.into());
@@ -207,7 +207,7 @@ impl OutFile {
     /// Finishes the file. `None` if nothing was printed.
     fn finish(self, path: &Path, keeping: &Keeping) -> Option<Written> {
         if let Some(file) = &self.file {
-            if self.tail == Tail::Torn
+            if self.tail == FileTail::Torn
                 && let Err(error) = file.set_len(self.end)
             {
                 tracing::warn!(file = %path.display(), "cannot cut what a failed write left behind: {error}");

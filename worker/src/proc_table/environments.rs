@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use nix::unistd::Pid;
 
-use super::{Process, environment_has};
+use super::{ProcessEntry, environment_has};
 
 /// The largest number of readers that hang at the same time, each at another process. With more of them, only the list of process groups,
 /// control groups and descent show to which task a process belongs.
@@ -21,17 +21,17 @@ pub(crate) struct Environments {
     /// Returns whether a process was started with the entry.
     has_entry: Arc<dyn Fn(Pid) -> bool + Send + Sync>,
     /// The reader for the next request.
-    idle: Option<Reader>,
+    idle: Option<EnvironmentReader>,
     /// The readers that have not finished their request in time.
-    late: Vec<Reader>,
+    late: Vec<EnvironmentReader>,
     /// The processes of the last request for which there was no reader.
     unread: Vec<Pid>,
 }
 
-struct Reader {
-    requests: Sender<Vec<Process>>,
+struct EnvironmentReader {
+    requests: Sender<Vec<ProcessEntry>>,
     /// Processes with the entry, and `None` at the end of a request.
-    answers: Receiver<Option<Process>>,
+    answers: Receiver<Option<ProcessEntry>>,
     /// The process whose environment the thread reads.
     at: Arc<AtomicI32>,
 }
@@ -55,12 +55,16 @@ impl Environments {
 
     /// Returns those of `candidates` that have the entry and whose environments were read by `until`. Adds processes that late readers
     /// have meanwhile found among earlier candidates.
-    pub(crate) fn find(&mut self, mut candidates: Vec<Process>, until: Instant) -> Vec<Process> {
+    pub(crate) fn find(
+        &mut self,
+        mut candidates: Vec<ProcessEntry>,
+        until: Instant,
+    ) -> Vec<ProcessEntry> {
         let mut found = Vec::new();
         for mut reader in std::mem::take(&mut self.late) {
             match reader.collect(&mut found, Instant::now()) {
-                Request::Over => self.idle = Some(reader),
-                Request::Late => self.late.push(reader),
+                EnvironmentRead::Over => self.idle = Some(reader),
+                EnvironmentRead::Late => self.late.push(reader),
             }
         }
         let hanging = self.hanging();
@@ -79,8 +83,8 @@ impl Environments {
         // Invariant: the thread of an idle reader waits for requests.
         reader.requests.send(candidates).expect("a reader lives");
         match reader.collect(&mut found, until) {
-            Request::Over => self.idle = Some(reader),
-            Request::Late => self.late.push(reader),
+            EnvironmentRead::Over => self.idle = Some(reader),
+            EnvironmentRead::Late => self.late.push(reader),
         }
         found
     }
@@ -94,13 +98,13 @@ impl Environments {
 
     /// Returns the processes at which late readers hang.
     fn hanging(&self) -> Vec<Pid> {
-        let at = |reader: &Reader| Pid::from_raw(reader.at.load(Ordering::Relaxed));
+        let at = |reader: &EnvironmentReader| Pid::from_raw(reader.at.load(Ordering::Relaxed));
         self.late.iter().map(at).collect()
     }
 
     /// Starts a reader; `None` if the system refuses a thread.
-    fn start(&self) -> Option<Reader> {
-        let (requests, queue): (_, Receiver<Vec<Process>>) = channel();
+    fn start(&self) -> Option<EnvironmentReader> {
+        let (requests, queue): (_, Receiver<Vec<ProcessEntry>>) = channel();
         let (sender, answers) = channel();
         let at = Arc::new(AtomicI32::new(0));
         let (has_entry, reading) = (Arc::clone(&self.has_entry), Arc::clone(&at));
@@ -119,7 +123,7 @@ impl Environments {
         };
         let thread = thread::Builder::new().name("environments".to_owned());
         thread.spawn(run).ok()?;
-        Some(Reader {
+        Some(EnvironmentReader {
             requests,
             answers,
             at,
@@ -128,20 +132,20 @@ impl Environments {
 }
 
 /// The state of a reader's request.
-enum Request {
+enum EnvironmentRead {
     Over,
     Late,
 }
 
-impl Reader {
+impl EnvironmentReader {
     /// Adds the thread's answers until `until` to `found`.
-    fn collect(&mut self, found: &mut Vec<Process>, until: Instant) -> Request {
+    fn collect(&mut self, found: &mut Vec<ProcessEntry>, until: Instant) -> EnvironmentRead {
         loop {
             let rest = until.saturating_duration_since(Instant::now());
             match self.answers.recv_timeout(rest) {
                 Ok(Some(process)) => found.push(process),
-                Ok(None) => return Request::Over,
-                Err(_) => return Request::Late,
+                Ok(None) => return EnvironmentRead::Over,
+                Err(_) => return EnvironmentRead::Late,
             }
         }
     }
@@ -160,15 +164,15 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(10);
     const LONG: Duration = Duration::from_secs(60);
 
-    fn process(pid: i32) -> Process {
+    fn process(pid: i32) -> ProcessEntry {
         let me = find(getpid()).expect("this process");
-        Process {
+        ProcessEntry {
             pid: Pid::from_raw(pid),
             ..me
         }
     }
 
-    fn pids(mut found: Vec<Process>) -> Vec<i32> {
+    fn pids(mut found: Vec<ProcessEntry>) -> Vec<i32> {
         found.sort_by_key(|process| process.pid);
         found.iter().map(|process| process.pid.as_raw()).collect()
     }
@@ -183,7 +187,7 @@ mod tests {
             }
             pid.as_raw() != 3
         });
-        let all: Vec<Process> = (1..=4).map(process).collect();
+        let all: Vec<ProcessEntry> = (1..=4).map(process).collect();
         let find = |environments: &mut Environments, limit| {
             pids(environments.find(all.clone(), Instant::now() + limit))
         };
@@ -216,7 +220,7 @@ mod tests {
         let read = Arc::clone(&hang);
         let mut environments =
             Environments::read_by(move |_| read.lock().expect("alive").recv().is_ok());
-        let all: Vec<Process> = (1..=100).map(process).collect();
+        let all: Vec<ProcessEntry> = (1..=100).map(process).collect();
         for _ in 0..2 * MOST_LATE {
             let found = environments.find(all.clone(), Instant::now() + SHORT);
             assert!(found.is_empty(), "{found:?}");

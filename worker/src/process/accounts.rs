@@ -159,12 +159,12 @@ struct Allowed {
     may_have: Vec<(Gid, Option<String>)>,
     /// `NAME=value` for each variable of [`WHO`].
     environment: Vec<CString>,
-    change: Change,
+    change: RightsChange,
 }
 
 /// The change of a task's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum RightsChange {
     /// The task has the user's rights.
     Taken,
     /// The user is the worker's own, and the worker cannot change rights: the task has the worker's.
@@ -173,7 +173,7 @@ enum Change {
 
 /// The rights that a task gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct ChosenRights {
     pub name: String,
     pub user: Uid,
     /// `None`: the task has the worker's rights as they are.
@@ -216,7 +216,10 @@ impl Accounts {
     }
 
     /// Returns the rights of a task that asks for these; `None`: the worker's. The error is a message.
-    pub(super) fn choose(&self, options: &TaskSubprocessOptions) -> Result<Option<Chosen>, String> {
+    pub(super) fn choose(
+        &self,
+        options: &TaskSubprocessOptions,
+    ) -> Result<Option<ChosenRights>, String> {
         let (user, group) = (options.user.as_ref(), options.group.as_ref());
         let Some(user) = user.map(AsRef::<str>::as_ref) else {
             return match group {
@@ -252,20 +255,20 @@ impl fmt::Display for Accounts {
 }
 
 impl Allowed {
-    fn with_group(&self, asked: Option<&str>) -> Result<Chosen, String> {
+    fn with_group(&self, asked: Option<&str>) -> Result<ChosenRights, String> {
         let group = match asked {
             None => self.group,
             Some(asked) => self.group_named(asked)?,
         };
         let account = match self.change {
-            Change::Kept => None,
-            Change::Taken => Some(Account {
+            RightsChange::Kept => None,
+            RightsChange::Taken => Some(Account {
                 user: self.user,
                 group,
                 groups: self.groups.clone(),
             }),
         };
-        Ok(Chosen {
+        Ok(ChosenRights {
             name: self.name.clone(),
             user: self.user,
             account,
@@ -285,10 +288,12 @@ impl Allowed {
         });
         let (name, names) = (&self.name, names.collect::<Vec<_>>().join(", "));
         let why = match self.change {
-            Change::Taken => format!(
+            RightsChange::Taken => format!(
                 "for which this worker would have to be started with --allow-user {name}:{asked}"
             ),
-            Change::Kept => "which this worker cannot take, as it does not run as root".to_owned(),
+            RightsChange::Kept => {
+                "which this worker cannot take, as it does not run as root".to_owned()
+            }
         };
         Err(format!(
             "it asks for the group {asked:?} with the user {name:?}, {why}; allowed: {names}"
@@ -311,12 +316,12 @@ fn look_up(allowed: &AllowedUser, rights: &Rights) -> Result<Allowed, AccountsEr
         .collect::<Result<_, _>>()?;
     let name = CString::new(user.name.as_bytes()).map_err(|_| failed(allowed, Errno::EINVAL))?;
     let (group, groups, may_have) = match change {
-        Change::Taken => {
+        RightsChange::Taken => {
             let own = getgrouplist(&name, user.gid).map_err(|error| failed(allowed, error))?;
             let all = own.iter().copied().chain(also).collect();
             (user.gid, own, all)
         }
-        Change::Kept => (rights.group, Vec::new(), vec![rights.group]),
+        RightsChange::Kept => (rights.group, Vec::new(), vec![rights.group]),
     };
     Ok(Allowed {
         may_have: may_have.into_iter().map(named).collect(),
@@ -329,12 +334,16 @@ fn look_up(allowed: &AllowedUser, rights: &Rights) -> Result<Allowed, AccountsEr
     })
 }
 
-fn change(allowed: &AllowedUser, user: &User, rights: &Rights) -> Result<Change, AccountsError> {
+fn change(
+    allowed: &AllowedUser,
+    user: &User,
+    rights: &Rights,
+) -> Result<RightsChange, AccountsError> {
     let allowed = || allowed.clone();
     match (user.uid == rights.user, rights.can_change()) {
         (_, true) if rights.passes_on => Err(AccountsError::Ambient { allowed: allowed() }),
-        (_, true) => Ok(Change::Taken),
-        (true, false) if allowed().groups.is_empty() => Ok(Change::Kept),
+        (_, true) => Ok(RightsChange::Taken),
+        (true, false) if allowed().groups.is_empty() => Ok(RightsChange::Kept),
         (_, false) => Err(AccountsError::Powerless {
             allowed: allowed(),
             own: rights.user,

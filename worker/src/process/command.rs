@@ -17,12 +17,12 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::fchown;
 
-use super::accounts::{Accounts, Chosen, WHO};
+use super::accounts::{Accounts, ChosenRights, WHO};
 use super::environment::{DEVICE_ORDER, VISIBLE_DEVICES, without, without_cards};
 use super::folders::{Folders, WorkingDir};
-use super::launch::{Account, Refused, Step};
+use super::launch::{Account, LaunchStep, Refused};
 use super::refusals::{StartFailure, c_string};
-use super::{Marks, PassedEnvironment, SpawnRequest};
+use super::{PassedEnvironment, SpawnRequest, TaskMarks};
 use crate::marker::{self, Marker};
 use crate::variables::KEPT_FOR_VARIABLE;
 
@@ -93,7 +93,7 @@ impl Commands {
         data_dir: &Path,
         status_number: RawFd,
         passed: &PassedEnvironment,
-        (accounts, marks): (&Accounts, Marks),
+        (accounts, marks): (&Accounts, TaskMarks),
     ) -> io::Result<Self> {
         let folders = Folders::open(data_dir, accounts)?;
         let environment = passed.entries(std::env::vars_os());
@@ -116,8 +116,8 @@ impl Commands {
             path,
             status_path,
             marker: match marks {
-                Marks::None => None,
-                Marks::OfSchedulers => marker::marker(),
+                TaskMarks::None => None,
+                TaskMarks::OfSchedulers => marker::marker(),
             },
         })
     }
@@ -125,7 +125,7 @@ impl Commands {
     /// Returns the passed part of the worker's environment, without the variables for the account, for GPUs, and of the job itself.
     pub(super) fn environment(
         &self,
-        chosen: Option<&Chosen>,
+        chosen: Option<&ChosenRights>,
         request: &SpawnRequest,
     ) -> Cow<'_, [CString]> {
         let of_user = chosen.and_then(|chosen| self.environments.get(&chosen.name));
@@ -166,7 +166,7 @@ impl Commands {
         &mut self,
         request: &SpawnRequest,
         arguments: &[String],
-        chosen: Option<&Chosen>,
+        chosen: Option<&ChosenRights>,
     ) -> Result<Prepared, StartFailure> {
         let program = self.resolve(arguments.first().map_or("", String::as_str))?;
         let argv = arguments
@@ -292,7 +292,7 @@ impl TaskPipes {
     /// Makes the pipes. They belong to the task's user, so that the task may open them again by their names below `/dev`.
     pub(super) fn new(account: Option<&Account>) -> Result<Self, Refused> {
         let refused = |step| move |error| Refused { step, error };
-        let pipe = || task_pipe().map_err(refused(Step::Create));
+        let pipe = || task_pipe().map_err(refused(LaunchStep::Create));
         let (out, err, status) = (pipe()?, pipe()?, pipe()?);
         let pipes = TaskPipes {
             read: [out.0, err.0, status.0],
@@ -301,7 +301,7 @@ impl TaskPipes {
         if let Some(account) = account {
             for pipe in &pipes.write {
                 let (user, group) = (Some(account.user), Some(account.group));
-                fchown(pipe, user, group).map_err(refused(Step::Account))?;
+                fchown(pipe, user, group).map_err(refused(LaunchStep::Account))?;
             }
         }
         Ok(pipes)

@@ -19,7 +19,7 @@ const LOGGED_ARGUMENT_BYTES: usize = 4 * 1024;
 
 /// An event of a task's life.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Event<'a> {
+pub(super) enum TaskEvent<'a> {
     Running {
         command: &'a [String],
         /// The files that get the task's output, if it does not go into the log.
@@ -103,7 +103,7 @@ pub(super) fn log(
     host: &str,
     key: &RunKey,
     tag: &TaskTag,
-    event: Event<'_>,
+    event: TaskEvent<'_>,
     scratch: &mut Vec<u8>,
 ) {
     let mut fields = Fields {
@@ -116,7 +116,7 @@ pub(super) fn log(
     };
     let told;
     match event {
-        Event::Running { command, files } => {
+        TaskEvent::Running { command, files } => {
             let command = command.iter().map(|text| cut(text, LOGGED_ARGUMENT_BYTES));
             fields.command = Some(command.collect());
             if let Some([stdout, stderr]) = files {
@@ -124,7 +124,7 @@ pub(super) fn log(
                 fields.stderr_file = Some(stderr.to_string_lossy());
             }
         }
-        Event::OutputWritten { stream, written } => {
+        TaskEvent::OutputWritten { stream, written } => {
             told = tell(stream, written, host);
             fields.message = Some(&told);
             let file = Some(written.file.to_string_lossy());
@@ -136,24 +136,24 @@ pub(super) fn log(
             fields.compressed_bytes = Some(written.compressed);
             fields.lost_bytes = Some(written.lost);
         }
-        Event::ProcessExited { message }
-        | Event::PipeError { message }
-        | Event::LineSplit { message }
-        | Event::StraysKilled { message } => {
+        TaskEvent::ProcessExited { message }
+        | TaskEvent::PipeError { message }
+        | TaskEvent::LineSplit { message }
+        | TaskEvent::StraysKilled { message } => {
             fields.message = Some(message);
         }
-        Event::LinesDropped { dropped } => {
+        TaskEvent::LinesDropped { dropped } => {
             fields.message =
                 Some("output beyond the job's rate limit or the log's capacity was dropped");
             fields.lines = Some(dropped.lines);
             fields.bytes = Some(dropped.bytes);
         }
-        Event::PipesClosed { raw } => fields.raw_status = raw,
-        Event::GotStatus { raw, status } => {
+        TaskEvent::PipesClosed { raw } => fields.raw_status = raw,
+        TaskEvent::GotStatus { raw, status } => {
             fields.raw_status = raw;
             fields.status = Some(Status::of(status));
         }
-        Event::FailedToStart { status } => fields.status = Some(Status::of(status)),
+        TaskEvent::FailedToStart { status } => fields.status = Some(Status::of(status)),
     }
     scratch.clear();
     serde_json::to_writer(&mut *scratch, &fields)
@@ -204,17 +204,17 @@ impl<'a> Status<'a> {
     }
 }
 
-fn name(event: Event<'_>) -> &'static str {
+fn name(event: TaskEvent<'_>) -> &'static str {
     match event {
-        Event::Running { .. } => "running",
-        Event::ProcessExited { .. } => "process_exited",
-        Event::PipeError { .. } => "task_pipe_error",
-        Event::LineSplit { .. } => "task_line_split",
-        Event::StraysKilled { .. } => "task_strays_killed",
-        Event::LinesDropped { .. } => "task_lines_dropped",
-        Event::PipesClosed { .. } => "task_pipes_closed",
-        Event::OutputWritten { .. } => "task_output_written",
-        Event::GotStatus { .. } => "got_status",
-        Event::FailedToStart { .. } => "task_failed_to_start",
+        TaskEvent::Running { .. } => "running",
+        TaskEvent::ProcessExited { .. } => "process_exited",
+        TaskEvent::PipeError { .. } => "task_pipe_error",
+        TaskEvent::LineSplit { .. } => "task_line_split",
+        TaskEvent::StraysKilled { .. } => "task_strays_killed",
+        TaskEvent::LinesDropped { .. } => "task_lines_dropped",
+        TaskEvent::PipesClosed { .. } => "task_pipes_closed",
+        TaskEvent::OutputWritten { .. } => "task_output_written",
+        TaskEvent::GotStatus { .. } => "got_status",
+        TaskEvent::FailedToStart { .. } => "task_failed_to_start",
     }
 }

@@ -15,7 +15,7 @@ use brasserie_common::JobName;
 use nix::errno::Errno;
 use nix::unistd::{Gid, Uid, getegid, geteuid};
 
-use super::accounts::{Accounts, Chosen};
+use super::accounts::{Accounts, ChosenRights};
 use super::launch::Refused;
 use super::refusals::{StartFailure, c_string};
 use crate::file_name::file_name;
@@ -42,12 +42,12 @@ pub(super) struct Folders {
     users: PathBuf,
     own: Uid,
     group: Gid,
-    known: HashMap<(JobName, Owner), CString>,
+    known: HashMap<(JobName, FolderOwner), CString>,
 }
 
 /// The user that can write to a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Owner {
+enum FolderOwner {
     Worker,
     User(Uid),
     /// The directory is the job's `cwd`, which the worker neither creates nor owns.
@@ -58,7 +58,7 @@ enum Owner {
 #[derive(Clone, Debug)]
 pub(super) struct WorkingDir {
     path: CString,
-    owner: Owner,
+    owner: FolderOwner,
 }
 
 impl WorkingDir {
@@ -66,13 +66,13 @@ impl WorkingDir {
     pub(super) fn given(path: &str) -> Result<Self, StartFailure> {
         Ok(WorkingDir {
             path: c_string("the working directory", path.as_bytes())?,
-            owner: Owner::Job,
+            owner: FolderOwner::Job,
         })
     }
 
     /// Returns whether the directory is the job's `cwd`.
     pub(super) fn is_given(&self) -> bool {
-        self.owner == Owner::Job
+        self.owner == FolderOwner::Job
     }
 
     pub(super) fn path(&self) -> &CStr {
@@ -113,11 +113,11 @@ impl Folders {
     pub(super) fn of(
         &mut self,
         job: &JobName,
-        chosen: Option<&Chosen>,
+        chosen: Option<&ChosenRights>,
     ) -> Result<WorkingDir, StartFailure> {
         let owner = match chosen {
-            Some(chosen) if chosen.user != self.own => Owner::User(chosen.user),
-            Some(_) | None => Owner::Worker,
+            Some(chosen) if chosen.user != self.own => FolderOwner::User(chosen.user),
+            Some(_) | None => FolderOwner::Worker,
         };
         let key = (job.clone(), owner);
         if let Some(path) = self.known.get(&key) {
@@ -126,8 +126,8 @@ impl Folders {
         }
         let name = file_name(job.as_str());
         let path = match owner {
-            Owner::Worker | Owner::Job => self.jobs.join(name),
-            Owner::User(user) => self.users.join(user.to_string()).join(name),
+            FolderOwner::Worker | FolderOwner::Job => self.jobs.join(name),
+            FolderOwner::User(user) => self.users.join(user.to_string()).join(name),
         };
         let path = c_string("the working directory", path.as_os_str().as_bytes())?;
         let dir = WorkingDir { path, owner };
@@ -143,9 +143,9 @@ impl Folders {
     pub(super) fn make(&self, dir: &WorkingDir) -> Result<(), StartFailure> {
         let path = as_path(&dir.path);
         let made = match dir.owner {
-            Owner::Worker => fs::create_dir_all(path),
-            Owner::User(user) => self.make_for(path, user),
-            Owner::Job => Ok(()),
+            FolderOwner::Worker => fs::create_dir_all(path),
+            FolderOwner::User(user) => self.make_for(path, user),
+            FolderOwner::Job => Ok(()),
         };
         made.map_err(|e| {
             let path = path.display();
@@ -195,20 +195,20 @@ fn keep_out_of_reach(data_dir: &Path, users: &Path) -> io::Result<()> {
 fn passage(path: &Path) -> io::Result<()> {
     match create(path, PASSAGE)? {
         // The file mode mask of this process may have removed bits.
-        Made::Now => fs::set_permissions(path, Permissions::from_mode(PASSAGE)),
-        Made::Before => Ok(()),
+        FolderCreation::Now => fs::set_permissions(path, Permissions::from_mode(PASSAGE)),
+        FolderCreation::Before => Ok(()),
     }
 }
 
-enum Made {
+enum FolderCreation {
     Now,
     Before,
 }
 
-fn create(path: &Path, mode: u32) -> io::Result<Made> {
+fn create(path: &Path, mode: u32) -> io::Result<FolderCreation> {
     match DirBuilder::new().mode(mode).create(path) {
-        Ok(()) => Ok(Made::Now),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Before),
+        Ok(()) => Ok(FolderCreation::Now),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(FolderCreation::Before),
         Err(error) => Err(error),
     }
 }

@@ -43,7 +43,7 @@ pub enum KillError {
 }
 
 /// A command for the supervisor.
-pub(super) enum Command {
+pub(super) enum SupervisorCommand {
     Spawn {
         number: TaskNumber,
         key: Arc<RunKey>,
@@ -72,13 +72,13 @@ pub(super) enum Stops {
 
 /// A request to end a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kill {
+pub(super) struct RunKill {
     pub(super) request: KillRequest,
     pub(super) by: EndedBy,
     pub(super) asked: Instant,
 }
 
-impl Kill {
+impl RunKill {
     /// Returns the time of the certain kill. A wait beyond the range of time never ends.
     fn due(&self) -> Option<Instant> {
         match self.request.method {
@@ -89,7 +89,7 @@ impl Kill {
     }
 
     /// Returns the kill that ends the task first. The later one sends no signal that the other does not send or make unnecessary.
-    fn sooner(self, other: Kill) -> Kill {
+    fn sooner(self, other: RunKill) -> RunKill {
         match (self.due(), other.due()) {
             (Some(own), Some(others)) if others < own => other,
             (None, Some(_)) => other,
@@ -108,11 +108,11 @@ pub(super) struct Inbox {
 
 struct InboxState {
     keys: HashMap<Arc<RunKey>, TaskNumber>,
-    queue: VecDeque<Command>,
+    queue: VecDeque<SupervisorCommand>,
     /// The requested kills whose command is in the queue, one per run.
-    kills: HashMap<TaskNumber, Kill>,
+    kills: HashMap<TaskNumber, RunKill>,
     next: u64,
-    stage: Stage,
+    stage: IntakeStage,
 }
 
 /// Whether tasks are accepted.
@@ -121,7 +121,7 @@ struct InboxState {
 /// Open --kill_all, drop--> Ending
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum IntakeStage {
     /// Tasks are accepted.
     Open,
     /// No new tasks.
@@ -144,7 +144,7 @@ impl Inbox {
             queue: VecDeque::new(),
             kills: HashMap::new(),
             next: 0,
-            stage: Stage::Open,
+            stage: IntakeStage::Open,
         };
         Ok(Inbox {
             state: Mutex::new(state),
@@ -161,7 +161,7 @@ impl Inbox {
         let request = Box::new(request);
         {
             let mut state = self.state.lock();
-            if state.stage == Stage::Ending {
+            if state.stage == IntakeStage::Ending {
                 return Err(SpawnError::Ending);
             }
             if state.queue.len() >= QUEUE_LIMIT {
@@ -173,7 +173,7 @@ impl Inbox {
             let number = TaskNumber(state.next);
             state.next += 1;
             state.keys.insert(Arc::clone(&key), number);
-            state.queue.push_back(Command::Spawn {
+            state.queue.push_back(SupervisorCommand::Spawn {
                 number,
                 key,
                 request,
@@ -192,7 +192,7 @@ impl Inbox {
         {
             let mut state = self.state.lock();
             let number = *state.keys.get(key).ok_or(KillError::Unknown)?;
-            let kill = Kill {
+            let kill = RunKill {
                 request,
                 by,
                 asked: Instant::now(),
@@ -204,7 +204,7 @@ impl Inbox {
                 }
                 Entry::Vacant(none) => {
                     none.insert(kill);
-                    state.queue.push_back(Command::Kill(number));
+                    state.queue.push_back(SupervisorCommand::Kill(number));
                 }
             }
         }
@@ -219,16 +219,18 @@ impl Inbox {
             let Some(number) = state.keys.get(key).copied() else {
                 return;
             };
-            state.queue.push_back(Command::Pause { number, stops });
+            state
+                .queue
+                .push_back(SupervisorCommand::Pause { number, stops });
         }
         self.wake_up();
     }
 
     /// Queues the end. It is always accepted, because an end must not fail.
-    pub(super) fn end(&self, command: Command) {
+    pub(super) fn end(&self, command: SupervisorCommand) {
         {
             let mut state = self.state.lock();
-            state.stage = Stage::Ending;
+            state.stage = IntakeStage::Ending;
             state.queue.push_back(command);
         }
         self.wake_up();
@@ -256,12 +258,12 @@ impl Inbox {
     }
 
     /// Returns the next command, if there is one.
-    pub(super) fn pop(&self) -> Option<Command> {
+    pub(super) fn pop(&self) -> Option<SupervisorCommand> {
         self.state.lock().queue.pop_front()
     }
 
-    /// Returns the kill that a [`Command::Kill`] of this run stands for.
-    pub(super) fn take_kill(&self, number: TaskNumber) -> Option<Kill> {
+    /// Returns the kill that a [`SupervisorCommand::Kill`] of this run stands for.
+    pub(super) fn take_kill(&self, number: TaskNumber) -> Option<RunKill> {
         self.state.lock().kills.remove(&number)
     }
 
@@ -363,8 +365,8 @@ mod tests {
             for asked in [first, second] {
                 assert_eq!(inbox.kill(&key(1), asked, EndedBy::Operator), Ok(()));
             }
-            assert!(matches!(inbox.pop(), Some(Command::Spawn { .. })));
-            let Some(Command::Kill(number)) = inbox.pop() else {
+            assert!(matches!(inbox.pop(), Some(SupervisorCommand::Spawn { .. })));
+            let Some(SupervisorCommand::Kill(number)) = inbox.pop() else {
                 panic!("the kill comes after the start");
             };
             let waiting = inbox.take_kill(number).expect("a kill");

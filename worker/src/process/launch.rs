@@ -88,13 +88,13 @@ pub(super) struct Child {
 /// A failed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
-    pub step: Step,
+    pub step: LaunchStep,
     pub error: Errno,
 }
 
 /// A step of a start, in the order in which a child takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum LaunchStep {
     /// Making the process, with a descriptor to watch it.
     Create,
     /// Joining its control groups.
@@ -110,26 +110,26 @@ pub(super) enum Step {
     Execute,
 }
 
-impl Step {
+impl LaunchStep {
     /// Returns the number by which a child reports the step: the child shares this process's memory, so a number is safest. The second
     /// byte holds the limit's resource.
     pub(super) fn code(self) -> u64 {
         match self {
-            Step::Create => 0,
-            Step::Join => 1,
-            Step::Lead => 2,
-            Step::Redirect => 3,
-            Step::Limit(resource) => 4 | (resource as u64) << 8,
-            Step::WorkingDirectory => 5,
-            Step::Account => 6,
-            Step::Execute => 7,
+            LaunchStep::Create => 0,
+            LaunchStep::Join => 1,
+            LaunchStep::Lead => 2,
+            LaunchStep::Redirect => 3,
+            LaunchStep::Limit(resource) => 4 | (resource as u64) << 8,
+            LaunchStep::WorkingDirectory => 5,
+            LaunchStep::Account => 6,
+            LaunchStep::Execute => 7,
         }
     }
 }
 
 /// The way in which children are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum SpawnMethod {
     /// A clone that borrows this process's memory until it executes its program, followed by the steps of this module.
     Clone,
     /// `posix_spawn` of the C library, if a kernel or a filter of system calls forbids the clone. It supports fewer steps.
@@ -226,17 +226,18 @@ mod tests {
     #[test]
     fn steps_have_codes_of_their_own() {
         let steps = [
-            Step::Create,
-            Step::Join,
-            Step::Lead,
-            Step::Redirect,
-            Step::Limit(Resource::RLIMIT_CPU),
-            Step::Limit(Resource::RLIMIT_AS),
-            Step::WorkingDirectory,
-            Step::Account,
-            Step::Execute,
+            LaunchStep::Create,
+            LaunchStep::Join,
+            LaunchStep::Lead,
+            LaunchStep::Redirect,
+            LaunchStep::Limit(Resource::RLIMIT_CPU),
+            LaunchStep::Limit(Resource::RLIMIT_AS),
+            LaunchStep::WorkingDirectory,
+            LaunchStep::Account,
+            LaunchStep::Execute,
         ];
-        let codes: std::collections::BTreeSet<u64> = steps.map(Step::code).into_iter().collect();
+        let codes: std::collections::BTreeSet<u64> =
+            steps.map(LaunchStep::code).into_iter().collect();
         assert_eq!(codes.len(), steps.len());
     }
 }

@@ -31,7 +31,7 @@
 //!
 //! A task that was started by the clone is killed by the kernel when the supervising thread ends. The keeper ends other processes that
 //! outlive a worker killed with `kill -9`. A process that has left its task's process group is ended with the task if the runner may
-//! adopt orphans ([`Orphans`]), and otherwise by the keeper when the worker ends.
+//! adopt orphans ([`OrphanHandling`]), and otherwise by the keeper when the worker ends.
 
 mod accounts;
 mod command;
@@ -75,8 +75,8 @@ pub use environment::PassedEnvironment;
 pub use folders::{JOBS, USERS};
 pub use inbox::{KillError, SpawnError};
 pub(crate) use marks::LimitMarks;
-pub use runner::{ProcessRunner, StartError};
-pub use strays::Orphans;
+pub use runner::{ProcessRunner, RunnerStartError};
+pub use strays::OrphanHandling;
 
 /// The key of one run of one task. A kill names the run completely, so it never hits a newer run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -103,9 +103,9 @@ pub struct RunnerConfig {
     /// The limit of open files with which tasks start; `None`: that of this process.
     pub descriptors: Option<DescriptorLimit>,
     /// The process that ends those that leave their task's process group.
-    pub orphans: Orphans,
+    pub orphans: OrphanHandling,
     /// Whether tasks carry the mark of their scheduler.
-    pub marks: Marks,
+    pub marks: TaskMarks,
     /// The users whose rights tasks may have instead of this process's.
     pub accounts: Accounts,
     /// The files without which no task starts.
@@ -130,8 +130,8 @@ impl RunnerConfig {
             environment: PassedEnvironment::USUAL,
             descriptors: None,
             groups: None,
-            orphans: Orphans::Leave,
-            marks: Marks::None,
+            orphans: OrphanHandling::Leave,
+            marks: TaskMarks::None,
             accounts: Accounts::default(),
             pinned: Vec::new(),
         }
@@ -140,7 +140,7 @@ impl RunnerConfig {
 
 /// The marks by which the keeper recognises the tasks of one scheduler, if it has to end them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Marks {
+pub enum TaskMarks {
     /// No marks: there is one scheduler only, or no keeper.
     #[default]
     None,

@@ -146,12 +146,12 @@ impl StatusCollector {
 
 /// The last lines of stderr.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(super) struct StderrLines {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
-impl Tail {
+impl StderrLines {
     pub(super) fn push(&mut self, line: &[u8]) {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = &line[line.len().saturating_sub(TAIL_BYTES)..];
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_tail_is_bounded_in_lines_and_bytes() {
-        let mut tail = Tail::default();
+        let mut tail = StderrLines::default();
         (0..9).for_each(|i| tail.push(format!("line {i}\n").as_bytes()));
         assert_eq!(
             tail.take(),

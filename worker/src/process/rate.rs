@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::{LogOverflow, Output, TaskSubprocessOptions};
 
-use crate::logs::Room;
+use crate::logs::LogRoom;
 
 /// The bounds of the rate limit's interval. Others make no sense; the upper bound keeps sums of times in range.
 const SHORTEST_POLL: Duration = Duration::from_millis(1);
@@ -71,8 +71,8 @@ impl RateLimit {
     }
 
     /// Decides on one piece. With `log_overflow: wait`, the limit stops the reading, and everything that was read together is logged.
-    pub(super) fn admit(&mut self, length: usize, room: Room) -> Admitted {
-        let over = room == Room::Full || self.lines.is_empty() || self.bytes.is_empty();
+    pub(super) fn admit(&mut self, length: usize, room: LogRoom) -> Admitted {
+        let over = room == LogRoom::Full || self.lines.is_empty() || self.bytes.is_empty();
         if over && self.overflow == LogOverflow::Drop {
             self.dropped.lines += 1;
             self.dropped.bytes += length as u64;
@@ -84,10 +84,10 @@ impl RateLimit {
     }
 
     /// Decides on output for a file, where only bytes count.
-    pub(super) fn admit_to_file(&self, room: Room) -> Admitted {
+    pub(super) fn admit_to_file(&self, room: LogRoom) -> Admitted {
         match (self.overflow, room) {
-            (LogOverflow::Drop, Room::Full) => Admitted::Drop,
-            (LogOverflow::Wait, _) | (LogOverflow::Drop, Room::Free) => Admitted::Keep,
+            (LogOverflow::Drop, LogRoom::Full) => Admitted::Drop,
+            (LogOverflow::Wait, _) | (LogOverflow::Drop, LogRoom::Free) => Admitted::Keep,
         }
     }
 
@@ -105,12 +105,12 @@ impl RateLimit {
     }
 
     /// Refills the limits for the time that has passed. Returns the time before which nothing may be read, or `None`.
-    pub(super) fn blocked_until(&mut self, now: Instant, room: Room) -> Option<Instant> {
+    pub(super) fn blocked_until(&mut self, now: Instant, room: LogRoom) -> Option<Instant> {
         let until = self.lines.free_at(now).max(self.bytes.free_at(now));
         match (self.overflow, room) {
             (LogOverflow::Drop, _) => None,
-            (LogOverflow::Wait, Room::Full) => Some(now + LOG_RETRY),
-            (LogOverflow::Wait, Room::Free) => until,
+            (LogOverflow::Wait, LogRoom::Full) => Some(now + LOG_RETRY),
+            (LogOverflow::Wait, LogRoom::Free) => until,
         }
     }
 
@@ -248,7 +248,7 @@ mod tests {
 
     fn logged(rate: &mut RateLimit, pieces: usize, length: usize) -> usize {
         (0..pieces)
-            .filter(|_| rate.admit(length, Room::Free) == Admitted::Keep)
+            .filter(|_| rate.admit(length, LogRoom::Free) == Admitted::Keep)
             .count()
     }
 
@@ -258,17 +258,20 @@ mod tests {
         let mut rate = limit(2, 0, LogOverflow::Wait, start);
         let millis = |ms| start + Duration::from_millis(ms);
         assert_eq!(logged(&mut rate, 199, 1), 199);
-        assert_eq!(rate.blocked_until(start, Room::Free), None);
+        assert_eq!(rate.blocked_until(start, LogRoom::Free), None);
         assert_eq!(logged(&mut rate, 5, 1), 5);
         // The rate is 200 a second; 4 tokens too many and one to be free again need three intervals of 10 ms.
-        assert_eq!(rate.blocked_until(start, Room::Free), Some(millis(30)));
-        assert_eq!(rate.blocked_until(millis(30), Room::Free), None);
-        assert_eq!(rate.blocked_until(millis(3_600_000), Room::Free), None);
+        assert_eq!(rate.blocked_until(start, LogRoom::Free), Some(millis(30)));
+        assert_eq!(rate.blocked_until(millis(30), LogRoom::Free), None);
+        assert_eq!(rate.blocked_until(millis(3_600_000), LogRoom::Free), None);
         assert_eq!(logged(&mut rate, 200, 1), 200);
-        assert!(rate.blocked_until(millis(3_600_000), Room::Free).is_some());
+        assert!(
+            rate.blocked_until(millis(3_600_000), LogRoom::Free)
+                .is_some()
+        );
         let mut unlimited = limit(0, 0, LogOverflow::Wait, start);
         assert_eq!(logged(&mut unlimited, 1_000_000, 1), 1_000_000);
-        assert_eq!(unlimited.blocked_until(start, Room::Free), None);
+        assert_eq!(unlimited.blocked_until(start, LogRoom::Free), None);
     }
 
     #[test]
@@ -285,7 +288,7 @@ mod tests {
         let mut lines = 0;
         for ms in 0..1000 {
             let now = start + Duration::from_millis(ms);
-            while rate.blocked_until(now, Room::Free).is_none() {
+            while rate.blocked_until(now, LogRoom::Free).is_none() {
                 let size = rate.read_size(MOST);
                 lines += logged(&mut rate, size, 1);
             }
@@ -307,17 +310,17 @@ mod tests {
         let mut rate = limit(0, 10, LogOverflow::Wait, start);
         // The limit is 1,000 bytes a second, all together or one by one.
         assert_eq!(logged(&mut rate, 1, 999), 1);
-        assert_eq!(rate.blocked_until(start, Room::Free), None);
+        assert_eq!(rate.blocked_until(start, LogRoom::Free), None);
         assert_eq!(logged(&mut rate, 1, 11), 1);
         let until = start + Duration::from_millis(20);
-        assert_eq!(rate.blocked_until(start, Room::Free), Some(until));
-        assert_eq!(rate.blocked_until(until, Room::Free), None);
+        assert_eq!(rate.blocked_until(start, LogRoom::Free), Some(until));
+        assert_eq!(rate.blocked_until(until, LogRoom::Free), None);
         // The stricter of two limits applies.
         let mut both = limit(1, 1_000_000, LogOverflow::Wait, start);
         assert_eq!(logged(&mut both, 100, 1), 100);
-        assert!(both.blocked_until(start, Room::Free).is_some());
+        assert!(both.blocked_until(start, LogRoom::Free).is_some());
         both.grant(5);
-        assert_eq!(both.blocked_until(start, Room::Free), None);
+        assert_eq!(both.blocked_until(start, LogRoom::Free), None);
     }
 
     #[test]
@@ -325,13 +328,13 @@ mod tests {
         let start = Instant::now();
         let mut waits = limit(0, 0, LogOverflow::Wait, start);
         assert_eq!(
-            waits.blocked_until(start, Room::Full),
+            waits.blocked_until(start, LogRoom::Full),
             Some(start + LOG_RETRY)
         );
         let mut drops = limit(0, 0, LogOverflow::Drop, start);
-        assert_eq!(drops.blocked_until(start, Room::Full), None);
-        assert_eq!(drops.admit(7, Room::Full), Admitted::Drop);
-        assert_eq!(drops.admit(7, Room::Free), Admitted::Keep);
+        assert_eq!(drops.blocked_until(start, LogRoom::Full), None);
+        assert_eq!(drops.admit(7, LogRoom::Full), Admitted::Drop);
+        assert_eq!(drops.admit(7, LogRoom::Free), Admitted::Keep);
         assert_eq!(
             drops.take_dropped(None),
             Some(Dropped { lines: 1, bytes: 7 })
@@ -353,14 +356,14 @@ mod tests {
         };
         let mut waits = rate(LogOverflow::Wait);
         assert_eq!(logged(&mut waits, 1_000_000, 1), 1_000_000);
-        assert_eq!(waits.blocked_until(start, Room::Free), None);
+        assert_eq!(waits.blocked_until(start, LogRoom::Free), None);
         let retry = Some(start + LOG_RETRY);
-        assert_eq!(waits.blocked_until(start, Room::Full), retry);
-        assert_eq!(waits.admit_to_file(Room::Full), Admitted::Keep);
+        assert_eq!(waits.blocked_until(start, LogRoom::Full), retry);
+        assert_eq!(waits.admit_to_file(LogRoom::Full), Admitted::Keep);
         let mut drops = rate(LogOverflow::Drop);
-        assert_eq!(drops.blocked_until(start, Room::Full), None);
-        assert_eq!(drops.admit_to_file(Room::Full), Admitted::Drop);
-        assert_eq!(drops.admit_to_file(Room::Free), Admitted::Keep);
+        assert_eq!(drops.blocked_until(start, LogRoom::Full), None);
+        assert_eq!(drops.admit_to_file(LogRoom::Full), Admitted::Drop);
+        assert_eq!(drops.admit_to_file(LogRoom::Free), Admitted::Keep);
     }
 
     #[test]
@@ -370,7 +373,7 @@ mod tests {
         assert_eq!(rate.take_dropped(Some(start)), None);
         assert_eq!(rate.tells_at(), None);
         assert_eq!(logged(&mut rate, 130, 2), 100);
-        assert_eq!(rate.blocked_until(start, Room::Free), None);
+        assert_eq!(rate.blocked_until(start, LogRoom::Free), None);
         let told = rate.take_dropped(Some(start));
         assert_eq!(
             told,
@@ -391,7 +394,7 @@ mod tests {
             Some(Dropped { lines: 1, bytes: 5 })
         );
         // An interval later there is a token again.
-        rate.blocked_until(start + Duration::from_millis(10), Room::Free);
+        rate.blocked_until(start + Duration::from_millis(10), LogRoom::Free);
         assert_eq!(logged(&mut rate, 2, 5), 1);
     }
 }

@@ -7,15 +7,15 @@ use brasserie_common::{Fault, Limited, TaskSubprocessOptions};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::accounts::Chosen;
-use super::launch::{Limit, Refused, Step};
+use super::accounts::ChosenRights;
+use super::launch::{LaunchStep, Limit, Refused};
 
 /// The start that was attempted.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct AttemptedStart<'a> {
     pub program: &'a str,
     pub options: &'a TaskSubprocessOptions,
-    pub chosen: Option<&'a Chosen>,
+    pub chosen: Option<&'a ChosenRights>,
 }
 
 /// The kernel's limit for one argument or environment entry, in bytes, its end included (`MAX_ARG_STRLEN`).
@@ -59,24 +59,24 @@ pub(super) fn c_string(what: &str, bytes: &[u8]) -> Result<CString, StartFailure
 }
 
 /// Returns the message and the fault.
-pub(super) fn explain(Refused { step, error }: Refused, asked: Asked<'_>) -> StartFailure {
+pub(super) fn explain(Refused { step, error }: Refused, asked: AttemptedStart<'_>) -> StartFailure {
     let what = match step {
-        Step::Create | Step::Execute => return explain_program(error, asked),
-        Step::Join => "its control group cannot be joined",
-        Step::Lead => "its session cannot be made",
-        Step::Redirect => "its descriptors cannot be put in place",
-        Step::WorkingDirectory => return explain_directory(error, asked),
-        Step::Limit(_) | Step::Account if error == Errno::ENOSYS => {
+        LaunchStep::Create | LaunchStep::Execute => return explain_program(error, asked),
+        LaunchStep::Join => "its control group cannot be joined",
+        LaunchStep::Lead => "its session cannot be made",
+        LaunchStep::Redirect => "its descriptors cannot be put in place",
+        LaunchStep::WorkingDirectory => return explain_directory(error, asked),
+        LaunchStep::Limit(_) | LaunchStep::Account if error == Errno::ENOSYS => {
             let why = "this machine lets the worker start programs by posix_spawn only, which sets neither limits nor users";
             return StartFailure::of_worker(why.to_owned());
         }
-        Step::Limit(resource) => return explain_limit(resource, error, asked.options),
-        Step::Account => "the rights of its user cannot be taken",
+        LaunchStep::Limit(resource) => return explain_limit(resource, error, asked.options),
+        LaunchStep::Account => "the rights of its user cannot be taken",
     };
     StartFailure::of_worker(format!("{what}: {}", error.desc()))
 }
 
-fn explain_directory(error: Errno, asked: Asked<'_>) -> StartFailure {
+fn explain_directory(error: Errno, asked: AttemptedStart<'_>) -> StartFailure {
     let why = error.desc();
     match &asked.options.working_directory {
         Some(path) => StartFailure::of_task(format!(
@@ -128,7 +128,7 @@ fn explain_limit(
 }
 
 /// Explains the error of making a pipe or the process, or of executing its program.
-fn explain_program(error: Errno, asked: Asked<'_>) -> StartFailure {
+fn explain_program(error: Errno, asked: AttemptedStart<'_>) -> StartFailure {
     let (program, user) = (asked.program, asked.chosen.map(|chosen| &chosen.name));
     let fault = match error {
         Errno::EMFILE | Errno::EAGAIN => Fault::Worker,
@@ -188,8 +188,8 @@ mod tests {
 
     use super::*;
 
-    fn text(step: Step, error: Errno, options: &TaskSubprocessOptions) -> StartFailure {
-        let asked = Asked {
+    fn text(step: LaunchStep, error: Errno, options: &TaskSubprocessOptions) -> StartFailure {
+        let asked = AttemptedStart {
             program: "/p",
             options,
             chosen: None,
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_machine_that_cannot_make_its_own_children_says_what_it_cannot_do() {
         let options = TaskSubprocessOptions::default();
-        for step in [Step::Account, Step::Limit(Resource::RLIMIT_CPU)] {
+        for step in [LaunchStep::Account, LaunchStep::Limit(Resource::RLIMIT_CPU)] {
             let failure = text(step, Errno::ENOSYS, &options);
             assert!(
                 failure
@@ -218,7 +218,7 @@ mod tests {
         let mut options = TaskSubprocessOptions::default();
         let limit = ProcessLimit::both(Bound::At(9));
         options.limits.insert(Limited::Memlock, limit);
-        let step = Step::Limit(Resource::RLIMIT_MEMLOCK);
+        let step = LaunchStep::Limit(Resource::RLIMIT_MEMLOCK);
         let failure = text(step, Errno::EINVAL, &options);
         let why = "the limit `memlock` cannot be set to 9: Invalid argument";
         assert_eq!((failure.why.as_str(), failure.fault), (why, Fault::Task));

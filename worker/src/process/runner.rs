@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::{EndedBy, KillRequest};
 
-use super::inbox::{Command, Inbox, KillError, SpawnError, Stops};
+use super::inbox::{Inbox, KillError, SpawnError, Stops, SupervisorCommand};
 use super::supervisor::Supervisor;
 use super::{RunKey, RunnerConfig, SpawnRequest, TaskSink};
 
 /// The reason why the runner could not start.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set up task processes in {data_dir}: {source}")]
-pub struct StartError {
+pub struct RunnerStartError {
     pub data_dir: std::path::PathBuf,
     pub source: io::Error,
 }
@@ -29,9 +29,12 @@ pub struct ProcessRunner {
 
 impl ProcessRunner {
     /// Starts the supervising thread. Descriptors that this process inherited become close-on-exec.
-    pub fn start(config: RunnerConfig, sink: impl TaskSink + 'static) -> Result<Self, StartError> {
+    pub fn start(
+        config: RunnerConfig,
+        sink: impl TaskSink + 'static,
+    ) -> Result<Self, RunnerStartError> {
         let data_dir = config.data_dir.clone();
-        let error = |source| StartError {
+        let error = |source| RunnerStartError {
             data_dir: data_dir.clone(),
             source,
         };
@@ -72,7 +75,7 @@ impl ProcessRunner {
     /// Ends every task, including those that wait for their start: TERM, and KILL after `wait` (at once if zero). No task is accepted
     /// from now on. Calls `done` on the supervising thread once the sink has received the last end.
     pub fn kill_all(&self, wait: Duration, by: EndedBy, done: impl FnOnce() + Send + 'static) {
-        self.inbox.end(Command::KillAll {
+        self.inbox.end(SupervisorCommand::KillAll {
             wait,
             by,
             asked: Instant::now(),
@@ -88,7 +91,7 @@ impl ProcessRunner {
 
 impl Drop for ProcessRunner {
     fn drop(&mut self) {
-        self.inbox.end(Command::Stop);
+        self.inbox.end(SupervisorCommand::Stop);
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {

@@ -19,7 +19,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, SysconfVar, getpid, sysconf};
 
-use super::launch::{Account, Child, Handled, Launch, Limit, Refused, Step, Way, pointers};
+use super::launch::{
+    Account, Child, Handled, Launch, LaunchStep, Limit, Refused, SpawnMethod, pointers,
+};
 use super::{ProcessExit, Usage};
 
 /// The child's stack until it executes its program: a few frames without buffers, even in an unoptimised build.
@@ -33,7 +35,7 @@ const BLOCK_BYTES: u64 = 512;
 
 /// Starts children. Neither way copies the page tables of this process, so its size does not matter.
 pub(super) struct Launcher {
-    way: Way,
+    way: SpawnMethod,
     /// The child's stack. Its element type has the alignment that both architectures require.
     stack: Vec<u128>,
     handled: Handled,
@@ -43,7 +45,7 @@ pub(super) struct Launcher {
 }
 
 impl Launcher {
-    pub(super) fn new(way: Way) -> io::Result<Self> {
+    pub(super) fn new(way: SpawnMethod) -> io::Result<Self> {
         Ok(Launcher {
             way,
             parent: c_long::from(getpid().as_raw()),
@@ -54,12 +56,12 @@ impl Launcher {
     }
 
     pub(super) fn spawn(&mut self, launch: &Launch<'_>) -> Result<Child, Refused> {
-        if self.way == Way::PosixSpawn {
+        if self.way == SpawnMethod::PosixSpawn {
             return self.attributes.spawn(launch);
         }
         match self.clone(launch) {
             Err(Refused {
-                step: Step::Create,
+                step: LaunchStep::Create,
                 error: error @ (Errno::ENOSYS | Errno::EPERM | Errno::EINVAL),
             }) => {
                 tracing::warn!(
@@ -68,7 +70,7 @@ impl Launcher {
                      keeper are killed at once",
                     error.desc()
                 );
-                self.way = Way::PosixSpawn;
+                self.way = SpawnMethod::PosixSpawn;
                 self.attributes.spawn(launch)
             }
             result => result,
@@ -79,7 +81,7 @@ impl Launcher {
         let handled = self.handled.at(Instant::now());
         let argv = pointers([launch.argv, &[]]);
         let environment = pointers(launch.environment);
-        let plan = Plan {
+        let plan = SpawnPlan {
             launch,
             argv: argv.as_ptr(),
             environment: environment.as_ptr(),
@@ -114,7 +116,7 @@ impl Launcher {
         }
         if pid < 0 {
             return Err(Refused {
-                step: Step::Create,
+                step: LaunchStep::Create,
                 error,
             });
         }
@@ -135,7 +137,7 @@ impl Launcher {
 }
 
 /// The instructions of a child, and its report of a failure.
-struct Plan<'a> {
+struct SpawnPlan<'a> {
     launch: &'a Launch<'a>,
     argv: *const *mut c_char,
     environment: *const *mut c_char,
@@ -146,24 +148,28 @@ struct Plan<'a> {
     failure: AtomicU64,
 }
 
-impl Plan<'_> {
+impl SpawnPlan<'_> {
     fn refused(&self) -> Option<Refused> {
         let failure = self.failure.load(Ordering::Relaxed);
         let error = i32::try_from(failure >> 32).expect("32 bits of which the highest is 0");
-        let limits = self.launch.limits.iter().map(|l| Step::Limit(l.resource));
+        let limits = self
+            .launch
+            .limits
+            .iter()
+            .map(|l| LaunchStep::Limit(l.resource));
         let steps = [
-            Step::Join,
-            Step::Lead,
-            Step::Redirect,
-            Step::WorkingDirectory,
-            Step::Account,
-            Step::Execute,
+            LaunchStep::Join,
+            LaunchStep::Lead,
+            LaunchStep::Redirect,
+            LaunchStep::WorkingDirectory,
+            LaunchStep::Account,
+            LaunchStep::Execute,
         ];
         let step = steps
             .into_iter()
             .chain(limits)
             .find(|step| step.code() == failure & u64::from(u32::MAX))
-            .unwrap_or(Step::Create);
+            .unwrap_or(LaunchStep::Create);
         (error != 0).then(|| Refused {
             step,
             error: Errno::from_raw(error),
@@ -172,7 +178,7 @@ impl Plan<'_> {
 
     /// Runs in the child. It makes system calls and nothing else: no allocation, no lock, no panic, because all memory is the parent's,
     /// whose other threads go on.
-    fn carry_out(&self) -> (Step, c_int) {
+    fn carry_out(&self) -> (LaunchStep, c_int) {
         let launch = self.launch;
         for group in launch.joins {
             let zero = c"0".as_ptr();
@@ -180,18 +186,18 @@ impl Plan<'_> {
                 libc::SYS_write,
                 [long(group.as_raw_fd()), zero as c_long, 1, 0, 0],
             ) {
-                return (Step::Join, error);
+                return (LaunchStep::Join, error);
             }
         }
         // The session also makes the child the leader of a process group, and has no terminal. On the worker's own terminal, input that
         // the task types would look like the operator's.
         if let Err(error) = call(libc::SYS_setsid, [0; 5]) {
-            return (Step::Lead, error);
+            return (LaunchStep::Lead, error);
         }
         for (source, target) in launch.redirections() {
             // Newer architectures do not have `dup2`. Source and target always differ.
             if let Err(error) = call(libc::SYS_dup3, [long(source), long(target), 0, 0, 0]) {
-                return (Step::Redirect, error);
+                return (LaunchStep::Redirect, error);
             }
         }
         for limit in launch.descriptors.iter().chain(&launch.mark) {
@@ -199,7 +205,7 @@ impl Plan<'_> {
         }
         for limit in launch.limits {
             if let Err(error) = limit.set() {
-                return (Step::Limit(limit.resource), error);
+                return (LaunchStep::Limit(limit.resource), error);
             }
         }
         let enter = || {
@@ -210,7 +216,7 @@ impl Plan<'_> {
         if !launch.enters_as_account
             && let Err(error) = enter()
         {
-            return (Step::WorkingDirectory, error);
+            return (LaunchStep::WorkingDirectory, error);
         }
         for signal in self.handled {
             default_action(*signal);
@@ -220,12 +226,12 @@ impl Plan<'_> {
         if let Some(account) = launch.account
             && let Err(error) = account.assume()
         {
-            return (Step::Account, error);
+            return (LaunchStep::Account, error);
         }
         if launch.enters_as_account
             && let Err(error) = enter()
         {
-            return (Step::WorkingDirectory, error);
+            return (LaunchStep::WorkingDirectory, error);
         }
         // The account would clear this setting, so it follows the account. The kernel kills the task when the thread that starts it ends.
         // That is the supervising thread: it ends after its last task, or with the whole process. The keeper would kill the task too, but
@@ -234,20 +240,20 @@ impl Plan<'_> {
         let _ = call(libc::SYS_prctl, arguments);
         // If the parent died before the signal was requested, nothing will kill this process, so it exits. Nothing reads the error.
         if call(libc::SYS_getppid, [0; 5]) != Ok(self.parent) {
-            return (Step::Create, libc::ESRCH);
+            return (LaunchStep::Create, libc::ESRCH);
         }
         let program = launch.program.as_ptr() as c_long;
         let (argv, environment) = (self.argv as c_long, self.environment as c_long);
         let arguments = [program, argv, environment, 0, 0];
         let error = call(libc::SYS_execve, arguments).err().unwrap_or(0);
-        (Step::Execute, error)
+        (LaunchStep::Execute, error)
     }
 }
 
 /// Runs the child until it executes its program.
 extern "C" fn child(plan: *mut c_void) -> c_int {
     // SAFETY: `Launcher::clone` passes a plan that outlives this child's use of our memory.
-    let plan = unsafe { &*plan.cast::<Plan<'_>>() };
+    let plan = unsafe { &*plan.cast::<SpawnPlan<'_>>() };
     let (step, error) = plan.carry_out();
     let error = u64::from(error.unsigned_abs());
     plan.failure
@@ -379,15 +385,15 @@ impl Attributes {
     fn spawn(&self, launch: &Launch<'_>) -> Result<Child, Refused> {
         let at = |step| move |error| Refused { step, error };
         if !launch.joins.is_empty() {
-            return Err(at(Step::Join)(Errno::ENOSYS));
+            return Err(at(LaunchStep::Join)(Errno::ENOSYS));
         }
         if let Some(limit) = launch.limits.first() {
-            return Err(at(Step::Limit(limit.resource))(Errno::ENOSYS));
+            return Err(at(LaunchStep::Limit(limit.resource))(Errno::ENOSYS));
         }
         if launch.account.is_some() {
-            return Err(at(Step::Account)(Errno::ENOSYS));
+            return Err(at(LaunchStep::Account)(Errno::ENOSYS));
         }
-        let actions = Actions::new(launch).map_err(at(Step::Create))?;
+        let actions = Actions::new(launch).map_err(at(LaunchStep::Create))?;
         let argv = pointers([launch.argv, &[]]);
         let environment = pointers(launch.environment);
         let mut pid: libc::pid_t = 0;
@@ -403,7 +409,7 @@ impl Attributes {
                 environment.as_ptr(),
             )
         };
-        check(result).map_err(at(Step::Execute))?;
+        check(result).map_err(at(LaunchStep::Execute))?;
         watch(Pid::from_raw(pid))
     }
 }
@@ -451,7 +457,7 @@ fn watch(pid: Pid) -> Result<Child, Refused> {
     let pidfd = call(libc::SYS_pidfd_open, [long(pid.as_raw()), 0, 0, 0, 0]).map_err(|error| {
         end_unwatched(pid);
         Refused {
-            step: Step::Create,
+            step: LaunchStep::Create,
             error: Errno::from_raw(error),
         }
     })?;

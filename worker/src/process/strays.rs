@@ -20,10 +20,10 @@ use nix::unistd::{Pid, getpid, getsid};
 
 use super::inbox::TaskNumber;
 use super::marks::LimitMarks;
-use super::task::{Stage, Task};
+use super::task::{EndStage, TaskProcess};
 use crate::marker::marker;
 use crate::pid_namespace::host_pid;
-use crate::proc_table::{self, Process};
+use crate::proc_table::{self, ProcessEntry};
 
 /// The pause between two checks while tasks run. Orphans of a running task are left alone: the check only reaps the dead ones before they
 /// use up the machine's process numbers. Without orphans, a check is one system call.
@@ -40,7 +40,7 @@ const INVOCATION: &str = "BRASSERIE_INVOCATION=";
 
 /// The program that ends orphans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Orphans {
+pub enum OrphanHandling {
     /// The runner. This is only for a program whose first thread starts no processes, with one runner in it.
     Adopt,
     /// An ancestor of this process.
@@ -49,7 +49,7 @@ pub enum Orphans {
 
 /// The task to which an orphan belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum OrphanOwner {
     Task(TaskNumber),
     /// Its task has ended: the orphan appeared too late to be ended with it.
     Ended,
@@ -60,9 +60,9 @@ enum Owner {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Orphan {
+struct OrphanProcess {
     session: Pid,
-    owner: Owner,
+    owner: OrphanOwner,
     /// Whether it was killed. It is dead once it can be reaped.
     is_dying: bool,
 }
@@ -73,7 +73,7 @@ pub(super) struct Strays {
     list: Option<File>,
     /// The list of the children of the supervising thread, which runs the checks.
     siblings: Option<File>,
-    known: BTreeMap<Pid, Orphan>,
+    known: BTreeMap<Pid, OrphanProcess>,
     /// The tasks of processes that were reaped after the list was last read: the list may lack other processes of these tasks. `None`: an
     /// unknown task.
     unsettled: Vec<Option<TaskNumber>>,
@@ -83,7 +83,7 @@ pub(super) struct Strays {
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum OrphanFinding {
     Nothing,
     /// All orphans may live.
     Tolerated,
@@ -92,10 +92,10 @@ pub(super) enum Found {
 }
 
 impl Strays {
-    pub(super) fn new(orphans: Orphans) -> io::Result<Self> {
+    pub(super) fn new(orphans: OrphanHandling) -> io::Result<Self> {
         let list = match orphans {
-            Orphans::Leave => None,
-            Orphans::Adopt => {
+            OrphanHandling::Leave => None,
+            OrphanHandling::Adopt => {
                 prctl::set_child_subreaper(true)?;
                 let thread = std::process::id();
                 // Some kernels are built without this list. Then orphans live until the keeper ends them with the worker.
@@ -123,10 +123,10 @@ impl Strays {
     /// Returns the number of remaining processes of a task. It includes dying processes of an unknown owner if this task may have started
     /// them. It is at least one if orphans of this task may appear and die too fast for a check to see them all.
     pub(super) fn of(&self, number: TaskNumber) -> usize {
-        let is_its = |orphan: &&Orphan| match orphan.owner {
-            Owner::Task(owner) => owner == number,
-            Owner::Unknown { before } => orphan.is_dying && number < before,
-            Owner::Ended => false,
+        let is_its = |orphan: &&OrphanProcess| match orphan.owner {
+            OrphanOwner::Task(owner) => owner == number,
+            OrphanOwner::Unknown { before } => orphan.is_dying && number < before,
+            OrphanOwner::Ended => false,
         };
         let known = self.known.values().filter(is_its).count();
         known.max(usize::from(self.may_miss(number)))
@@ -141,15 +141,15 @@ impl Strays {
     /// `over`, or are in their last stage. `next` is the number of the next task.
     pub(super) fn look(
         &mut self,
-        tasks: &HashMap<TaskNumber, Task>,
+        tasks: &HashMap<TaskNumber, TaskProcess>,
         over: Option<TaskNumber>,
         next: TaskNumber,
-    ) -> Found {
+    ) -> OrphanFinding {
         let mut listed = self.listed(tasks);
         self.unsettled.clear();
         if listed.is_empty() {
             self.known.clear();
-            return Found::Nothing;
+            return OrphanFinding::Nothing;
         }
         let mut whose = Whose::new(tasks, &self.known, self.marks);
         let until = Instant::now() + LONGEST_LOOK;
@@ -172,8 +172,8 @@ impl Strays {
                         .or_else(|| whose.owner(&proc_table::find(pid)?)),
                 };
                 self.unsettled.push(match owner {
-                    Some(Owner::Task(number)) => Some(number),
-                    Some(Owner::Ended | Owner::Unknown { .. }) | None => None,
+                    Some(OrphanOwner::Task(number)) => Some(number),
+                    Some(OrphanOwner::Ended | OrphanOwner::Unknown { .. }) | None => None,
                 });
                 // The process is dead, and no other code reaps it.
                 let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
@@ -185,24 +185,24 @@ impl Strays {
             listed = self.listed(tasks);
         }
         let mut found = match over.is_some_and(|over| self.may_miss(over)) {
-            true => Found::Killed,
-            false => Found::Tolerated,
+            true => OrphanFinding::Killed,
+            false => OrphanFinding::Tolerated,
         };
-        let lives = |number: TaskNumber, task: &Task| {
-            over != Some(number) && !matches!(task.stage, Stage::Swept | Stage::Emptying)
+        let lives = |number: TaskNumber, task: &TaskProcess| {
+            over != Some(number) && !matches!(task.stage, EndStage::Swept | EndStage::Emptying)
         };
         for (pid, orphan) in &mut self.known {
             let may_live = match orphan.owner {
-                Owner::Ended => false,
-                Owner::Task(number) => tasks.get(&number).is_some_and(|t| lives(number, t)),
+                OrphanOwner::Ended => false,
+                OrphanOwner::Task(number) => tasks.get(&number).is_some_and(|t| lives(number, t)),
                 // Any of these tasks may have started the process. When one ends, its next run must not meet the process.
-                Owner::Unknown { before } => {
+                OrphanOwner::Unknown { before } => {
                     let mut owners = tasks.iter().filter(|(n, _)| **n < before).peekable();
                     owners.peek().is_some() && owners.all(|(n, task)| lives(*n, task))
                 }
             };
             if !may_live {
-                found = Found::Killed;
+                found = OrphanFinding::Killed;
                 orphan.is_dying = true;
                 end(*pid);
             }
@@ -210,7 +210,7 @@ impl Strays {
         found
     }
 
-    fn listed(&mut self, tasks: &HashMap<TaskNumber, Task>) -> Vec<Pid> {
+    fn listed(&mut self, tasks: &HashMap<TaskNumber, TaskProcess>) -> Vec<Pid> {
         let Some(list) = &self.list else {
             return Vec::new();
         };
@@ -261,21 +261,21 @@ fn is_alive(pid: Pid) -> bool {
 /// The signs by which an orphan's task is found.
 struct Whose<'a> {
     /// Sessions and groups of running tasks, and of orphans whose tasks are known.
-    groups: HashMap<Pid, Owner>,
-    tasks: &'a HashMap<TaskNumber, Task>,
+    groups: HashMap<Pid, OrphanOwner>,
+    tasks: &'a HashMap<TaskNumber, TaskProcess>,
     marks: LimitMarks,
     own_session: Pid,
 }
 
 impl<'a> Whose<'a> {
     fn new(
-        tasks: &'a HashMap<TaskNumber, Task>,
-        known: &BTreeMap<Pid, Orphan>,
+        tasks: &'a HashMap<TaskNumber, TaskProcess>,
+        known: &BTreeMap<Pid, OrphanProcess>,
         marks: LimitMarks,
     ) -> Self {
         let of_tasks = tasks
             .iter()
-            .map(|(number, task)| (task.pid, Owner::Task(*number)));
+            .map(|(number, task)| (task.pid, OrphanOwner::Task(*number)));
         let mut whose = Whose {
             groups: of_tasks.collect(),
             tasks,
@@ -287,14 +287,15 @@ impl<'a> Whose<'a> {
     }
 
     /// Adds orphans whose sessions identify the tasks of other processes.
-    fn add(&mut self, known: &BTreeMap<Pid, Orphan>) {
-        let is_known = |orphan: &&Orphan| !matches!(orphan.owner, Owner::Unknown { .. });
+    fn add(&mut self, known: &BTreeMap<Pid, OrphanProcess>) {
+        let is_known =
+            |orphan: &&OrphanProcess| !matches!(orphan.owner, OrphanOwner::Unknown { .. });
         for orphan in known.values().filter(is_known) {
             self.groups.entry(orphan.session).or_insert(orphan.owner);
         }
     }
 
-    fn find(&self, pid: Pid, next: TaskNumber) -> Option<Orphan> {
+    fn find(&self, pid: Pid, next: TaskNumber) -> Option<OrphanProcess> {
         let process = proc_table::find(pid)?;
         // Every task has sessions of its own. A process in the worker's session descends from a program that the worker runs for itself,
         // such as `nvidia-smi`, so it belongs to no task.
@@ -306,16 +307,16 @@ impl<'a> Whose<'a> {
                     process = %host_pid(pid),
                     "the worker has adopted a process without a task's marks; it kills the process when the first task that may have started it ends"
                 );
-            Owner::Unknown { before: next }
+            OrphanOwner::Unknown { before: next }
         });
-        Some(Orphan {
+        Some(OrphanProcess {
             session: process.session,
             owner,
             is_dying: false,
         })
     }
 
-    fn owner(&self, process: &Process) -> Option<Owner> {
+    fn owner(&self, process: &ProcessEntry) -> Option<OrphanOwner> {
         let by_group = [process.group, process.session]
             .iter()
             .find_map(|group| self.groups.get(group).copied());
@@ -323,15 +324,15 @@ impl<'a> Whose<'a> {
         by_group.or_else(|| self.by_mark(pid).or_else(|| self.by_environment(pid)))
     }
 
-    fn by_mark(&self, pid: Pid) -> Option<Owner> {
+    fn by_mark(&self, pid: Pid) -> Option<OrphanOwner> {
         let number = self.marks.task_of(pid)?;
         Some(match self.tasks.contains_key(&number) {
-            true => Owner::Task(number),
-            false => Owner::Ended,
+            true => OrphanOwner::Task(number),
+            false => OrphanOwner::Ended,
         })
     }
 
-    fn by_environment(&self, pid: Pid) -> Option<Owner> {
+    fn by_environment(&self, pid: Pid) -> Option<OrphanOwner> {
         let block = fs::read(format!("/proc/{pid}/environ")).ok()?;
         let entry = block
             .split(|byte| *byte == 0)
@@ -340,7 +341,7 @@ impl<'a> Whose<'a> {
             .tasks
             .iter()
             .find(|(_, task)| task.key.invocation.to_string().as_bytes() == entry);
-        Some(running.map_or(Owner::Ended, |(number, _)| Owner::Task(*number)))
+        Some(running.map_or(OrphanOwner::Ended, |(number, _)| OrphanOwner::Task(*number)))
     }
 }
 

@@ -18,15 +18,15 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::command::{Commands, Reserved, TaskPipes};
-use super::events::{self, Event};
-use super::inbox::{Command, Inbox, Stops, TaskNumber};
-use super::launch::{Child, Launch, Limit, Way};
-use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
+use super::events::{self, TaskEvent};
+use super::inbox::{Inbox, Stops, SupervisorCommand, TaskNumber};
+use super::launch::{Child, Launch, Limit, SpawnMethod};
+use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, StderrLines};
 use super::rate::RateLimit;
-use super::refusals::{Asked, StartFailure, beyond_our_own, explain, kernels};
+use super::refusals::{AttemptedStart, StartFailure, beyond_our_own, explain, kernels};
 use super::spawn::{self, Launcher};
 use super::strays::{LOOK, Strays};
-use super::task::{Declared, Stage, Task, Telling};
+use super::task::{Declared, EndStage, TaskProcess, Telling};
 use super::{Began, RunKey, RunnerConfig, Signalled, SpawnRequest, TaskEnd, TaskSink};
 use crate::groups::plan::asks_for_a_group;
 use crate::groups::{GroupUsage, Groups, TaskGroup};
@@ -76,7 +76,7 @@ pub(super) struct Supervisor {
     groups: Option<Groups>,
     /// The pinned file that was missing at the last start, and the reason.
     missing: Option<String>,
-    tasks: HashMap<TaskNumber, Task>,
+    tasks: HashMap<TaskNumber, TaskProcess>,
     timers: BinaryHeap<Reverse<(Instant, TaskNumber, Timer)>>,
     /// The young tasks, ordered by time, which is the order of starts.
     young: VecDeque<(Instant, TaskNumber)>,
@@ -85,7 +85,7 @@ pub(super) struct Supervisor {
     next_check: Option<Instant>,
     /// Tasks whose end waits for the death of their orphans.
     waiting_for_orphans: Vec<TaskNumber>,
-    ending: Ending,
+    ending: SupervisorEnding,
     waiting_for_end: Vec<Box<dyn FnOnce() + Send>>,
     read_buffer: Vec<u8>,
     scratch: Vec<u8>,
@@ -98,7 +98,7 @@ pub(super) struct Supervisor {
 /// No --drop--> Thread
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Ending {
+enum SupervisorEnding {
     /// Tasks start and end.
     No,
     /// Every task is being ended; none starts.
@@ -148,7 +148,7 @@ impl Supervisor {
             output_dir,
             outputs,
             epoll,
-            launcher: Launcher::new(Way::Clone)?,
+            launcher: Launcher::new(SpawnMethod::Clone)?,
             reserved,
             commands,
             groups,
@@ -156,7 +156,7 @@ impl Supervisor {
             tasks: HashMap::new(),
             timers: BinaryHeap::new(),
             young: VecDeque::new(),
-            ending: Ending::No,
+            ending: SupervisorEnding::No,
             waiting_for_end: Vec::new(),
             read_buffer: vec![0; READ_BYTES],
             scratch: Vec::new(),
@@ -169,9 +169,9 @@ impl Supervisor {
             self.sink.holds_all();
             let more = self.run_commands();
             self.run_timers(Instant::now());
-            if self.tasks.is_empty() && self.ending != Ending::No && !more {
+            if self.tasks.is_empty() && self.ending != SupervisorEnding::No && !more {
                 self.waiting_for_end.drain(..).for_each(|done| done());
-                if self.ending == Ending::Thread {
+                if self.ending == SupervisorEnding::Thread {
                     return;
                 }
             }
@@ -197,17 +197,17 @@ impl Supervisor {
         for _ in 0..COMMANDS_PER_TURN {
             match self.inbox.pop() {
                 None => return false,
-                Some(Command::Spawn {
+                Some(SupervisorCommand::Spawn {
                     number,
                     key,
                     request,
                 }) => self.spawn(number, key, &request),
-                Some(Command::Kill(number)) => {
+                Some(SupervisorCommand::Kill(number)) => {
                     if let Some(kill) = self.inbox.take_kill(number) {
                         self.kill(number, kill.request, kill.by, kill.asked);
                     }
                 }
-                Some(Command::Pause { number, stops }) => {
+                Some(SupervisorCommand::Pause { number, stops }) => {
                     if let Some(task) = self.tasks.get_mut(&number) {
                         match stops {
                             Stops::Now => task.stop(),
@@ -215,18 +215,18 @@ impl Supervisor {
                         }
                     }
                 }
-                Some(Command::KillAll {
+                Some(SupervisorCommand::KillAll {
                     wait,
                     by,
                     asked,
                     done,
                 }) => {
-                    self.ending = self.ending.max(Ending::Tasks);
+                    self.ending = self.ending.max(SupervisorEnding::Tasks);
                     self.waiting_for_end.push(done);
                     self.kill_all(wait, by, asked);
                 }
-                Some(Command::Stop) => {
-                    self.ending = Ending::Thread;
+                Some(SupervisorCommand::Stop) => {
+                    self.ending = SupervisorEnding::Thread;
                     self.kill_all(Duration::ZERO, EndedBy::Shutdown, Instant::now());
                 }
             }
@@ -253,7 +253,7 @@ impl Supervisor {
 
     fn spawn(&mut self, number: TaskNumber, key: Arc<RunKey>, request: &SpawnRequest) {
         let tag = TaskTag::new(key.invocation, &key.job, &key.node);
-        if self.ending != Ending::No {
+        if self.ending != SupervisorEnding::No {
             let reason = "the worker is ending its tasks; this one did not start".to_owned();
             let failure = StartFailure::of_worker(reason);
             return self.report_failure(key, &tag, request, failure);
@@ -264,7 +264,7 @@ impl Supervisor {
         let arguments = self.commands.arguments(request);
         let destination = self.destination(&key, &tag, request.options.output);
         let (command, files) = (&arguments[..], destination.files());
-        self.log(&key, &tag, Event::Running { command, files });
+        self.log(&key, &tag, TaskEvent::Running { command, files });
         let now = Instant::now();
         match self.launch(number, request, &arguments) {
             Ok((child, pipes, group)) => {
@@ -275,13 +275,13 @@ impl Supervisor {
                     association: request.association,
                 };
                 self.sink.started(&key, began);
-                let task = Task {
+                let task = TaskProcess {
                     key,
                     tag,
                     pid: child.pid,
                     pidfd: Some(child.pidfd),
                     pipes: pipes.map(Pipe::Unwatched),
-                    stage: Stage::Running,
+                    stage: EndStage::Running,
                     is_stopped: false,
                     sent: Signalled::No,
                     signalled: Signalled::No,
@@ -291,7 +291,7 @@ impl Supervisor {
                     starting: now.saturating_duration_since(request.asked),
                     status_from: request.options.status_from,
                     status: StatusCollector::default(),
-                    tail: Tail::default(),
+                    tail: StderrLines::default(),
                     group,
                     counted: GroupUsage::default(),
                     out_of_memory: None,
@@ -345,7 +345,7 @@ impl Supervisor {
         let chosen = chosen.as_ref();
         let prepared = self.commands.prepare(request, arguments, chosen)?;
         let program = prepared.program.to_string_lossy();
-        let asked = Asked {
+        let asked = AttemptedStart {
             program: &program,
             options: &request.options,
             chosen,
@@ -432,7 +432,7 @@ impl Supervisor {
     ) {
         let text = format!("cannot start: {why}");
         let status = ReportedStatus::by_fault(fault, &text);
-        self.log(&key, tag, Event::FailedToStart { status: &status });
+        self.log(&key, tag, TaskEvent::FailedToStart { status: &status });
         self.inbox.forget(&key);
         self.sink.ended(TaskEnd {
             key,
@@ -457,7 +457,7 @@ impl Supervisor {
         EpollTimeout::try_from(millis).unwrap_or(EpollTimeout::MAX)
     }
 
-    fn log(&mut self, key: &RunKey, tag: &TaskTag, event: Event<'_>) {
+    fn log(&mut self, key: &RunKey, tag: &TaskTag, event: TaskEvent<'_>) {
         events::log(
             &self.config.logs,
             &self.config.worker_host,

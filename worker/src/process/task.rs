@@ -14,11 +14,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, getpgid};
 
-use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, Tail};
+use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, StderrLines};
 use super::rate::{Admitted, RateLimit};
 use super::{ProcessExit, RunKey, Signalled};
 use crate::groups::{Emptying, GroupUsage, OutOfMemory, TaskGroup};
-use crate::logs::{LinePart, LogStore, Room, Share, TaskTag};
+use crate::logs::{LinePart, LogRoom, LogStore, Share, TaskTag};
 use crate::output::{RunOutput, Stream, Streams};
 
 /// The largest number of scans for processes to stop. Stopped processes start no others.
@@ -33,7 +33,7 @@ const MOST_LOOKS: usize = 20;
 /// (over), but its control groups hold processes --> Emptying --they are empty--> (over)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum EndStage {
     /// The direct child runs.
     Running,
     /// The child has exited and is kept unreaped, so that no other process gets its process group's number. A descendant still holds a
@@ -45,15 +45,15 @@ pub(super) enum Stage {
     Emptying,
 }
 
-pub(super) struct Task {
+pub(super) struct TaskProcess {
     pub key: Arc<RunKey>,
     pub tag: TaskTag,
     pub pid: Pid,
     /// `None` once the child has exited.
     pub pidfd: Option<OwnedFd>,
     pub pipes: [Pipe; 3],
-    pub stage: Stage,
-    /// Whether the task is stopped for others; see [`Task::stop`].
+    pub stage: EndStage,
+    /// Whether the task is stopped for others; see [`TaskProcess::stop`].
     pub is_stopped: bool,
     /// The strongest signal that its group got.
     pub sent: Signalled,
@@ -69,7 +69,7 @@ pub(super) struct Task {
     pub starting: Duration,
     pub status_from: StatusFrom,
     pub status: StatusCollector,
-    pub tail: Tail,
+    pub tail: StderrLines,
     /// Its control groups, if it asked for any.
     pub group: Option<TaskGroup>,
     /// The usage in the last check of its control groups.
@@ -117,7 +117,7 @@ pub(super) enum Declared {
     Yes,
 }
 
-impl Task {
+impl TaskProcess {
     pub(super) fn pipes_closed(&self) -> bool {
         !self.pipes.iter().any(Pipe::is_open)
     }
@@ -129,7 +129,7 @@ impl Task {
     }
 
     /// Returns whether more of the task's output may be read.
-    pub(super) fn room(&self, logs: &LogStore) -> Room {
+    pub(super) fn room(&self, logs: &LogStore) -> LogRoom {
         match &self.destination {
             Destination::Log(share) => logs.room(share),
             Destination::Files(files) => files.room(),
@@ -175,7 +175,7 @@ impl Task {
         logs: &LogStore,
         split: impl FnOnce(&mut LineSplitter, &mut dyn FnMut(&[u8], LinePart)),
     ) {
-        let Task {
+        let TaskProcess {
             splitters: [stdout, stderr],
             destination,
             tag,
@@ -237,7 +237,7 @@ impl Task {
             return;
         }
         self.sent = wanted;
-        let alive = self.stage == Stage::Running && self.exit_of_zombie().is_none();
+        let alive = self.stage == EndStage::Running && self.exit_of_zombie().is_none();
         self.signal_group(signal);
         // Stopped processes receive nothing but SIGKILL.
         self.go_on();
@@ -255,7 +255,7 @@ impl Task {
     /// Stops the process group, and the processes of its control groups that have left the process group. Does so only if the child still
     /// runs and its end was not requested.
     pub(super) fn stop(&mut self) {
-        let may_stop = self.stage == Stage::Running && self.sent == Signalled::No;
+        let may_stop = self.stage == EndStage::Running && self.sent == Signalled::No;
         if may_stop && self.exit_of_zombie().is_none() {
             self.is_stopped = true;
             self.signal_group(Signal::SIGSTOP);
@@ -265,7 +265,7 @@ impl Task {
 
     /// Continues stopped processes.
     pub(super) fn go_on(&mut self) {
-        if std::mem::take(&mut self.is_stopped) && self.stage == Stage::Running {
+        if std::mem::take(&mut self.is_stopped) && self.stage == EndStage::Running {
             self.signal_group(Signal::SIGCONT);
             self.signal_strays(Signal::SIGCONT);
         }

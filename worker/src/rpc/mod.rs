@@ -10,7 +10,7 @@ use brasserie_thrift::rpc::{CallResult, Unknown};
 use thrift::ApplicationErrorKind;
 
 pub(crate) use client::SchedulerClient;
-pub(crate) use service::{Arrival, Lanes, Waiting, WorkerService};
+pub(crate) use service::{CallArrival, Lanes, WaitingCaller, WorkerService};
 pub(crate) use statuses::{Done, Telling, status_arguments};
 
 /// Converts the result of a call; `read` converts the answer.

@@ -13,18 +13,21 @@ use brasserie_thrift::generated::worker::{
 use brasserie_worker_core::{Event, RunTask};
 
 /// The caller, and the number of its request.
-pub(super) struct Asked {
+pub(super) struct RequestOrigin {
     pub request: RequestId,
     pub from: Principal,
 }
 
 /// Arguments of a call that the core answers.
 pub(super) trait IntoEvent {
-    fn into_event(self, asked: Asked) -> Result<Event, WireError>;
+    fn into_event(self, asked: RequestOrigin) -> Result<Event, WireError>;
 }
 
 impl IntoEvent for BistroWorkerGetRunningTasksArgs {
-    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+    fn into_event(
+        self,
+        RequestOrigin { request, from }: RequestOrigin,
+    ) -> Result<Event, WireError> {
         Ok(Event::GetRunningTasks {
             request,
             from,
@@ -38,7 +41,10 @@ impl IntoEvent for BistroWorkerGetRunningTasksArgs {
 }
 
 impl IntoEvent for BistroWorkerRunTaskArgs {
-    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+    fn into_event(
+        self,
+        RequestOrigin { request, from }: RequestOrigin,
+    ) -> Result<Event, WireError> {
         let deadline = convert::deadline(self.rt.deadline_sec)?;
         let run = RunTask {
             task: parse("runTask.rt", self.rt)?,
@@ -61,7 +67,10 @@ impl IntoEvent for BistroWorkerRunTaskArgs {
 }
 
 impl IntoEvent for BistroWorkerNotifyIfTasksNotRunningArgs {
-    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+    fn into_event(
+        self,
+        RequestOrigin { request, from }: RequestOrigin,
+    ) -> Result<Event, WireError> {
         Ok(Event::NotifyIfTasksNotRunning {
             request,
             from,
@@ -74,7 +83,10 @@ impl IntoEvent for BistroWorkerNotifyIfTasksNotRunningArgs {
 }
 
 impl IntoEvent for BistroWorkerRequestSuicideArgs {
-    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+    fn into_event(
+        self,
+        RequestOrigin { request, from }: RequestOrigin,
+    ) -> Result<Event, WireError> {
         Ok(Event::RequestSuicide {
             request,
             from,
@@ -86,7 +98,10 @@ impl IntoEvent for BistroWorkerRequestSuicideArgs {
 }
 
 impl IntoEvent for BistroWorkerKillTaskArgs {
-    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+    fn into_event(
+        self,
+        RequestOrigin { request, from }: RequestOrigin,
+    ) -> Result<Event, WireError> {
         let task: brasserie_common::RunningTask = parse("killTask.rt", self.rt)?;
         Ok(Event::KillTask {
             request,
@@ -101,13 +116,19 @@ impl IntoEvent for BistroWorkerKillTaskArgs {
 }
 
 impl IntoEvent for BrasserieWorkerGetWorkFetchArgs {
-    fn into_event(self, Asked { request, from: _ }: Asked) -> Result<Event, WireError> {
+    fn into_event(
+        self,
+        RequestOrigin { request, from: _ }: RequestOrigin,
+    ) -> Result<Event, WireError> {
         Ok(Event::ShowWorkFetch { request })
     }
 }
 
 impl IntoEvent for BrasserieWorkerDrainArgs {
-    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+    fn into_event(
+        self,
+        RequestOrigin { request, from }: RequestOrigin,
+    ) -> Result<Event, WireError> {
         Ok(Event::RequestDrain {
             request,
             from,
@@ -118,7 +139,10 @@ impl IntoEvent for BrasserieWorkerDrainArgs {
 }
 
 impl IntoEvent for BrasserieWorkerFetchWorkArgs {
-    fn into_event(self, Asked { request, from }: Asked) -> Result<Event, WireError> {
+    fn into_event(
+        self,
+        RequestOrigin { request, from }: RequestOrigin,
+    ) -> Result<Event, WireError> {
         let scheduler = self.scheduler;
         let scheduler = scheduler.map(|at| parse("fetchWork.scheduler", at));
         Ok(Event::FetchWork {

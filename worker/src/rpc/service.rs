@@ -29,7 +29,7 @@ use brasserie_worker_core::{Event, Refusal, Reply};
 use thrift::protocol::TSerializable;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::requests::{Asked, IntoEvent};
+use super::requests::{IntoEvent, RequestOrigin};
 use crate::logs::LogStore;
 
 /// The capacity of the lane for health calls. A scheduler has at most two under way, so many schedulers can restart within one turn.
@@ -46,14 +46,14 @@ const LOG_QUEUE: usize = 128;
 const LOOKS: usize = 2;
 
 /// A call on its way to the core.
-pub(crate) struct Arrival {
+pub(crate) struct CallArrival {
     pub event: Event,
     pub request: RequestId,
-    pub waiting: Waiting,
+    pub waiting: WaitingCaller,
 }
 
 /// A caller that waits for the core's answer.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingCaller {
     method: Method,
     responder: Responder,
     /// The caller's place in a limited queue, released with the answer.
@@ -63,14 +63,14 @@ pub(crate) struct Waiting {
 /// The receiving ends of the queues of calls to the core.
 pub(crate) struct Lanes {
     /// Calls that keep peers healthy: a flood of tasks must not starve them.
-    pub health: mpsc::Receiver<Arrival>,
-    pub work: mpsc::Receiver<Arrival>,
+    pub health: mpsc::Receiver<CallArrival>,
+    pub work: mpsc::Receiver<CallArrival>,
 }
 
 /// The Thrift service of one worker.
 pub(crate) struct WorkerService {
-    health: mpsc::Sender<Arrival>,
-    work: mpsc::Sender<Arrival>,
+    health: mpsc::Sender<CallArrival>,
+    work: mpsc::Sender<CallArrival>,
     next_request: AtomicU64,
     logs: Arc<LogStore>,
     readers: Arc<Semaphore>,
@@ -106,7 +106,7 @@ impl Method {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lane {
+enum CallLane {
     Health,
     Work,
 }
@@ -157,23 +157,23 @@ impl WorkerService {
             return;
         };
         let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
-        let waiting = Waiting {
+        let waiting = WaitingCaller {
             method,
             responder,
             _place: place,
         };
-        let event = match arguments.into_event(Asked { request, from }) {
+        let event = match arguments.into_event(RequestOrigin { request, from }) {
             Ok(event) => event,
             Err(error) => return waiting.refuse(RefusalCode::Unspecified, &error.to_string()),
         };
         let lane = match lane(&event) {
-            Lane::Health => &self.health,
-            Lane::Work if accepts == Accepts::HealthCalls => {
+            CallLane::Health => &self.health,
+            CallLane::Work if accepts == Accepts::HealthCalls => {
                 return waiting.refuse(RefusalCode::Busy, LACK_OF_ROOM);
             }
-            Lane::Work => &self.work,
+            CallLane::Work => &self.work,
         };
-        let arrival = Arrival {
+        let arrival = CallArrival {
             event,
             request,
             waiting,
@@ -287,16 +287,16 @@ impl Service for WorkerService {
 
 /// Returns the lane of a call: calls on which the protocol's liveness depends go first. The protocol tolerates reordering, as calls
 /// travel over several connections anyway.
-fn lane(event: &Event) -> Lane {
+fn lane(event: &Event) -> CallLane {
     match event {
-        Event::GetRunningTasks { .. } | Event::RequestSuicide { .. } => Lane::Health,
-        Event::RunTask { run, .. } if run.task.is_healthcheck() => Lane::Health,
+        Event::GetRunningTasks { .. } | Event::RequestSuicide { .. } => CallLane::Health,
+        Event::RunTask { run, .. } if run.task.is_healthcheck() => CallLane::Health,
         Event::RunTask { .. }
         | Event::NotifyIfTasksNotRunning { .. }
         | Event::KillTask { .. }
         | Event::ShowWorkFetch { .. }
         | Event::FetchWork { .. }
-        | Event::RequestDrain { .. } => Lane::Work,
+        | Event::RequestDrain { .. } => CallLane::Work,
         // These events are not calls and never reach this function.
         Event::WallClock(_)
         | Event::CallCompleted { .. }
@@ -307,7 +307,7 @@ fn lane(event: &Event) -> Lane {
         | Event::TaskSampled { .. }
         | Event::UsableResources(_)
         | Event::Drain
-        | Event::Shutdown => Lane::Work,
+        | Event::Shutdown => CallLane::Work,
     }
 }
 
@@ -318,7 +318,7 @@ fn log_refusal(responder: Responder, code: RefusalCode, text: &str) {
     });
 }
 
-impl Waiting {
+impl WaitingCaller {
     /// Sends the core's answer to the caller.
     pub(crate) fn answer(self, reply: Result<Reply, Refusal>) {
         let reply = match reply {

@@ -14,7 +14,7 @@ use crate::containment::Containment;
 use crate::directory::WorkerDirectory;
 use crate::memory;
 use crate::options::{SchedulerOptions, StartOptions};
-use crate::room::Seen;
+use crate::room::TaskCountLimits;
 use crate::rpc::SchedulerClient;
 
 /// Returns the core's options, with an instance for each scheduler.
@@ -93,7 +93,7 @@ fn described(
         has_worker_command: worker_command.is_some(),
         intake: Intake::Open,
         supply: Supply::AsSlotsAllow,
-        room: Some(Seen::of_this_process().room()),
+        room: Some(TaskCountLimits::of_this_process().room()),
         containment: Some(Containment::of_this_process().to_string().into()),
         log_folder: logs.map(|path| path.to_string_lossy().into()),
     };

@@ -59,9 +59,9 @@ pub(super) enum RowProblem {
 }
 
 /// A process group that ends with this value, unless it has ended by itself.
-struct Group(Child);
+struct ToolGroup(Child);
 
-impl Drop for Group {
+impl Drop for ToolGroup {
     fn drop(&mut self) {
         // The id is known until the child has been waited for. Until then no other process can have it.
         if let Some(id) = self.0.id().and_then(|id| i32::try_from(id).ok()) {
@@ -96,7 +96,7 @@ async fn output_of(program: &Path, query: &str) -> Result<Vec<u8>, GpuError> {
         .kill_on_drop(true)
         .spawn()
         .map_err(GpuError::Start)?;
-    let mut group = Group(child);
+    let mut group = ToolGroup(child);
     let mut output = Vec::new();
     if let Some(stdout) = group.0.stdout.take() {
         let mut bounded = stdout.take(MAX_OUTPUT_BYTES + 1);

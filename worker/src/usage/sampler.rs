@@ -27,7 +27,7 @@ const LEAST_PERIOD: Duration = Duration::from_secs(1);
 /// The tasks that have a process now.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    tasks: Mutex<HashMap<Arc<RunKey>, Watched>>,
+    tasks: Mutex<HashMap<Arc<RunKey>, SampledTask>>,
     /// Notified when there is a task again after there was none.
     first: Notify,
     /// The program that lists the processes on GPUs.
@@ -36,7 +36,7 @@ pub(crate) struct Running {
 
 /// One running task.
 #[derive(Debug)]
-struct Watched {
+struct SampledTask {
     leader: i32,
     period: Duration,
     meter: Option<Arc<Meter>>,
@@ -53,7 +53,7 @@ impl Running {
     }
 
     pub(crate) fn began(&self, key: &Arc<RunKey>, began: Began) {
-        let watched = Watched {
+        let watched = SampledTask {
             leader: began.leader.as_raw(),
             period: began.refresh,
             meter: began.meter.map(Arc::new),

@@ -24,7 +24,7 @@ pub(crate) struct Units {
 
 /// One process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Process {
+struct MeasuredProcess {
     parent: i32,
     group: i32,
     /// The ticks of the process and of the children that it has waited for.
@@ -117,7 +117,7 @@ struct Io {
 }
 
 impl Use {
-    fn add(&mut self, process: &Process, io: Option<Io>) {
+    fn add(&mut self, process: &MeasuredProcess, io: Option<Io>) {
         self.processes += 1;
         self.ticks = self.ticks.saturating_add(process.ticks);
         self.resident_pages = self.resident_pages.saturating_add(process.resident_pages);
@@ -146,7 +146,7 @@ impl Use {
     }
 }
 
-fn processes(root: &Path) -> HashMap<i32, Process> {
+fn processes(root: &Path) -> HashMap<i32, MeasuredProcess> {
     let Ok(entries) = fs::read_dir(root.join("proc")) else {
         return HashMap::new();
     };
@@ -165,7 +165,7 @@ fn processes(root: &Path) -> HashMap<i32, Process> {
 /// are reused.
 fn task_of(
     pid: i32,
-    processes: &HashMap<i32, Process>,
+    processes: &HashMap<i32, MeasuredProcess>,
     leaders: &HashMap<i32, usize>,
 ) -> Option<usize> {
     let mut at = pid;
@@ -180,11 +180,11 @@ fn task_of(
     None
 }
 
-fn process(stat: &str) -> Option<Process> {
+fn process(stat: &str) -> Option<MeasuredProcess> {
     let fields = stat_fields(stat.as_bytes())?;
     let number = |index: usize| fields.get(index)?.parse::<i64>().ok();
     let count = |index: usize| number(index).and_then(|n| u64::try_from(n).ok());
-    Some(Process {
+    Some(MeasuredProcess {
         parent: i32::try_from(number(1)?).ok()?,
         group: i32::try_from(number(2)?).ok()?,
         ticks: count(11)? + count(12)? + count(13)? + count(14)?,

@@ -9,8 +9,8 @@ use brasserie_common::{EndedBy, KillRequest, ReportedStatus, Story};
 use brasserie_common_runtime::{LogFormat, Verbosity, telemetry};
 use brasserie_worker::config::Cli;
 use brasserie_worker::process::{
-    KillError, RunKey, RunnerConfig, Signalled, SpawnError, SpawnRequest, StartError, TaskEnd,
-    TaskSink,
+    KillError, RunKey, RunnerConfig, RunnerStartError, Signalled, SpawnError, SpawnRequest,
+    TaskEnd, TaskSink,
 };
 use brasserie_worker::{Runner, start_with};
 use integration_tests::e2e::range_config;
@@ -75,7 +75,7 @@ pub fn play_worker() -> Option<ExitCode> {
         .build()
         .expect("a runtime can be made");
     runtime.block_on(async {
-        let runner = |_: RunnerConfig, sink| -> Result<Box<dyn Runner>, StartError> {
+        let runner = |_: RunnerConfig, sink| -> Result<Box<dyn Runner>, RunnerStartError> {
             Ok(Box::new(NoopRunner {
                 sink: Mutex::new(sink),
             }))

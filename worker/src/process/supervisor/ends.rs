@@ -13,10 +13,10 @@ use nix::sys::signal::Signal;
 use super::output::READ_BYTES;
 use super::{Supervisor, Timer};
 use crate::process::ending::final_status;
-use crate::process::events::Event;
+use crate::process::events::TaskEvent;
 use crate::process::inbox::TaskNumber;
 use crate::process::pipes::PipeKind;
-use crate::process::task::Stage;
+use crate::process::task::EndStage;
 use crate::process::{ProcessExit, Signalled, TaskEnd, Usage, spawn};
 
 /// The time that descendants may hold a task's pipes after its process exited, before the group is killed; and then the time that a
@@ -43,7 +43,7 @@ impl Supervisor {
         if task.pipes_closed() {
             return self.finish(number);
         }
-        task.stage = Stage::Lingering;
+        task.stage = EndStage::Lingering;
         let linger = Instant::now() + LINGER;
         // A kill with a wait promised that wait to the whole group.
         let until = task.kill_at.map_or(linger, |kill_at| kill_at.max(linger));
@@ -53,7 +53,7 @@ impl Supervisor {
             .exit_of_zombie()
             .unwrap_or(ProcessExit::Unknown)
             .to_string();
-        self.log(&key, &tag, Event::ProcessExited { message: &message });
+        self.log(&key, &tag, TaskEvent::ProcessExited { message: &message });
         self.watch_pipes(number);
     }
 
@@ -96,7 +96,7 @@ impl Supervisor {
         if self
             .tasks
             .get(&number)
-            .is_some_and(|task| task.stage != Stage::Running && task.pipes_closed())
+            .is_some_and(|task| task.stage != EndStage::Running && task.pipes_closed())
         {
             self.finish(number);
         }
@@ -127,14 +127,14 @@ impl Supervisor {
         if wait >= HANGS {
             tracing::warn!(task = %task.key, "its control groups are still not empty; its slot stays taken");
         }
-        let before = std::mem::replace(&mut task.stage, Stage::Emptying);
+        let before = std::mem::replace(&mut task.stage, EndStage::Emptying);
         let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
         let exit = task.exit_of_zombie().unwrap_or(ProcessExit::Unknown);
         let due = Instant::now() + wait;
         self.timers.push(Reverse((due, number, Timer::Groups)));
-        if before == Stage::Running {
+        if before == EndStage::Running {
             let message = exit.to_string();
-            self.log(&key, &tag, Event::ProcessExited { message: &message });
+            self.log(&key, &tag, TaskEvent::ProcessExited { message: &message });
         }
     }
 
@@ -144,8 +144,8 @@ impl Supervisor {
             return;
         };
         match task.stage {
-            Stage::Emptying => self.finish(number),
-            Stage::Running | Stage::Lingering | Stage::Swept => {
+            EndStage::Emptying => self.finish(number),
+            EndStage::Running | EndStage::Lingering | EndStage::Swept => {
                 task.kill_groups();
                 self.kill_groups_again(number, now);
             }
@@ -171,24 +171,24 @@ impl Supervisor {
         task.signal_group(Signal::SIGKILL);
         let (exit, usage) =
             spawn::reap(task.pid).unwrap_or((ProcessExit::Unknown, Usage::default()));
-        if task.stage == Stage::Running {
+        if task.stage == EndStage::Running {
             self.log(
                 &task.key,
                 &task.tag,
-                Event::ProcessExited {
+                TaskEvent::ProcessExited {
                     message: &exit.to_string(),
                 },
             );
         }
         let line = task.status.finish();
         let raw = line.text();
-        self.log(&task.key, &task.tag, Event::PipesClosed { raw });
+        self.log(&task.key, &task.tag, TaskEvent::PipesClosed { raw });
         let ended_by = task.ended_by(exit);
         let status = final_status(task.status_from, &line, exit, task.signalled, ended_by);
         self.log(
             &task.key,
             &task.tag,
-            Event::GotStatus {
+            TaskEvent::GotStatus {
                 raw,
                 status: &status,
             },
@@ -312,18 +312,18 @@ impl Supervisor {
             return;
         };
         match task.stage {
-            Stage::Running | Stage::Emptying => {}
-            Stage::Lingering => {
+            EndStage::Running | EndStage::Emptying => {}
+            EndStage::Lingering => {
                 task.signal_group(Signal::SIGKILL);
                 task.kill_groups();
-                task.stage = Stage::Swept;
+                task.stage = EndStage::Swept;
                 self.timers
                     .push(Reverse((now + LINGER, number, Timer::Linger)));
                 self.kill_groups_again(number, now);
                 self.check_orphans(now);
             }
-            Stage::Swept if task.complain_at.is_some() => {}
-            Stage::Swept => self.abandon_pipes(number, now),
+            EndStage::Swept if task.complain_at.is_some() => {}
+            EndStage::Swept => self.abandon_pipes(number, now),
         }
     }
 
@@ -348,7 +348,7 @@ impl Supervisor {
             let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
             let message =
                 "a descendant that left the process group holds a pipe; it was closed on this side";
-            self.log(&key, &tag, Event::PipeError { message });
+            self.log(&key, &tag, TaskEvent::PipeError { message });
         }
         self.finish(number);
     }

@@ -9,10 +9,10 @@ use nix::sys::signal::Signal;
 use super::Supervisor;
 use super::ends::LINGER;
 use crate::process::ProcessExit;
-use crate::process::events::Event;
+use crate::process::events::TaskEvent;
 use crate::process::inbox::TaskNumber;
-use crate::process::strays::{Found, LOOK, Orphans, ROUND};
-use crate::process::task::Stage;
+use crate::process::strays::{LOOK, OrphanFinding, OrphanHandling, ROUND};
+use crate::process::task::EndStage;
 
 /// The period at which a task's log reports that its orphans do not die.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 impl Supervisor {
     /// Schedules a check at this time at the latest.
     pub(super) fn schedule_check(&mut self, at: Instant) {
-        if self.config.orphans == Orphans::Adopt {
+        if self.config.orphans == OrphanHandling::Adopt {
             let sooner = self.next_check.map_or(at, |due| due.min(at));
             self.next_check = Some(sooner);
         }
@@ -31,10 +31,10 @@ impl Supervisor {
         self.next_check = None;
         let found = self.strays.look(&self.tasks, None, self.inbox.next());
         match found {
-            Found::Killed => self.schedule_check(now + ROUND),
-            Found::Tolerated => self.schedule_check(now + LOOK),
-            Found::Nothing if self.tasks.is_empty() => {}
-            Found::Nothing => self.schedule_check(now + LOOK),
+            OrphanFinding::Killed => self.schedule_check(now + ROUND),
+            OrphanFinding::Tolerated => self.schedule_check(now + LOOK),
+            OrphanFinding::Nothing if self.tasks.is_empty() => {}
+            OrphanFinding::Nothing => self.schedule_check(now + LOOK),
         }
         for number in std::mem::take(&mut self.waiting_for_orphans) {
             self.finish_if_over(number);
@@ -44,14 +44,14 @@ impl Supervisor {
     /// Kills the orphans of a task that is over. Returns whether the task must wait, because a killed process cannot be reaped yet. Such a
     /// process may still write in a system call, so the task keeps its slot until the process is reaped, however long that takes.
     pub(super) fn kill_orphans_of(&mut self, number: TaskNumber) -> bool {
-        if self.config.orphans == Orphans::Leave {
+        if self.config.orphans == OrphanHandling::Leave {
             return false;
         }
         let found = self
             .strays
             .look(&self.tasks, Some(number), self.inbox.next());
         let now = Instant::now();
-        if found == Found::Killed {
+        if found == OrphanFinding::Killed {
             self.schedule_check(now + ROUND);
         }
         let left = self.strays.of(number);
@@ -66,12 +66,12 @@ impl Supervisor {
         if is_late {
             task.complain_at = Some(now + COMPLAINT_INTERVAL);
         }
-        let stage = std::mem::replace(&mut task.stage, Stage::Swept);
+        let stage = std::mem::replace(&mut task.stage, EndStage::Swept);
         let exit = task.exit_of_zombie().unwrap_or(ProcessExit::Unknown);
         let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
-        if stage == Stage::Running {
+        if stage == EndStage::Running {
             let message = exit.to_string();
-            self.log(&key, &tag, Event::ProcessExited { message: &message });
+            self.log(&key, &tag, TaskEvent::ProcessExited { message: &message });
         }
         if is_first || is_late {
             let message = match is_late {
@@ -82,7 +82,7 @@ impl Supervisor {
                     "{left} of its processes do not die (they may hang in a file system or a device, or have rights that this worker lacks); the task keeps its slot until they are dead"
                 ),
             };
-            self.log(&key, &tag, Event::StraysKilled { message: &message });
+            self.log(&key, &tag, TaskEvent::StraysKilled { message: &message });
         }
         self.waiting_for_orphans.push(number);
         true

@@ -12,10 +12,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 
 use super::{Supervisor, Timer};
-use crate::logs::{Room, Share, TaskTag};
+use crate::logs::{LogRoom, Share, TaskTag};
 use crate::output::files_of;
 use crate::process::RunKey;
-use crate::process::events::{self, Event};
+use crate::process::events::{self, TaskEvent};
 use crate::process::inbox::TaskNumber;
 use crate::process::pipes::{Pipe, PipeKind};
 use crate::process::task::{Declared, Destination, Telling};
@@ -39,7 +39,7 @@ impl Supervisor {
         let host = self.config.worker_host.clone();
         let (key, tag) = (Arc::clone(key), tag.clone());
         Destination::Files(self.outputs.run(files, move |stream, written| {
-            let event = Event::OutputWritten { stream, written };
+            let event = TaskEvent::OutputWritten { stream, written };
             events::log(&logs, &host, &key, &tag, event, &mut Vec::new());
         }))
     }
@@ -87,7 +87,7 @@ impl Supervisor {
                 task.close(kind, &self.config.logs, &self.epoll);
                 let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
                 let message = format!("reading {kind:?} failed: {}", error.desc());
-                self.log(&key, &tag, Event::PipeError { message: &message });
+                self.log(&key, &tag, TaskEvent::PipeError { message: &message });
             }
         }
         self.declare_split(number);
@@ -108,7 +108,7 @@ impl Supervisor {
         let message = format!(
             "a line on {kind:?} is longer than {limit} bytes: such lines are stored in pieces"
         );
-        self.log(&key, &tag, Event::LineSplit { message: &message });
+        self.log(&key, &tag, TaskEvent::LineSplit { message: &message });
     }
 
     /// Returns whether a task's output has to stay in its pipe until the log's writer has caught up.
@@ -117,7 +117,7 @@ impl Supervisor {
             return false;
         };
         let room = task.room(&self.config.logs);
-        room == Room::Full && task.rate.blocked_until(Instant::now(), room).is_some()
+        room == LogRoom::Full && task.rate.blocked_until(Instant::now(), room).is_some()
     }
 
     /// Schedules the report of drops, at the latest an interval after they happened.
@@ -144,7 +144,7 @@ impl Supervisor {
             return;
         };
         let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
-        self.log(&key, &tag, Event::LinesDropped { dropped });
+        self.log(&key, &tag, TaskEvent::LinesDropped { dropped });
     }
 
     pub(super) fn watch_pipes(&mut self, number: TaskNumber) {

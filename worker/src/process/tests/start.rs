@@ -9,10 +9,10 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, geteuid};
 
-use super::super::launch::{Account, Child, Launch, Limit, Refused, Step, Way};
+use super::super::launch::{Account, Child, Launch, LaunchStep, Limit, Refused, SpawnMethod};
 use super::super::spawn::{self, Launcher};
 
-const WAYS: [Way; 2] = [Way::Clone, Way::PosixSpawn];
+const WAYS: [SpawnMethod; 2] = [SpawnMethod::Clone, SpawnMethod::PosixSpawn];
 
 /// One start of a shell script, with optional features.
 #[derive(Default)]
@@ -27,7 +27,7 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     /// Returns the script's output, or the reason why it did not start.
-    fn run(&self, way: Way, script: &str) -> Result<String, Refused> {
+    fn run(&self, way: SpawnMethod, script: &str) -> Result<String, Refused> {
         let (null, (read, write)) = (
             File::open("/dev/null").expect("it"),
             nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).expect("a pipe"),
@@ -112,19 +112,24 @@ fn what_stops_a_start_is_named_with_its_step() {
         let refused = missing.run(way, "").expect_err("no program");
         assert_eq!(
             (refused.step, refused.error),
-            (Step::Execute, Errno::ENOENT)
+            (LaunchStep::Execute, Errno::ENOENT)
         );
         let refused = nowhere.run(way, "").expect_err("no folder");
         assert_eq!(refused.error, Errno::ENOENT);
     }
-    let refused = nowhere.run(Way::Clone, "").expect_err("no folder");
-    assert_eq!(refused.step, Step::WorkingDirectory);
+    let refused = nowhere.run(SpawnMethod::Clone, "").expect_err("no folder");
+    assert_eq!(refused.step, LaunchStep::WorkingDirectory);
     let unjoinable = Trial {
         joins: vec![File::open("/dev/null").expect("for reading")],
         ..Default::default()
     };
-    let refused = unjoinable.run(Way::Clone, "").expect_err("not writable");
-    assert_eq!((refused.step, refused.error), (Step::Join, Errno::EBADF));
+    let refused = unjoinable
+        .run(SpawnMethod::Clone, "")
+        .expect_err("not writable");
+    assert_eq!(
+        (refused.step, refused.error),
+        (LaunchStep::Join, Errno::EBADF)
+    );
     let upside_down = Trial {
         limits: vec![Limit {
             resource: Resource::RLIMIT_CORE,
@@ -134,11 +139,13 @@ fn what_stops_a_start_is_named_with_its_step() {
         ..Default::default()
     };
     let refused = upside_down
-        .run(Way::Clone, "")
+        .run(SpawnMethod::Clone, "")
         .expect_err("soft above hard");
-    let step = Step::Limit(Resource::RLIMIT_CORE);
+    let step = LaunchStep::Limit(Resource::RLIMIT_CORE);
     assert_eq!((refused.step, refused.error), (step, Errno::EINVAL));
-    let refused = upside_down.run(Way::PosixSpawn, "").expect_err("cannot");
+    let refused = upside_down
+        .run(SpawnMethod::PosixSpawn, "")
+        .expect_err("cannot");
     assert_eq!((refused.step, refused.error), (step, Errno::ENOSYS));
 }
 
@@ -164,7 +171,7 @@ fn groups_are_joined_by_a_zero_and_limits_hold_in_the_child_alone() {
         ],
         ..Default::default()
     };
-    let text = trial.run(Way::Clone, "ulimit -n; ulimit -c; ulimit -t");
+    let text = trial.run(SpawnMethod::Clone, "ulimit -n; ulimit -c; ulimit -t");
     assert_eq!(text.as_deref(), Ok("77\n0\n33\n"));
     assert_eq!(getrlimit(Resource::RLIMIT_NOFILE), Ok(before));
     std::io::Seek::rewind(&mut group).expect("rewound");
@@ -177,14 +184,16 @@ fn groups_are_joined_by_a_zero_and_limits_hold_in_the_child_alone() {
         limits: trial.limits.clone(),
         ..Default::default()
     };
-    let refused = asks.run(Way::PosixSpawn, "").expect_err("cannot");
-    let step = Step::Limit(Resource::RLIMIT_CORE);
+    let refused = asks.run(SpawnMethod::PosixSpawn, "").expect_err("cannot");
+    let step = LaunchStep::Limit(Resource::RLIMIT_CORE);
     assert_eq!((refused.step, refused.error), (step, Errno::ENOSYS));
     let other = Trial {
         descriptors: trial.descriptors,
         ..Default::default()
     };
-    let text = other.run(Way::PosixSpawn, "ulimit -n").expect("started");
+    let text = other
+        .run(SpawnMethod::PosixSpawn, "ulimit -n")
+        .expect("started");
     assert_eq!(text.trim(), before.0.to_string());
 }
 
@@ -200,26 +209,29 @@ fn an_account_is_taken_in_the_child_alone_and_for_good() {
         ..Default::default()
     };
     let script = "id -u; id -g; id -G; grep NoNewPrivs /proc/self/status";
-    let result = trial.run(Way::Clone, script);
+    let result = trial.run(SpawnMethod::Clone, script);
     if !geteuid().is_root() {
         let refused = result.expect_err("only root may");
-        assert_eq!((refused.step, refused.error), (Step::Account, Errno::EPERM));
+        assert_eq!(
+            (refused.step, refused.error),
+            (LaunchStep::Account, Errno::EPERM)
+        );
         return;
     }
     let text = result.expect("started");
     assert_eq!(text, "65534\n65534\n65534 4321\nNoNewPrivs:\t1\n");
     assert!(geteuid().is_root());
     assert_eq!(nix::sys::prctl::get_dumpable(), Ok(true));
-    let refused = trial.run(Way::PosixSpawn, "").expect_err("cannot");
+    let refused = trial.run(SpawnMethod::PosixSpawn, "").expect_err("cannot");
     assert_eq!(
         (refused.step, refused.error),
-        (Step::Account, Errno::ENOSYS)
+        (LaunchStep::Account, Errno::ENOSYS)
     );
 }
 
 #[test]
 fn one_launcher_starts_many_that_are_signalled_as_early_as_anybody_can() {
-    let mut launcher = Launcher::new(Way::Clone).expect("a launcher");
+    let mut launcher = Launcher::new(SpawnMethod::Clone).expect("a launcher");
     let null = File::options()
         .read(true)
         .write(true)
