@@ -11,7 +11,7 @@ use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::LogFormat;
 use brasserie_common_runtime::net::{self, AddressError, ListenAddress, NetworkExposure};
 use brasserie_scheduler_core::Retention;
-use brasserie_scheduler_core::credits::{DeadlineRule, Policy};
+use brasserie_scheduler_core::credits::{DeadlineRule, RequestPolicy};
 use brasserie_thrift::rpc;
 use clap::{Args, Parser};
 
@@ -271,7 +271,7 @@ fn bounded(text: &str) -> Result<Duration, TimeError> {
 
 fn request_interval(text: &str) -> Result<Duration, TimeError> {
     let duration = bounded(text)?;
-    match duration > Policy::MAX_REQUEST_INTERVAL {
+    match duration > RequestPolicy::MAX_REQUEST_INTERVAL {
         true => Err(TimeError::NoDelay),
         false => Ok(duration),
     }
@@ -378,8 +378,8 @@ impl WorkerFlags {
 }
 
 impl WorkFlags {
-    fn policy(&self) -> Policy {
-        Policy {
+    fn policy(&self) -> RequestPolicy {
+        RequestPolicy {
             min_request_interval: self.work_request_interval,
             max_requests_per_second: self.work_requests_per_second,
             tasks_per_processor: self.work_tasks_per_processor.into(),
@@ -387,7 +387,7 @@ impl WorkFlags {
                 WorkDeadlines::Simulate => DeadlineRule::Simulated,
                 WorkDeadlines::Delay => DeadlineRule::Delayed,
             },
-            ..Policy::default()
+            ..RequestPolicy::default()
         }
     }
 }
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(options.timeouts, Timeouts::default());
         assert_eq!(options.call_timeouts, rpc::Timeouts::DEFAULT);
         assert_eq!(options.periods, Periods::default());
-        assert_eq!(options.work, Policy::default());
+        assert_eq!(options.work, RequestPolicy::default());
         assert_eq!(options.listen.socket().port(), 6789);
         assert_eq!(options.http_listen.unwrap().socket().port(), 6790);
         assert_eq!(
@@ -468,12 +468,12 @@ mod tests {
             "--work-deadlines=delay",
         ];
         let options = parse(&flags).unwrap().into_options().unwrap();
-        let expected = Policy {
+        let expected = RequestPolicy {
             min_request_interval: Duration::ZERO,
             max_requests_per_second: 0,
             tasks_per_processor: 10.0,
             deadlines: DeadlineRule::Delayed,
-            ..Policy::default()
+            ..RequestPolicy::default()
         };
         assert_eq!(options.work, expected);
     }

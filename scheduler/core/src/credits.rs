@@ -43,14 +43,14 @@ use brasserie_common::{
     CardChoice, InvocationId, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
 };
 use turned_down::{Revocable, Sending};
-use turns::{Turn, turns_for};
-use workload::{CpuShare, ListedRun, Workload};
+use turns::{RequestTurn, turns_for};
+use workload::{CpuShare, DeadlineWorkload, ListedRun};
 
-pub use amounts::{Class, TaskWork};
-pub use policy::{DeadlineRule, Policy};
-pub use request::Known;
+pub use amounts::{TaskClass, TaskWork};
+pub use policy::{DeadlineRule, RequestPolicy};
+pub use request::KnownRuns;
 pub use turns::Turns;
-pub use view::{Asked, AskedOfType, NotSent};
+pub use view::{NotSent, RequestView, RequestedType};
 
 pub use workload::Relief;
 
@@ -72,7 +72,7 @@ pub enum Readiness {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent<'a> {
     pub invocation: InvocationId,
-    /// The work of the run, with the rest of its deadline as bound. `None`: not [`Known::is_weighed`].
+    /// The work of the run, with the rest of its deadline as bound. `None`: not [`KnownRuns::is_weighed`].
     pub task_work: Option<TaskWork<'a>>,
     /// The time at which the worker confirmed the run, or an earlier one.
     pub acknowledged: Option<Time>,
@@ -97,7 +97,7 @@ pub enum Heard {
 
 /// The result of a placement for one worker and one type of processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct PlacementResult {
     /// The tasks that are ready, whether or not the worker has free slots for them.
     pub candidates: u64,
     /// The candidates that would miss their deadlines at this worker.
@@ -116,7 +116,7 @@ pub enum Apps {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Credits {
     supply: Supply,
-    newest: Option<Request>,
+    newest: Option<CreditRequest>,
     /// When a request was last accepted.
     looked_at: Option<Time>,
     /// The reserved turn for the next request, and the number of turns reserved. It was given to a request that came when all turns were
@@ -155,7 +155,7 @@ enum Counted {
 
 /// The newest request. It is remembered after its credit has ended, so that a copy of it sets no credit.
 #[derive(Clone, Debug, PartialEq)]
-struct Request {
+struct CreditRequest {
     seq: WorkRequestSeq,
     at: Time,
     types: Vec<OfType>,
@@ -165,12 +165,12 @@ struct Request {
     linger: Duration,
     /// The number of tasks that may still be sent for the request.
     tasks_left: u32,
-    workload: Option<Workload>,
+    workload: Option<DeadlineWorkload>,
     /// Whether the workload contains all work that delays the worker.
     explains_delay: bool,
     /// Whether the scheduler or the worker chooses the GPUs of tasks sent for the request.
     cards: CardChoice,
-    stage: Stage,
+    stage: RequestStage,
 }
 
 /// The stage of a request.
@@ -181,7 +181,7 @@ struct Request {
 ///    +--a pass ends, and it is not to linger; too late; cleared--------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum RequestStage {
     /// The request is valid, and no placement that considered it has ended.
     Open,
     /// The request has its verdicts, and is valid until this time.
@@ -194,7 +194,7 @@ enum Stage {
 #[derive(Clone, Debug, PartialEq)]
 struct OfType {
     processor: Processor,
-    wanted: Wanted,
+    wanted: TypeDemand,
     amounts: Amounts,
     granted: u32,
     /// The verdict, as long as nothing was granted; `None`: not fixed yet.
@@ -204,7 +204,7 @@ struct OfType {
 
 /// Whether a worker requested work for a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Wanted {
+enum TypeDemand {
     Nothing,
     Something,
     /// The worker requested work, but the tasks on their way were enough.
@@ -233,7 +233,7 @@ impl Credits {
     pub fn hear(
         &mut self,
         now: Time,
-        (policy, turns): (&Policy, &mut Turns),
+        (policy, turns): (&RequestPolicy, &mut Turns),
         readiness: Readiness,
         request: &WorkRequest,
     ) -> Heard {
@@ -258,14 +258,14 @@ impl Credits {
                 (Heard::TooSoon, policy.request_delay(Duration::ZERO))
             }
             Readiness::MayWork => match self.take_turn(now, (policy, turns), request) {
-                Turn::Now => (Heard::ToLookAt, Duration::ZERO),
-                Turn::Held(turn) | Turn::Nobodys(turn) => {
+                RequestTurn::Now => (Heard::ToLookAt, Duration::ZERO),
+                RequestTurn::Held(turn) | RequestTurn::Nobodys(turn) => {
                     let delay = self.delay_of_unseen(now, policy, turn.since(now));
                     (Heard::TooMany, delay)
                 }
             },
         };
-        let mut newest = Request::new(now, policy, request);
+        let mut newest = CreditRequest::new(now, policy, request);
         if heard != Heard::ToLookAt {
             newest.defer(delay);
         }
@@ -276,7 +276,7 @@ impl Credits {
 
     /// Returns the delay for a request that is not accepted, at least `least`. The interval counts from the last accepted request, not from
     /// this one.
-    fn delay_of_unseen(&self, now: Time, policy: &Policy, least: Duration) -> Duration {
+    fn delay_of_unseen(&self, now: Time, policy: &RequestPolicy, least: Duration) -> Duration {
         let rest = self.looked_at.map_or(Duration::ZERO, |at| {
             let whole = policy.request_delay(Duration::ZERO);
             whole.saturating_sub(now.since(at))
@@ -287,27 +287,34 @@ impl Credits {
     fn take_turn(
         &mut self,
         now: Time,
-        (policy, turns): (&Policy, &mut Turns),
+        (policy, turns): (&RequestPolicy, &mut Turns),
         request: &WorkRequest,
-    ) -> Turn {
+    ) -> RequestTurn {
         let per_second = policy.max_requests_per_second;
         let wanted = turns_for(request.known.as_ref().map_or(0, Vec::len));
-        let held = self.turn.and_then(|(at, _)| Turn::held(now, at));
+        let held = self.turn.and_then(|(at, _)| RequestTurn::held(now, at));
         let turn = match (held, self.turn) {
-            (Some(Turn::Now), Some((_, paid))) => turns.take_held(now, per_second, wanted, paid),
+            (Some(RequestTurn::Now), Some((_, paid))) => {
+                turns.take_held(now, per_second, wanted, paid)
+            }
             (Some(turn), _) => turn,
             (None, _) => turns.take(now, per_second, wanted),
         };
         self.turn = match (turn, held.and(self.turn)) {
-            (Turn::Held(at), Some((_, paid))) => Some((at, paid)),
-            (Turn::Held(at), None) => Some((at, wanted)),
-            (Turn::Now | Turn::Nobodys(_), _) => None,
+            (RequestTurn::Held(at), Some((_, paid))) => Some((at, paid)),
+            (RequestTurn::Held(at), None) => Some((at, wanted)),
+            (RequestTurn::Now | RequestTurn::Nobodys(_), _) => None,
         };
         turn
     }
 
     /// Charges turns for the runs that the evaluation of a request visits, listed or not.
-    pub fn charge_look(policy: &Policy, turns: &mut Turns, request: &WorkRequest, runs: usize) {
+    pub fn charge_look(
+        policy: &RequestPolicy,
+        turns: &mut Turns,
+        request: &WorkRequest,
+        runs: usize,
+    ) {
         let paid = turns_for(request.known.as_ref().map_or(0, Vec::len));
         let more = turns_for(runs).saturating_sub(paid);
         turns.charge(policy.max_requests_per_second, more);
@@ -321,8 +328,8 @@ impl Credits {
     pub fn look_at<'a>(
         &mut self,
         now: Time,
-        policy: &Policy,
-        (request, known): (&WorkRequest, &Known),
+        policy: &RequestPolicy,
+        (request, known): (&WorkRequest, &KnownRuns),
         running: impl IntoIterator<Item = Sent<'a>>,
     ) -> Vec<InvocationId> {
         self.looked_at = Some(now);
@@ -335,7 +342,7 @@ impl Credits {
             return missing;
         };
         newest.workload = match policy.deadlines {
-            DeadlineRule::Simulated => Workload::of(now, request),
+            DeadlineRule::Simulated => DeadlineWorkload::of(now, request),
             DeadlineRule::Delayed => None,
         };
         for sent in running {
@@ -398,12 +405,12 @@ impl Credits {
     }
 
     /// Fixes the pending verdicts after a placement that considered the credit: no further task can start now.
-    pub fn end_pass(&mut self, now: Time, mut found: impl FnMut(&Processor) -> Found) {
+    pub fn end_pass(&mut self, now: Time, mut found: impl FnMut(&Processor) -> PlacementResult) {
         self.expire(now);
         let Some(newest) = &mut self.newest else {
             return;
         };
-        if newest.stage != Stage::Open {
+        if newest.stage != RequestStage::Open {
             return;
         }
         for of_type in &mut newest.types {
@@ -413,17 +420,17 @@ impl Credits {
                 _ if found.apps == Apps::None => WorkVerdict::NoApps,
                 _ if found.candidates == 0 => WorkVerdict::NoWork,
                 // The worker need not wait long, because the tasks on their way are those that it requested.
-                Wanted::Coming => WorkVerdict::Deferred,
-                Wanted::Nothing | Wanted::Something if found.late >= found.candidates => {
+                TypeDemand::Coming => WorkVerdict::Deferred,
+                TypeDemand::Nothing | TypeDemand::Something if found.late >= found.candidates => {
                     WorkVerdict::Deadline
                 }
-                Wanted::Nothing | Wanted::Something => WorkVerdict::Limited,
+                TypeDemand::Nothing | TypeDemand::Something => WorkVerdict::Limited,
             });
         }
         let until = newest.at + newest.linger;
         newest.stage = match newest.linger.is_zero() || now > until {
-            true => Stage::Over,
-            false => Stage::Lingering(until),
+            true => RequestStage::Over,
+            false => RequestStage::Lingering(until),
         };
     }
 
@@ -479,12 +486,12 @@ impl Credits {
     /// Returns whether a request waits for the end of a placement.
     pub fn is_pending(&self) -> bool {
         let newest = self.newest.as_ref();
-        newest.is_some_and(|newest| newest.stage == Stage::Open)
+        newest.is_some_and(|newest| newest.stage == RequestStage::Open)
     }
 
     /// Returns the present answer to the newest request, if there was one.
     pub fn reply(&self) -> Option<WorkReply> {
-        self.newest.as_ref().map(Request::reply)
+        self.newest.as_ref().map(CreditRequest::reply)
     }
 
     /// Returns how many runs were missing in lists that must name them.

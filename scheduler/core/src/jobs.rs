@@ -16,7 +16,7 @@ use brasserie_common_config::{
     Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, Shared, parse_job,
 };
 use combined::{CombinedConfig, File};
-use file::Source;
+use file::FileSource;
 
 use crate::nodes::{NodesOf, has_same_nodes};
 use crate::record::{Durable, JobVersion, SavedJob, until_synced};
@@ -82,7 +82,7 @@ pub(crate) struct Jobs {
     /// The last good config file.
     file: Option<File>,
     file_warnings: Vec<String>,
-    source: Source,
+    source: FileSource,
     refused: Option<RefusedFile>,
     given: BTreeMap<JobName, Given>,
     /// The bytes of the texts in `given`.
@@ -99,7 +99,7 @@ impl Jobs {
         let mut jobs = Jobs {
             held: durable.held.clone(),
             last_version: durable.last_job_version,
-            source: Source::new(durable.config.clone()),
+            source: FileSource::new(durable.config.clone()),
             ..Jobs::default()
         };
         for (name, saved) in &durable.jobs {

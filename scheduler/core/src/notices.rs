@@ -5,7 +5,7 @@ mod problems;
 use std::collections::BTreeMap;
 
 use brasserie_common::{JobName, Shard, TaskKey, Time};
-use problems::Problems;
+use problems::RecentProblems;
 
 use crate::news::{News, NewsKind};
 
@@ -18,7 +18,7 @@ const MAX_KEPT: usize = 256;
 pub(crate) struct Notices {
     news: Vec<News>,
     dropped: BTreeMap<NewsKind, u64>,
-    problems: Problems,
+    problems: RecentProblems,
 }
 
 impl Notices {

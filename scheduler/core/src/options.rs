@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::Timeouts;
 use brasserie_common::fingerprint::Shape;
 
-use crate::credits::Policy;
+use crate::credits::RequestPolicy;
 use crate::retention::Retention;
 
 /// The settings of a scheduler. The shell fills them from flags.
@@ -22,7 +22,7 @@ pub struct Options {
     /// The time after which a call has an unknown outcome, even if the shell reports an outcome later.
     pub call_deadline: Duration,
     /// The settings for pull workers.
-    pub work: Policy,
+    pub work: RequestPolicy,
     pub retention: Retention,
     /// The seed of every random choice.
     pub seed: u64,

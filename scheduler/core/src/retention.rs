@@ -86,7 +86,7 @@ pub(crate) struct Upkeep {
     /// The time up to which `observed` is counted; `None` while it is not counted.
     counted: Option<Time>,
     next_round: Option<Time>,
-    round: Option<Round>,
+    round: Option<RetentionRound>,
     /// The number of completions that may be forgotten before their time is over, and the latest time since which they may have been
     /// missing.
     excess: (usize, u32),
@@ -108,7 +108,7 @@ pub(crate) struct Upkeep {
 
 /// One scan of all completions, and its place.
 #[derive(Clone, Debug, Default)]
-pub struct Round {
+pub struct RetentionRound {
     job: u32,
     page: usize,
     /// The number of completions of missing nodes and jobs, by the time since which those are missing.
@@ -116,7 +116,7 @@ pub struct Round {
     expired: usize,
 }
 
-impl Round {
+impl RetentionRound {
     /// Returns the page of completions that is scanned next.
     pub fn place(&self) -> (JobId, usize) {
         (JobId(self.job), self.page)
@@ -153,7 +153,7 @@ pub enum UpkeepWork {
     /// Records that nodes and jobs exist again.
     Record(Trim),
     /// Goes on with this round.
-    Scan(Round),
+    Scan(RetentionRound),
 }
 
 /// Whether a completion of a missing node or job is forgotten.
@@ -215,7 +215,7 @@ impl Upkeep {
             Some(round) => UpkeepWork::Scan(round),
             None if now >= next => {
                 self.next_round = Some(now + retention.round());
-                UpkeepWork::Scan(Round::default())
+                UpkeepWork::Scan(RetentionRound::default())
             }
             None => UpkeepWork::Nothing,
         }
@@ -243,7 +243,7 @@ impl Upkeep {
     }
 
     /// Keeps a round that goes on in the next turn.
-    pub(crate) fn put_off(&mut self, round: Round) {
+    pub(crate) fn put_off(&mut self, round: RetentionRound) {
         self.round = Some(round);
     }
 
@@ -292,7 +292,7 @@ impl Upkeep {
     }
 
     /// Ends a round: computes how many completions the next round forgets to come down to the limit.
-    pub(crate) fn end(&mut self, round: Round, retention: Retention) {
+    pub(crate) fn end(&mut self, round: RetentionRound, retention: Retention) {
         self.missing = round.seen.values().sum();
         let mut excess = self.missing.saturating_sub(retention.max_missing);
         let all = excess;

@@ -1,6 +1,6 @@
 //! A set of small numbers, one bit each, with summary levels, so that finding the next member costs one word for each level.
 
-use crate::work::{Work, fill, shed};
+use crate::work::{WorkBudget, fill, shed};
 
 /// Invariant: bit `i` of a summary is set exactly if word `i` of the level below is not 0. The top level is one word.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ impl BitTree {
     }
 
     /// Extends an unused set to room for `0..len`, step by step. Returns whether the room is there. Nothing may be inserted before.
-    pub(crate) fn make_room(&mut self, len: usize, work: &mut Work) -> bool {
+    pub(crate) fn make_room(&mut self, len: usize, work: &mut WorkBudget) -> bool {
         let mut words = len.div_ceil(WORD).max(1);
         for level in &mut self.levels {
             if !fill(level, words, 0, work) {
@@ -50,7 +50,7 @@ impl BitTree {
     }
 
     /// Gives the memory back, step by step. Returns whether all of it is gone. The set must not be used afterwards.
-    pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
+    pub(crate) fn shed(&mut self, work: &mut WorkBudget) -> bool {
         self.levels.iter_mut().all(|level| shed(level, work))
     }
 

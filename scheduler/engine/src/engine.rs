@@ -36,7 +36,7 @@ use crate::refresh::slice_length::SliceLength;
 use crate::slots::Slots;
 use crate::tasks::Tasks;
 use crate::types::NodesOf;
-pub use presence::Presence;
+pub use presence::NodePresence;
 
 /// Decides which tasks may run where. Pure: callers pass the time in, and the only output is what methods return.
 ///

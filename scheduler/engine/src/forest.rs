@@ -15,7 +15,7 @@ use std::sync::Arc;
 use brasserie_common::NodeId;
 use brasserie_common_config::LevelId;
 
-use crate::work::{Work, fill, shed};
+use crate::work::{WorkBudget, fill, shed};
 use below::{Below, BelowIndex};
 pub use table::{
     MAX_NODES, NameTaken, NodeError, NodeTable, NodeTableBuilder, Row, SourceTime, TimesGiven,
@@ -25,7 +25,7 @@ const NONE: u32 = u32::MAX;
 
 /// The data of a row that is read in every turn, in one place: with millions of nodes, each access to another column is a cache miss.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RowPlace {
     node: NodeId,
     /// `NONE` for the instance node.
     parent: u32,
@@ -60,7 +60,7 @@ impl Chains {
     }
 
     /// Makes room for `rows` rows, step by step. Returns whether it is there.
-    fn make_room(&mut self, rows: usize, work: &mut Work) -> bool {
+    fn make_room(&mut self, rows: usize, work: &mut WorkBudget) -> bool {
         fill(&mut self.0, rows, 0, work)
     }
 
@@ -82,7 +82,7 @@ impl Chains {
 pub(crate) struct Forest {
     table: Arc<NodeTable>,
     /// Indexed by row.
-    places: Vec<Place>,
+    places: Vec<RowPlace>,
     /// Canonical rows of each level, in scheduling order.
     orders: Vec<Vec<u32>>,
     /// Replicas behind their canonical row, in the order of the table.
@@ -275,7 +275,7 @@ impl Forest {
     }
 
     /// Gives the memory back, step by step. Returns the node table when all else is gone.
-    pub(crate) fn shed(&mut self, work: &mut Work) -> Option<Arc<NodeTable>> {
+    pub(crate) fn shed(&mut self, work: &mut WorkBudget) -> Option<Arc<NodeTable>> {
         let columns = [&mut self.rows, &mut self.replicas.0, &mut self.more_rows.0];
         let mut columns = columns.into_iter().chain(&mut self.orders);
         let is_gone = shed(&mut self.places, work) && columns.all(|column| shed(column, work));

@@ -31,7 +31,7 @@ mod tasks;
 mod types;
 mod work;
 
-pub use engine::{Engine, Presence};
+pub use engine::{Engine, NodePresence};
 pub use forest::{
     MAX_NODES, NameTaken, NodeError, NodeTable, NodeTableBuilder, Row, SourceTime, TimesGiven,
 };

@@ -12,9 +12,9 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common::ids::MAX_NAME_BYTES;
 
 use index::NameIndex;
-use marks::{Bits, Marks, Phase};
+use marks::{Bits, MarkPhase, NameMarks};
 
-use crate::work::Work;
+use crate::work::WorkBudget;
 
 /// Ids of names, in order of first appearance.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ pub(crate) struct NodeNames {
     ids: NameIndex,
     keys: SeededState,
     /// The ids that are known to be in use, during a reclaim.
-    marks: Option<Marks>,
+    marks: Option<NameMarks>,
     /// Nodes that a caller has noted as missing, and the time since which each is missing.
     missing: IdMap<u32, u32>,
 }
@@ -314,7 +314,7 @@ impl NodeNames {
 
     /// Begins to note which ids are in use: every interned name, and every id passed to [`NodeNames::mark`].
     pub(crate) fn begin_marking(&mut self) {
-        self.marks = Some(Marks::new(self.end));
+        self.marks = Some(NameMarks::new(self.end));
     }
 
     /// Returns whether a reclaim is finding out which ids are in use.
@@ -342,11 +342,11 @@ impl NodeNames {
     }
 
     /// Releases unused names, from the last one to the first, then drops empty blocks at the end. Returns whether everything is released.
-    pub(crate) fn sweep(&mut self, work: &mut Work) -> bool {
+    pub(crate) fn sweep(&mut self, work: &mut WorkBudget) -> bool {
         let Some(mut marks) = self.marks.take() else {
             return true;
         };
-        let Phase::Sweeping { mut rest } = marks.phase() else {
+        let MarkPhase::Sweeping { mut rest } = marks.phase() else {
             self.marks = Some(marks);
             return false;
         };
@@ -369,7 +369,7 @@ impl NodeNames {
         !has_more
     }
 
-    fn give_back(&mut self, block: usize, unused: &[usize], work: &mut Work) {
+    fn give_back(&mut self, block: usize, unused: &[usize], work: &mut WorkBudget) {
         work.spend(BLOCK_COST);
         for &id in unused {
             work.spend(FREE_COST);

@@ -17,7 +17,7 @@ use brasserie_common_config::{Config, JobConfig, WorkerSelector};
 
 use demand::{Demand, Load};
 use work_need::{LearnedStep, Refusal};
-use worker::{Presence, RunCards, Worker};
+use worker::{PoolWorker, RunCards, WorkerPresence};
 
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
@@ -41,7 +41,7 @@ pub(crate) enum HasReady {
 /// All workers and demands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
-    workers: Vec<Worker>,
+    workers: Vec<PoolWorker>,
     by_shard: SeededMap<Shard, u32>,
     by_host: IdMap<NodeId, BTreeSet<u32>>,
     unused: Vec<u32>,
@@ -57,14 +57,14 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn get(&self, worker: WorkerIndex) -> Option<&Worker> {
+    pub(crate) fn get(&self, worker: WorkerIndex) -> Option<&PoolWorker> {
         self.workers
             .get(worker.index())
-            .filter(|w| w.presence == Presence::Present)
+            .filter(|w| w.presence == WorkerPresence::Present)
     }
 
     /// Returns a worker, even one that is gone but still charged.
-    pub(crate) fn get_any(&self, worker: WorkerIndex) -> Option<&Worker> {
+    pub(crate) fn get_any(&self, worker: WorkerIndex) -> Option<&PoolWorker> {
         self.workers.get(worker.index())
     }
 
@@ -72,11 +72,11 @@ impl Pool {
         self.by_shard.get(shard).copied().map(WorkerIndex)
     }
 
-    pub(crate) fn present(&self) -> impl Iterator<Item = (WorkerIndex, &Worker)> {
+    pub(crate) fn present(&self) -> impl Iterator<Item = (WorkerIndex, &PoolWorker)> {
         self.workers
             .iter()
             .enumerate()
-            .filter(|(_, w)| w.presence == Presence::Present)
+            .filter(|(_, w)| w.presence == WorkerPresence::Present)
             .map(|(i, w)| (WorkerIndex(u32::try_from(i).unwrap_or(u32::MAX)), w))
     }
 
@@ -102,8 +102,8 @@ impl Pool {
             None => self.add(shard, node, host, &resources),
         };
         let worker = &mut self.workers[index as usize];
-        if worker.presence == Presence::Gone {
-            worker.presence = Presence::Present;
+        if worker.presence == WorkerPresence::Gone {
+            worker.presence = WorkerPresence::Present;
             worker.eligibility = Eligibility::Ineligible;
             self.present += 1;
         }
@@ -132,13 +132,13 @@ impl Pool {
         host: NodeId,
         resources: &WorkerResources,
     ) -> u32 {
-        let worker = Worker {
+        let worker = PoolWorker {
             shard: shard.clone(),
             node,
             host,
             resources: resources.clone(),
             eligibility: Eligibility::Ineligible,
-            presence: Presence::Gone,
+            presence: WorkerPresence::Gone,
             limits: Vec::new(),
             running: 0,
             card_use: CardUse::default(),
@@ -166,10 +166,10 @@ impl Pool {
         let Some(slot) = self.workers.get_mut(worker.index()) else {
             return;
         };
-        if slot.presence == Presence::Gone {
+        if slot.presence == WorkerPresence::Gone {
             return;
         }
-        slot.presence = Presence::Gone;
+        slot.presence = WorkerPresence::Gone;
         slot.eligibility = Eligibility::Ineligible;
         slot.allowances = None;
         self.present -= 1;
@@ -188,7 +188,7 @@ impl Pool {
     /// Frees the entry of a worker that is gone and has no charges.
     fn reclaim(&mut self, worker: WorkerIndex) {
         let slot = &self.workers[worker.index()];
-        if slot.presence == Presence::Gone && slot.running == 0 {
+        if slot.presence == WorkerPresence::Gone && slot.running == 0 {
             let shard = slot.shard.clone();
             if self.by_shard.get(&shard) == Some(&worker.0) {
                 self.by_shard.remove(&shard);
@@ -199,7 +199,7 @@ impl Pool {
 
     pub(crate) fn set_eligibility(&mut self, worker: WorkerIndex, eligibility: Eligibility) {
         if let Some(slot) = self.workers.get_mut(worker.index())
-            && slot.presence == Presence::Present
+            && slot.presence == WorkerPresence::Present
         {
             slot.eligibility = eligibility;
         }
@@ -212,7 +212,7 @@ impl Pool {
         allowances: Option<Allowances>,
     ) -> bool {
         let slot = self.workers.get_mut(worker.index());
-        let slot = slot.filter(|slot| slot.presence == Presence::Present);
+        let slot = slot.filter(|slot| slot.presence == WorkerPresence::Present);
         let Some(slot) = slot.filter(|slot| slot.allowances != allowances) else {
             return false;
         };
@@ -363,7 +363,7 @@ impl Pool {
         &self,
         wanted: &Demand,
         host: Option<NodeId>,
-        key: impl Fn(&Worker) -> K,
+        key: impl Fn(&PoolWorker) -> K,
     ) -> Option<usize> {
         let key = |i: &usize| key(&self.workers[*i]);
         match host {
@@ -377,7 +377,7 @@ impl Pool {
 
     /// Returns all entries, including those of workers that are gone.
     #[cfg(test)]
-    pub(crate) fn workers(&self) -> &[Worker] {
+    pub(crate) fn workers(&self) -> &[PoolWorker] {
         &self.workers
     }
 
@@ -442,7 +442,7 @@ impl Pool {
     /// Returns why a worker cannot take a task of a demand now, by the same conditions as [`Pool::update`].
     pub(crate) fn refusal(
         &self,
-        (index, worker): (WorkerIndex, &Worker),
+        (index, worker): (WorkerIndex, &PoolWorker),
         demand: usize,
         slots: &Slots,
     ) -> Option<Refusal> {
@@ -613,7 +613,7 @@ impl Pool {
 }
 
 /// Returns the slots that would be free on a worker after the task, weighted. The busiest worker that fits has the least.
-fn leftover(config: &Config, slots: &Slots, worker: &Worker, demand: &Demand) -> i64 {
+fn leftover(config: &Config, slots: &Slots, worker: &PoolWorker, demand: &Demand) -> i64 {
     let ids = slots.of_workers().iter();
     let all = ids.zip(&worker.limits).zip(&demand.needs);
     all.fold(0_i64, |sum, ((id, limit), need)| {

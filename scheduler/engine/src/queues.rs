@@ -23,7 +23,7 @@ use wait_lists::{WaitKey, WaitLists};
 /// pool must count again ([`Queues::take_touched`]).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queues {
-    side: Side,
+    side: QueueSide,
     /// Indexed by job id; empty for a job that is not configured.
     columns: Vec<Columns>,
     lists: WaitLists,
@@ -34,7 +34,7 @@ pub(crate) struct Queues {
 
 /// Says whether tasks are placed from these queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Side {
+enum QueueSide {
     #[default]
     InForce,
     /// The queues are under construction. No task waits in a list, and a job's gate is unknown before it has columns.
@@ -53,7 +53,7 @@ impl Queues {
     /// Creates queues for a forest that is under construction.
     pub(crate) fn next(jobs: usize) -> Self {
         let mut queues = Queues {
-            side: Side::Next,
+            side: QueueSide::Next,
             ..Queues::default()
         };
         queues.expect_jobs(jobs);
@@ -117,8 +117,8 @@ impl Queues {
     /// Notes that the pool must count the job's ready tasks again. Nothing is placed from queues under construction.
     fn touch(&mut self, id: JobId) {
         match self.side {
-            Side::InForce => self.touched.push(id),
-            Side::Next => {}
+            QueueSide::InForce => self.touched.push(id),
+            QueueSide::Next => {}
         }
     }
 }

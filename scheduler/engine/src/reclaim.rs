@@ -16,7 +16,7 @@ use crate::names::NodeNames;
 use crate::slots::Charge;
 use crate::tasks::Tasks;
 use crate::tasks::runs::RunPath;
-use crate::work::Work;
+use crate::work::WorkBudget;
 
 /// Nanoseconds for a row of the forest.
 const ROW_COST: u64 = 5;
@@ -171,7 +171,7 @@ impl Reclaim {
         &mut self,
         names: &mut NodeNames,
         (forest, tasks): (&Forest, &Tasks),
-        work: &mut Work,
+        work: &mut WorkBudget,
     ) {
         while work.is_left()
             && let Some(stage) = self.stage
@@ -202,7 +202,7 @@ fn mark_forest(
     names: &mut NodeNames,
     forest: &Forest,
     first: u32,
-    work: &mut Work,
+    work: &mut WorkBudget,
 ) -> ReclaimStage {
     for row in first..forest.len() as u32 {
         if !work.is_left() {
@@ -218,7 +218,7 @@ fn mark_statuses(
     names: &mut NodeNames,
     tasks: &Tasks,
     (job, page): (usize, usize),
-    work: &mut Work,
+    work: &mut WorkBudget,
 ) -> ReclaimStage {
     let Some(of) = tasks.jobs().get(job) else {
         return ReclaimStage::Waits {
@@ -245,7 +245,7 @@ fn mark_waits(
     names: &mut NodeNames,
     tasks: &Tasks,
     (job, after): (usize, Option<(Time, NodeId)>),
-    work: &mut Work,
+    work: &mut WorkBudget,
 ) -> ReclaimStage {
     if job >= tasks.len() {
         return ReclaimStage::Running(0);
@@ -264,7 +264,12 @@ fn mark_waits(
     ReclaimStage::Waits { job, after }
 }
 
-fn mark_run(names: &mut NodeNames, tasks: &Tasks, place: usize, work: &mut Work) -> ReclaimStage {
+fn mark_run(
+    names: &mut NodeNames,
+    tasks: &Tasks,
+    place: usize,
+    work: &mut WorkBudget,
+) -> ReclaimStage {
     work.spend(RUN_COST);
     match tasks.runs().at(place) {
         None => return ReclaimStage::Others,

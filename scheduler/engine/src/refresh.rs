@@ -20,8 +20,8 @@ use crate::queues::columns::Columns;
 use crate::queues::states::{Filling, Reach};
 use crate::tasks::Tasks;
 use crate::types::Task;
-use crate::work::Work;
-use slice_length::{Loss, Progress};
+use crate::work::WorkBudget;
+use slice_length::{Loss, SliceProgress};
 
 /// Nanoseconds to begin a job's columns and to update the jobs that depend on it.
 const BEGIN_COST: u64 = 500;
@@ -49,7 +49,7 @@ enum RefreshStage {
 
 /// The next step of a refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum RefreshStep {
     /// Continue the construction of the forest.
     Grow,
     /// Continue the construction of an index of tasks below nodes, or begin the next one.
@@ -159,16 +159,16 @@ impl Refresh {
     /// others. All jobs that it depends on are built, or its construction would not have begun.
     ///
     /// A job that waits for a changing job, task by task or as a whole, is changing. So no job is built before those that it depends on.
-    pub(crate) fn next_step(&self, tasks: &Tasks) -> Step {
+    pub(crate) fn next_step(&self, tasks: &Tasks) -> RefreshStep {
         let place = match self.stage {
-            RefreshStage::Growing(_) => return Step::Grow,
-            RefreshStage::Below(_) => return Step::Index,
+            RefreshStage::Growing(_) => return RefreshStep::Grow,
+            RefreshStage::Below(_) => return RefreshStep::Index,
             RefreshStage::Columns(place) => place,
-            RefreshStage::Paths => return Step::KeepPath(self.paths.unwrap_or(0)),
-            RefreshStage::Ready => return Step::Exchange,
+            RefreshStage::Paths => return RefreshStep::KeepPath(self.paths.unwrap_or(0)),
+            RefreshStage::Ready => return RefreshStep::Exchange,
         };
         if let Some((id, _)) = self.under_way {
-            return Step::Build(id);
+            return RefreshStep::Build(id);
         }
         let order = tasks.by_dependency();
         let (id, are_changing) = match place.checked_sub(order.len()) {
@@ -176,17 +176,17 @@ impl Refresh {
             Some(place) => (order.get(place), true),
         };
         let Some(&id) = id else {
-            return Step::Settle;
+            return RefreshStep::Settle;
         };
         let is_its_turn = self.changing.contains(&id) == are_changing;
         match is_its_turn && !self.queues.of(id).are_whole {
-            true => Step::Build(id),
-            false => Step::PassOver,
+            true => RefreshStep::Build(id),
+            false => RefreshStep::PassOver,
         }
     }
 
     /// Continues the construction of the forest. Returns whether it is complete; then [`Refresh::begin_indexes`] must follow.
-    pub(crate) fn grow(&mut self, names: &mut NodeNames, work: &mut Work) -> bool {
+    pub(crate) fn grow(&mut self, names: &mut NodeNames, work: &mut WorkBudget) -> bool {
         match &mut self.stage {
             RefreshStage::Growing(growing) => growing.grow(names, &mut self.rng, work),
             RefreshStage::Below(_)
@@ -206,10 +206,10 @@ impl Refresh {
     }
 
     /// Runs a step of the construction of indexes.
-    pub(crate) fn build_index(&mut self, work: &mut Work) -> Progress {
+    pub(crate) fn build_index(&mut self, work: &mut WorkBudget) -> SliceProgress {
         let (RefreshStage::Below(levels), Some(forest)) = (&mut self.stage, &mut self.forest)
         else {
-            return Progress::None;
+            return SliceProgress::None;
         };
         if let Some(builder) = &mut self.below {
             if builder.build(forest, work)
@@ -218,7 +218,7 @@ impl Refresh {
                 let (tasks, above) = builder.levels();
                 forest.put_below(tasks, above, builder.finish());
             }
-            return Progress::Lasting;
+            return SliceProgress::Lasting;
         }
         match levels.pop() {
             Some((tasks, above)) if forest.lacks_below(tasks, above) => {
@@ -228,14 +228,14 @@ impl Refresh {
             Some(_) => {}
             None => self.stage = RefreshStage::Columns(0),
         }
-        Progress::None
+        SliceProgress::None
     }
 
     /// Returns how the construction of a job's columns counts as progress.
-    pub(crate) fn progress_of(&self, id: JobId) -> Progress {
+    pub(crate) fn progress_of(&self, id: JobId) -> SliceProgress {
         match self.is_added(id) {
-            true => Progress::Added,
-            false => Progress::Lasting,
+            true => SliceProgress::Added,
+            false => SliceProgress::Lasting,
         }
     }
 
@@ -249,7 +249,7 @@ impl Refresh {
         &mut self,
         tasks: &Tasks,
         id: JobId,
-        work: &mut Work,
+        work: &mut WorkBudget,
     ) -> Vec<JobId> {
         let forest = self.forest.as_deref();
         let forest = forest.expect("Invariant: past its growth there is a forest");

@@ -20,7 +20,7 @@ use crate::names::Names;
 use crate::pool::work_need::LearnedStep;
 use crate::types::{NodesOf, Task};
 use job::Job;
-use runs::{Run, Runs};
+use runs::{PlacedRun, RunTable};
 use waits::Waits;
 
 /// Every job that has a name here, and what is known of its tasks.
@@ -39,7 +39,7 @@ pub(crate) struct Tasks {
     gates: usize,
     /// The configuration that the nodes in force belong to.
     nodes_of: NodesOf,
-    runs: Runs,
+    runs: RunTable,
     waits: Waits,
 }
 
@@ -59,7 +59,7 @@ impl Tasks {
             by_dependency: Vec::new(),
             gates: 0,
             nodes_of: NodesOf::default(),
-            runs: Runs::default(),
+            runs: RunTable::default(),
             waits: Waits::default(),
         }
     }
@@ -218,11 +218,11 @@ impl Tasks {
         self.jobs[task.job.index()].statuses.remove(task.node);
     }
 
-    pub(crate) fn runs(&self) -> &Runs {
+    pub(crate) fn runs(&self) -> &RunTable {
         &self.runs
     }
 
-    pub(crate) fn run(&self, task: Task) -> Option<&Run> {
+    pub(crate) fn run(&self, task: Task) -> Option<&PlacedRun> {
         self.runs.get(&task)
     }
 
@@ -231,13 +231,13 @@ impl Tasks {
     }
 
     /// Notes that a task has started.
-    pub(crate) fn start(&mut self, task: Task, run: Run) {
+    pub(crate) fn start(&mut self, task: Task, run: PlacedRun) {
         self.runs.insert(task, run);
         self.jobs[task.job.index()].running += 1;
     }
 
     /// Removes the run of a task.
-    pub(crate) fn stop(&mut self, task: Task) -> Option<Run> {
+    pub(crate) fn stop(&mut self, task: Task) -> Option<PlacedRun> {
         let run = self.runs.remove(&task)?;
         self.jobs[task.job.index()].running -= 1;
         Some(run)

@@ -4,14 +4,14 @@
 ///
 /// Each step is charged what it costs with ten million nodes and a cold cache. So most slices take less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct WorkBudget {
     left: u64,
     whole: u64,
 }
 
-impl Work {
+impl WorkBudget {
     pub(crate) fn new(nanos: u64) -> Self {
-        Work {
+        WorkBudget {
             left: nanos,
             whole: nanos,
         }
@@ -19,7 +19,7 @@ impl Work {
 
     /// Returns a budget without a limit.
     pub(crate) fn endless() -> Self {
-        Work::new(u64::MAX)
+        WorkBudget::new(u64::MAX)
     }
 
     /// Doubles the budget `times` times.
@@ -64,7 +64,12 @@ pub(crate) fn cost_to_touch(bytes: usize) -> u64 {
 
 /// Extends a vector to `len` elements with `value`, step by step, because recycled memory must be written. Returns whether the length is
 /// reached.
-pub(crate) fn fill<T: Copy>(vector: &mut Vec<T>, len: usize, value: T, work: &mut Work) -> bool {
+pub(crate) fn fill<T: Copy>(
+    vector: &mut Vec<T>,
+    len: usize,
+    value: T,
+    work: &mut WorkBudget,
+) -> bool {
     let piece = (FILLED_BYTES / size_of::<T>()).max(1);
     // Reserves everything at once, because growing would copy the elements.
     vector.reserve_exact(len.saturating_sub(vector.len()));
@@ -84,7 +89,7 @@ pub(crate) fn fill<T: Copy>(vector: &mut Vec<T>, len: usize, value: T, work: &mu
 }
 
 /// Gives the memory of a vector back, from its end. Returns whether all of it is gone.
-pub(crate) fn shed<T>(vector: &mut Vec<T>, work: &mut Work) -> bool {
+pub(crate) fn shed<T>(vector: &mut Vec<T>, work: &mut WorkBudget) -> bool {
     let piece = (PIECE_BYTES / size_of::<T>()).max(1);
     while vector.capacity() > piece {
         if !work.is_left() {
@@ -106,7 +111,7 @@ pub(crate) fn cost_to_shed(bytes: usize) -> u64 {
 }
 
 /// Does the same as [`shed`] for text.
-pub(crate) fn shed_text(text: &mut String, work: &mut Work) -> bool {
+pub(crate) fn shed_text(text: &mut String, work: &mut WorkBudget) -> bool {
     while text.capacity() > PIECE_BYTES {
         if !work.is_left() {
             return false;
@@ -131,20 +136,23 @@ mod tests {
     fn a_long_vector_comes_piece_by_piece() {
         let piece = FILLED_BYTES / size_of::<u32>();
         let (mut vector, mut slices) = (vec![3_u32], 0);
-        while !fill(&mut vector, 3 * piece, 7, &mut Work::new(1)) {
+        while !fill(&mut vector, 3 * piece, 7, &mut WorkBudget::new(1)) {
             slices += 1;
             assert_eq!(vector.len(), 1 + slices * piece);
         }
         assert_eq!((slices, vector.len(), vector[0]), (2, 3 * piece, 3));
         assert!(vector[1..].iter().all(|n| *n == 7));
-        assert!(fill(&mut vector, 1, 8, &mut Work::new(1)), "it is longer");
+        assert!(
+            fill(&mut vector, 1, 8, &mut WorkBudget::new(1)),
+            "it is longer"
+        );
     }
 
     #[test]
     fn a_long_vector_goes_piece_by_piece() {
         let mut vector = vec![7_u32; 1 << 20];
         let mut slices = 0;
-        while !shed(&mut vector, &mut Work::new(1)) {
+        while !shed(&mut vector, &mut WorkBudget::new(1)) {
             slices += 1;
             assert!(vector.iter().all(|n| *n == 7));
         }

@@ -100,7 +100,7 @@ fn options() -> Options {
         startup_wait: None,
         new_cluster: false,
         call_deadline: Duration::from_secs(5),
-        work: brasserie_scheduler_core::credits::Policy::default(),
+        work: brasserie_scheduler_core::credits::RequestPolicy::default(),
         retention: brasserie_scheduler_core::Retention::default(),
         seed: 1,
     }

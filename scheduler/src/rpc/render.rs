@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use brasserie_common::cluster_view::{DRAINING, ScheduleView, SlotsView};
 use brasserie_common::{Health, Hold, InvocationId, WallTime};
-use brasserie_scheduler_core::credits::{Asked, AskedOfType};
+use brasserie_scheduler_core::credits::{RequestView, RequestedType};
 use brasserie_scheduler_core::{
     ClusterStatus, ConfigInForce, CursorPlace, Histograms, JobHistogram, JobStatus, JobTotals,
     JobVersion, KeptStory, ListedTask, ReadBy, StoreStatus, TaskCursor, TaskPage, WorkCounts,
@@ -180,8 +180,8 @@ fn slot_use(slots: SlotsView) -> wire::SlotUse {
     }
 }
 
-fn work_asked(asked: &Asked) -> wire::WorkAsked {
-    let of_type = |of: &AskedOfType| wire::WorkAskedOfType {
+fn work_asked(asked: &RequestView) -> wire::WorkAsked {
+    let of_type = |of: &RequestedType| wire::WorkAskedOfType {
         processor: Some(of.processor.to_string()),
         instances: Some(of.instances.into()),
         instance_secs: Some(of.instance_secs.into()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::Timeouts;
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::{ListenAddress, ServiceManager};
-use brasserie_scheduler_core::credits::Policy;
+use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Durable, Options, Retention};
 use brasserie_thrift::rpc::Timeouts as CallTimeouts;
 
@@ -79,7 +79,7 @@ pub struct StartOptions {
     pub startup_wait: Option<Duration>,
     pub call_timeouts: CallTimeouts,
     /// The policy for pull workers.
-    pub work: Policy,
+    pub work: RequestPolicy,
     /// The limits for completions of missing nodes.
     pub retention: Retention,
     pub periods: Periods,
@@ -106,7 +106,7 @@ impl StartOptions {
             allow_bump_unhealthy_worker: false,
             startup_wait: None,
             call_timeouts: CallTimeouts::DEFAULT,
-            work: Policy::default(),
+            work: RequestPolicy::default(),
             retention: Retention::default(),
             periods: Periods::default(),
             manager: ServiceManager::default(),

@@ -7,7 +7,7 @@ use brasserie_common::worker::{Intake, PROTOCOL_VERSION, Supply};
 use brasserie_common::{
     MachinePortLock, RecordSeq, ServiceAddress, Shard, Timeouts, WorkerDescription, WorkerId,
 };
-use brasserie_scheduler_core::credits::Policy;
+use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Options as SchedulerOptions, Record};
 use brasserie_worker_core::{ExitReason, Options as WorkerOptions, WorkFetch};
 
@@ -60,7 +60,7 @@ impl Cluster {
             startup_wait: restored.then(|| timeouts.min_safe_wait()),
             new_cluster: self.new_cluster,
             call_deadline: SCHEDULER_CALL_DEADLINE,
-            work: Policy::default(),
+            work: RequestPolicy::default(),
             retention: self.swarm.retention,
             seed: self.identities.next_u64(),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::{Time, Timeouts, WallTime};
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
-use brasserie_scheduler_core::credits::Policy;
+use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options, Retention, Scheduler};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
@@ -30,7 +30,7 @@ pub(crate) fn new_core() -> Scheduler {
         startup_wait: None,
         new_cluster: true,
         call_deadline: Duration::from_secs(10),
-        work: Policy::default(),
+        work: RequestPolicy::default(),
         retention: Retention::UNLIMITED,
         seed: 1,
     };

@@ -257,7 +257,7 @@ impl Pair {
             call_deadline: secs(5),
             retention: brasserie_scheduler_core::Retention::UNLIMITED,
             seed: which as u64 + 1,
-            work: brasserie_scheduler_core::credits::Policy::default(),
+            work: brasserie_scheduler_core::credits::RequestPolicy::default(),
         };
         let mut out = Vec::new();
         let on = (DirectoryId(place.0), 0, durable);

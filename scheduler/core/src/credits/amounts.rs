@@ -16,7 +16,7 @@ const MAX_INSTANCES: f64 = 1e6;
 
 /// Whether a task may be queued at a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum TaskClass {
     /// The task may be queued at a worker until processors are free. It holds nothing elsewhere that others could use.
     Bufferable,
     /// The task may not be queued. It is sent only for processors that are idle.
@@ -30,7 +30,7 @@ pub struct TaskWork<'a> {
     processor: &'a Processor,
     usage: f64,
     estimate: f64,
-    class: Class,
+    class: TaskClass,
     bound: Option<f64>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> TaskWork<'a> {
         processor: &'a Processor,
         usage: f64,
         estimate: f64,
-        class: Class,
+        class: TaskClass,
         bound: Option<Duration>,
     ) -> Self {
         let estimate = match estimate.is_finite() && estimate > 0.0 {
@@ -61,7 +61,7 @@ impl<'a> TaskWork<'a> {
         self.processor
     }
 
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> TaskClass {
         self.class
     }
 
@@ -130,17 +130,17 @@ impl Amounts {
     }
 
     pub(super) fn are_left(&self) -> bool {
-        self.are_left_for(Class::Bufferable) || self.are_left_for(Class::Immediate)
+        self.are_left_for(TaskClass::Bufferable) || self.are_left_for(TaskClass::Immediate)
     }
 
-    pub(super) fn are_left_for(&self, class: Class) -> bool {
+    pub(super) fn are_left_for(&self, class: TaskClass) -> bool {
         let is_left = |amount: f64| match sabotage::on(Sabotage::SendForNothing) {
             true => amount >= 0.0,
             false => amount > 0.0,
         };
         match class {
-            Class::Bufferable => is_left(self.instances) || is_left(self.secs),
-            Class::Immediate => is_left(self.idle),
+            TaskClass::Bufferable => is_left(self.instances) || is_left(self.secs),
+            TaskClass::Immediate => is_left(self.idle),
         }
     }
 

@@ -18,7 +18,7 @@ pub enum DeadlineRule {
 
 /// The settings for the requests of all pull workers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Policy {
+pub struct RequestPolicy {
     /// The minimum time between accepted requests of one worker. Zero: no limit.
     pub min_request_interval: Duration,
     /// The most accepted requests a second, of all workers. Each hundred runs of a worker count as one more request. 0: no limit.
@@ -34,9 +34,9 @@ pub struct Policy {
     pub deadlines: DeadlineRule,
 }
 
-impl Default for Policy {
+impl Default for RequestPolicy {
     fn default() -> Self {
-        Policy {
+        RequestPolicy {
             // Tasks that may not be queued are sent only for idle processors, so none begins sooner than this after the end of the previous
             // one. The time is short compared to a task that is worth sending. The limit below bounds the cost of all workers together.
             min_request_interval: Duration::from_millis(10),
@@ -53,7 +53,7 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
+impl RequestPolicy {
     /// The longest permitted interval. The delay of a longer one, which is a hundredth more, would be cut, and a worker that obeys it would
     /// be deferred nevertheless.
     pub const MAX_REQUEST_INTERVAL: Duration = Duration::from_secs(47 * 3600);

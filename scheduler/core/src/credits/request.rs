@@ -9,11 +9,14 @@ use brasserie_common::{
 };
 
 use super::amounts::Amounts;
-use super::workload::Room;
-use super::{Apps, DEFERRED_DELAY, MAX_OPEN, OfType, Policy, Request, Stage, TaskWork, Wanted};
+use super::workload::WorkloadRoom;
+use super::{
+    Apps, CreditRequest, DEFERRED_DELAY, MAX_OPEN, OfType, RequestPolicy, RequestStage, TaskWork,
+    TypeDemand,
+};
 
-impl Request {
-    pub(super) fn new(now: Time, policy: &Policy, request: &WorkRequest) -> Self {
+impl CreditRequest {
+    pub(super) fn new(now: Time, policy: &RequestPolicy, request: &WorkRequest) -> Self {
         let mut types: Vec<OfType> = Vec::new();
         let mut processors = 0.0;
         for demand in request.demands.iter().take(MAX_PROCESSOR_TYPES) {
@@ -29,8 +32,8 @@ impl Request {
             types.push(OfType {
                 processor: demand.processor.clone(),
                 wanted: match amounts.are_left() {
-                    true => Wanted::Something,
-                    false => Wanted::Nothing,
+                    true => TypeDemand::Something,
+                    false => TypeDemand::Nothing,
                 },
                 amounts,
                 granted: 0,
@@ -38,7 +41,7 @@ impl Request {
                 apps: Apps::Some,
             });
         }
-        Request {
+        CreditRequest {
             seq: request.seq,
             at: now,
             types,
@@ -51,15 +54,15 @@ impl Request {
             workload: None,
             explains_delay: false,
             cards: request.cards,
-            stage: Stage::Open,
+            stage: RequestStage::Open,
         }
     }
 
     pub(super) fn good_until(&self) -> Option<Time> {
         match self.stage {
-            Stage::Open => Some(self.at + MAX_OPEN),
-            Stage::Lingering(until) => Some(until),
-            Stage::Over => None,
+            RequestStage::Open => Some(self.at + MAX_OPEN),
+            RequestStage::Lingering(until) => Some(until),
+            RequestStage::Over => None,
         }
     }
 
@@ -84,8 +87,8 @@ impl Request {
     pub(super) fn charge(&mut self, task_work: &TaskWork<'_>) {
         if let Some(of_type) = self.of_mut(task_work.processor()) {
             of_type.amounts.spend(task_work, Duration::ZERO);
-            if of_type.wanted == Wanted::Something && !of_type.amounts.are_left() {
-                of_type.wanted = Wanted::Coming;
+            if of_type.wanted == TypeDemand::Something && !of_type.amounts.are_left() {
+                of_type.wanted = TypeDemand::Coming;
             }
         }
     }
@@ -97,7 +100,7 @@ impl Request {
         told: Option<&KnownTask>,
     ) {
         let workload = self.workload.as_mut();
-        if workload.is_some_and(|workload| workload.count(now, run, told) == Room::Over) {
+        if workload.is_some_and(|workload| workload.count(now, run, told) == WorkloadRoom::Over) {
             self.workload = None;
         }
     }
@@ -111,12 +114,12 @@ impl Request {
         (self.request_delay, self.deferred_delay) = (delay, delay);
         self.end();
         if sabotage::on(Sabotage::CreditOfWhatIsPutOff) {
-            self.stage = Stage::Lingering(self.at + self.linger);
+            self.stage = RequestStage::Lingering(self.at + self.linger);
         }
     }
 
     pub(super) fn end(&mut self) {
-        self.stage = Stage::Over;
+        self.stage = RequestStage::Over;
         self.workload = None;
         for of_type in &mut self.types {
             of_type.verdict.get_or_insert(WorkVerdict::Deferred);
@@ -124,10 +127,10 @@ impl Request {
     }
 }
 
-impl Request {
+impl CreditRequest {
     pub(super) fn reply(&self) -> WorkReply {
         let wanted = self.types.iter();
-        let wanted = wanted.filter(|of_type| of_type.wanted != Wanted::Nothing);
+        let wanted = wanted.filter(|of_type| of_type.wanted != TypeDemand::Nothing);
         let verdict = |of_type: &OfType| match (of_type.granted, of_type.verdict) {
             (0, Some(verdict)) => verdict,
             // More tasks may follow.
@@ -156,15 +159,15 @@ impl Request {
 
 /// The runs that a worker reports to have, sorted.
 #[derive(Clone, Debug)]
-pub struct Known(Option<Vec<KnownTask>>);
+pub struct KnownRuns(Option<Vec<KnownTask>>);
 
-impl Known {
+impl KnownRuns {
     pub fn of(request: &WorkRequest) -> Self {
         let mut known = request.known.clone();
         if let Some(known) = &mut known {
             known.sort_by_key(|task| task.invocation);
         }
-        Known(known)
+        KnownRuns(known)
     }
 
     /// Returns whether the request has such a list.

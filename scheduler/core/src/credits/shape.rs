@@ -5,8 +5,8 @@ use std::hash::Hasher;
 use brasserie_common::fingerprint::Shape;
 
 use super::amounts::Amounts;
-use super::workload::Workload;
-use super::{Credits, OfType, Request, Stage};
+use super::workload::DeadlineWorkload;
+use super::{CreditRequest, Credits, OfType, RequestStage};
 
 impl Credits {
     /// Writes the state into a machine's hash.
@@ -45,9 +45,9 @@ impl Credits {
     }
 }
 
-impl Request {
+impl CreditRequest {
     fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        let Request {
+        let CreditRequest {
             seq,
             at,
             types,
@@ -64,10 +64,10 @@ impl Request {
         s.put((explains_delay, cards));
         s.time(*at);
         match stage {
-            Stage::Open => s.put(0_u8),
+            RequestStage::Open => s.put(0_u8),
             // The limit itself is still good, so the request is not yet over.
-            Stage::Lingering(until) => s.time(*until),
-            Stage::Over => s.put(1_u8),
+            RequestStage::Lingering(until) => s.time(*until),
+            RequestStage::Over => s.put(1_u8),
         }
         s.each(types, |s, of_type| {
             let OfType {
@@ -102,10 +102,10 @@ impl Amounts {
     }
 }
 
-impl Workload {
+impl DeadlineWorkload {
     /// Writes the state without the caches.
     fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        let Workload {
+        let DeadlineWorkload {
             cpus,
             low_water,
             at,

@@ -5,7 +5,7 @@ use brasserie_common::{InvocationId, Processor, Time, WorkRequestSeq};
 use brasserie_scheduler_engine::{Allowance, Allowances, Due, Judged};
 
 use super::turned_down::{Revocable, Sending};
-use super::{Class, Counted, Credits, Relief, Request, TaskWork, Took};
+use super::{Counted, CreditRequest, Credits, Relief, TaskClass, TaskWork, Took};
 
 impl Credits {
     /// Returns whether the worker's tasks keep their deadlines with one more for its CPUs, if it reports their remaining times. The check
@@ -97,8 +97,8 @@ impl Credits {
         let tells_all = request.is_some_and(|r| r.workload.is_some() && r.explains_delay);
         let is_simulated = tells_all && *processor == Processor::Cpu;
         Some(of_type.map_or(Allowance::NOTHING, |of_type| Allowance {
-            bufferable: of_type.amounts.are_left_for(Class::Bufferable),
-            immediate: of_type.amounts.are_left_for(Class::Immediate),
+            bufferable: of_type.amounts.are_left_for(TaskClass::Bufferable),
+            immediate: of_type.amounts.are_left_for(TaskClass::Immediate),
             instances: of_type.amounts.instances,
             instance_secs: of_type.amounts.secs,
             estimated_delay: match is_simulated {
@@ -127,12 +127,12 @@ impl Credits {
         })
     }
 
-    fn good(&self, now: Time) -> Option<&Request> {
+    fn good(&self, now: Time) -> Option<&CreditRequest> {
         let newest = self.newest.as_ref();
         newest.filter(|r| r.is_good(now) && r.tasks_left > 0)
     }
 
-    fn good_mut(&mut self, now: Time) -> Option<&mut Request> {
+    fn good_mut(&mut self, now: Time) -> Option<&mut CreditRequest> {
         let newest = self.newest.as_mut();
         newest.filter(|r| r.is_good(now) && r.tasks_left > 0)
     }

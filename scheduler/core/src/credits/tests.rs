@@ -64,16 +64,16 @@ fn knows(request: WorkRequest, runs: &[i64]) -> WorkRequest {
 }
 
 fn bufferable(processor: &Processor, estimate: f64) -> TaskWork<'_> {
-    TaskWork::new(processor, 1.0, estimate, Class::Bufferable, None)
+    TaskWork::new(processor, 1.0, estimate, TaskClass::Bufferable, None)
 }
 
 fn immediate(processor: &Processor) -> TaskWork<'_> {
-    TaskWork::new(processor, 1.0, 60.0, Class::Immediate, None)
+    TaskWork::new(processor, 1.0, 60.0, TaskClass::Immediate, None)
 }
 
 fn within<'a>(processor: &'a Processor, estimate: f64, bound: u64) -> TaskWork<'a> {
     let bound = Some(Duration::from_secs(bound));
-    TaskWork::new(processor, 1.0, estimate, Class::Bufferable, bound)
+    TaskWork::new(processor, 1.0, estimate, TaskClass::Bufferable, bound)
 }
 
 fn take(credits: &mut Credits, now: Time, request: &WorkRequest) -> WorkReply {
@@ -84,18 +84,18 @@ fn take_with(
     credits: &mut Credits,
     now: Time,
     request: &WorkRequest,
-    policy: &Policy,
+    policy: &RequestPolicy,
     running: &[Sent<'_>],
 ) -> WorkReply {
     hear(credits, now, policy, Readiness::MayWork, request, running).0
 }
 
 /// Returns a policy without limits on the rate of requests.
-fn patient() -> Policy {
-    Policy {
+fn patient() -> RequestPolicy {
+    RequestPolicy {
         min_request_interval: Duration::ZERO,
         max_requests_per_second: 0,
-        ..Policy::default()
+        ..RequestPolicy::default()
     }
 }
 
@@ -103,13 +103,13 @@ fn patient() -> Policy {
 fn hear(
     credits: &mut Credits,
     now: Time,
-    policy: &Policy,
+    policy: &RequestPolicy,
     readiness: Readiness,
     request: &WorkRequest,
     running: &[Sent<'_>],
 ) -> (WorkReply, Vec<InvocationId>) {
     let heard = credits.hear(now, (policy, &mut Turns::default()), readiness, request);
-    let known = Known::of(request);
+    let known = KnownRuns::of(request);
     let missing = match heard {
         Heard::ToLookAt => {
             let running = running.iter().copied();
@@ -137,8 +137,8 @@ fn eligible(credits: &Credits, now: Time, task_work: &TaskWork<'_>) -> Result<()
         return Ok(());
     };
     let may = match task_work.class() {
-        Class::Bufferable => allowance.bufferable,
-        Class::Immediate => allowance.immediate,
+        TaskClass::Bufferable => allowance.bufferable,
+        TaskClass::Immediate => allowance.immediate,
     };
     let delay = allowance.estimated_delay;
     let is_late = |bound| delay > 0.0 && delay + task_work.estimate() > bound;
@@ -159,8 +159,8 @@ fn fill(credits: &mut Credits, now: Time, task_work: &TaskWork<'_>) -> usize {
     sent
 }
 
-fn found(candidates: u64, late: u64) -> Found {
-    Found {
+fn found(candidates: u64, late: u64) -> PlacementResult {
+    PlacementResult {
         candidates,
         late,
         apps: Apps::Some,
@@ -445,7 +445,7 @@ fn a_worker_that_wants_to_linger_for_ever_lingers_for_as_long_as_allowed() {
         linger: Duration::MAX,
         ..request(1, vec![demand(CPU, [0.0, 9.0, 9.0])])
     };
-    let policy = Policy {
+    let policy = RequestPolicy {
         max_linger: Duration::from_secs(60),
         ..patient()
     };
@@ -477,7 +477,7 @@ fn what_no_pass_looked_at_is_deferred_in_the_end() {
 
 #[test]
 fn the_verdict_is_what_the_pass_found() {
-    let no_apps = Found {
+    let no_apps = PlacementResult {
         apps: Apps::None,
         ..found(0, 0)
     };
@@ -542,7 +542,7 @@ fn who_may_get_nothing_is_deferred_and_loses_its_credit() {
 /// A worker that requests work before it is healthy does not wait as long as after an answer.
 #[test]
 fn what_nobody_looks_at_costs_no_interval() {
-    let policy = Policy {
+    let policy = RequestPolicy {
         min_request_interval: Duration::from_secs(60),
         ..patient()
     };
@@ -584,7 +584,7 @@ fn requests_that_come_too_soon_are_put_off() {
         (1_000_000_000, 172_800_000.0),
     ];
     for (interval, delay) in rows {
-        let policy = Policy {
+        let policy = RequestPolicy {
             min_request_interval: Duration::from_millis(interval),
             ..patient()
         };
@@ -607,12 +607,12 @@ fn requests_that_come_too_soon_are_put_off() {
         assert_eq!(fourth.verdicts, [(CPU, WorkVerdict::Deferred)]);
     }
     // The delay of the longest interval is not cut.
-    let policy = Policy {
-        min_request_interval: Policy::MAX_REQUEST_INTERVAL,
+    let policy = RequestPolicy {
+        min_request_interval: RequestPolicy::MAX_REQUEST_INTERVAL,
         ..patient()
     };
     let delay = policy.request_delay(Duration::ZERO);
-    assert_eq!(delay, Policy::MAX_REQUEST_INTERVAL.mul_f64(1.01));
+    assert_eq!(delay, RequestPolicy::MAX_REQUEST_INTERVAL.mul_f64(1.01));
     let mut credits = Credits::default();
     for seq in 1..4 {
         let reply = take(
@@ -627,7 +627,7 @@ fn requests_that_come_too_soon_are_put_off() {
 /// Simulates workers that request work whenever they may, all beginning at once. Returns when each was first accepted, and the most
 /// requests accepted within any second.
 fn storm(workers: usize, per_second: u32) -> (Vec<Time>, usize) {
-    let policy = Policy {
+    let policy = RequestPolicy {
         max_requests_per_second: per_second,
         ..patient()
     };
@@ -686,7 +686,7 @@ fn workers_that_come_back_at_once_get_their_turns_one_after_the_other() {
 
 #[test]
 fn whoever_asks_before_its_turn_keeps_it_and_takes_no_other() {
-    let policy = Policy {
+    let policy = RequestPolicy {
         max_requests_per_second: 1,
         ..patient()
     };
@@ -718,7 +718,7 @@ fn whoever_asks_before_its_turn_keeps_it_and_takes_no_other() {
 
 /// Handles all requests of one moment, in order. Each entry of `all` has the number of listed runs. Returns the results.
 fn come(turns: &mut Turns, now: Time, all: &mut [(Credits, usize)]) -> Vec<Heard> {
-    let policy = Policy {
+    let policy = RequestPolicy {
         max_requests_per_second: 1000,
         ..patient()
     };
@@ -752,14 +752,14 @@ fn a_request_that_lists_many_runs_takes_the_turns_of_several() {
     assert_eq!(heard, [Heard::ToLookAt]);
     assert_eq!(turns.next(), at(5102));
     // A worker that lists nothing of its runs pays, too.
-    let policy = Policy::default();
+    let policy = RequestPolicy::default();
     let asks = request(1, Vec::new());
     Credits::charge_look(&policy, &mut turns, &asks, 500);
     assert_eq!(turns.next(), at(5107));
     Credits::charge_look(&policy, &mut turns, &asks, 99);
     assert_eq!(turns.next(), at(5107));
     // However few turns there are, other workers get theirs after ten seconds.
-    let policy = Policy {
+    let policy = RequestPolicy {
         max_requests_per_second: 1,
         ..policy
     };
@@ -788,7 +788,7 @@ fn something_else_is_done_after_some_looks() {
 
 #[test]
 fn invented_requests_push_no_turn_further_than_ten_minutes() {
-    let policy = Policy {
+    let policy = RequestPolicy {
         max_requests_per_second: 1,
         ..patient()
     };
@@ -816,7 +816,7 @@ fn invented_requests_push_no_turn_further_than_ten_minutes() {
 
 #[test]
 fn workers_that_were_cut_off_do_not_come_back_all_at_once() {
-    let policy = Policy {
+    let policy = RequestPolicy {
         max_requests_per_second: 100,
         ..patient()
     };
@@ -855,14 +855,14 @@ fn requests_are_bounded() {
     // The limit is 28 days.
     let long = bufferable(&CPU, 86_400.0);
     assert_eq!(fill(&mut credits, at(0), &long), 28);
-    let policy = Policy {
+    let policy = RequestPolicy {
         card_weight: 2.0,
         tasks_per_processor: 10.0,
         ..patient()
     };
     let asks = request(2, vec![huge, cards]);
     take_with(&mut credits, at(0), &asks, &policy, &[]);
-    let nothing = TaskWork::new(&CPU, 0.0, 1.0, Class::Bufferable, None);
+    let nothing = TaskWork::new(&CPU, 0.0, 1.0, TaskClass::Bufferable, None);
     assert_eq!(fill(&mut credits, at(0), &nothing), 10 * (2 + 2 * 3));
     // However many processors the worker reports, the tasks are no more than it could list.
     let many = WorkDemand {
@@ -889,10 +889,10 @@ fn numbers_that_are_none_do_no_harm() {
         let mut credits = Credits::default();
         take(&mut credits, at(0), &request(1, vec![wants.clone(), wants]));
         // An invalid estimate counts as unknown.
-        let task_work = TaskWork::new(&CPU, 1.0, bad, Class::Bufferable, None);
+        let task_work = TaskWork::new(&CPU, 1.0, bad, TaskClass::Bufferable, None);
         assert_eq!(task_work.estimate(), DEFAULT_ESTIMATE);
         assert_eq!(fill(&mut credits, at(0), &task_work), 2, "{bad}");
-        let task_work = TaskWork::new(&CPU, bad, f64::MAX, Class::Bufferable, None);
+        let task_work = TaskWork::new(&CPU, bad, f64::MAX, TaskClass::Bufferable, None);
         credits.spend(at(0), (run(9), &task_work));
         let allowance = credits.allowance(at(0), &CPU).expect("it asks");
         assert!(allowance.estimated_delay.is_finite());
@@ -959,7 +959,7 @@ fn with_workload(tasks: &[Told]) -> Credits {
     with_workload_by(0.0, tasks, &patient())
 }
 
-fn with_workload_by(estimated_delay: f64, tasks: &[Told], policy: &Policy) -> Credits {
+fn with_workload_by(estimated_delay: f64, tasks: &[Told], policy: &RequestPolicy) -> Credits {
     with_workload_of(request(1, Vec::new()), estimated_delay, tasks, policy)
 }
 
@@ -975,7 +975,7 @@ fn with_workload_of(
     asks: WorkRequest,
     estimated_delay: f64,
     tasks: &[Told],
-    policy: &Policy,
+    policy: &RequestPolicy,
 ) -> Credits {
     let known = tasks.iter().zip(1..).map(|(task, number)| KnownTask {
         invocation: run(number),
@@ -1106,7 +1106,7 @@ fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
         (20.0, &[(20.0, Some(90.0))], DeadlineRule::Delayed, 20.0),
     ];
     for (delay, tasks, deadlines, goes_by) in rows {
-        let policy = Policy {
+        let policy = RequestPolicy {
             deadlines,
             ..patient()
         };
@@ -1153,7 +1153,7 @@ fn delay_with(told: f64, tasks: &[(f64, f64, bool)]) -> f64 {
                 &CPU,
                 *usage,
                 *remaining,
-                Class::Bufferable,
+                TaskClass::Bufferable,
                 half,
             )),
             acknowledged: None,
@@ -1366,12 +1366,12 @@ fn a_run_costs_more_than_a_search_only_if_it_is_not_listed_or_has_a_deadline() {
     let listed = asks.known.as_mut().expect("a list");
     (listed[1].remaining, listed[1].deadline) = (Some(1.0), Some(9.0));
     listed[2].remaining = Some(1.0);
-    let known = Known::of(&asks);
+    let known = KnownRuns::of(&asks);
     let weighed = (1..9).filter(|number| known.is_weighed(run(*number)));
     assert_eq!(weighed.collect::<Vec<_>>(), [1, 2, 3, 4, 6, 8]);
     // A request without a list is accepted as complete.
     asks.known = None;
-    assert!(!Known::of(&asks).is_weighed(run(1)));
+    assert!(!KnownRuns::of(&asks).is_weighed(run(1)));
 }
 
 #[test]

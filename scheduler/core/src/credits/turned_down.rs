@@ -8,7 +8,7 @@ use std::time::Duration;
 use brasserie_common::{CardChoice, InvocationId, Processor, Time};
 
 use super::amounts::{Amounts, sound};
-use super::{Class, Credits, Request, TaskWork, Wanted};
+use super::{CreditRequest, Credits, TaskClass, TaskWork, TypeDemand};
 
 /// How long such tasks are not sent if no run ends there. Other schedulers of the worker may have tasks there whose ends are unknown here.
 const KEEPS_AWAY: Duration = Duration::from_secs(5);
@@ -67,12 +67,12 @@ impl Credits {
     }
 }
 
-impl Request {
+impl CreditRequest {
     /// Returns whether the worker may refuse the task for want of GPUs. A bufferable task is refused only when the worker has too much work
     /// in any case.
     pub(super) fn may_be_turned_down(&self, task_work: &TaskWork<'_>) -> bool {
         let takes_cards = *task_work.processor() != Processor::Cpu;
-        self.cards == CardChoice::Worker && task_work.class() == Class::Immediate && takes_cards
+        self.cards == CardChoice::Worker && task_work.class() == TaskClass::Immediate && takes_cards
     }
 
     fn take_back(&mut self, took: &Revocable) {
@@ -84,8 +84,8 @@ impl Request {
             return;
         };
         of_type.amounts.take_back(took);
-        if of_type.wanted == Wanted::Coming && of_type.amounts.are_left() {
-            of_type.wanted = Wanted::Something;
+        if of_type.wanted == TypeDemand::Coming && of_type.amounts.are_left() {
+            of_type.wanted = TypeDemand::Something;
         }
     }
 }

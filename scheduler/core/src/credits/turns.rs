@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The turn of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum RequestTurn {
     Now,
     /// The request has a reserved turn at this time.
     Held(Time),
@@ -31,12 +31,12 @@ pub(super) enum Turn {
     Nobodys(Time),
 }
 
-impl Turn {
+impl RequestTurn {
     /// Returns the turn of a worker that has reserved one; `None` if it was lost.
     pub(super) fn held(now: Time, turn: Time) -> Option<Self> {
         match turn > now {
-            true => Some(Turn::Held(turn)),
-            false => (now.since(turn) <= HELD).then_some(Turn::Now),
+            true => Some(RequestTurn::Held(turn)),
+            false => (now.since(turn) <= HELD).then_some(RequestTurn::Now),
         }
     }
 }
@@ -59,29 +59,35 @@ pub struct Turns {
 
 impl Turns {
     /// Takes turns, of which there are `per_second` (0: no limit). Returns whether the request is accepted now, or the turn to wait for.
-    pub(super) fn take(&mut self, now: Time, per_second: u32, turns: u32) -> Turn {
+    pub(super) fn take(&mut self, now: Time, per_second: u32, turns: u32) -> RequestTurn {
         let Some(length) = length_of(per_second, turns) else {
-            return Turn::Now;
+            return RequestTurn::Now;
         };
         let oldest = Time::ZERO + now.since(Time::ZERO).saturating_sub(KEPT);
         let turn = self.next.max(oldest);
         if turn > now + FURTHEST {
-            return Turn::Nobodys(now + FURTHEST);
+            return RequestTurn::Nobodys(now + FURTHEST);
         }
         self.next = turn + length;
         match turn <= now {
             true => self.begin(now, turns),
-            false => Turn::Held(turn),
+            false => RequestTurn::Held(turn),
         }
     }
 
     /// Uses a reserved turn, for which `paid` turns were taken already. The worker may have more runs by now.
-    pub(super) fn take_held(&mut self, now: Time, per_second: u32, turns: u32, paid: u32) -> Turn {
+    pub(super) fn take_held(
+        &mut self,
+        now: Time,
+        per_second: u32,
+        turns: u32,
+        paid: u32,
+    ) -> RequestTurn {
         if per_second == 0 {
-            return Turn::Now;
+            return RequestTurn::Now;
         }
         let begun = self.begin(now, turns);
-        if begun == Turn::Now {
+        if begun == RequestTurn::Now {
             self.charge(per_second, turns.saturating_sub(paid));
         }
         begun
@@ -94,12 +100,12 @@ impl Turns {
     }
 
     /// Begins an evaluation. A single one is never too long.
-    fn begin(&mut self, now: Time, turns: u32) -> Turn {
+    fn begin(&mut self, now: Time, turns: u32) -> RequestTurn {
         if self.used >= MOST_AT_ONCE {
-            return Turn::Held(now + PAUSE);
+            return RequestTurn::Held(now + PAUSE);
         }
         self.used = self.used.saturating_add(turns);
-        Turn::Now
+        RequestTurn::Now
     }
 
     /// Notes that other events were handled.

@@ -6,22 +6,22 @@ use std::time::Duration;
 use brasserie_common::time::format_duration;
 use brasserie_common::{Processor, Time, WorkRequestSeq};
 
-use super::{Apps, Class, Credits, Found, OfType, Request, Wanted};
+use super::{Apps, CreditRequest, Credits, OfType, PlacementResult, TaskClass, TypeDemand};
 
 /// The newest request of a worker in its present state. Displays as a clause that follows the worker's name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct RequestView {
     pub seq: WorkRequestSeq,
     /// The time since the request came.
     pub age: Duration,
     /// The time for which the request stays valid unless another comes. `None`: it is over.
     pub left: Option<Duration>,
-    pub of_types: Vec<AskedOfType>,
+    pub of_types: Vec<RequestedType>,
 }
 
 /// The amounts left for one type of processors.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AskedOfType {
+pub struct RequestedType {
     pub processor: Processor,
     pub instances: f64,
     pub instance_secs: f64,
@@ -46,7 +46,7 @@ pub struct NotSent {
 enum Why {
     NotYet,
     /// The request is over, even if the next one will come soon.
-    Over(Class),
+    Over(TaskClass),
     /// The request does not mention the type.
     OtherTypes,
     NotWanted,
@@ -59,7 +59,11 @@ enum Why {
 
 impl Credits {
     /// Returns the state of the newest request; `None`: the worker never sent one. `found` is the work available for it.
-    pub fn asked(&self, now: Time, mut found: impl FnMut(&Processor) -> Found) -> Option<Asked> {
+    pub fn asked(
+        &self,
+        now: Time,
+        mut found: impl FnMut(&Processor) -> PlacementResult,
+    ) -> Option<RequestView> {
         let newest = self.newest.as_ref()?;
         let until = newest.good_until().filter(|_| newest.is_good(now));
         let is_good = until.is_some();
@@ -69,7 +73,7 @@ impl Credits {
                 true => amount.max(0.0),
                 false => 0.0,
             };
-            AskedOfType {
+            RequestedType {
                 processor: of.processor.clone(),
                 instances: left(of.amounts.instances),
                 instance_secs: left(of.amounts.secs),
@@ -79,7 +83,7 @@ impl Credits {
                 late: found.late,
             }
         };
-        Some(Asked {
+        Some(RequestView {
             seq: newest.seq,
             age: newest.age(now),
             left: until.map(|until| until.since(now)),
@@ -88,7 +92,12 @@ impl Credits {
     }
 
     /// Returns why no such task is sent there. `None`: one may be sent, or there was no request.
-    pub fn why_not_sent(&self, now: Time, processor: &Processor, class: Class) -> Option<NotSent> {
+    pub fn why_not_sent(
+        &self,
+        now: Time,
+        processor: &Processor,
+        class: TaskClass,
+    ) -> Option<NotSent> {
         let why = match &self.newest {
             Some(newest) => newest.why_not_sent(now, processor, class)?,
             None if self.are_used() => Why::NotYet,
@@ -102,8 +111,8 @@ impl Credits {
     }
 }
 
-impl Request {
-    fn why_not_sent(&self, now: Time, processor: &Processor, class: Class) -> Option<Why> {
+impl CreditRequest {
+    fn why_not_sent(&self, now: Time, processor: &Processor, class: TaskClass) -> Option<Why> {
         let Some(of_type) = self.of(processor) else {
             return Some(Why::OtherTypes);
         };
@@ -114,10 +123,10 @@ impl Request {
             return (self.tasks_left == 0).then_some(Why::MostTasks);
         }
         Some(match (of_type.wanted, class) {
-            (Wanted::Nothing, _) => Why::NotWanted,
-            (Wanted::Coming, _) => Why::Coming,
-            (Wanted::Something, Class::Bufferable) => Why::AllSent(of_type.granted),
-            (Wanted::Something, Class::Immediate) => Why::NoneIdle,
+            (TypeDemand::Nothing, _) => Why::NotWanted,
+            (TypeDemand::Coming, _) => Why::Coming,
+            (TypeDemand::Something, TaskClass::Bufferable) => Why::AllSent(of_type.granted),
+            (TypeDemand::Something, TaskClass::Immediate) => Why::NoneIdle,
         })
     }
 }
@@ -143,7 +152,7 @@ fn noun(instances: f64) -> &'static str {
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for RequestView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "asked for work {} ago", shown(self.age))?;
         match self.left {
@@ -160,7 +169,7 @@ impl fmt::Display for Asked {
     }
 }
 
-impl fmt::Display for AskedOfType {
+impl fmt::Display for RequestedType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.processor)?;
         let waits = self.instances > 0.0 || self.instance_secs > 0.0;
@@ -201,10 +210,10 @@ impl fmt::Display for NotSent {
         }
         match why {
             Why::NotYet => f.write_str("asks for the work that it wants, and has not yet"),
-            Why::Over(Class::Bufferable) => {
+            Why::Over(TaskClass::Bufferable) => {
                 f.write_str("that is over: it asks again when it needs more")
             }
-            Why::Over(Class::Immediate) => write!(
+            Why::Over(TaskClass::Immediate) => write!(
                 f,
                 "that is over: this task may not wait there (`bufferable`), and is sent when it asks for an idle {processor}"
             ),
@@ -230,9 +239,9 @@ impl fmt::Display for NotSent {
     }
 }
 
-impl Found {
+impl PlacementResult {
     /// The result for a type that no job uses.
-    pub const NOTHING: Found = Found {
+    pub const NOTHING: PlacementResult = PlacementResult {
         candidates: 0,
         late: 0,
         apps: Apps::None,

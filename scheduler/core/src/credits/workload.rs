@@ -25,7 +25,7 @@ const MAX_CPUS: f64 = 4096.0;
 
 /// The tasks with deadlines on a worker's CPUs, each on one CPU.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Workload {
+pub(super) struct DeadlineWorkload {
     pub cpus: usize,
     /// The seconds by which tasks should end before their deadlines. The deadlines in `jobs` are earlier by this, as in the worker's own
     /// simulation.
@@ -74,13 +74,13 @@ impl CpuShare {
 
 /// Whether a workload contains all tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum WorkloadRoom {
     Left,
     /// There are more tasks than are simulated.
     Over,
 }
 
-impl Workload {
+impl DeadlineWorkload {
     /// Creates a workload without tasks. `None`: the worker does not report the remaining times of its tasks.
     pub(super) fn of(now: Time, request: &WorkRequest) -> Option<Self> {
         let known = request.known.as_ref()?;
@@ -88,7 +88,7 @@ impl Workload {
             return None;
         }
         let cpus = demand_for_cpu(request).map_or(1.0, |cpu| sound(cpu.there).clamp(1.0, MAX_CPUS));
-        Some(Workload {
+        Some(DeadlineWorkload {
             // The number is within bounds.
             cpus: cpus as usize,
             low_water: sound(request.low_water),
@@ -106,19 +106,19 @@ impl Workload {
         now: Time,
         (run, task_work): (InvocationId, &TaskWork<'_>),
         told: Option<&KnownTask>,
-    ) -> Room {
+    ) -> WorkloadRoom {
         if *task_work.processor() != Processor::Cpu {
-            return Room::Left;
+            return WorkloadRoom::Left;
         }
         let (remaining, deadline) = match told {
             Some(told) => (sound(told.remaining.unwrap_or(0.0)), told.deadline),
             None => (task_work.estimate(), task_work.bound()),
         };
         let Some(deadline) = deadline.filter(|deadline| deadline.is_finite()) else {
-            return Room::Left;
+            return WorkloadRoom::Left;
         };
         if self.jobs.len() >= MAX_SIMULATED {
-            return Room::Over;
+            return WorkloadRoom::Over;
         }
         self.age(now);
         self.jobs.push(EdfJob {
@@ -127,7 +127,7 @@ impl Workload {
         });
         self.runs.push(run);
         self.ends = None;
-        Room::Left
+        WorkloadRoom::Left
     }
 
     /// Drops a run that is over.

@@ -12,7 +12,7 @@ use super::Given;
 /// The last combined configuration and the changes since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CombinedConfig {
-    made: Option<Made>,
+    made: Option<LastCombined>,
     /// The configuration before `made`, and the jobs that differ in `made`. If nobody else holds it by then, the next configuration is made
     /// from it, because a copy of the list would touch each job.
     spare: Option<(Arc<Config>, BTreeSet<JobName>)>,
@@ -21,7 +21,7 @@ pub(super) struct CombinedConfig {
 }
 
 #[derive(Clone, Debug)]
-struct Made {
+struct LastCombined {
     file: Arc<Config>,
     /// The jobs of the file in its order, then the API jobs by name.
     config: Arc<Config>,
@@ -111,7 +111,7 @@ impl CombinedConfig {
                 Arc::new(config)
             }
         };
-        self.made = Some(Made {
+        self.made = Some(LastCombined {
             file: Arc::clone(&file.config),
             config: Arc::clone(&config),
         });

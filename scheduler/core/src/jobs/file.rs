@@ -59,7 +59,7 @@ pub enum ReadBy {
 
 /// The origin of the configuration in force, and the copy of it in the store.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Source {
+pub(super) struct FileSource {
     /// The origin of the configuration that comes into force in this turn.
     coming: Option<ConfigOrigin>,
     in_force: Option<ConfigInForce>,
@@ -67,11 +67,11 @@ pub(super) struct Source {
     kept: Option<KeptConfig>,
 }
 
-impl Source {
+impl FileSource {
     pub(super) fn new(kept: Option<KeptConfig>) -> Self {
-        Source {
+        FileSource {
             kept,
-            ..Source::default()
+            ..FileSource::default()
         }
     }
 
@@ -116,7 +116,7 @@ impl Source {
     }
 
     pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        let Source {
+        let FileSource {
             coming,
             // Only shown.
             in_force: _,

@@ -25,10 +25,10 @@ const RACE_LIFE: Duration = Duration::from_secs(10);
 
 /// The recent problems, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Problems(VecDeque<Problem>);
+pub(super) struct RecentProblems(VecDeque<RecentProblem>);
 
 #[derive(Clone, Debug)]
-struct Problem {
+struct RecentProblem {
     /// The time at which the problem was first noted, unless it has ended since.
     since: Time,
     at: Time,
@@ -101,7 +101,7 @@ impl fmt::Display for Subject {
     }
 }
 
-impl Problem {
+impl RecentProblem {
     fn is_shown(&self, now: Time) -> bool {
         let lasts = match &self.what {
             Subject::Start(start) if start.trouble == StartTrouble::Race => {
@@ -127,13 +127,13 @@ impl Problem {
     }
 }
 
-impl Problems {
+impl RecentProblems {
     /// Notes a problem. Returns its text for the log if `status` did not already show it.
     pub(super) fn note(&mut self, now: Time, text: &str) -> Option<String> {
         self.add(now, Subject::Text(bounded(text)))
     }
 
-    /// Notes that a task did not start on a worker. Returns the same as [`Problems::note`].
+    /// Notes that a task did not start on a worker. Returns the same as [`RecentProblems::note`].
     pub(super) fn note_start(
         &mut self,
         now: Time,
@@ -156,7 +156,7 @@ impl Problems {
         let known = known.filter(|known| known.is_fresh(now));
         let was_shown = known.as_ref().is_some_and(|known| known.is_shown(now));
         let since = known.map_or(now, |known| known.since);
-        let problem = Problem {
+        let problem = RecentProblem {
             since,
             at: now,
             what,
@@ -177,7 +177,7 @@ impl Problems {
             true => MAX_PROBLEMS,
             false => MAX_HIDDEN,
         };
-        let is_alike = |known: &Problem| known.is_shown(now) == is_shown;
+        let is_alike = |known: &RecentProblem| known.is_shown(now) == is_shown;
         if self.0.iter().filter(|known| is_alike(known)).count() >= most
             && let Some(oldest) = self.0.iter().position(is_alike)
         {
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn refusals_that_are_not_shown_take_no_room_of_problems() {
         let at = |secs| Time::ZERO + Duration::from_secs(secs);
-        let mut problems = Problems::default();
+        let mut problems = RecentProblems::default();
         let disk = "the disk is full";
         assert!(problems.note(at(0), disk).is_some());
         let task = TaskKey {

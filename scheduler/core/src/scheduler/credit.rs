@@ -8,7 +8,7 @@ use brasserie_common::{GpuShare, InvocationId, Processor, Shard, Time, WorkReque
 use brasserie_scheduler_engine::{Engine, Placement, Task, WorkFound};
 
 use super::{Scheduler, View};
-use crate::credits::{Apps, Asked, Class, Found, NotSent, Relief, TaskWork};
+use crate::credits::{Apps, NotSent, PlacementResult, Relief, RequestView, TaskClass, TaskWork};
 use crate::estimates::Estimates;
 use crate::pool::Pool;
 use crate::pool::remote::Remote;
@@ -18,7 +18,7 @@ pub(super) struct OwnTaskWork {
     pub processor: Processor,
     pub usage: f64,
     pub estimate: f64,
-    pub class: Class,
+    pub class: TaskClass,
     pub bound: Option<Duration>,
 }
 
@@ -34,12 +34,17 @@ impl OwnTaskWork {
     }
 }
 
-pub(super) fn found_of(found: &BTreeMap<Processor, WorkFound>, processor: &Processor) -> Found {
-    found.get(processor).map_or(Found::NOTHING, |found| Found {
-        candidates: found.ready,
-        late: found.late,
-        apps: Apps::Some,
-    })
+pub(super) fn found_of(
+    found: &BTreeMap<Processor, WorkFound>,
+    processor: &Processor,
+) -> PlacementResult {
+    found
+        .get(processor)
+        .map_or(PlacementResult::NOTHING, |found| PlacementResult {
+            candidates: found.ready,
+            late: found.late,
+            apps: Apps::Some,
+        })
 }
 
 /// The parts that know of credit. A worker's credits decide which tasks the engine may place on it.
@@ -162,7 +167,7 @@ impl Credit<'_> {
 
 impl View<'_> {
     /// Returns the state of a worker's newest request, for people.
-    pub(super) fn asked(&self, now: Time, remote: &Remote) -> Option<Asked> {
+    pub(super) fn asked(&self, now: Time, remote: &Remote) -> Option<RequestView> {
         let found = self.engine.work_found(remote.index());
         let found = |processor: &Processor| found_of(&found, processor);
         remote.credits().asked(now, found)
@@ -192,7 +197,7 @@ pub(super) fn task_work_of(
             usage: 1.0,
             // Zero stands for an unknown duration.
             estimate: 0.0,
-            class: Class::Immediate,
+            class: TaskClass::Immediate,
             bound: None,
         };
     };
@@ -202,8 +207,8 @@ pub(super) fn task_work_of(
         usage,
         estimate: estimates.estimate(task.job, Some(job)).seconds,
         class: match job.bufferable {
-            true => Class::Bufferable,
-            false => Class::Immediate,
+            true => TaskClass::Bufferable,
+            false => TaskClass::Immediate,
         },
         bound: job.deadline(),
     }

@@ -478,7 +478,7 @@ mod tests {
             startup_wait: None,
             new_cluster: true,
             call_deadline: Duration::from_secs(1),
-            work: crate::credits::Policy::default(),
+            work: crate::credits::RequestPolicy::default(),
             retention: crate::retention::Retention::UNLIMITED,
             seed: 7,
         };

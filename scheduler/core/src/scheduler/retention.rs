@@ -2,14 +2,14 @@
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, JobName, NodeId, NodeName, RecordSeq, Time};
-use brasserie_scheduler_engine::{Presence, Task};
+use brasserie_scheduler_engine::{NodePresence, Task};
 
 use super::Scheduler;
 use super::ledger::Ledger;
 use crate::jobs::Jobs;
 use crate::news::News;
 use crate::record::{Record, Trim};
-use crate::retention::{Expiry, FACTS_A_TURN, Retention, Round, Upkeep, UpkeepWork};
+use crate::retention::{Expiry, FACTS_A_TURN, Retention, RetentionRound, Upkeep, UpkeepWork};
 
 /// The most pages of statuses, or jobs without any, that are scanned in one turn: a fraction of a millisecond.
 const PAGES_A_TURN: usize = 64;
@@ -67,7 +67,7 @@ impl Scheduler {
         seq
     }
 
-    fn scan_completions(&mut self, now: Time, retention: Retention, mut round: Round) {
+    fn scan_completions(&mut self, now: Time, retention: Retention, mut round: RetentionRound) {
         let seq = self.outbox.next_record();
         let mut scan = Scan {
             now,
@@ -140,7 +140,7 @@ impl Scheduler {
 
 impl Scan<'_> {
     /// Scans one page of completions, which the round names. Returns whether there was none left.
-    fn scan_page(&mut self, round: &mut Round) -> bool {
+    fn scan_page(&mut self, round: &mut RetentionRound) -> bool {
         let (job, page) = round.place();
         let Some(nodes) = self.ledger.engine().ended_nodes_of_page(job, page) else {
             if self.ledger.engine().has_job(job) {
@@ -195,9 +195,9 @@ impl Scan<'_> {
         let engine = self.ledger.engine();
         match engine.presence(node) {
             // `note_returned` has dropped its note.
-            Presence::InForce => None,
-            Presence::Missing(Some(since)) => Some(since),
-            Presence::Missing(None) => {
+            NodePresence::InForce => None,
+            NodePresence::Missing(Some(since)) => Some(since),
+            NodePresence::Missing(None) => {
                 let observed = self.upkeep.noted_at();
                 engine.note_missing(node, observed);
                 self.trim.missing.push(engine.node_name(node));

@@ -28,7 +28,7 @@ use listing::TaskPage;
 use super::event::Query;
 use super::plan::WhatIf;
 use super::{Scheduler, View, task_key};
-use crate::credits::Asked;
+use crate::credits::RequestView;
 use crate::jobs::ConfigInForce;
 use crate::pool::remote::Remote;
 use crate::pool::status::Condition;
@@ -146,7 +146,7 @@ pub struct WorkerStatus {
     /// Remarks on the worker.
     pub notes: Vec<String>,
     /// The work request of a pull worker. `None`: the worker requests nothing, and gets tasks while it has free slots.
-    pub asked: Option<Asked>,
+    pub asked: Option<RequestView>,
     /// How the worker contains its tasks, and why, in the worker's words.
     pub containment: Option<Arc<str>>,
     /// Empty if all workers have more than [`MAX_SLOTS_BYTES`].

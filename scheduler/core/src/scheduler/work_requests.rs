@@ -7,7 +7,7 @@ use brasserie_common::{InvocationId, RequestId, Shard, Time, WorkReply, WorkRequ
 use super::credit::{OwnTaskWork, found_of, task_work_of};
 use super::effect::Reply;
 use super::{Scheduler, View};
-use crate::credits::{Credits, DEFERRED_DELAY, Heard, Known, Readiness, Sent};
+use crate::credits::{Credits, DEFERRED_DELAY, Heard, KnownRuns, Readiness, Sent};
 use crate::refusal::Rejection;
 use crate::work_requests::{WaitingRequest, WorkCounts};
 
@@ -80,7 +80,7 @@ impl Scheduler {
 
     /// Compares a request's list of runs with the known runs. Stale and deferred requests are not compared.
     fn compare_request(&mut self, now: Time, shard: &Shard, work: &WorkRequest) {
-        let known = Known::of(work);
+        let known = KnownRuns::of(work);
         let running = self.view().runs_on(now, shard, &known);
         let sent = running.iter().map(|(invocation, task_work, since)| Sent {
             invocation: *invocation,
@@ -182,7 +182,7 @@ impl View<'_> {
         &self,
         now: Time,
         shard: &Shard,
-        known: &Known,
+        known: &KnownRuns,
     ) -> Vec<(InvocationId, Option<OwnTaskWork>, Option<Time>)> {
         let on_shard = self.runs.on_shard(shard);
         let runs = on_shard.into_iter().filter_map(|(task, invocation)| {

@@ -11,7 +11,7 @@ use brasserie_common::{
     ServiceAddress, Standing, Time, Timeouts, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
-use brasserie_scheduler_core::credits::Policy;
+use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{
     CallReply, ConfigOrigin, Durable, Event, Options, Record, Retention, Scheduler,
 };
@@ -193,10 +193,10 @@ impl World {
             new_cluster: false,
             call_deadline: CALL_DEADLINE,
             // Workers may send requests as often as they like, unless the scenario sets a limit.
-            work: Policy {
+            work: RequestPolicy {
                 min_request_interval: Duration::ZERO,
                 max_requests_per_second: 0,
-                ..Policy::default()
+                ..RequestPolicy::default()
             },
             retention: Retention::UNLIMITED,
             seed: self.starts,

@@ -10,7 +10,7 @@ use brasserie_common::{
     WorkerDescription, WorkerId,
 };
 use brasserie_common_config::{Config, ParseOptions, parse};
-use brasserie_scheduler_core::credits::Policy;
+use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Options, Retention};
 
 /// Wall time, in seconds, at virtual time zero.
@@ -27,7 +27,7 @@ pub fn options() -> Options {
         startup_wait: None,
         new_cluster: true,
         call_deadline: Duration::from_secs(5),
-        work: Policy::default(),
+        work: RequestPolicy::default(),
         retention: Retention::default(),
         seed: 7,
     }

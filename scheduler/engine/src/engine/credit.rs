@@ -8,7 +8,7 @@ use brasserie_common_config::{Config, JobConfig};
 use super::Engine;
 use crate::pool::Group;
 use crate::pool::work_need::{LearnedStep, Refusal, WorkNeed};
-use crate::pool::worker::Worker;
+use crate::pool::worker::PoolWorker;
 use crate::queues::wait_lists::WaitKey;
 use crate::types::{Allowances, Eligibility, Task, WorkFound, WorkerIndex};
 
@@ -76,7 +76,7 @@ impl Engine {
         let run = run.filter(|run| run.cards.need.is_some());
         let run = run.filter(|run| {
             let worker = self.pool.get(run.worker);
-            worker.is_some_and(Worker::chooses_cards)
+            worker.is_some_and(PoolWorker::chooses_cards)
         });
         let job = self.tasks.get(task.job);
         if let Some((run, job)) = run.zip(job) {

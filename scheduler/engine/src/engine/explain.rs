@@ -10,7 +10,7 @@ use super::Engine;
 use super::place::required_host;
 use crate::forest::Forest;
 use crate::pool::work_need::Refusal;
-use crate::pool::worker::Worker;
+use crate::pool::worker::PoolWorker;
 use crate::queues::gates::Gate;
 use crate::queues::states::{Dependency, Structure, structure};
 use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait, resume};
@@ -371,7 +371,7 @@ impl Engine {
         row: u32,
         reasons: &mut Vec<Reason>,
     ) {
-        let is_here = |worker: &Worker| worker.eligibility != Eligibility::Gone;
+        let is_here = |worker: &PoolWorker| worker.eligibility != Eligibility::Gone;
         if !self.pool.present().any(|(_, worker)| is_here(worker)) {
             reasons.push(Reason::NoWorkers);
             return;
@@ -452,7 +452,7 @@ impl Engine {
     fn lack_of_slots(
         &self,
         config: &Config,
-        worker: &Worker,
+        worker: &PoolWorker,
         (id, need, limit): (ResourceId, i32, i32),
     ) -> Lack {
         let used = self.slots.used(worker.node, id);
@@ -464,7 +464,7 @@ impl Engine {
         })
     }
 
-    fn lack_of_cards(&self, worker: &Worker, demand: usize) -> Lack {
+    fn lack_of_cards(&self, worker: &PoolWorker, demand: usize) -> Lack {
         let cards = worker.resources.cards.iter();
         let need = self
             .pool

@@ -10,7 +10,7 @@ use crate::forest::Forest;
 use crate::placement::policy::Candidates;
 use crate::queues::states::{Reach, Structure, structure};
 use crate::queues::wait_lists::WaitKey;
-use crate::tasks::runs::Run;
+use crate::tasks::runs::PlacedRun;
 use crate::types::{Due, Judged, Placement, Task, Timeliness, Tries, WorkerIndex};
 
 /// The result of trying a task.
@@ -234,14 +234,14 @@ impl Engine {
         (id, job_config): (JobId, &JobConfig),
         row: u32,
         worker: WorkerIndex,
-    ) -> Run {
+    ) -> PlacedRun {
         let mut charges = Vec::with_capacity(self.slots.len());
         let needs = &job_config.resources;
         self.slots.add_path(forest, needs, row, &mut charges);
         if let Some(slot) = self.pool.get_any(worker) {
             self.slots.add_worker(slot.node, needs, &mut charges);
         }
-        Run {
+        PlacedRun {
             worker,
             path: self.path_of_run(forest, row),
             charges,

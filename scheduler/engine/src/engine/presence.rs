@@ -6,7 +6,7 @@ use super::Engine;
 
 /// The presence of a node in the forest in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
+pub enum NodePresence {
     InForce,
     /// The node is missing, since this time on the caller's clock if a caller has noted it.
     Missing(Option<u32>),
@@ -18,11 +18,11 @@ impl Engine {
         self.forest.is_some()
     }
 
-    pub fn presence(&self, node: NodeId) -> Presence {
+    pub fn presence(&self, node: NodeId) -> NodePresence {
         let forest = self.forest.as_ref();
         match forest.and_then(|forest| forest.any_row_of(node)) {
-            Some(_) => Presence::InForce,
-            None => Presence::Missing(self.node_names.missing_since(node.0)),
+            Some(_) => NodePresence::InForce,
+            None => NodePresence::Missing(self.node_names.missing_since(node.0)),
         }
     }
 

@@ -32,7 +32,7 @@ struct FormerJob {
 
 /// How far a change of the configuration affects a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum JobEffect {
     Nothing,
     /// Its tasks may have to wait at other places.
     Waits,
@@ -293,11 +293,11 @@ impl Engine {
         let mut requeued = BTreeSet::new();
         for id in ids {
             match self.effect_on(id, former.get(&id)) {
-                Change::Nothing => {}
-                Change::Waits => {
+                JobEffect::Nothing => {}
+                JobEffect::Waits => {
                     requeued.insert(id);
                 }
-                Change::Columns => {
+                JobEffect::Columns => {
                     changed.insert(id);
                 }
             }
@@ -306,10 +306,10 @@ impl Engine {
     }
 
     /// Returns how far a job differs from its former state.
-    fn effect_on(&self, id: JobId, former: Option<&FormerJob>) -> Change {
+    fn effect_on(&self, id: JobId, former: Option<&FormerJob>) -> JobEffect {
         let job = self.tasks.job(id);
         let (Some(old), Some(is)) = (former, &job.config) else {
-            return Change::Columns;
+            return JobEffect::Columns;
         };
         let was = &old.config;
         let infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
@@ -318,7 +318,7 @@ impl Engine {
             && old.cyclic == job.cyclic
             && old.infeasible == infeasible
         {
-            return Change::Nothing;
+            return JobEffect::Nothing;
         }
         let same_columns = was.level_for_tasks == is.level_for_tasks
             && was.can_run() == is.can_run()
@@ -333,9 +333,9 @@ impl Engine {
             && was.command.is_empty() == is.command.is_empty()
             && WorkNeed::of(was, job.learned) == WorkNeed::of(is, job.learned);
         match (same_columns, same_waits) {
-            (true, true) => Change::Nothing,
-            (true, false) => Change::Waits,
-            (false, _) => Change::Columns,
+            (true, true) => JobEffect::Nothing,
+            (true, false) => JobEffect::Waits,
+            (false, _) => JobEffect::Columns,
         }
     }
 

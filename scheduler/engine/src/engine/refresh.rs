@@ -10,11 +10,11 @@ use super::Engine;
 use super::reconfigure::levels_below;
 use crate::forest::{Forest, NodeTable};
 use crate::queues::states::Reach;
-use crate::refresh::slice_length::Progress;
-use crate::refresh::{Complete, Refresh, Step};
+use crate::refresh::slice_length::SliceProgress;
+use crate::refresh::{Complete, Refresh, RefreshStep};
 use crate::tasks::runs::RunPath;
 use crate::types::Task;
-use crate::work::Work;
+use crate::work::WorkBudget;
 
 /// Work of one turn, in nanoseconds. A slice must stay below five milliseconds even on a machine half as fast as the one on which the costs
 /// were measured.
@@ -68,16 +68,16 @@ impl Engine {
     /// Runs one slice of the work that [`Engine::begin_nodes`] began: some milliseconds at most. [`Engine::nodes`] shows when the table is
     /// in force.
     pub fn continue_refresh(&mut self) {
-        self.run_slice(&mut Work::new(SLICE));
+        self.run_slice(&mut WorkBudget::new(SLICE));
     }
 
     pub(super) fn finish_refresh(&mut self) {
         while self.is_refreshing() {
-            self.run_slice(&mut Work::endless());
+            self.run_slice(&mut WorkBudget::endless());
         }
     }
 
-    pub(super) fn run_slice(&mut self, work: &mut Work) {
+    pub(super) fn run_slice(&mut self, work: &mut WorkBudget) {
         self.slice_length.begin_slice(work);
         while work.is_left() {
             if !self.disposal.shed(work) || !work.is_left() {
@@ -89,7 +89,7 @@ impl Engine {
             if let Some(forest) = self.forest.as_deref()
                 && self.reclaim.is_under_way()
             {
-                self.slice_length.note_progress(Progress::Lasting);
+                self.slice_length.note_progress(SliceProgress::Lasting);
                 let inputs = (forest, &self.tasks);
                 self.reclaim.run(&mut self.node_names, inputs, work);
                 continue;
@@ -99,7 +99,7 @@ impl Engine {
                 return;
             };
             match refresh.next_step(&self.tasks) {
-                Step::Exchange => {
+                RefreshStep::Exchange => {
                     let cost = EXCHANGE_COST * self.tasks.len() as u64
                         + PLACE_COST * self.queues.lists().places() as u64;
                     if !work.has_room_for(cost) {
@@ -166,52 +166,52 @@ impl Engine {
     }
 
     /// Runs a step of the refresh, except the exchange.
-    fn advance(&mut self, step: Step, work: &mut Work) {
+    fn advance(&mut self, step: RefreshStep, work: &mut WorkBudget) {
         let Some(refresh) = &mut self.refresh else {
             return;
         };
         match step {
-            Step::Grow => {
-                self.slice_length.note_progress(Progress::Lasting);
+            RefreshStep::Grow => {
+                self.slice_length.note_progress(SliceProgress::Lasting);
                 if refresh.grow(&mut self.node_names, work) {
                     let jobs = self.tasks.configured();
                     let levels = levels_below(&self.tasks, &self.slots, jobs);
                     refresh.begin_indexes(levels, self.tasks.len());
                 }
             }
-            Step::Index => self.slice_length.note_progress(refresh.build_index(work)),
-            Step::Build(id) => {
+            RefreshStep::Index => self.slice_length.note_progress(refresh.build_index(work)),
+            RefreshStep::Build(id) => {
                 self.slice_length.note_progress(refresh.progress_of(id));
                 if !refresh.is_building(id) {
                     self.check_feasibility(id);
                 }
                 self.build_columns(id, work);
             }
-            Step::PassOver => {
+            RefreshStep::PassOver => {
                 work.spend(PASS_OVER_COST);
                 refresh.pass_over();
             }
-            Step::Settle => self.settle(work),
-            Step::KeepPath(index) => {
+            RefreshStep::Settle => self.settle(work),
+            RefreshStep::KeepPath(index) => {
                 work.spend(PATH_COST);
                 let exists = self.tasks.keep_path(index, self.forest.as_deref());
                 refresh.note_path(index, exists);
                 if exists {
-                    self.slice_length.note_progress(Progress::Lasting);
+                    self.slice_length.note_progress(SliceProgress::Lasting);
                 }
             }
-            Step::Exchange => {}
+            RefreshStep::Exchange => {}
         }
     }
 
-    fn build_columns(&mut self, id: JobId, work: &mut Work) {
+    fn build_columns(&mut self, id: JobId, work: &mut WorkBudget) {
         if let Some(refresh) = &mut self.refresh {
             let changed = refresh.build_columns(&self.tasks, id, work);
             self.drop_dependents(changed);
         }
     }
 
-    fn settle(&mut self, work: &mut Work) {
+    fn settle(&mut self, work: &mut WorkBudget) {
         let Some(refresh) = &mut self.refresh else {
             return;
         };

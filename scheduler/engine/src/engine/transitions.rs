@@ -5,7 +5,7 @@ use brasserie_common::status::StoredStatus;
 
 use super::Engine;
 use crate::queues::states::Reach;
-use crate::tasks::runs::{Run, RunPath};
+use crate::tasks::runs::{PlacedRun, RunPath};
 use crate::types::{HoldBack, Restart, Task};
 
 impl Engine {
@@ -58,14 +58,14 @@ impl Engine {
         self.offer_slots_of(run);
     }
 
-    fn offer_slots_of(&mut self, run: Option<Run>) {
+    fn offer_slots_of(&mut self, run: Option<PlacedRun>) {
         match run {
-            Some(Run {
+            Some(PlacedRun {
                 worker,
                 path: RunPath::Row(row),
                 ..
             }) => self.offer_path(worker, row),
-            Some(Run {
+            Some(PlacedRun {
                 worker,
                 path: RunPath::Unknown | RunPath::Nodes(_),
                 charges,
@@ -202,7 +202,7 @@ impl Engine {
     }
 
     /// Removes a run from all tables.
-    fn stop(&mut self, task: Task) -> Option<Run> {
+    fn stop(&mut self, task: Task) -> Option<PlacedRun> {
         let run = self.tasks.stop(task)?;
         self.count_ready(task.job);
         for charge in &run.charges {

@@ -18,7 +18,7 @@ use crate::queues::columns::Columns;
 use crate::queues::gates::{Gate, WAITING};
 use crate::slots::Charge;
 use crate::tasks::job::Job;
-use crate::tasks::runs::{Run, RunPath};
+use crate::tasks::runs::{PlacedRun, RunPath};
 use crate::types::{Counts, MachineLimits, Task, TaskState};
 
 /// The most problems that are listed: more than a person reads, few enough for one frame.
@@ -324,7 +324,7 @@ impl Engine {
         let tally = |columns: &Columns| columns.tally.get().map_or(0, |tally| tally.bytes());
         // Each name is stored in two tables.
         let job_name = 2 * size_of::<JobName>() + size_of::<u32>();
-        let run = size_of::<(Task, Run)>() + CHARGES * size_of::<Charge>() + RUN_ELSEWHERE;
+        let run = size_of::<(Task, PlacedRun)>() + CHARGES * size_of::<Charge>() + RUN_ELSEWHERE;
         self.node_names.bytes()
             + self.tasks.len() * job_name
             + self.tasks.jobs().iter().map(of_job).sum::<usize>()

@@ -9,7 +9,7 @@ use super::Engine;
 use crate::pool::worker::RunCards;
 use crate::queues::states::Reach;
 use crate::slots::{Charge, ChargeGroup};
-use crate::tasks::runs::{Run, RunPath};
+use crate::tasks::runs::{PlacedRun, RunPath};
 use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
 
 impl Engine {
@@ -169,7 +169,7 @@ impl Engine {
         self.offer_workers(worker, &charges);
         self.tasks.start(
             task,
-            Run {
+            PlacedRun {
                 worker,
                 path: RunPath::Unknown,
                 charges,

@@ -1,7 +1,7 @@
 //! Indexes of the tasks of a level below each node of a level above. All jobs share them, so that a job that waits at a node keeps one bit
 //! for each task there.
 
-use crate::work::{Work, shed};
+use crate::work::{WorkBudget, shed};
 
 /// Positions of the tasks below each node of the upper level, in the order of that level; ascending for each node.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ impl BelowIndex {
     }
 
     /// Gives the memory back, step by step. Returns whether all of it is gone.
-    pub(super) fn shed(&mut self, work: &mut Work) -> bool {
+    pub(super) fn shed(&mut self, work: &mut WorkBudget) -> bool {
         shed(&mut self.starts, work) && shed(&mut self.positions, work)
     }
 }

@@ -4,7 +4,7 @@ use brasserie_common_config::LevelId;
 
 use super::Forest;
 use super::below::BelowIndex;
-use crate::work::{Work, fill, shed};
+use crate::work::{WorkBudget, fill, shed};
 
 /// Nanoseconds to find the node above a row, when rows are read in order.
 const ROW_COST: u64 = 50;
@@ -17,7 +17,7 @@ const SUM_COST: u64 = 5;
 
 /// The order in which rows are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum ScanOrder {
     /// Row by row, where children of a node are close to each other. The tasks found below a node must be sorted.
     Rows,
     /// Position by position, with a cache miss for each. The tasks found below a node are sorted.
@@ -35,13 +35,13 @@ enum BuildStage {
     /// `starts` and `next` are being allocated.
     New,
     /// `starts` has, one place late, the number of tasks below each node, counted up to this step.
-    Count(Way, Step),
+    Count(ScanOrder, ScanStep),
     /// `starts` has the start of the tasks of each node, up to this node.
     Sum(usize),
     /// `positions` is being allocated.
     Allocate,
     /// Tasks up to this step are stored below their nodes; `next` is behind the last one of each node.
-    Fill(Way, Step),
+    Fill(ScanOrder, ScanStep),
     /// Tasks of the nodes before this one are sorted.
     Sort(usize),
     /// The index is complete, and `next` is being freed.
@@ -50,9 +50,9 @@ enum BuildStage {
     Built,
 }
 
-/// A row or a position, depending on the `Way`.
+/// A row or a position, depending on the `ScanOrder`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Step {
+struct ScanStep {
     at: usize,
     /// Rows of this position before this row are done.
     row: Option<u32>,
@@ -62,7 +62,7 @@ struct Step {
 pub(crate) fn index_below(forest: &mut Forest, tasks: LevelId, above: LevelId) {
     if forest.lacks_below(tasks, above) {
         let mut builder = BelowBuilder::new(forest, tasks, above);
-        builder.build(forest, &mut Work::endless());
+        builder.build(forest, &mut WorkBudget::endless());
         forest.put_below(tasks, above, builder.finish());
     }
 }
@@ -80,14 +80,14 @@ pub(crate) struct BelowBuilder {
     next: Vec<u32>,
     /// The most tasks below a node.
     most: u32,
-    counted: Way,
+    counted: ScanOrder,
 }
 
 impl BelowBuilder {
     pub(crate) fn new(forest: &Forest, tasks: LevelId, above: LevelId) -> Self {
         let way = match forest.has_replicas() {
-            true => Way::Positions,
-            false => Way::Rows,
+            true => ScanOrder::Positions,
+            false => ScanOrder::Rows,
         };
         BelowBuilder {
             tasks,
@@ -117,7 +117,7 @@ impl BelowBuilder {
     }
 
     /// Continues the construction. Returns whether the index is complete.
-    pub(crate) fn build(&mut self, forest: &Forest, work: &mut Work) -> bool {
+    pub(crate) fn build(&mut self, forest: &Forest, work: &mut WorkBudget) -> bool {
         while work.is_left() {
             self.stage = match self.stage {
                 BuildStage::New => self.make_places(work),
@@ -139,10 +139,10 @@ impl BelowBuilder {
     fn pairs(
         &self,
         forest: &Forest,
-        (way, first): (Way, Step),
-        work: &mut Work,
+        (way, first): (ScanOrder, ScanStep),
+        work: &mut WorkBudget,
         mut found: impl FnMut(usize, u32),
-    ) -> Option<Step> {
+    ) -> Option<ScanStep> {
         let over = |row: u32| {
             let over = forest
                 .upward(row)
@@ -150,10 +150,10 @@ impl BelowBuilder {
             over.map(|over| forest.position(over) as usize)
         };
         match way {
-            Way::Rows => {
+            ScanOrder::Rows => {
                 for row in first.at..forest.len() {
                     if !work.is_left() {
-                        return Some(Step { at: row, row: None });
+                        return Some(ScanStep { at: row, row: None });
                     }
                     work.spend(ROW_COST);
                     let row = row as u32;
@@ -164,13 +164,13 @@ impl BelowBuilder {
                     }
                 }
             }
-            Way::Positions => {
+            ScanOrder::Positions => {
                 let order = forest.order(self.tasks).iter().enumerate();
                 let mut from = first.row;
                 for (position, &canonical) in order.skip(first.at) {
                     for row in forest.rows(from.take().unwrap_or(canonical)) {
                         if !work.is_left() {
-                            return Some(Step {
+                            return Some(ScanStep {
                                 at: position,
                                 row: Some(row),
                             });
@@ -186,20 +186,26 @@ impl BelowBuilder {
         None
     }
 
-    fn make_places(&mut self, work: &mut Work) -> BuildStage {
+    fn make_places(&mut self, work: &mut WorkBudget) -> BuildStage {
         let len = self.nodes + 1;
         if fill(&mut self.index.starts, len, 0, work) && fill(&mut self.next, len, 0, work) {
-            BuildStage::Count(self.counted, Step::default())
+            BuildStage::Count(self.counted, ScanStep::default())
         } else {
             BuildStage::New
         }
     }
 
-    fn count(&mut self, forest: &Forest, way: Way, first: Step, work: &mut Work) -> BuildStage {
+    fn count(
+        &mut self,
+        forest: &Forest,
+        way: ScanOrder,
+        first: ScanStep,
+        work: &mut WorkBudget,
+    ) -> BuildStage {
         let mut starts = std::mem::take(&mut self.index.starts);
         let mut last = std::mem::take(&mut self.next);
         let rest = self.pairs(forest, (way, first), work, |node, position| {
-            if way == Way::Rows || last[node] != position + 1 {
+            if way == ScanOrder::Rows || last[node] != position + 1 {
                 last[node] = position + 1;
                 starts[node + 1] += 1;
             }
@@ -209,7 +215,7 @@ impl BelowBuilder {
         rest.map_or(BuildStage::Sum(0), |step| BuildStage::Count(way, step))
     }
 
-    fn sum(&mut self, first: usize, work: &mut Work) -> BuildStage {
+    fn sum(&mut self, first: usize, work: &mut WorkBudget) -> BuildStage {
         let starts = &mut self.index.starts;
         for node in first..starts.len() - 1 {
             if !work.is_left() {
@@ -223,26 +229,32 @@ impl BelowBuilder {
         BuildStage::Allocate
     }
 
-    fn make_room(&mut self, work: &mut Work) -> BuildStage {
+    fn make_room(&mut self, work: &mut WorkBudget) -> BuildStage {
         let found = self.index.starts.last().map_or(0, |end| *end as usize);
         if !fill(&mut self.index.positions, found, 0, work) {
             return BuildStage::Allocate;
         }
-        if self.most <= MOST_SORTED && self.counted == Way::Rows {
-            BuildStage::Fill(Way::Rows, Step::default())
+        if self.most <= MOST_SORTED && self.counted == ScanOrder::Rows {
+            BuildStage::Fill(ScanOrder::Rows, ScanStep::default())
         } else {
-            BuildStage::Fill(Way::Positions, Step::default())
+            BuildStage::Fill(ScanOrder::Positions, ScanStep::default())
         }
     }
 
-    fn fill(&mut self, forest: &Forest, way: Way, first: Step, work: &mut Work) -> BuildStage {
+    fn fill(
+        &mut self,
+        forest: &Forest,
+        way: ScanOrder,
+        first: ScanStep,
+        work: &mut WorkBudget,
+    ) -> BuildStage {
         let mut positions = std::mem::take(&mut self.index.positions);
         let mut next = std::mem::take(&mut self.next);
         let starts = &self.index.starts;
         let rest = self.pairs(forest, (way, first), work, |node, position| {
             let slot = next[node];
             let is_again = slot > starts[node] && positions[slot as usize - 1] == position;
-            if way == Way::Rows || !is_again {
+            if way == ScanOrder::Rows || !is_again {
                 positions[slot as usize] = position;
                 next[node] += 1;
             }
@@ -251,12 +263,12 @@ impl BelowBuilder {
         self.next = next;
         match (rest, way) {
             (Some(step), _) => BuildStage::Fill(way, step),
-            (None, Way::Rows) => BuildStage::Sort(0),
-            (None, Way::Positions) => BuildStage::Shed,
+            (None, ScanOrder::Rows) => BuildStage::Sort(0),
+            (None, ScanOrder::Positions) => BuildStage::Shed,
         }
     }
 
-    fn sort(&mut self, first: usize, work: &mut Work) -> BuildStage {
+    fn sort(&mut self, first: usize, work: &mut WorkBudget) -> BuildStage {
         let starts = &self.index.starts;
         for node in first..starts.len() - 1 {
             if !work.is_left() {

@@ -7,14 +7,14 @@ use brasserie_common::rng::Rng;
 use brasserie_common_config::{Config, LevelId, NodeOrder};
 
 use super::sorting::Sorting;
-use super::{Branch, Forest, NO_LEVEL, NONE, NodeTable, Place, Row};
+use super::{Branch, Forest, NO_LEVEL, NONE, NodeTable, Row, RowPlace};
 use crate::names::NodeNames;
-use crate::work::{HUGE_PAGE, Work, cost_to_touch, fill};
+use crate::work::{HUGE_PAGE, WorkBudget, cost_to_touch, fill};
 
 /// Nanoseconds to look up a name among all names and to add its row.
 const ROW_COST: u64 = 800;
 /// Rows whose places are written ahead: those of one huge page, so that the page is cleared in a slice of its own.
-const AHEAD: usize = HUGE_PAGE / size_of::<Place>();
+const AHEAD: usize = HUGE_PAGE / size_of::<RowPlace>();
 /// Nanoseconds to add a new name and to rehash some others.
 const NEW_NAME_COST: u64 = 1200;
 /// Nanoseconds to put a replica behind its canonical row.
@@ -50,7 +50,7 @@ enum Shuffle {
 }
 
 /// The place of a row that does not exist yet.
-const UNKNOWN: Place = Place {
+const UNKNOWN: RowPlace = RowPlace {
     node: NodeId(NONE),
     parent: NONE,
     position: NONE,
@@ -104,7 +104,12 @@ impl Growing {
     }
 
     /// Continues the construction. Returns whether the forest is complete.
-    pub(crate) fn grow(&mut self, names: &mut NodeNames, rng: &mut Rng, work: &mut Work) -> bool {
+    pub(crate) fn grow(
+        &mut self,
+        names: &mut NodeNames,
+        rng: &mut Rng,
+        work: &mut WorkBudget,
+    ) -> bool {
         while work.is_left() {
             self.stage = match self.stage {
                 GrowthStage::Rows(next) => self.add_rows(next, names, work),
@@ -131,7 +136,12 @@ impl Growing {
         self.forest
     }
 
-    fn add_rows(&mut self, first: usize, names: &mut NodeNames, work: &mut Work) -> GrowthStage {
+    fn add_rows(
+        &mut self,
+        first: usize,
+        names: &mut NodeNames,
+        work: &mut WorkBudget,
+    ) -> GrowthStage {
         let forest = &mut *self.forest;
         let table = Arc::clone(&forest.table);
         // There must be room for all ids that exist, because the ids of new names may be far behind.
@@ -162,7 +172,7 @@ impl Growing {
             work.spend(ROW_COST);
             let parent = table.parent(row);
             let above = parent.is_none_or(|p| forest.is_open(p.0));
-            forest.places[index] = Place {
+            forest.places[index] = RowPlace {
                 node: id,
                 parent: parent.map_or(NONE, |p| p.0),
                 position: NONE,
@@ -194,7 +204,7 @@ impl Growing {
     }
 
     /// Chains the replicas, from the last row to the first, each directly behind its canonical row.
-    fn chain_replicas(&mut self, end: usize, work: &mut Work) -> GrowthStage {
+    fn chain_replicas(&mut self, end: usize, work: &mut WorkBudget) -> GrowthStage {
         let forest = &mut *self.forest;
         if !forest.replicas.make_room(forest.table.len(), work) {
             return GrowthStage::Replicas(end);
@@ -222,7 +232,7 @@ impl Growing {
         level: usize,
         from: Shuffle,
         rng: &mut Rng,
-        work: &mut Work,
+        work: &mut WorkBudget,
     ) -> GrowthStage {
         let Some(rows) = self.forest.orders.get_mut(level) else {
             return GrowthStage::Grown;
@@ -260,7 +270,7 @@ impl Growing {
         &mut self,
         level: usize,
         (first, mut from): (usize, Option<u32>),
-        work: &mut Work,
+        work: &mut WorkBudget,
     ) -> GrowthStage {
         let Forest {
             orders,
@@ -282,7 +292,12 @@ impl Growing {
     }
 }
 
-fn add_canonical(forest: &mut Forest, (level, id): (LevelId, NodeId), row: u32, work: &mut Work) {
+fn add_canonical(
+    forest: &mut Forest,
+    (level, id): (LevelId, NodeId),
+    row: u32,
+    work: &mut WorkBudget,
+) {
     if forest.rows.len() <= id.index() {
         forest.rows.resize(id.index() + 1, NONE);
     }

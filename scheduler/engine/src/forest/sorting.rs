@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::work::{Work, shed};
+use crate::work::{WorkBudget, shed};
 
 /// Number of rows in a run, which is sorted in one step: some tens of microseconds.
 const RUN: usize = 256;
@@ -35,7 +35,11 @@ impl Sorting {
     }
 
     /// Continues the sort. Returns whether all is sorted and the other half of the memory is freed.
-    pub(super) fn sort(&mut self, work: &mut Work, compare: impl Fn(u32, u32) -> Ordering) -> bool {
+    pub(super) fn sort(
+        &mut self,
+        work: &mut WorkBudget,
+        compare: impl Fn(u32, u32) -> Ordering,
+    ) -> bool {
         while self.width == 0 {
             if !work.is_left() {
                 return false;
@@ -115,7 +119,7 @@ mod tests {
             let mut seen = BTreeSet::new();
             let rows: Vec<u32> = rows.into_iter().filter(|row| seen.insert(*row)).collect();
             let mut sorting = Sorting::new(rows);
-            while !sorting.sort(&mut Work::new(slice), |a, b| b.cmp(&a)) {}
+            while !sorting.sort(&mut WorkBudget::new(slice), |a, b| b.cmp(&a)) {}
             prop_assert_eq!(sorting.to.capacity(), 0, "what sorting needed is given back");
             prop_assert_eq!(sorting.into_sorted(), seen.into_iter().rev().collect::<Vec<_>>());
         }

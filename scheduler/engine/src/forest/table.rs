@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use brasserie_common::collections::SeededSet;
 use brasserie_common_config::{Config, LevelId, NextTime, ScheduleMemory};
 
-use crate::work::{Work, cost_to_shed, shed, shed_text};
+use crate::work::{WorkBudget, cost_to_shed, shed, shed_text};
 pub use builder::{MAX_NODES, NameTaken, NodeError, NodeTableBuilder};
 
 /// Index of a node in a [`NodeTable`]. Replicas have a row each.
@@ -213,7 +213,7 @@ impl NodeTable {
     }
 
     /// Gives the memory back, step by step. Returns whether all of it is gone. The table must not be used afterwards.
-    pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
+    pub(crate) fn shed(&mut self, work: &mut WorkBudget) -> bool {
         shed_text(&mut self.arena, work)
             && shed(&mut self.name_ends, work)
             && shed(&mut self.parents, work)

@@ -62,18 +62,18 @@ fn bit(id: usize) -> u64 {
 
 /// The ids that a reclaim knows to be in use.
 #[derive(Clone, Debug)]
-pub(super) struct Marks {
+pub(super) struct NameMarks {
     /// Marks of the ids that existed at the beginning. Later ids are in use.
     marked: Vec<u64>,
     len: usize,
-    phase: Phase,
+    phase: MarkPhase,
 }
 
 /// ```text
 ///   Marking ---all that anybody has is marked---> Sweeping ---the rest is given back---> no marks
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum MarkPhase {
     /// An id without a mark may be in use.
     Marking,
     /// An id without a mark is unused. Interning its name marks it.
@@ -83,22 +83,22 @@ pub(super) enum Phase {
     },
 }
 
-impl Marks {
+impl NameMarks {
     pub(super) fn new(len: usize) -> Self {
-        Marks {
+        NameMarks {
             marked: vec![0; len.div_ceil(WORD)],
             len,
-            phase: Phase::Marking,
+            phase: MarkPhase::Marking,
         }
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> MarkPhase {
         self.phase
     }
 
     /// Notes that every id in use is marked, and that the blocks before `rest` are not scanned yet.
     pub(super) fn sweep(&mut self, rest: usize) {
-        self.phase = Phase::Sweeping { rest };
+        self.phase = MarkPhase::Sweeping { rest };
     }
 
     pub(super) fn mark(&mut self, id: u32) {
@@ -114,8 +114,8 @@ impl Marks {
     /// Returns whether an id is unused and will be released.
     pub(super) fn is_unused(&self, id: u32) -> bool {
         match self.phase {
-            Phase::Marking => false,
-            Phase::Sweeping { .. } => !self.is_marked(id as usize),
+            MarkPhase::Marking => false,
+            MarkPhase::Sweeping { .. } => !self.is_marked(id as usize),
         }
     }
 

@@ -115,7 +115,7 @@ integration_tests_properties::properties! {
                     let former = model.clone();
                     model.retain(|n, _| n % by != 0);
                     let mut next = more;
-                    while !names.sweep(&mut Work::new(work)) {
+                    while !names.sweep(&mut WorkBudget::new(work)) {
                         let gone = former.keys().find(|n| !model.contains_key(n));
                         if let Some(gone) = gone {
                             prop_assert_eq!(names.find(&name(*gone)), None);
@@ -148,7 +148,7 @@ fn what_is_given_back_takes_no_memory() {
     names.mark(3);
     names.begin_sweeping();
     let mut turns = 0;
-    while !names.sweep(&mut Work::new(100_000)) {
+    while !names.sweep(&mut WorkBudget::new(100_000)) {
         turns += 1;
     }
     assert!(turns > 40, "in slices");

@@ -9,7 +9,7 @@ use brasserie_common_config::{JobConfig, ResourceId};
 pub(crate) struct Needs {
     /// Indexed by job id, for configured jobs.
     classes: Vec<u32>,
-    known: BTreeMap<Vec<i32>, Class>,
+    known: BTreeMap<Vec<i32>, NeedsClass>,
     next: u32,
     /// The lowest need of any configured job, by resource.
     least: Vec<i32>,
@@ -17,7 +17,7 @@ pub(crate) struct Needs {
 
 /// A class of jobs with the same needs.
 #[derive(Clone, Copy, Debug)]
-struct Class {
+struct NeedsClass {
     number: u32,
     /// Number of jobs, never 0.
     jobs: u32,
@@ -34,7 +34,7 @@ impl Needs {
                 let number = self.next;
                 // Wraps after four billion changes, when the first numbers are long unused.
                 self.next = self.next.wrapping_add(1);
-                let class = Class { number, jobs: 1 };
+                let class = NeedsClass { number, jobs: 1 };
                 self.known.insert(job.resources.clone(), class);
                 self.lower(&job.resources);
                 number

@@ -5,7 +5,7 @@ use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::limits::over_fixed_limits;
 use super::work_need::{LearnedStep, Refusal, WorkNeed};
-use super::worker::{Presence, Worker};
+use super::worker::{PoolWorker, WorkerPresence};
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
 use crate::slots::{Slots, is_met, need_of};
@@ -60,7 +60,7 @@ pub(crate) struct Demand {
 
 impl Demand {
     /// Checks the conditions that depend neither on running tasks nor on health.
-    pub(super) fn accepts(&self, worker: &Worker) -> Result<(), Refusal> {
+    pub(super) fn accepts(&self, worker: &PoolWorker) -> Result<(), Refusal> {
         let hostname = &*worker.resources.hostname;
         if self.host.as_ref().is_some_and(|h| h != hostname) {
             return Err(Refusal::OtherHost);
@@ -114,7 +114,7 @@ impl Demand {
 
     /// Returns whether a worker has the GPUs while these are in use. For a worker that lists none, only slots count. A worker that chooses
     /// GPUs checks their use when the task begins.
-    fn finds_cards(&self, worker: &Worker, used: &CardUse) -> bool {
+    fn finds_cards(&self, worker: &PoolWorker, used: &CardUse) -> bool {
         if self.cards.is_nothing() || worker.resources.cards.is_empty() {
             return true;
         }
@@ -125,7 +125,7 @@ impl Demand {
     }
 
     /// Returns whether the worker would have the GPUs if all of them were free, whatever it requested.
-    fn could_have_cards(&self, worker: &Worker) -> bool {
+    fn could_have_cards(&self, worker: &PoolWorker) -> bool {
         let cards = &worker.resources.cards;
         self.cards.is_nothing()
             || cards.is_empty()
@@ -133,7 +133,12 @@ impl Demand {
     }
 
     /// Returns why a worker cannot take a task now, by the same conditions as [`Demand::check_worker`].
-    pub(crate) fn refusal(&self, worker: &Worker, slots: &Slots, load: Load) -> Option<Refusal> {
+    pub(crate) fn refusal(
+        &self,
+        worker: &PoolWorker,
+        slots: &Slots,
+        load: Load,
+    ) -> Option<Refusal> {
         if let Err(refusal) = self.accepts(worker) {
             return Some(refusal);
         }
@@ -165,8 +170,8 @@ impl Demand {
     }
 
     /// Computes whether a worker can serve the demand. Returns whether it newly fits.
-    pub(super) fn check_worker(&mut self, i: usize, worker: &Worker, slots: &Slots) -> bool {
-        let present = worker.presence == Presence::Present;
+    pub(super) fn check_worker(&mut self, i: usize, worker: &PoolWorker, slots: &Slots) -> bool {
+        let present = worker.presence == WorkerPresence::Present;
         let acceptable = present && self.accepts(worker).is_ok();
         let met_by = |used: &dyn Fn(ResourceId) -> i64| {
             let all = slots.of_workers().iter().zip(&worker.limits);

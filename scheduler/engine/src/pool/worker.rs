@@ -27,7 +27,7 @@ pub(crate) struct RunCards {
 
 /// The worker of one shard.
 #[derive(Clone, Debug)]
-pub(crate) struct Worker {
+pub(crate) struct PoolWorker {
     pub shard: Shard,
     /// The shard's name as a node name, as charges have it.
     pub node: NodeId,
@@ -35,7 +35,7 @@ pub(crate) struct Worker {
     pub host: NodeId,
     pub resources: WorkerResources,
     pub eligibility: Eligibility,
-    pub presence: Presence,
+    pub presence: WorkerPresence,
     /// Slots, by index in the plan's list of worker resources.
     pub limits: Vec<i32>,
     pub running: u32,
@@ -51,13 +51,13 @@ pub(crate) struct Worker {
 
 /// Whether an entry of the table of workers is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Presence {
+pub(crate) enum WorkerPresence {
     Present,
     /// Removed. The entry is kept while tasks are charged to it, and reused afterwards.
     Gone,
 }
 
-impl Worker {
+impl PoolWorker {
     /// Returns whether the worker runs as many tasks as it can. Tasks of its predecessors that are charged to it count, too.
     pub(crate) fn is_full(&self) -> bool {
         let room = self.resources.room.as_ref();

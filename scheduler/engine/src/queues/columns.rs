@@ -6,7 +6,7 @@ use super::gates::{Gate, WAITING};
 use super::tally::Tally;
 use crate::bit_tree::BitTree;
 use crate::types::{TASK_STATES, TaskState};
-use crate::work::{Work, fill, shed};
+use crate::work::{WorkBudget, fill, shed};
 
 /// Flag of a state byte: the task lacks nothing but slots.
 const ELIGIBLE: u8 = 0x80;
@@ -55,7 +55,7 @@ impl Parked {
 impl Columns {
     /// Extends columns without positions to `len` unset positions, step by step. Returns whether the length is reached. The positions that
     /// exist can be set meanwhile.
-    pub(crate) fn make_room(&mut self, len: usize, work: &mut Work) -> bool {
+    pub(crate) fn make_room(&mut self, len: usize, work: &mut WorkBudget) -> bool {
         // The ready set comes first, because nothing is ready while there are no positions.
         if !self.ready.make_room(len, work) {
             return false;
@@ -161,7 +161,7 @@ impl Columns {
     }
 
     /// Gives the memory back, step by step. Returns whether all of it is gone.
-    pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
+    pub(crate) fn shed(&mut self, work: &mut WorkBudget) -> bool {
         let mut tally = self.tally.get_mut();
         tally.as_mut().is_none_or(|tally| tally.shed(work))
             && self.ready.shed(work)
@@ -178,7 +178,7 @@ mod tests {
         const LEN: usize = 1000;
         let mut columns = Columns::default();
         let (mut slices, mut set) = (1, 0);
-        while !columns.make_room(LEN, &mut Work::new(1)) {
+        while !columns.make_room(LEN, &mut WorkBudget::new(1)) {
             slices += 1;
             let len = columns.len();
             assert!(len < LEN);
@@ -195,8 +195,11 @@ mod tests {
         assert_eq!(columns.count(TaskState::Unstarted), (LEN - set) as u64);
         assert_eq!(columns.ready.iter().count(), set);
         let mut empty = BitTree::default();
-        while !empty.make_room(LEN * LEN, &mut Work::new(1)) {}
+        while !empty.make_room(LEN * LEN, &mut WorkBudget::new(1)) {}
         assert_eq!(empty, BitTree::with_room(LEN * LEN));
-        assert!(empty.make_room(LEN, &mut Work::new(1)), "there is more");
+        assert!(
+            empty.make_room(LEN, &mut WorkBudget::new(1)),
+            "there is more"
+        );
     }
 }

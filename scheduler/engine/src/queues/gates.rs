@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId};
 
-use super::{Queues, Side};
+use super::{QueueSide, Queues};
 use crate::forest::Forest;
 use crate::tasks::Tasks;
 use crate::tasks::job::Job;
@@ -87,8 +87,8 @@ impl Queues {
     /// settled once every job has columns.
     fn shows_gate(&self, id: JobId) -> bool {
         match self.side {
-            Side::InForce => true,
-            Side::Next => self.of(id).are_whole,
+            QueueSide::InForce => true,
+            QueueSide::Next => self.of(id).are_whole,
         }
     }
 

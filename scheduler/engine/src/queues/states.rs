@@ -11,7 +11,7 @@ use crate::forest::filter::JobFilters;
 use crate::tasks::Tasks;
 use crate::tasks::job::Job;
 use crate::types::{Task, TaskState};
-use crate::work::Work;
+use crate::work::WorkBudget;
 
 /// Nanoseconds to look up a task's status, waits and dependencies, each anywhere in memory.
 const CLASSIFY_COST: u64 = 250;
@@ -71,7 +71,13 @@ impl Queues {
     pub(super) fn rebuild_job(&mut self, forest: &Forest, tasks: &Tasks, id: JobId) {
         self.move_gate(tasks, id);
         self.reset(id);
-        self.fill(forest, tasks, id, Filling::Allocate, &mut Work::endless());
+        self.fill(
+            forest,
+            tasks,
+            id,
+            Filling::Allocate,
+            &mut WorkBudget::endless(),
+        );
         self.touch(id);
     }
 
@@ -82,7 +88,7 @@ impl Queues {
         tasks: &Tasks,
         id: JobId,
         first: Filling,
-        work: &mut Work,
+        work: &mut WorkBudget,
     ) -> Option<Filling> {
         // Invariant: a configured job has a level, and only configured jobs get columns.
         let level = tasks.job(id).level.expect("a configured job");
@@ -114,7 +120,7 @@ impl Queues {
         (forest, tasks): (&Forest, &Tasks),
         (id, columns): (JobId, &mut Columns),
         (first, mut replica): (usize, Option<u32>),
-        work: &mut Work,
+        work: &mut WorkBudget,
     ) -> Option<Filling> {
         let job = tasks.job(id);
         // Invariant: as in `fill`.
@@ -157,7 +163,7 @@ impl Queues {
             return (TaskState::Running, false);
         }
         let rows = (row, row);
-        let structure = structure_from(forest, tasks, id, rows, &mut Work::endless());
+        let structure = structure_from(forest, tasks, id, rows, &mut WorkBudget::endless());
         let structure = structure.expect("Invariant: endless work is never out");
         self.classify_idle(forest, tasks, (id, row), structure)
     }
@@ -316,7 +322,7 @@ fn structure_from(
     tasks: &Tasks,
     id: JobId,
     (canonical, from): (u32, u32),
-    work: &mut Work,
+    work: &mut WorkBudget,
 ) -> Result<Structure, u32> {
     let first = structure(forest, tasks, id, canonical);
     if first == Structure::Open || !forest.has_replicas() {

@@ -6,7 +6,7 @@ use brasserie_common::StatusBits;
 use brasserie_common::collections::IdMap;
 
 use crate::forest::Forest;
-use crate::work::{Work, cost_to_shed, shed};
+use crate::work::{WorkBudget, cost_to_shed, shed};
 
 /// Number of status bits.
 const BITS: usize = 12;
@@ -46,7 +46,7 @@ impl Tally {
     }
 
     /// Gives the memory back, step by step. Returns whether all of it is gone. The tally must not be used afterwards.
-    pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
+    pub(crate) fn shed(&mut self, work: &mut WorkBudget) -> bool {
         while let Some(children) = self.children.pop() {
             work.spend(cost_to_shed(bytes_of(&children)));
             if !work.is_left() {
@@ -138,7 +138,7 @@ mod tests {
         let mut columns = Columns::default();
         columns.tally = Box::new(tally).into();
         let mut slices = 1;
-        while !columns.shed(&mut Work::new(1)) {
+        while !columns.shed(&mut WorkBudget::new(1)) {
             slices += 1;
         }
         assert!(slices > parts, "{slices}");

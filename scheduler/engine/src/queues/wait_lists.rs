@@ -65,14 +65,14 @@ impl Ranks {
 }
 
 #[derive(Clone, Debug)]
-struct Waiting {
+struct WaitingJob {
     job: JobId,
     ranks: Ranks,
 }
 
 /// The tasks that wait at one place, by job.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiters(Vec<Waiting>);
+pub(crate) struct Waiters(Vec<WaitingJob>);
 
 impl Waiters {
     fn find(&self, job: JobId) -> Result<usize, usize> {
@@ -98,7 +98,7 @@ impl WaitLists {
                 // A single job may have millions of places with one entry each.
                 waiters.0.reserve_exact(1);
             }
-            waiters.0.insert(at, Waiting { job, ranks });
+            waiters.0.insert(at, WaitingJob { job, ranks });
             at
         });
         &mut waiters.0[at].ranks

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::forest::{Forest, NodeTable};
 use crate::queues::columns::Columns;
 use crate::queues::wait_lists::{WaitKey, Waiters};
-use crate::work::{PIECE_COST, Work};
+use crate::work::{PIECE_COST, WorkBudget};
 
 /// Nanoseconds to free the wait list of one place.
 const LIST_COST: u64 = 300;
@@ -45,7 +45,7 @@ impl OldTable {
     }
 
     /// Frees a part. Returns whether all is done.
-    fn shed(&mut self, work: &mut Work) -> bool {
+    fn shed(&mut self, work: &mut WorkBudget) -> bool {
         while self.left > 0 {
             if !work.is_left() {
                 return false;
@@ -54,7 +54,7 @@ impl OldTable {
             work.spend(piece);
             self.left -= piece;
             if let Some(own) = &mut self.own {
-                own.shed(&mut Work::new(piece));
+                own.shed(&mut WorkBudget::new(piece));
             }
         }
         true
@@ -99,7 +99,7 @@ impl Disposal {
     }
 
     /// Frees a part. Returns whether all is gone.
-    pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
+    pub(crate) fn shed(&mut self, work: &mut WorkBudget) -> bool {
         while work.is_left() {
             if let Some(places) = self.lists.last_mut() {
                 while work.is_left() {

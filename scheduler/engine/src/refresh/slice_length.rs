@@ -7,7 +7,7 @@
 //! levels or another node order, that work is the whole table. While columns are lost again in every turn, slices get longer during other
 //! work, too, so the remaining work also bounds them.
 
-use crate::work::Work;
+use crate::work::WorkBudget;
 
 /// Number of slices in vain that doubles the length of the next ones. A few saves at the end of a refresh change nothing. A save in every
 /// turn delays a table of a thousand slices by forty turns.
@@ -15,7 +15,7 @@ const TURNS_A_DOUBLING: u32 = 4;
 
 /// Progress of the last slice, without progress that was undone in a way that can repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Progress {
+pub(crate) enum SliceProgress {
     #[default]
     None,
     /// Columns of jobs that were added during the refresh. Such work is endless if more are added in every turn.
@@ -41,7 +41,7 @@ pub(crate) struct SliceLength {
     undone: bool,
     /// Whether work was undone since the last slice began that may be undone as often as it is done.
     lost: bool,
-    progress: Progress,
+    progress: SliceProgress,
     /// Number of slices that did nothing new.
     in_vain: u32,
 }
@@ -76,12 +76,12 @@ impl SliceLength {
     fn undo_by_adding(&mut self) {
         self.undone = true;
         match self.progress {
-            Progress::Added => self.progress = Progress::None,
-            Progress::None | Progress::Lasting => {}
+            SliceProgress::Added => self.progress = SliceProgress::None,
+            SliceProgress::None | SliceProgress::Lasting => {}
         }
     }
 
-    pub(crate) fn note_progress(&mut self, progress: Progress) {
+    pub(crate) fn note_progress(&mut self, progress: SliceProgress) {
         self.progress = self.progress.max(progress);
     }
 
@@ -89,11 +89,11 @@ impl SliceLength {
     ///
     /// Every table comes into force, whatever arrives. Work that counts as progress ends, unless it is undone again or jobs are added again
     /// and again. Each turn in which that happens counts as one in vain.
-    pub(crate) fn begin_slice(&mut self, work: &mut Work) {
+    pub(crate) fn begin_slice(&mut self, work: &mut WorkBudget) {
         let undone = std::mem::take(&mut self.undone);
         let lost = std::mem::take(&mut self.lost);
         let progress = std::mem::take(&mut self.progress);
-        if lost || (undone && progress == Progress::None) {
+        if lost || (undone && progress == SliceProgress::None) {
             self.in_vain = self.in_vain.saturating_add(1);
         }
         work.double(self.in_vain / TURNS_A_DOUBLING);

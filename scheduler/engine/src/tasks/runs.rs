@@ -10,7 +10,7 @@ use crate::types::{Task, WorkerIndex};
 
 /// One running task.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub(crate) struct PlacedRun {
     pub worker: WorkerIndex,
     pub path: RunPath,
     pub charges: Vec<Charge>,
@@ -28,7 +28,7 @@ pub(crate) enum RunPath {
     Nodes(Box<[NodeId]>),
 }
 
-impl Run {
+impl PlacedRun {
     /// Stores the path as node ids, so that it survives changes of the forest. The run's charges are then looked up by name.
     pub(super) fn keep_path(&mut self, forest: &Forest) {
         match self.path {
@@ -40,13 +40,13 @@ impl Run {
 
 /// Invariant: `ids` has the index of each entry.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Runs {
-    entries: Vec<Option<(Task, Run)>>,
+pub(crate) struct RunTable {
+    entries: Vec<Option<(Task, PlacedRun)>>,
     free: Vec<u32>,
     ids: IdMap<Task, u32>,
 }
 
-impl Runs {
+impl RunTable {
     /// Returns the number of allocated entries, used or not.
     pub(crate) fn capacity(&self) -> usize {
         self.entries.capacity()
@@ -60,20 +60,20 @@ impl Runs {
         self.ids.contains_key(task)
     }
 
-    pub(crate) fn get(&self, task: &Task) -> Option<&Run> {
+    pub(crate) fn get(&self, task: &Task) -> Option<&PlacedRun> {
         let place = *self.ids.get(task)?;
         let entry = self.entries[place as usize].as_ref();
         entry.map(|(_, run)| run)
     }
 
-    pub(super) fn get_mut(&mut self, task: &Task) -> Option<&mut Run> {
+    pub(super) fn get_mut(&mut self, task: &Task) -> Option<&mut PlacedRun> {
         let place = *self.ids.get(task)?;
         let entry = self.entries[place as usize].as_mut();
         entry.map(|(_, run)| run)
     }
 
     /// Inserts the run of a task that does not run yet.
-    pub(super) fn insert(&mut self, task: Task, run: Run) {
+    pub(super) fn insert(&mut self, task: Task, run: PlacedRun) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             // Invariant: 2^32 runs need more memory than any supported machine has.
@@ -83,14 +83,14 @@ impl Runs {
         self.ids.insert(task, place);
     }
 
-    pub(super) fn remove(&mut self, task: &Task) -> Option<Run> {
+    pub(super) fn remove(&mut self, task: &Task) -> Option<PlacedRun> {
         let place = self.ids.remove(task)?;
         self.free.push(place);
         self.entries[place as usize].take().map(|(_, run)| run)
     }
 
     /// Iterates in no meaningful order, but always in the same one.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Task, &Run)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Task, &PlacedRun)> {
         let entries = self.entries.iter().flatten();
         entries.map(|(task, run)| (*task, run))
     }
@@ -99,13 +99,13 @@ impl Runs {
         self.iter().map(|(task, _)| task)
     }
 
-    /// Returns the same as [`Runs::at_mut`], with the task.
-    pub(crate) fn at(&self, place: usize) -> Option<Option<&(Task, Run)>> {
+    /// Returns the same as [`RunTable::at_mut`], with the task.
+    pub(crate) fn at(&self, place: usize) -> Option<Option<&(Task, PlacedRun)>> {
         self.entries.get(place).map(Option::as_ref)
     }
 
     /// Returns the run at an index, if there is one; `None` behind the last index.
-    pub(super) fn at_mut(&mut self, place: usize) -> Option<Option<&mut Run>> {
+    pub(super) fn at_mut(&mut self, place: usize) -> Option<Option<&mut PlacedRun>> {
         let entry = self.entries.get_mut(place)?;
         Some(entry.as_mut().map(|(_, run)| run))
     }

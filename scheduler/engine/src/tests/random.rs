@@ -18,7 +18,7 @@ use super::plain::{Asked, Key, Plain, PlainRun};
 use super::world::*;
 use crate::pool::work_need::Refusal;
 use crate::queues::gates::Gate;
-use crate::work::Work;
+use crate::work::WorkBudget;
 use crate::{
     AdoptOutcome, Allowance, Allowances, Due, Eligibility, Engine, HoldBack, NodeTable,
     NodeTableBuilder, NodesOf, Placement, Reason, Restart, Row, Task, TaskState, Tries, WorkFound,
@@ -784,7 +784,7 @@ impl Pair {
             if !self.engine.is_refreshing() {
                 break;
             }
-            self.engine.run_slice(&mut Work::new(self.slice));
+            self.engine.run_slice(&mut WorkBudget::new(self.slice));
         }
         assert!(!self.engine.is_refreshing(), "a refresh comes to its end");
         self.place_and_check();
@@ -814,7 +814,7 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
         if seed % 4 == 0 {
             pair.check_coming();
         }
-        pair.engine.run_slice(&mut Work::new(pair.slice));
+        pair.engine.run_slice(&mut WorkBudget::new(pair.slice));
         pair.check_found();
         if seed % 3 != 0 {
             // No node is held outside the engine here, so every node that it releases must be unused.

@@ -8,7 +8,7 @@ use brasserie_common::{StatusBits, Time};
 use brasserie_common_config::Config;
 
 use super::world::*;
-use crate::work::Work;
+use crate::work::WorkBudget;
 use crate::{Engine, HoldBack, Restart};
 
 const NOW: Time = Time::ZERO;
@@ -30,12 +30,12 @@ fn reclaim_with(engine: &mut Engine, mut between: impl FnMut(&mut Engine)) {
     engine.abandon_reclaim();
     engine.begin_reclaim();
     while engine.wants_held_nodes().is_none() {
-        engine.run_slice(&mut Work::new(1));
+        engine.run_slice(&mut WorkBudget::new(1));
         between(engine);
     }
     engine.all_nodes_are_held();
     while engine.is_refreshing() {
-        engine.run_slice(&mut Work::new(1));
+        engine.run_slice(&mut WorkBudget::new(1));
     }
 }
 
@@ -165,13 +165,13 @@ fn what_is_found_while_names_are_given_back_stays() {
     engine.abandon_reclaim();
     engine.begin_reclaim();
     while engine.wants_held_nodes().is_none() {
-        engine.run_slice(&mut Work::new(1));
+        engine.run_slice(&mut WorkBudget::new(1));
     }
     engine.all_nodes_are_held();
     assert_eq!(engine.find_node("d1"), None, "nobody has it");
     let again = engine.intern_node(&node_name("d2"));
     while engine.is_refreshing() {
-        engine.run_slice(&mut Work::new(1));
+        engine.run_slice(&mut WorkBudget::new(1));
     }
     assert_eq!(engine.find_node("d2"), Some(again));
     assert_eq!(
@@ -186,7 +186,7 @@ fn new_nodes_wait_for_it_unless_others_keep_it_waiting() {
     put(&mut engine, &[("h2", &["d2"])]);
     engine.abandon_reclaim();
     engine.begin_reclaim();
-    engine.run_slice(&mut Work::new(1));
+    engine.run_slice(&mut WorkBudget::new(1));
     let table = Arc::new(nodes(engine.config().unwrap(), &[("h3", &["d3"])]));
     engine.begin_nodes(Arc::clone(&table));
     assert!(
@@ -194,7 +194,7 @@ fn new_nodes_wait_for_it_unless_others_keep_it_waiting() {
         "the forest stays while it is looked through"
     );
     while engine.is_refreshing() {
-        engine.run_slice(&mut Work::new(1));
+        engine.run_slice(&mut WorkBudget::new(1));
     }
     assert!(
         Arc::ptr_eq(engine.nodes().unwrap(), &table),

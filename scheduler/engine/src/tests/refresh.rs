@@ -10,7 +10,7 @@ use super::random::{random_config, random_nodes};
 use super::world::*;
 use crate::queues::gates::Gate;
 use crate::queues::states::Filling;
-use crate::work::Work;
+use crate::work::WorkBudget;
 use crate::{Engine, Judged, NodeTable, NodeTableBuilder, Restart, Row, Tries};
 
 pub(super) const NOW: Time = Time::ZERO;
@@ -44,7 +44,7 @@ pub(super) fn two_jobs() -> Config {
 pub(super) fn finish(engine: &mut Engine, slice: u64) -> usize {
     let mut slices = 0;
     while engine.is_refreshing() {
-        engine.run_slice(&mut Work::new(slice));
+        engine.run_slice(&mut WorkBudget::new(slice));
         slices += 1;
         assert!(slices < 1_000_000, "it comes to its end");
     }
@@ -93,7 +93,7 @@ fn the_old_nodes_stay_in_force_until_the_new_ones_are_whole() {
     builder.add_child(row, "d4", true).unwrap();
     let after = Arc::new(builder.finish());
     engine.begin_nodes(Arc::clone(&after));
-    engine.run_slice(&mut Work::new(1));
+    engine.run_slice(&mut WorkBudget::new(1));
     assert!(is_in_force(&engine, &before));
     // Tasks start and complete as usual.
     let placed = place_all(&mut engine, NOW);
@@ -101,7 +101,7 @@ fn the_old_nodes_stay_in_force_until_the_new_ones_are_whole() {
     while !is_in_force(&engine, &after) {
         assert!(engine.has_enabled_node(placed[0].task.node));
         assert_eq!(engine.path(placed[0].task).len(), 3);
-        engine.run_slice(&mut Work::new(1));
+        engine.run_slice(&mut WorkBudget::new(1));
     }
     assert!(!engine.has_enabled_node(placed[0].task.node), "it is gone");
     let path: Vec<_> = engine.path(placed[0].task);
@@ -129,7 +129,7 @@ fn what_ends_while_a_table_is_on_its_way_has_ended_under_it() {
         let placed = place_all(&mut engine, NOW);
         engine.begin_nodes(Arc::new(nodes(&config, &[("h1", &["d2", "d1"])])));
         for _ in 0..slices {
-            engine.run_slice(&mut Work::new(1));
+            engine.run_slice(&mut WorkBudget::new(1));
         }
         end(&mut engine, NOW, placed[0].task, StatusBits::DONE);
         let next = engine.place(NOW).unwrap().task;
@@ -161,7 +161,7 @@ fn a_configuration_in_every_turn_does_not_keep_a_table_out() {
         config.jobs[0].priority += 1.0;
         config.jobs[1].enabled = turns % 20 < 10;
         engine.begin_config(NOW, Arc::new(config.clone()));
-        engine.run_slice(&mut Work::new(60_000));
+        engine.run_slice(&mut WorkBudget::new(60_000));
         turns += 1;
         assert!(turns < 3 * quiet, "{turns} instead of {quiet} turns");
     }
@@ -200,11 +200,11 @@ fn of_tables_that_wait_the_newest_counts() {
     let tables = ["x", "y", "z"].map(|name| wide(&config, 20, name));
     for table in &tables {
         engine.begin_nodes(Arc::clone(table));
-        engine.run_slice(&mut Work::new(1));
+        engine.run_slice(&mut WorkBudget::new(1));
     }
     let mut seen = Vec::new();
     while engine.is_refreshing() {
-        engine.run_slice(&mut Work::new(1000));
+        engine.run_slice(&mut WorkBudget::new(1000));
         let now = tables.iter().position(|table| is_in_force(&engine, table));
         if seen.last() != Some(&now) {
             seen.push(now);
@@ -220,7 +220,7 @@ fn under_another_order_no_node_is_in_force_until_all_are() {
     let running = engine.place(NOW).unwrap().task;
     let table = wide(&config, 20, "n");
     engine.begin_nodes(Arc::clone(&table));
-    engine.run_slice(&mut Work::new(1));
+    engine.run_slice(&mut WorkBudget::new(1));
     config.node_order = NodeOrder::Lexicographic;
     engine.begin_config(NOW, Arc::new(config));
     assert!(engine.nodes().is_none());
@@ -259,7 +259,7 @@ fn a_gate_is_that_of_the_nodes_in_force_until_others_are() {
             Gate::Open,
             "nothing of `first` is left"
         );
-        engine.run_slice(&mut Work::new(1));
+        engine.run_slice(&mut WorkBudget::new(1));
     }
     assert_eq!(
         gate(&engine, "last"),
@@ -283,7 +283,7 @@ fn at_every_slice(config: &Config, change: impl Fn(&mut Engine)) {
     loop {
         let mut sliced = start.clone();
         sliced.begin_nodes(Arc::clone(&table));
-        (0..slices).for_each(|_| sliced.run_slice(&mut Work::new(1)));
+        (0..slices).for_each(|_| sliced.run_slice(&mut WorkBudget::new(1)));
         let is_over = !sliced.is_refreshing();
         change(&mut sliced);
         finish(&mut sliced, 1);
@@ -400,7 +400,7 @@ fn what_ends_while_columns_get_their_places_has_ended_under_all_of_them() {
         end_some(&mut ended);
         finish(&mut ended, 60_000);
         assert_eq!(looks(&ended), looks(&whole), "after {slices}");
-        sliced.run_slice(&mut Work::new(1));
+        sliced.run_slice(&mut WorkBudget::new(1));
         slices += 1;
     }
     assert!(slices > 500, "{slices}");
@@ -427,7 +427,8 @@ fn a_slice_classifies_one_replica_of_many_if_there_is_no_work_for_more() {
             let id = tasks.find("b").unwrap();
             queues.reset(id);
             let (mut filling, mut slices) = (Filling::Allocate, 1);
-            while let Some(rest) = queues.fill(forest, tasks, id, filling, &mut Work::new(1)) {
+            while let Some(rest) = queues.fill(forest, tasks, id, filling, &mut WorkBudget::new(1))
+            {
                 (filling, slices) = (rest, slices + 1);
             }
             let counts = engine.counts(id);
@@ -451,7 +452,7 @@ pub(super) fn in_spite_of(
 ) -> usize {
     for turn in 1..2000 {
         before(engine, turn);
-        engine.run_slice(&mut Work::new(slice));
+        engine.run_slice(&mut WorkBudget::new(slice));
         if is_in_force(engine, table) {
             return turn;
         }
@@ -561,7 +562,7 @@ fn a_slice_does_the_same_whoever_else_has_the_table_that_goes() {
         engine.begin_nodes(Arc::clone(&next));
         let mut turns = Vec::new();
         while engine.is_refreshing() {
-            engine.run_slice(&mut Work::new(500));
+            engine.run_slice(&mut WorkBudget::new(500));
             if is_in_force(&engine, &next) && engine.waiting.is_none() && turns.len() < 200 {
                 engine.begin_nodes(Arc::clone(&last));
             }

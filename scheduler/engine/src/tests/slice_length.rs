@@ -8,7 +8,7 @@ use brasserie_common_config::{Config, Filter};
 use super::refresh::{NOW, finish, gated, in_spite_of, is_in_force, two_jobs, undisturbed, wide};
 use super::world::*;
 use crate::queues::columns::Columns;
-use crate::work::Work;
+use crate::work::WorkBudget;
 use crate::{Engine, NodeTable, NodeTableBuilder, Row};
 
 /// All slices are equally long below this number of slices in vain.
@@ -37,7 +37,7 @@ fn save(engine: &mut Engine, config: &Config) {
 fn grown(engine: &mut Engine, table: &Arc<NodeTable>) {
     engine.begin_nodes(Arc::clone(table));
     while !engine.refresh.as_ref().unwrap().has_columns() {
-        engine.run_slice(&mut Work::new(1000));
+        engine.run_slice(&mut WorkBudget::new(1000));
     }
 }
 
@@ -80,7 +80,7 @@ fn before_there_are_columns_saves_undo_nothing() {
     while !engine.refresh.as_ref().unwrap().has_columns() {
         config.jobs[0].enabled ^= true;
         save(&mut engine, &config);
-        engine.run_slice(&mut Work::new(500));
+        engine.run_slice(&mut WorkBudget::new(500));
         freeing += u32::from(!engine.disposal.is_empty());
         assert_eq!(engine.slice_length.in_vain(), 0, "after {freeing} turns");
     }

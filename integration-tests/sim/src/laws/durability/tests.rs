@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use brasserie_common::{Time, Timeouts, WallTime};
-use brasserie_scheduler_core::credits::Policy;
+use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Durable, LeftCause, Options, Retention};
 
 use super::super::trial::*;
@@ -201,7 +201,7 @@ mod records_add_up {
             startup_wait: None,
             new_cluster: false,
             call_deadline: std::time::Duration::from_secs(10),
-            work: Policy::default(),
+            work: RequestPolicy::default(),
             retention: Retention::UNLIMITED,
             seed: 1,
         };

@@ -11,7 +11,7 @@ use brasserie_common::{
     Health, InvocationId, KillMethod, KillRequest, MachinePortLock, ReportedStatus, RunningTask,
     ServiceAddress, Shard, TaskKey, WorkerDescription, WorkerId,
 };
-use brasserie_scheduler_core::credits::Policy;
+use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Answer, Options as SchedulerOptions, Query, Retention};
 use brasserie_worker_core::Options as WorkerOptions;
 
@@ -47,7 +47,7 @@ impl SmallWorld {
             startup_wait: None,
             new_cluster: is_first || self.settings.new_cluster == NewCluster::Always,
             call_deadline: CALL_DEADLINE,
-            work: Policy::default(),
+            work: RequestPolicy::default(),
             retention: Retention::UNLIMITED,
             seed: self.draw(),
         };

@@ -39,7 +39,7 @@ struct Offer {
     on_gpu: bool,
     usage: u32,
     estimate: u32,
-    class: Class,
+    class: TaskClass,
 }
 
 impl Offer {
@@ -67,7 +67,7 @@ fn step() -> impl Strategy<Value = Step> {
         1_usize..4,
         readiness,
     );
-    let class = prop_oneof![Just(Class::Bufferable), Just(Class::Immediate)];
+    let class = prop_oneof![Just(TaskClass::Bufferable), Just(TaskClass::Immediate)];
     let offer = (any::<bool>(), 1_u32..17, 1_u32..9, class);
     prop_oneof![
         3 => ask.prop_map(|(amounts, linger, waiting, misses, readiness)| {
@@ -253,7 +253,7 @@ impl World {
         let Some(over) = self.running.pop() else {
             return;
         };
-        let may = over.offer.on_gpu && over.offer.class == Class::Immediate;
+        let may = over.offer.on_gpu && over.offer.class == TaskClass::Immediate;
         let before = self.credits.clone();
         let is_taken_off = self.taken_off.remove(&over.invocation);
         assert_eq!(
@@ -315,7 +315,7 @@ impl World {
 
     fn hear(&mut self, asks: &WorkRequest, readiness: Readiness) -> WorkReply {
         let processors = [CPU, gpu()];
-        let known = Known::of(asks);
+        let known = KnownRuns::of(asks);
         let running = self.running.iter().map(|run| Sent {
             invocation: run.invocation,
             task_work: known
@@ -324,7 +324,7 @@ impl World {
             acknowledged: None,
         });
         let running: Vec<_> = running.collect();
-        let policy = Policy {
+        let policy = RequestPolicy {
             max_linger: Duration::from_secs(500),
             tasks_per_processor: 1e6,
             ..patient()
@@ -366,8 +366,8 @@ impl World {
             (false, Some(left)) => {
                 let [secs, instances, idle] = left[usize::from(offer.on_gpu)];
                 match offer.class {
-                    Class::Bufferable => secs > 0.0 || instances > 0.0,
-                    Class::Immediate => idle > 0.0,
+                    TaskClass::Bufferable => secs > 0.0 || instances > 0.0,
+                    TaskClass::Immediate => idle > 0.0,
                 }
             }
         };
@@ -457,7 +457,7 @@ integration_tests_properties::properties! {
         let (mut sent, mut last) = (0.0, 0.0);
         for (usage, estimate) in tasks {
             let usage = f64::from(usage) / 8.0;
-            let task_work = TaskWork::new(&CPU, usage, f64::from(estimate), Class::Bufferable, None);
+            let task_work = TaskWork::new(&CPU, usage, f64::from(estimate), TaskClass::Bufferable, None);
             if eligible(&credits, at(0), &task_work).is_ok() {
                 credits.spend(at(0), (run(9), &task_work));
                 last = usage * f64::from(estimate);
@@ -524,12 +524,12 @@ fn histories_send_and_refuse_and_linger() {
             back += usize::from(is_end && idle(&world) > was_idle);
             let newest = world.credits.newest.as_ref();
             let Some(newest) = newest else { continue };
-            let lingers = matches!(newest.stage, Stage::Lingering(_));
+            let lingers = matches!(newest.stage, RequestStage::Lingering(_));
             if world.running.len() > before {
                 sent += 1;
                 lingered += usize::from(lingers);
             }
-            let is_coming = |of_type: &OfType| of_type.wanted == Wanted::Coming;
+            let is_coming = |of_type: &OfType| of_type.wanted == TypeDemand::Coming;
             coming += usize::from(newest.types.iter().any(is_coming));
         }
     }

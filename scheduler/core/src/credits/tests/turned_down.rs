@@ -41,7 +41,7 @@ fn all_that_it_took_is_there_again_once() {
         assert_eq!(amounts(&credits, &gpu()), before);
     }
     // The amounts that other tasks took meanwhile stay taken.
-    let part = TaskWork::new(&CPU, 0.5, 10.0, Class::Immediate, None);
+    let part = TaskWork::new(&CPU, 0.5, 10.0, TaskClass::Immediate, None);
     credits.spend(at(0), (run(7), &part));
     assert_eq!(amounts(&credits, &gpu()), before);
 }
@@ -73,7 +73,7 @@ fn sums_that_are_rounded_come_to_no_more_than_was_asked_for() {
     take(&mut credits, at(0), &choosing(1, [0.3, 0.3, 0.3]));
     let asked = amounts(&credits, &gpu());
     let of = gpu();
-    let works = [0.1, 0.7, 0.2, 1.1].map(|n| TaskWork::new(&of, n, n, Class::Immediate, None));
+    let works = [0.1, 0.7, 0.2, 1.1].map(|n| TaskWork::new(&of, n, n, TaskClass::Immediate, None));
     for (number, task_work) in (0..).zip(&works) {
         credits.spend(at(0), (run(number), task_work));
     }

@@ -3,8 +3,8 @@
 use super::*;
 
 /// Returns a result with five ready tasks, of which one would be late.
-fn five(_: &Processor) -> Found {
-    Found {
+fn five(_: &Processor) -> PlacementResult {
+    PlacementResult {
         candidates: 5,
         late: 1,
         apps: Apps::Some,
@@ -18,7 +18,7 @@ fn shown(credits: &Credits, now: Time) -> String {
 
 /// Returns the reasons for a task that may be queued, and for one that may not.
 fn why(credits: &Credits, now: Time) -> [String; 2] {
-    [Class::Bufferable, Class::Immediate].map(|class| {
+    [TaskClass::Bufferable, TaskClass::Immediate].map(|class| {
         let why = credits.why_not_sent(now, &CPU, class);
         why.map_or_else(|| "it is".to_owned(), |why| why.to_string())
     })

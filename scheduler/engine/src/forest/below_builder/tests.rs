@@ -39,7 +39,7 @@ fn grown(order: NodeOrder, name: impl Fn(usize) -> String) -> (usize, Forest) {
     let (mut names, mut rng) = (NodeNames::new(1), Rng::new(1, Purpose::Placement));
     let mut growing = growing(order, &mut names, name);
     let mut slices = 1;
-    while !growing.grow(&mut names, &mut rng, &mut Work::new(1)) {
+    while !growing.grow(&mut names, &mut rng, &mut WorkBudget::new(1)) {
         slices += 1;
     }
     (slices, *growing.into_forest())
@@ -57,7 +57,7 @@ fn a_slice_looks_at_one_replica_of_many_if_there_is_no_work_for_more() {
     assert!(slices > 4 * ROWS, "{slices}");
     let mut builder = BelowBuilder::new(&forest, DB, HOST);
     let mut slices = 1;
-    while !builder.build(&forest, &mut Work::new(1)) {
+    while !builder.build(&forest, &mut WorkBudget::new(1)) {
         slices += 1;
     }
     assert!(slices > 2 * ROWS, "{slices}: counted, and filled in");
@@ -87,7 +87,7 @@ fn an_index_gets_its_places_piece_by_piece() {
     let mut builder = BelowBuilder::new(&forest, HOST, DB);
     let mut slices = 0;
     while let BuildStage::New = builder.stage {
-        builder.build(&forest, &mut Work::new(1));
+        builder.build(&forest, &mut WorkBudget::new(1));
         slices += 1;
     }
     assert!(slices > ROWS / 4, "{slices}");
@@ -103,7 +103,7 @@ fn what_is_being_sorted_goes_with_the_forest() {
     let mut growing = growing(NodeOrder::Lexicographic, &mut names, |i| format!("db{i}"));
     let levels = growing.table().level_names().len();
     while !growing.is_sorting() {
-        assert!(!growing.grow(&mut names, &mut rng, &mut Work::new(1)));
+        assert!(!growing.grow(&mut names, &mut rng, &mut WorkBudget::new(1)));
     }
     let forest = growing.into_forest();
     assert_eq!(forest.orders.len(), levels + 2);
