@@ -40,7 +40,7 @@ struct Epoch {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Content {
+struct AnsweredContent {
     epoch: Epoch,
     store: FileId,
     scheduler: SchedulerId,
@@ -56,7 +56,7 @@ struct Content {
 /// The file of one running scheduler.
 #[derive(Debug)]
 pub(crate) struct AnsweredFile {
-    state: State,
+    state: AnsweredState,
     path: PathBuf,
     epoch: Epoch,
     store: FileId,
@@ -70,7 +70,7 @@ pub(crate) struct AnsweredFile {
 ///   Kept --a write fails, the file is emptied--> Void
 /// ```
 #[derive(Debug)]
-enum State {
+enum AnsweredState {
     Kept(File),
     /// There is no bound: the next scheduler waits from its start.
     Void,
@@ -137,7 +137,7 @@ impl AnsweredFile {
             let text = format!("{} is not a private file of this user", path.display());
             return Err(io::Error::other(text));
         }
-        let content = Content::read(&mut file)?;
+        let content = AnsweredContent::read(&mut file)?;
         let previous = durable.last_scheduler();
         let doubt = content
             .as_ref()
@@ -155,7 +155,7 @@ impl AnsweredFile {
             None => BTreeMap::new(),
         };
         let opened = AnsweredFile {
-            state: State::Kept(file),
+            state: AnsweredState::Kept(file),
             path,
             epoch,
             store,
@@ -169,7 +169,7 @@ impl AnsweredFile {
     /// Advances the bound beyond `now` if it is not. Call it after the core has handled the received events and before its effects are
     /// performed, with the time of this call.
     pub(crate) fn cover(&mut self, now: Time, scheduler: &Scheduler) -> Result<(), Stuck> {
-        let State::Kept(file) = &self.state else {
+        let AnsweredState::Kept(file) = &self.state else {
             return Ok(());
         };
         let version = Some(scheduler.unanswered_version());
@@ -177,7 +177,7 @@ impl AnsweredFile {
             return Ok(());
         }
         let until = now + STEP;
-        let content = Content {
+        let content = AnsweredContent {
             epoch: self.epoch.clone(),
             store: self.store,
             scheduler: scheduler.id(),
@@ -194,7 +194,7 @@ impl AnsweredFile {
                 path: self.path.clone(),
                 error,
             })?;
-            self.state = State::Void;
+            self.state = AnsweredState::Void;
             tracing::warn!(
                 path = %self.path.display(),
                 %error,
@@ -220,9 +220,9 @@ impl Epoch {
     }
 }
 
-impl Content {
+impl AnsweredContent {
     /// Returns `None` if the file is empty or incomplete.
-    fn read(file: &mut File) -> io::Result<Option<Content>> {
+    fn read(file: &mut File) -> io::Result<Option<AnsweredContent>> {
         let mut text = String::new();
         match file.take(MAX_BYTES).read_to_string(&mut text) {
             Ok(_) => {}

@@ -16,7 +16,7 @@ use brasserie_thrift::rpc;
 use clap::{Args, Parser};
 
 use crate::sources::{ConfigSource, Periods};
-use crate::start::{Directory, NewCluster, StartOptions};
+use crate::start::{DirectoryOrigin, NewCluster, StartOptions};
 
 const ABOUT: &str = "Decides which task runs on which worker, and records the completions.
 
@@ -333,8 +333,8 @@ impl Flags {
                 false => NewCluster::No,
             },
             directory: match self.after_restoring_a_backup {
-                true => Directory::RestoredFromBackup,
-                false => Directory::AsLeft,
+                true => DirectoryOrigin::RestoredFromBackup,
+                false => DirectoryOrigin::AsLeft,
             },
             instance_node_name: self.instance_node_name,
             unknown_keys: UnknownKeys::from_strict_flag(self.strict_config),
@@ -452,7 +452,7 @@ mod tests {
     fn a_restored_backup_waits_and_nothing_else_is_said_about_waiting() {
         let flag = "--after-restoring-a-backup";
         let options = parse(&[flag]).unwrap().into_options().unwrap();
-        assert_eq!(options.directory, Directory::RestoredFromBackup);
+        assert_eq!(options.directory, DirectoryOrigin::RestoredFromBackup);
         for other in ["--new-cluster", "--caution-startup-wait-for-workers=1s"] {
             let error = parse(&[flag, other]).unwrap_err();
             assert!(error.contains("cannot be used with"), "{error}");

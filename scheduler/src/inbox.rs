@@ -34,7 +34,7 @@ pub(crate) struct Input {
 
 /// The lane of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum EventLane {
     /// Heartbeats, healthchecks, and reports of the shell itself.
     Health,
     /// Everything else.
@@ -87,15 +87,15 @@ pub(crate) fn lanes() -> (Inbox, Lanes) {
 }
 
 impl Inbox {
-    fn lane(&self, lane: Lane) -> &mpsc::Sender<Input> {
+    fn lane(&self, lane: EventLane) -> &mpsc::Sender<Input> {
         match lane {
-            Lane::Health => &self.health,
-            Lane::Ordinary => &self.ordinary,
+            EventLane::Health => &self.health,
+            EventLane::Ordinary => &self.ordinary,
         }
     }
 
     /// Checks whether a request would be accepted now.
-    pub(crate) fn check(&self, lane: Lane) -> Result<(), NotTaken> {
+    pub(crate) fn check(&self, lane: EventLane) -> Result<(), NotTaken> {
         match self.lane(lane) {
             lane if lane.is_closed() => Err(NotTaken::Stopped),
             lane if lane.capacity() == 0 => Err(NotTaken::Full),
@@ -106,7 +106,7 @@ impl Inbox {
     /// Enqueues a peer's request without waiting. If the lane is full or closed, `deliver` is dropped.
     pub(crate) fn try_request<R>(
         &self,
-        lane: Lane,
+        lane: EventLane,
         deliver: impl FnOnce(R) + Send + 'static,
         event: impl FnOnce(RequestId) -> Event,
     ) -> Result<(), NotTaken>
@@ -128,10 +128,10 @@ impl Inbox {
 
     /// Reports an event of the shell. The event is lost only if the driver has ended and no longer needs it.
     pub(crate) async fn tell(&self, event: Event) {
-        self.tell_in(Lane::Health, event).await;
+        self.tell_in(EventLane::Health, event).await;
     }
 
-    pub(crate) async fn tell_in(&self, lane: Lane, event: Event) {
+    pub(crate) async fn tell_in(&self, lane: EventLane, event: Event) {
         let _ = self
             .lane(lane)
             .send(Input {
@@ -142,7 +142,7 @@ impl Inbox {
     }
 
     /// Reports an event from code that must not wait. If the lane is full, a spawned task waits instead.
-    pub(crate) fn tell_soon(&self, lane: Lane, event: Event) {
+    pub(crate) fn tell_soon(&self, lane: EventLane, event: Event) {
         let input = Input {
             event,
             waiter: None,
@@ -168,7 +168,7 @@ impl Inbox {
     /// Sends a request and waits for its reply.
     pub(crate) async fn request<R>(
         &self,
-        lane: Lane,
+        lane: EventLane,
         event: impl FnOnce(RequestId) -> Event,
     ) -> Result<R, Stopped>
     where
@@ -188,13 +188,13 @@ impl Inbox {
 
     /// Sends a query and waits for its answer.
     pub(crate) async fn query(&self, from: Principal, query: Query) -> Result<Answer, Stopped> {
-        self.query_in(Lane::Ordinary, from, query).await
+        self.query_in(EventLane::Ordinary, from, query).await
     }
 
     /// Sends a query in this lane and waits for its answer.
     pub(crate) async fn query_in(
         &self,
-        lane: Lane,
+        lane: EventLane,
         from: Principal,
         query: Query,
     ) -> Result<Answer, Stopped> {
@@ -227,7 +227,7 @@ mod tests {
             waiter(Reply::Heartbeat(Err(Rejection::NotDurableYet)));
         };
         let request =
-            inbox.request::<Result<(), Rejection>>(Lane::Ordinary, |_| Event::StoreRecovered);
+            inbox.request::<Result<(), Rejection>>(EventLane::Ordinary, |_| Event::StoreRecovered);
         let (result, ()) = tokio::join!(request, answer);
         assert_eq!(result, Err(Stopped));
     }

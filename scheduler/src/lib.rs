@@ -24,5 +24,5 @@ pub use inbox::Stopped;
 pub use program::run;
 pub use sources::{ConfigSource, Periods};
 pub use start::{
-    Directory, EndError, NewCluster, SchedulerHandle, StartError, StartOptions, start,
+    DirectoryOrigin, EndError, NewCluster, SchedulerHandle, StartError, StartOptions, start,
 };

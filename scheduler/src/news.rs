@@ -13,20 +13,20 @@ const REFILL: Duration = Duration::from_secs(1);
 
 /// The rate limits of all kinds of news.
 #[derive(Debug, Default)]
-pub(crate) struct NewsLog(BTreeMap<NewsKind, Bound>);
+pub(crate) struct NewsLog(BTreeMap<NewsKind, NewsLimit>);
 
 /// The rate limit of one kind of news.
 #[derive(Debug)]
-struct Bound {
+struct NewsLimit {
     left: u32,
     refilled: Time,
     /// News omitted since the last logged line.
     omitted: u64,
 }
 
-impl Bound {
+impl NewsLimit {
     fn new(now: Time) -> Self {
-        Bound {
+        NewsLimit {
             left: BURST,
             refilled: now,
             omitted: 0,
@@ -101,8 +101,8 @@ impl NewsLog {
         lines
     }
 
-    fn bound(&mut self, now: Time, kind: NewsKind) -> &mut Bound {
-        self.0.entry(kind).or_insert_with(|| Bound::new(now))
+    fn bound(&mut self, now: Time, kind: NewsKind) -> &mut NewsLimit {
+        self.0.entry(kind).or_insert_with(|| NewsLimit::new(now))
     }
 }
 

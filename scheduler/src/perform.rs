@@ -7,7 +7,7 @@ use brasserie_common::collections::IdMap;
 use brasserie_common::{CallId, RecordSeq, RequestId, RunningTask, Time};
 use brasserie_scheduler_core::{Call, Effect, EndedTask, Event, ExitReason, Record, Reply};
 
-use crate::inbox::{Inbox, Lane, Waiter};
+use crate::inbox::{EventLane, Inbox, Waiter};
 use crate::rpc::workers::{WorkerCall, Workers};
 use crate::store::StoreHandle;
 
@@ -25,14 +25,14 @@ pub(crate) struct Performer {
 /// Unanswered requests. The server's limit of unanswered calls bounds their number.
 #[derive(Default)]
 struct OpenRequests {
-    waiters: IdMap<RequestId, Open>,
+    waiters: IdMap<RequestId, UnansweredRequest>,
     persisted: RecordSeq,
     /// Replies that wait for a record, in the order of the records. Each belongs to one of `waiters`.
     deferred: BTreeMap<(RecordSeq, RequestId), Reply>,
 }
 
 /// One unanswered request.
-struct Open {
+struct UnansweredRequest {
     waiter: Waiter,
     /// The record that its deferred reply waits for.
     after: Option<RecordSeq>,
@@ -96,7 +96,7 @@ impl Performer {
         }
     }
 
-    fn call(&self, id: CallId, lane: Lane, call: WorkerCall) {
+    fn call(&self, id: CallId, lane: EventLane, call: WorkerCall) {
         let inbox = self.inbox.clone();
         self.workers.call(call, move |outcome| {
             inbox.tell_soon(lane, Event::CallCompleted { call: id, outcome });
@@ -107,7 +107,8 @@ impl Performer {
 impl OpenRequests {
     fn expect(&mut self, request: RequestId, waiter: Waiter) {
         let after = None;
-        self.waiters.insert(request, Open { waiter, after });
+        self.waiters
+            .insert(request, UnansweredRequest { waiter, after });
     }
 
     /// Sends the replies that waited for records up to this one, which are now on disk.
@@ -179,13 +180,13 @@ fn log_completions(record: &Record) {
 }
 
 /// Returns the lane for the outcome of a call. Outcomes that affect worker health must not queue behind results.
-fn lane_of(call: &Call) -> Lane {
+fn lane_of(call: &Call) -> EventLane {
     match call {
         Call::GetRunningTasks { .. }
         | Call::Healthcheck(_)
         | Call::NotifyIfTasksNotRunning { .. }
-        | Call::RequestSuicide { .. } => Lane::Health,
-        Call::RunTask(_) | Call::KillTask { .. } => Lane::Ordinary,
+        | Call::RequestSuicide { .. } => EventLane::Health,
+        Call::RunTask(_) | Call::KillTask { .. } => EventLane::Ordinary,
     }
 }
 

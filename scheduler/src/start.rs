@@ -33,9 +33,9 @@ use crate::sources::{
     ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Proposals, SharedMemory, Sources,
     TellInForce,
 };
-use crate::store::{Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport, Usage};
+use crate::store::{DirectoryUse, Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport};
 
-pub use options::{Directory, NewCluster, StartOptions};
+pub use options::{DirectoryOrigin, NewCluster, StartOptions};
 
 /// Why a scheduler could not start.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +91,7 @@ pub struct SchedulerHandle {
     thrift: ServerHandle,
     http_address: Option<SocketAddr>,
     outside: Vec<JoinHandle<()>>,
-    driver: JoinHandle<Held>,
+    driver: JoinHandle<DriverState>,
     /// Stops the servers and node sources.
     stop_outside: DropGuard,
     /// Cancelled after `stop_outside`, so that the driver still answers the requests that have arrived.
@@ -99,7 +99,7 @@ pub struct SchedulerHandle {
 }
 
 /// The state that the driver keeps until it ends. The directory stays locked until the store is closed.
-struct Held {
+struct DriverState {
     store: StoreHandle,
     directory: DataDir,
     exit: Option<ExitReason>,
@@ -184,17 +184,17 @@ fn open_store(
     options: &StartOptions,
     directory: &DataDir,
 ) -> Result<(Store, Durable, Past), StartError> {
-    if options.directory == Directory::RestoredFromBackup && !Store::is_in(directory) {
+    if options.directory == DirectoryOrigin::RestoredFromBackup && !Store::is_in(directory) {
         return Err(StartError::NothingRestored {
             path: directory.path().to_owned(),
         });
     }
     let (store, durable, past) = Store::open_apart(directory, options.directory.lost_records())?;
     match (store.usage(), options.new_cluster) {
-        (Usage::Used, NewCluster::Yes) => Err(StartError::NotNew {
+        (DirectoryUse::Used, NewCluster::Yes) => Err(StartError::NotNew {
             path: directory.path().to_owned(),
         }),
-        (Usage::Used, NewCluster::IfUnused | NewCluster::No) | (Usage::New, _) => {
+        (DirectoryUse::Used, NewCluster::IfUnused | NewCluster::No) | (DirectoryUse::New, _) => {
             Ok((store.used_by(options.used_by), durable, past))
         }
     }
@@ -230,11 +230,11 @@ fn worker_pool(timeouts: CallTimeouts) -> WorkerPool {
 }
 
 /// Runs the driver to its end, and returns the resources to close afterwards.
-async fn drive(driver: Driver, directory: DataDir) -> Held {
+async fn drive(driver: Driver, directory: DataDir) -> DriverState {
     let performer = driver.run().await;
     let exit = performer.exit();
     let store = performer.into_store();
-    Held {
+    DriverState {
         store,
         directory,
         exit,
@@ -283,7 +283,7 @@ impl SchedulerHandle {
             let _ = task.await;
         }
         self.stop_driver.disarm().cancel();
-        let Held {
+        let DriverState {
             store,
             directory,
             exit: _,

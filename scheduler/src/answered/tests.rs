@@ -185,7 +185,7 @@ fn another_store_boot_or_last_scheduler_makes_it_worthless() {
         *content.pointer_mut(key).unwrap() = value;
         let json = content.to_string();
         fs::write(place.path(), format!("{}\n{json}", checksum(&json))).unwrap();
-        let content = Content::read(&mut File::open(place.path()).unwrap());
+        let content = AnsweredContent::read(&mut File::open(place.path()).unwrap());
         let previous = place.durable.last_scheduler();
         let doubt = content
             .unwrap()

@@ -35,7 +35,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 pub(super) async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) {
     let app = TowerToHyperService::new(app);
     let connections = TaskTracker::new();
-    let table = Arc::new(Mutex::new(Table::default()));
+    let table = Arc::new(Mutex::new(HttpConnections::default()));
     // Limits the log to one line for each period in which connections are refused.
     let mut is_refusing = false;
     loop {
@@ -108,24 +108,24 @@ async fn converse(
 
 /// The open connections.
 #[derive(Default)]
-struct Table {
-    open: HashMap<u64, Arc<Place>>,
+struct HttpConnections {
+    open: HashMap<u64, Arc<HttpConnection>>,
     next: u64,
 }
 
 /// The state of a connection that others can see.
-struct Place {
+struct HttpConnection {
     opened: Instant,
     /// Whether the head of its request has arrived.
     has_request: AtomicBool,
     leave: CancellationToken,
 }
 
-impl Table {
+impl HttpConnections {
     /// Ends the oldest connection without a request, or else the oldest one whose peer does not read its answer. Returns `false` if there
     /// is neither.
     fn evict(&mut self) -> bool {
-        let stuck = |place: &Place| place.opened.elapsed() >= HEAD_TIMEOUT;
+        let stuck = |place: &HttpConnection| place.opened.elapsed() >= HEAD_TIMEOUT;
         let idle = self.open.iter().filter_map(|(number, place)| {
             let has_request = place.has_request.load(Ordering::Relaxed);
             let may_go = !has_request || stuck(place);
@@ -143,18 +143,18 @@ impl Table {
 
 /// A place among the limited connections, released on drop.
 struct Seat {
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<HttpConnections>>,
     number: u64,
-    place: Arc<Place>,
+    place: Arc<HttpConnection>,
 }
 
 impl Seat {
-    fn take(table: &Arc<Mutex<Table>>) -> Option<Seat> {
+    fn take(table: &Arc<Mutex<HttpConnections>>) -> Option<Seat> {
         let mut open = table.lock();
         if open.open.len() >= MAX_CONNECTIONS && !open.evict() {
             return None;
         }
-        let place = Arc::new(Place {
+        let place = Arc::new(HttpConnection {
             opened: Instant::now(),
             has_request: AtomicBool::new(false),
             leave: CancellationToken::new(),

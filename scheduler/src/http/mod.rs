@@ -22,8 +22,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::inbox::{Inbox, Lane};
-use crate::rpc::answers::{Failure, job_status, job_status_page};
+use crate::inbox::{EventLane, Inbox};
+use crate::rpc::answers::{QueryFailure, job_status, job_status_page};
 use crate::rpc::render;
 use hosts::Hosts;
 pub(crate) use hosts::host_name;
@@ -109,7 +109,7 @@ async fn cluster_view(
     limit: usize,
 ) -> Result<ClusterView, NoAnswer> {
     let limit = selection.limit.unwrap_or(limit).min(MAX_LISTED_JOBS);
-    let mut status = match ask(inbox, Lane::Ordinary, Query::Status).await? {
+    let mut status = match ask(inbox, EventLane::Ordinary, Query::Status).await? {
         Answer::Status(status) => render::cluster_status(*status),
         _ => return Err(NoAnswer::Ending),
     };
@@ -131,7 +131,7 @@ async fn selected(
     inbox: &Inbox,
     selection: &Selection,
     limit: usize,
-) -> Result<Option<(Vec<JobStatus>, bool)>, Failure> {
+) -> Result<Option<(Vec<JobStatus>, bool)>, QueryFailure> {
     let from = Principal::Own;
     if let Some(job) = &selection.job {
         let job = job_status(inbox, from, job.clone()).await?;
@@ -152,13 +152,13 @@ async fn selected(
 
 /// Returns the reasons why no task starts. Never waits for the disk.
 async fn why_nothing_starts(inbox: &Inbox) -> Result<Vec<String>, NoAnswer> {
-    match ask(inbox, Lane::Health, Query::NothingStarts).await? {
+    match ask(inbox, EventLane::Health, Query::NothingStarts).await? {
         Answer::NothingStarts(reasons) => Ok(reasons),
         _ => Err(NoAnswer::Ending),
     }
 }
 
-async fn ask(inbox: &Inbox, lane: Lane, query: Query) -> Result<Answer, NoAnswer> {
+async fn ask(inbox: &Inbox, lane: EventLane, query: Query) -> Result<Answer, NoAnswer> {
     let asked = inbox.query_in(lane, Principal::Own, query);
     match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
         Ok(Ok(answer)) => Ok(answer),
@@ -177,14 +177,14 @@ enum NoAnswer {
     #[error(transparent)]
     BadSelection(#[from] BadSelection),
     #[error(transparent)]
-    Failed(#[from] Failure),
+    Failed(#[from] QueryFailure),
 }
 
 impl NoAnswer {
     fn code(&self) -> StatusCode {
         match self {
             NoAnswer::BadSelection(_) => StatusCode::BAD_REQUEST,
-            NoAnswer::Failed(Failure::Unknown(_)) => StatusCode::NOT_FOUND,
+            NoAnswer::Failed(QueryFailure::Unknown(_)) => StatusCode::NOT_FOUND,
             NoAnswer::Ending | NoAnswer::Late | NoAnswer::Failed(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }

@@ -53,7 +53,7 @@ pub(super) struct Answers {
 
 /// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum QueryFailure {
     #[error(transparent)]
     Stopped(#[from] Stopped),
     #[error("no configuration has been loaded yet")]
@@ -83,10 +83,10 @@ macro_rules! expect_answer {
     ($answer:expr, $kind:path) => {
         match $answer {
             $kind(value) => Ok(value),
-            Answer::Unknown(text) => Err(Failure::Unknown(text)),
+            Answer::Unknown(text) => Err(QueryFailure::Unknown(text)),
             other => {
                 tracing::error!(?other, "the answer does not match the request");
-                Err(Failure::AnotherAnswer)
+                Err(QueryFailure::AnotherAnswer)
             }
         }
     };
@@ -106,7 +106,7 @@ impl Answers {
     fn later<R, F>(&self, to: Responder, answer: impl FnOnce(Inbox) -> F)
     where
         R: TSerializable,
-        F: Future<Output = Result<R, Failure>> + Send + 'static,
+        F: Future<Output = Result<R, QueryFailure>> + Send + 'static,
     {
         let answer = answer(self.inbox.clone());
         tokio::spawn(async move {
@@ -150,7 +150,7 @@ impl Answers {
         self.later(to, |inbox| async move {
             let config = config(&inbox, from).await?;
             let job = config.job(&args.job_name);
-            let job = job.ok_or(Failure::UnknownJob(args.job_name))?;
+            let job = job.ok_or(QueryFailure::UnknownJob(args.job_name))?;
             Ok(BistroSchedulerGetJobResult {
                 result_value: Some(export::job(&config, job)),
             })
@@ -284,7 +284,7 @@ impl Answers {
                     result_value: Some(status),
                     ex: None,
                 }),
-                Err(Failure::Unknown(text)) => Ok(BrasserieGetJobStatusResult {
+                Err(QueryFailure::Unknown(text)) => Ok(BrasserieGetJobStatusResult {
                     result_value: None,
                     ex: Some(unknown_job(&text)),
                 }),
@@ -302,7 +302,7 @@ impl Answers {
                     result_value: Some(render::task_page(page)),
                     ex: None,
                 }),
-                Err(Failure::Unknown(text)) => Ok(BrasserieGetTaskPageResult {
+                Err(QueryFailure::Unknown(text)) => Ok(BrasserieGetTaskPageResult {
                     result_value: None,
                     ex: Some(unknown_job(&text)),
                 }),
@@ -322,7 +322,7 @@ impl Answers {
                     result_value: Some(reasons),
                     ex: None,
                 }),
-                Err(Failure::Unknown(text)) => Ok(BrasserieExplainTaskResult {
+                Err(QueryFailure::Unknown(text)) => Ok(BrasserieExplainTaskResult {
                     result_value: None,
                     ex: Some(unknown_job(&text)),
                 }),
@@ -350,7 +350,7 @@ impl Answers {
                 read.await
             };
             let read = tokio::time::timeout(HISTORY_TIMEOUT, read).await;
-            let last = read.map_err(|_| Failure::SlowDisk)???;
+            let last = read.map_err(|_| QueryFailure::SlowDisk)???;
             Ok(BrasserieGetTaskHistoryResult {
                 result_value: Some(render::history(last)),
             })
@@ -359,12 +359,12 @@ impl Answers {
 }
 
 /// Parses the request for a page. Errors if its cursor, states or limit are invalid.
-fn task_list(args: BrasserieGetTaskPageArgs) -> Result<TaskList, Failure> {
-    let state = |text: &String| ListedState::parse(text).map_err(Failure::BadList);
+fn task_list(args: BrasserieGetTaskPageArgs) -> Result<TaskList, QueryFailure> {
+    let state = |text: &String| ListedState::parse(text).map_err(QueryFailure::BadList);
     let after = args.after.map(|after| {
         let cursor = cursor(after);
         cursor.ok_or_else(|| {
-            Failure::BadList("`after` does not come from an earlier page".to_owned())
+            QueryFailure::BadList("`after` does not come from an earlier page".to_owned())
         })
     });
     Ok(TaskList {
@@ -395,9 +395,9 @@ fn cursor(cursor: wire::TaskCursor) -> Option<TaskCursor> {
     })
 }
 
-async fn config(inbox: &Inbox, from: Principal) -> Result<Arc<Config>, Failure> {
+async fn config(inbox: &Inbox, from: Principal) -> Result<Arc<Config>, QueryFailure> {
     let config = expect_answer!(inbox.query(from, Query::Config).await?, Answer::Config)?;
-    config.ok_or(Failure::NoConfig)
+    config.ok_or(QueryFailure::NoConfig)
 }
 
 /// Returns the status of one page of jobs, sorted by name.
@@ -405,7 +405,7 @@ pub(crate) async fn job_status_page(
     inbox: &Inbox,
     from: Principal,
     args: BrasserieGetJobStatusPageArgs,
-) -> Result<wire::JobStatusPage, Failure> {
+) -> Result<wire::JobStatusPage, QueryFailure> {
     let config = config(inbox, from.clone()).await?;
     let (jobs, after_page) = job_pages::jobs_after(&config, &args.after, args.limit);
     let names = jobs.iter().map(|job| job.name.as_str().to_owned());
@@ -419,7 +419,7 @@ pub(crate) async fn job_status_page(
                 has_more: Some(after_page > 0 || !fit),
             })
         }
-        _ => Err(Failure::AnotherAnswer),
+        _ => Err(QueryFailure::AnotherAnswer),
     }
 }
 
@@ -428,11 +428,11 @@ pub(crate) async fn job_status(
     inbox: &Inbox,
     from: Principal,
     job: String,
-) -> Result<wire::JobStatus, Failure> {
+) -> Result<wire::JobStatus, QueryFailure> {
     match inbox.query(from, Query::JobStatus { job }).await? {
         Answer::JobStatus(status, wall) => Ok(render::job_status(*status, wall)),
-        Answer::Unknown(text) => Err(Failure::Unknown(text)),
-        _ => Err(Failure::AnotherAnswer),
+        Answer::Unknown(text) => Err(QueryFailure::Unknown(text)),
+        _ => Err(QueryFailure::AnotherAnswer),
     }
 }
 

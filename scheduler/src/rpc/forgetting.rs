@@ -9,18 +9,18 @@ use brasserie_thrift::convert::{self, WireError};
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
 
-use crate::inbox::{Inbox, Lane, Stopped};
-use crate::store::Room;
+use crate::inbox::{EventLane, Inbox, Stopped};
+use crate::store::QueueRoom;
 
 /// Serves `forgetWorker`.
 pub(super) struct Forgetting {
     inbox: Inbox,
-    room: Arc<Room>,
+    room: Arc<QueueRoom>,
 }
 
 /// Why no instance was declared dead.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum ForgetFailure {
     #[error(transparent)]
     Refused(#[from] ForgetRefusal),
     #[error("the worker's name is invalid: {0}")]
@@ -34,7 +34,7 @@ enum Failure {
 }
 
 impl Forgetting {
-    pub(super) fn new(inbox: Inbox, room: Arc<Room>) -> Self {
+    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>) -> Self {
         Forgetting { inbox, room }
     }
 
@@ -53,8 +53,8 @@ impl Forgetting {
                         ex: None,
                     });
                 }
-                Err(Failure::Stopped(stopped)) => return to.fail(stopped),
-                Err(Failure::Refused(in_doubt @ ForgetRefusal::NotDurableYet)) => {
+                Err(ForgetFailure::Stopped(stopped)) => return to.fail(stopped),
+                Err(ForgetFailure::Refused(in_doubt @ ForgetRefusal::NotDurableYet)) => {
                     return to.fail(in_doubt);
                 }
                 Err(failure) => wire::ForgetRefusedException {
@@ -71,17 +71,17 @@ impl Forgetting {
 
 async fn ask(
     inbox: &Inbox,
-    room: &Room,
+    room: &QueueRoom,
     from: Principal,
     args: wire::BrasserieForgetWorkerArgs,
-) -> Result<Vec<MissingInstance>, Failure> {
+) -> Result<Vec<MissingInstance>, ForgetFailure> {
     let shard = Shard::try_from(args.shard)?;
     let instances = args.instances.into_iter();
     let confirmed: Vec<WorkerId> = instances
         .map(|id| convert::parse("forgetWorker.instances", id))
         .collect::<Result<_, WireError>>()?;
     if room.is_full() {
-        return Err(Failure::StoreIsFull);
+        return Err(ForgetFailure::StoreIsFull);
     }
     let event = |request| Event::ForgetWorker {
         request,
@@ -90,7 +90,7 @@ async fn ask(
         confirmed,
     };
     let missing: Result<Vec<MissingInstance>, ForgetRefusal> =
-        inbox.request(Lane::Ordinary, event).await?;
+        inbox.request(EventLane::Ordinary, event).await?;
     Ok(missing?)
 }
 

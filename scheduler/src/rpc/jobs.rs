@@ -25,8 +25,8 @@ use thrift::protocol::TSerializable;
 
 use super::answers::unknown_job;
 use super::import;
-use crate::inbox::{Inbox, Lane, Stopped};
-use crate::store::Room;
+use crate::inbox::{EventLane, Inbox, Stopped};
+use crate::store::QueueRoom;
 
 /// Value of `expectedVersion`: the version is the text's `version_id`.
 const AS_TEXT_SAYS: i64 = -1;
@@ -36,12 +36,12 @@ const ANY: i64 = -2;
 /// Changes jobs.
 pub(super) struct Jobs {
     inbox: Inbox,
-    room: Arc<Room>,
+    room: Arc<QueueRoom>,
 }
 
 /// Why a job was not changed.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum JobChangeFailure {
     #[error(transparent)]
     Refused(#[from] JobRefusal),
     #[error(transparent)]
@@ -61,7 +61,7 @@ enum Failure {
 }
 
 impl Jobs {
-    pub(super) fn new(inbox: Inbox, room: Arc<Room>) -> Self {
+    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>) -> Self {
         Jobs { inbox, room }
     }
 
@@ -70,8 +70,8 @@ impl Jobs {
         &self,
         from: Principal,
         job: String,
-        change: Result<JobChange, Failure>,
-        answer: impl FnOnce(Result<JobChanged, Failure>) + Send + 'static,
+        change: Result<JobChange, JobChangeFailure>,
+        answer: impl FnOnce(Result<JobChanged, JobChangeFailure>) + Send + 'static,
     ) {
         let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
         tokio::spawn(async move { answer(ask(&inbox, &room, from, job, change).await) });
@@ -88,7 +88,7 @@ impl Jobs {
         self.change(from, name, change, |outcome| match outcome {
             Ok(_) => to.reply(&BistroSchedulerSaveJobResult {}),
             // The caller never saw the text, so positions in it mean nothing.
-            Err(Failure::Refused(JobRefusal::Bad(problems))) => {
+            Err(JobChangeFailure::Refused(JobRefusal::Bad(problems))) => {
                 let lines: Vec<String> = problems.iter().map(without_place).collect();
                 to.fail(format!("the job cannot be used: {}", lines.join("\n")));
             }
@@ -106,7 +106,9 @@ impl Jobs {
         let expected = ExpectedVersion::Any;
         let change = Ok(JobChange::Delete { expected });
         self.change(from, args.job_name, change, |outcome| match outcome {
-            Err(Failure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => to.fail(in_doubt),
+            Err(JobChangeFailure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => {
+                to.fail(in_doubt)
+            }
             outcome => {
                 let ex = outcome.err().map(|f| unknown_job(&f.to_string()));
                 to.reply(&BistroSchedulerDeleteJobResult { ex });
@@ -187,7 +189,7 @@ impl Jobs {
                     }),
                     ex: None,
                 },
-                Err(Failure::Stopped(stopped)) => return to.fail(stopped),
+                Err(JobChangeFailure::Stopped(stopped)) => return to.fail(stopped),
                 Err(failure) => BrasserieKillTaskResult {
                     result_value: None,
                     ex: Some(JobRefusedException {
@@ -228,7 +230,7 @@ impl Jobs {
             args.nodes.into_iter().map(NodeName::try_from).collect();
         let change = nodes
             .map(|nodes| JobChange::DeleteHistory { nodes })
-            .map_err(Failure::Node);
+            .map_err(JobChangeFailure::Node);
         self.change(from, args.job, change, |outcome| {
             declared(to, outcome, |changed, ex| BrasserieDeleteHistoryResult {
                 result_value: changed.and_then(history_deleted),
@@ -242,30 +244,31 @@ async fn kill(
     inbox: &Inbox,
     from: Principal,
     args: BrasserieKillTaskArgs,
-) -> Result<KilledTask, Failure> {
+) -> Result<KilledTask, JobChangeFailure> {
     let job = JobName::try_from(args.job)?;
-    let node = NodeName::try_from(args.node).map_err(Failure::Node)?;
+    let node = NodeName::try_from(args.node).map_err(JobChangeFailure::Node)?;
     let event = |request| Event::KillTask {
         request,
         from,
         job,
         node,
     };
-    let killed: Result<Box<KilledTask>, Rejection> = inbox.request(Lane::Ordinary, event).await?;
+    let killed: Result<Box<KilledTask>, Rejection> =
+        inbox.request(EventLane::Ordinary, event).await?;
     Ok(*killed?)
 }
 
 async fn ask(
     inbox: &Inbox,
-    room: &Room,
+    room: &QueueRoom,
     from: Principal,
     job: String,
-    change: Result<JobChange, Failure>,
-) -> Result<JobChanged, Failure> {
+    change: Result<JobChange, JobChangeFailure>,
+) -> Result<JobChanged, JobChangeFailure> {
     let change = change?;
     let job = JobName::try_from(job)?;
     if room.is_full() {
-        return Err(Failure::StoreIsFull);
+        return Err(JobChangeFailure::StoreIsFull);
     }
     let event = |request| Event::ChangeJob {
         request,
@@ -273,17 +276,17 @@ async fn ask(
         job,
         change,
     };
-    let changed: Result<JobChanged, JobRefusal> = inbox.request(Lane::Ordinary, event).await?;
+    let changed: Result<JobChanged, JobRefusal> = inbox.request(EventLane::Ordinary, event).await?;
     Ok(changed?)
 }
 
-fn expected(version: i64) -> Result<ExpectedVersion, Failure> {
+fn expected(version: i64) -> Result<ExpectedVersion, JobChangeFailure> {
     match version {
         AS_TEXT_SAYS => Ok(ExpectedVersion::AsTextSays),
         ANY => Ok(ExpectedVersion::Any),
         0 => Ok(ExpectedVersion::Nothing),
         1.. => Ok(ExpectedVersion::Exactly(JobVersion(version))),
-        ..ANY => Err(Failure::Expected(version)),
+        ..ANY => Err(JobChangeFailure::Expected(version)),
     }
 }
 
@@ -351,16 +354,16 @@ fn history_deleted(changed: JobChanged) -> Option<DeletedHistory> {
 /// exception.
 fn declared<R: TSerializable>(
     to: Responder,
-    outcome: Result<JobChanged, Failure>,
+    outcome: Result<JobChanged, JobChangeFailure>,
     result: impl FnOnce(Option<JobChanged>, Option<JobRefusedException>) -> R,
 ) {
     let exception = match outcome {
         Ok(changed) => return to.reply(&result(Some(changed), None)),
-        Err(Failure::Stopped(stopped)) => return to.fail(stopped),
-        Err(Failure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => {
+        Err(JobChangeFailure::Stopped(stopped)) => return to.fail(stopped),
+        Err(JobChangeFailure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => {
             return to.fail(in_doubt);
         }
-        Err(Failure::Refused(JobRefusal::Bad(problems))) => JobRefusedException {
+        Err(JobChangeFailure::Refused(JobRefusal::Bad(problems))) => JobRefusedException {
             message: Some("the job cannot be used".to_owned()),
             problems: Some(problems.iter().map(ToString::to_string).collect()),
         },

@@ -27,7 +27,7 @@ pub(super) struct Plans {
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum PlanFailure {
     #[error(transparent)]
     NotBegun(#[from] NotBegun),
     #[error("`{0}` is not a format of config files; use json, toml or yaml")]
@@ -43,7 +43,7 @@ enum Failure {
 }
 
 /// The result of a plan request: the plan if the draft is valid, and the problems of the draft.
-struct Made {
+struct PlanResult {
     /// The config file that the draft would replace.
     file: PathBuf,
     errors: Vec<Problem>,
@@ -66,7 +66,7 @@ impl Plans {
         tokio::spawn(async move {
             let (result_value, ex) = match make(&inbox, &proposals, from, args).await {
                 Ok(made) => (Some(wire::plan(made)), None),
-                Err(Failure::Stopped(stopped)) => return to.fail(stopped),
+                Err(PlanFailure::Stopped(stopped)) => return to.fail(stopped),
                 Err(failure) => {
                     let message = Some(failure.to_string());
                     (None, Some(PlanRefusedException { message }))
@@ -82,11 +82,11 @@ async fn make(
     proposals: &Proposals,
     from: Principal,
     args: BrasseriePlanConfigArgs,
-) -> Result<Made, Failure> {
+) -> Result<PlanResult, PlanFailure> {
     let draft = draft(args)?;
     let (format, folder) = (draft.format, proposals.folder_of(&draft));
     let begun = proposals.begin()?;
-    let mut made = Made {
+    let mut made = PlanResult {
         file: begun.file.to_owned(),
         errors: Vec::new(),
         warnings: Vec::new(),
@@ -111,7 +111,7 @@ async fn make(
         false => proposals.nodes(&config, folder).await,
     };
     let Answer::WhatIf(copy) = inbox.query(from, Query::WhatIf).await? else {
-        return Err(Failure::AnotherAnswer);
+        return Err(PlanFailure::AnotherAnswer);
     };
     let mut plan = try_out(copy, Proposal { config, nodes }).await?;
     plan.notes.extend(other_format(begun.file, format));
@@ -125,7 +125,7 @@ async fn try_out(copy: Box<WhatIf>, proposal: Proposal) -> Result<Plan, tokio::t
     tokio::task::spawn_blocking(move || copy.plan(proposal)).await
 }
 
-fn draft(args: BrasseriePlanConfigArgs) -> Result<Draft, Failure> {
+fn draft(args: BrasseriePlanConfigArgs) -> Result<Draft, PlanFailure> {
     let BrasseriePlanConfigArgs {
         text,
         format,
@@ -135,11 +135,11 @@ fn draft(args: BrasseriePlanConfigArgs) -> Result<Draft, Failure> {
         "json" => Format::Json,
         "toml" => Format::Toml,
         "yaml" => Format::Yaml,
-        _ => return Err(Failure::Format(format)),
+        _ => return Err(PlanFailure::Format(format)),
     };
     let folder = Some(folder).filter(|folder| !folder.is_empty());
     if let Some(relative) = folder.as_ref().filter(|f| !Path::new(f).is_absolute()) {
-        return Err(Failure::Folder(relative.clone()));
+        return Err(PlanFailure::Folder(relative.clone()));
     }
     Ok(Draft {
         text,
@@ -149,10 +149,14 @@ fn draft(args: BrasseriePlanConfigArgs) -> Result<Draft, Failure> {
 }
 
 /// Returns whether the configuration has the same node sources as the current one, so that the scheduler would not read nodes again.
-async fn same_sources(inbox: &Inbox, from: Principal, config: &Config) -> Result<bool, Failure> {
+async fn same_sources(
+    inbox: &Inbox,
+    from: Principal,
+    config: &Config,
+) -> Result<bool, PlanFailure> {
     match inbox.query(from, Query::Config).await? {
         Answer::Config(before) => Ok(before.is_some_and(|before| has_same_nodes(&before, config))),
-        _ => Err(Failure::AnotherAnswer),
+        _ => Err(PlanFailure::AnotherAnswer),
     }
 }
 

@@ -22,15 +22,15 @@ use super::jobs::Jobs;
 use super::logs::Logs;
 use super::plans::Plans;
 use super::pool::WorkerPool;
-use crate::inbox::{Inbox, Lane};
+use crate::inbox::{EventLane, Inbox};
 use crate::sources::Proposals;
-use crate::store::Room;
+use crate::store::QueueRoom;
 use crate::store::Stories;
 
 /// Serves `BistroScheduler` and `Brasserie` on one port.
 pub(crate) struct SchedulerService {
     pub(super) inbox: Inbox,
-    pub(super) room: Arc<Room>,
+    pub(super) room: Arc<QueueRoom>,
     pool: WorkerPool,
     answers: Answers,
     jobs: Jobs,
@@ -105,7 +105,7 @@ impl Service for SchedulerService {
 impl SchedulerService {
     pub(crate) fn new(
         inbox: Inbox,
-        room: Arc<Room>,
+        room: Arc<QueueRoom>,
         pool: WorkerPool,
         proposals: Proposals,
         stories: Stories,
@@ -133,7 +133,7 @@ impl SchedulerService {
         mut args: BistroSchedulerProcessHeartbeatArgs,
         to: Responder,
     ) {
-        if let Err(full) = self.inbox.check(Lane::Health) {
+        if let Err(full) = self.inbox.check(EventLane::Health) {
             return to.fail(full);
         }
         let goodbye = args.w.tasks_are_dead.unwrap_or(false);
@@ -158,7 +158,7 @@ impl SchedulerService {
                 from: from.clone(),
                 work,
             };
-            self.inbox.tell_soon(Lane::Health, event);
+            self.inbox.tell_soon(EventLane::Health, event);
         }
         let deliver = move |reply: Result<Box<HeartbeatResponse>, Rejection>| match reply {
             Ok(response) => {
@@ -169,7 +169,7 @@ impl SchedulerService {
             }
             Err(rejection) => to.fail(rejection),
         };
-        self.take(Lane::Health, deliver, |request| Event::Heartbeat {
+        self.take(EventLane::Health, deliver, |request| Event::Heartbeat {
             request,
             from,
             worker,
@@ -182,7 +182,7 @@ impl SchedulerService {
     /// call was dropped.
     pub(super) fn take<R>(
         &self,
-        lane: Lane,
+        lane: EventLane,
         deliver: impl FnOnce(R) + Send + 'static,
         event: impl FnOnce(RequestId) -> Event,
     ) where

@@ -17,7 +17,7 @@ use brasserie_thrift::rpc::{Accepts, LACK_OF_ROOM, Responder};
 use parking_lot::Mutex;
 
 use super::service::SchedulerService;
-use crate::inbox::Lane;
+use crate::inbox::EventLane;
 
 /// Maximum statuses in one batch. Workers of this project send a tenth of it.
 const MOST_TOGETHER: usize = 1000;
@@ -72,9 +72,9 @@ impl SchedulerService {
             Err(error) => return to.reject_arguments(&error),
         };
         let lane = match update.job.as_str() {
-            HEALTHCHECK_JOB => Lane::Health,
+            HEALTHCHECK_JOB => EventLane::Health,
             _ if accepts == Accepts::HealthCalls => return to.fail(LACK_OF_ROOM),
-            _ => Lane::Ordinary,
+            _ => EventLane::Ordinary,
         };
         if let Err(why) = self.takes(&update) {
             return to.fail(why);
@@ -138,7 +138,7 @@ impl SchedulerService {
             from: from.clone(),
             update: Box::new(update),
         };
-        let taken = self.inbox.try_request(Lane::Ordinary, deliver, event);
+        let taken = self.inbox.try_request(EventLane::Ordinary, deliver, event);
         taken.map_err(|refusal| refusal.to_string())
     }
 
@@ -148,7 +148,7 @@ impl SchedulerService {
         if self.room.is_full() && update.job.as_str() != HEALTHCHECK_JOB {
             return Err("the store cannot keep up; send this status again".to_owned());
         }
-        let free = self.inbox.check(Lane::Ordinary);
+        let free = self.inbox.check(EventLane::Ordinary);
         free.map_err(|full| full.to_string())
     }
 }

@@ -9,7 +9,7 @@ use brasserie_thrift::generated::scheduler::{
 use brasserie_thrift::rpc::Responder;
 
 use super::service::SchedulerService;
-use crate::inbox::Lane;
+use crate::inbox::EventLane;
 
 impl SchedulerService {
     pub(super) fn request_work(
@@ -18,7 +18,7 @@ impl SchedulerService {
         args: BistroSchedulerRequestWorkArgs,
         to: Responder,
     ) {
-        if let Err(full) = self.inbox.check(Lane::Ordinary) {
+        if let Err(full) = self.inbox.check(EventLane::Ordinary) {
             return to.fail(full);
         }
         let work = convert::parse::<_, WorkRequest>("requestWork.request", args.request);
@@ -32,7 +32,7 @@ impl SchedulerService {
             }),
             Err(rejection) => to.fail(rejection),
         };
-        self.take(Lane::Ordinary, deliver, |request| Event::RequestWork {
+        self.take(EventLane::Ordinary, deliver, |request| Event::RequestWork {
             request: Some(request),
             from,
             work,

@@ -78,14 +78,14 @@ impl Stamp {
 
 /// The result of one check of the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Look {
+enum FileCheck {
     File(Stamp),
     Unreadable(String),
 }
 
 /// The last report to the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Told {
+enum FileReport {
     /// SHA-256 of the bytes, valid or not. Equal bytes are not reported again.
     Content([u8; 32]),
     /// Why the file cannot be read.
@@ -104,7 +104,7 @@ pub struct ConfigFile {
     /// The absolute path, which stays valid after a change of the working directory.
     path: PathBuf,
     unknown_keys: UnknownKeys,
-    watch: Watch,
+    watch: FileWatch,
     /// The check that is in progress.
     pub(super) looking: Option<Looking>,
 }
@@ -115,11 +115,11 @@ pub(super) struct Looking {
     began: Instant,
     /// The age at which the check is reported as slow.
     told_at: Duration,
-    look: JoinHandle<(Watch, News)>,
+    look: JoinHandle<(FileWatch, News)>,
 }
 
 impl Looking {
-    pub(super) fn at(look: JoinHandle<(Watch, News)>) -> Self {
+    pub(super) fn at(look: JoinHandle<(FileWatch, News)>) -> Self {
         Looking {
             began: Instant::now(),
             told_at: LONG_LOOK,
@@ -129,11 +129,11 @@ impl Looking {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Watch {
-    told: Option<Told>,
-    last: Option<Look>,
+pub(super) struct FileWatch {
+    told: Option<FileReport>,
+    last: Option<FileCheck>,
     /// The accepted stamp. The file is not read again while its stamp equals this.
-    settled: Option<Look>,
+    settled: Option<FileCheck>,
     /// Checks since two checks in a row saw the same stamp.
     restless: u32,
 }
@@ -146,7 +146,7 @@ impl ConfigFile {
         Ok(ConfigFile {
             path: std::path::absolute(path)?,
             unknown_keys: UnknownKeys::default(),
-            watch: Watch::default(),
+            watch: FileWatch::default(),
             looking: None,
         })
     }
@@ -194,7 +194,7 @@ impl ConfigFile {
             Ok((mut watch, news)) => {
                 if told_at > LONG_LOOK && news.is_none() {
                     // The next check reports the content again, which ends the problem.
-                    watch.told = Some(Told::Problem(String::new()));
+                    watch.told = Some(FileReport::Problem(String::new()));
                     watch.settled = None;
                 }
                 self.watch = watch;
@@ -202,18 +202,18 @@ impl ConfigFile {
             }
             Err(error) => {
                 let problem = format!("{}: reading it failed: {error}", self.path.display());
-                self.watch = Watch::default();
+                self.watch = FileWatch::default();
                 self.watch.tell(problem)
             }
         }
     }
 }
 
-impl Watch {
+impl FileWatch {
     fn look(mut self, path: &Path, unknown_keys: UnknownKeys) -> (Self, News) {
         let look = match Stamp::of(path) {
-            Ok(stamp) => Look::File(stamp),
-            Err(error) => Look::Unreadable(format!(
+            Ok(stamp) => FileCheck::File(stamp),
+            Err(error) => FileCheck::Unreadable(format!(
                 "{}: cannot read it: {error}. Check the path and its permissions",
                 path.display()
             )),
@@ -231,8 +231,8 @@ impl Watch {
         // The first check may have come in the middle of a write.
         self.settled = (!is_first).then_some(look.clone());
         let news = match look {
-            Look::File(_) => self.read(path, unknown_keys),
-            Look::Unreadable(why) => self.tell(why),
+            FileCheck::File(_) => self.read(path, unknown_keys),
+            FileCheck::Unreadable(why) => self.tell(why),
         };
         (self, news)
     }
@@ -256,7 +256,7 @@ impl Watch {
                 return self.tell(error.to_string());
             }
         };
-        let told = Some(Told::Content(Sha256::digest(&bytes).into()));
+        let told = Some(FileReport::Content(Sha256::digest(&bytes).into()));
         if self.told == told {
             return None;
         }
@@ -265,7 +265,7 @@ impl Watch {
     }
 
     fn tell(&mut self, problem: String) -> News {
-        let told = Some(Told::Problem(problem.clone()));
+        let told = Some(FileReport::Problem(problem.clone()));
         if self.told == told {
             return None;
         }
@@ -328,7 +328,7 @@ mod tests {
         file.check().await.unwrap().unwrap();
         std::fs::write(&path, text("rack")).unwrap();
         // Simulates a file system clock that did not advance between the two writes.
-        file.watch.last = Some(Look::File(Stamp::of(&path).unwrap()));
+        file.watch.last = Some(FileCheck::File(Stamp::of(&path).unwrap()));
         let loaded = file.check().await.unwrap().unwrap();
         assert_eq!(loaded.config.levels[1], "rack");
     }

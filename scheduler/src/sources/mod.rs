@@ -28,7 +28,7 @@ use crate::inbox::Inbox;
 use config_file::News;
 pub use config_file::{ConfigFile, LoadedConfig};
 pub(crate) use in_force::{InForce, TellInForce};
-pub use nodes::{BuiltNodes, InstanceNode, Moment, build_nodes};
+pub use nodes::{BuildMoment, BuiltNodes, InstanceNode, build_nodes};
 pub(crate) use proposals::{Draft, NotBegun, Proposals, SharedMemory};
 pub use zone::{SystemZone, system_zone};
 
@@ -124,7 +124,7 @@ enum Woken {
 
 impl Sources {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let mut known = Known {
+        let mut known = RefreshMemory {
             memory: self.memory.get(),
             has_nodes: false,
             zone_doubt: None,
@@ -185,7 +185,7 @@ impl Sources {
         }
     }
 
-    fn refresh(&self, in_force: Option<&InForce>, known: &mut Known) -> Refresh {
+    fn refresh(&self, in_force: Option<&InForce>, known: &mut RefreshMemory) -> Refresh {
         let Some(in_force) = in_force else {
             return Refresh::Idle;
         };
@@ -261,7 +261,7 @@ impl Sources {
 
 /// State that one refresh passes to the next.
 #[derive(Debug)]
-struct Known {
+struct RefreshMemory {
     memory: Arc<ScheduleMemory>,
     /// Whether a refresh has given nodes.
     has_nodes: bool,
@@ -270,7 +270,7 @@ struct Known {
     nodes_doubt: Option<String>,
 }
 
-impl Known {
+impl RefreshMemory {
     /// Logs a failed refresh, and which nodes decide meanwhile.
     fn log_failure(&self, error: &str) {
         match self.has_nodes {
@@ -300,7 +300,7 @@ impl Known {
 }
 
 /// Returns the time, zone and memory for a refresh. The zone is read each time, because people change it while programs run.
-fn moment(config: &Config, known: &mut Known) -> Moment {
+fn moment(config: &Config, known: &mut RefreshMemory) -> BuildMoment {
     let found = system_zone();
     let uses_zone = |source: &NodeSource| match source {
         NodeSource::AddTime(source) => source.uses_default_zone(),
@@ -317,7 +317,7 @@ fn moment(config: &Config, known: &mut Known) -> Moment {
         }
         known.zone_doubt = found.doubt;
     }
-    Moment {
+    BuildMoment {
         now: Clock.wall(),
         zone: found.zone,
         memory: Arc::clone(&known.memory),

@@ -50,7 +50,7 @@ pub enum NodesError {
 
 /// The moment for which nodes are built, for sources that follow the clock.
 #[derive(Clone, Debug)]
-pub struct Moment {
+pub struct BuildMoment {
     pub now: WallTime,
     /// The zone of schedules that name none.
     pub zone: Zone,
@@ -73,7 +73,7 @@ pub async fn build_nodes(
     config: Arc<Config>,
     folder: PathBuf,
     instance: InstanceNode,
-    moment: Moment,
+    moment: BuildMoment,
 ) -> Result<BuiltNodes, NodesError> {
     let mut builder = NodeTableBuilder::new(&instance.0, &config);
     let mut until: Option<WallTime> = None;
@@ -160,7 +160,7 @@ async fn add_time(
     mut timed: Timed,
     config: Arc<Config>,
     index: usize,
-    moment: Moment,
+    moment: BuildMoment,
 ) -> Result<Timed, NodesError> {
     let built = tokio::task::spawn_blocking(move || {
         let NodeSource::AddTime(source) = &config.node_sources[index] else {

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::config_file::read_config;
-use super::nodes::{InstanceNode, Moment, build_nodes};
+use super::nodes::{BuildMoment, InstanceNode, build_nodes};
 use super::zone::system_zone;
 
 /// Maximum plans at once. Each may hold a copy of a large scheduler, and runs as many scripts at once as a refresh does.
@@ -72,7 +72,7 @@ pub(crate) struct Proposals {
 }
 
 /// A permit for one plan, held until it is dropped, and the file that a draft would replace.
-pub(crate) struct Begun<'a> {
+pub(crate) struct PlanPermit<'a> {
     pub(crate) file: &'a Path,
     pub(crate) room: OwnedSemaphorePermit,
 }
@@ -82,11 +82,11 @@ impl Proposals {
         Arc::new(Semaphore::new(MAX_PLANS))
     }
 
-    pub(crate) fn begin(&self) -> Result<Begun<'_>, NotBegun> {
+    pub(crate) fn begin(&self) -> Result<PlanPermit<'_>, NotBegun> {
         let file = self.file.as_deref().ok_or(NotBegun::NoFile)?;
         let room = Arc::clone(&self.room).try_acquire_owned();
         let room = room.map_err(|_| NotBegun::TooMany)?;
-        Ok(Begun { file, room })
+        Ok(PlanPermit { file, room })
     }
 
     /// Returns the folder against which a draft's relative paths resolve.
@@ -109,7 +109,7 @@ impl Proposals {
 
     /// Builds the nodes that a refresh would give now. Dropping the future ends its scripts.
     pub(crate) async fn nodes(&self, config: &Arc<Config>, folder: PathBuf) -> ProposedNodes {
-        let moment = Moment {
+        let moment = BuildMoment {
             now: Clock.wall(),
             zone: system_zone().zone,
             memory: self.memory.get(),

@@ -33,11 +33,11 @@ pub(super) struct Script {
 pub struct ScriptError {
     script: PathBuf,
     node: String,
-    problem: Problem,
+    problem: ScriptProblem,
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Problem {
+enum ScriptProblem {
     #[error(
         "it cannot be started: {0}. Is it there, executable, and does its first line name its interpreter?"
     )]
@@ -46,9 +46,12 @@ enum Problem {
     Read(io::Error),
     #[error("it has not ended and closed its output within {limit}; the source's `timeout` allows more{tail}",
         limit = format_duration(*.limit))]
-    Timeout { limit: Duration, tail: Tail },
+    Timeout { limit: Duration, tail: StderrTail },
     #[error("{status}{tail}")]
-    Failed { status: ExitStatus, tail: Tail },
+    Failed {
+        status: ExitStatus,
+        tail: StderrTail,
+    },
     #[error("it printed more than {} MiB", MAX_OUTPUT_BYTES / (1024 * 1024))]
     TooMuch,
     #[error("line {line} of its output is not UTF-8 text")]
@@ -57,9 +60,9 @@ enum Problem {
 
 /// The last bytes of the script's standard error.
 #[derive(Debug, Default)]
-struct Tail(Vec<u8>);
+struct StderrTail(Vec<u8>);
 
-impl std::fmt::Display for Tail {
+impl std::fmt::Display for StderrTail {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = String::from_utf8_lossy(&self.0);
         match text.trim() {
@@ -69,7 +72,7 @@ impl std::fmt::Display for Tail {
     }
 }
 
-impl Tail {
+impl StderrTail {
     fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
         let excess = self.0.len().saturating_sub(MAX_TAIL_BYTES);
@@ -78,11 +81,11 @@ impl Tail {
 }
 
 /// A process group that is killed when this value is dropped, unless it has ended by itself.
-struct Group {
+struct ScriptGroup {
     child: Child,
 }
 
-impl Group {
+impl ScriptGroup {
     fn kill(&self) {
         // The id stays reserved until the child has been waited for.
         if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) {
@@ -92,7 +95,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ScriptGroup {
     fn drop(&mut self) {
         self.kill();
     }
@@ -120,7 +123,7 @@ async fn run(
     folder: &PathBuf,
     node: &str,
     timeout: Duration,
-) -> Result<String, Problem> {
+) -> Result<String, ScriptProblem> {
     let mut command = Command::new(program);
     for variable in service_manager::VARIABLES {
         command.env_remove(variable);
@@ -133,12 +136,13 @@ async fn run(
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true);
-    let mut tail = Tail::default();
+    let mut tail = StderrTail::default();
     let begun = Instant::now();
     // Spawning waits for the program's disk, so it runs on a blocking thread with the same time limit.
-    let start = tokio::task::spawn_blocking(move || command.spawn().map(|child| Group { child }));
+    let start =
+        tokio::task::spawn_blocking(move || command.spawn().map(|child| ScriptGroup { child }));
     let Ok(started) = tokio::time::timeout(timeout, start).await else {
-        return Err(Problem::Timeout {
+        return Err(ScriptProblem::Timeout {
             limit: timeout,
             tail,
         });
@@ -146,20 +150,20 @@ async fn run(
     let mut group = started
         .map_err(io::Error::other)
         .flatten()
-        .map_err(Problem::Start)?;
+        .map_err(ScriptProblem::Start)?;
     let left = timeout.saturating_sub(begun.elapsed());
     let ended = tokio::time::timeout(left, finish(&mut group, &mut tail)).await;
     let (status, output) = match ended {
         Ok(ended) => ended?,
         Err(_) => {
-            return Err(Problem::Timeout {
+            return Err(ScriptProblem::Timeout {
                 limit: timeout,
                 tail,
             });
         }
     };
     if !status.success() {
-        return Err(Problem::Failed { status, tail });
+        return Err(ScriptProblem::Failed { status, tail });
     }
     String::from_utf8(output).map_err(|error| {
         let before = error.utf8_error().valid_up_to();
@@ -168,41 +172,51 @@ async fn run(
             .filter(|&&b| b == b'\n')
             .count()
             + 1;
-        Problem::NotText { line }
+        ScriptProblem::NotText { line }
     })
 }
 
-async fn finish(group: &mut Group, tail: &mut Tail) -> Result<(ExitStatus, Vec<u8>), Problem> {
+async fn finish(
+    group: &mut ScriptGroup,
+    tail: &mut StderrTail,
+) -> Result<(ExitStatus, Vec<u8>), ScriptProblem> {
     let stdout = group.child.stdout.take();
     let stderr = group.child.stderr.take();
     // The first failure ends both reads. A script whose one pipe is no longer read may never close the other.
     let (output, ()) = tokio::try_join!(read_output(stdout), read_tail(stderr, tail))?;
-    let status = group.child.wait().await.map_err(Problem::Read)?;
+    let status = group.child.wait().await.map_err(ScriptProblem::Read)?;
     Ok((status, output))
 }
 
-async fn read_output(stdout: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, Problem> {
+async fn read_output(stdout: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, ScriptProblem> {
     let mut output = Vec::new();
     if let Some(stdout) = stdout {
         stdout
             .take(MAX_OUTPUT_BYTES + 1)
             .read_to_end(&mut output)
             .await
-            .map_err(Problem::Read)?;
+            .map_err(ScriptProblem::Read)?;
     }
     if output.len() as u64 > MAX_OUTPUT_BYTES {
-        return Err(Problem::TooMuch);
+        return Err(ScriptProblem::TooMuch);
     }
     Ok(output)
 }
 
-async fn read_tail(stderr: Option<impl AsyncRead + Unpin>, tail: &mut Tail) -> Result<(), Problem> {
+async fn read_tail(
+    stderr: Option<impl AsyncRead + Unpin>,
+    tail: &mut StderrTail,
+) -> Result<(), ScriptProblem> {
     let Some(mut stderr) = stderr else {
         return Ok(());
     };
     let mut buffer = [0; 4096];
     loop {
-        match stderr.read(&mut buffer).await.map_err(Problem::Read)? {
+        match stderr
+            .read(&mut buffer)
+            .await
+            .map_err(ScriptProblem::Read)?
+        {
             0 => return Ok(()),
             count => tail.push(&buffer[..count]),
         }

@@ -53,7 +53,7 @@ async fn build(sources: &str, folder: &Path) -> Result<NodeTable, String> {
 /// Builds the nodes of sources for a fixed moment in Berlin.
 async fn build_all(sources: &str, folder: &Path) -> Result<BuiltNodes, String> {
     let instance = InstanceNode("top".into());
-    let moment = Moment {
+    let moment = BuildMoment {
         now: WallTime::from_secs(1_000_000_000),
         zone: Zone::named("Europe/Berlin").unwrap(),
         memory: Arc::default(),
@@ -194,7 +194,7 @@ async fn what_was_missed_is_caught_up_with() {
     let mut found = Vec::new();
     // Ten hours after the first refresh, the lifetime is over, but no refresh has seen the time of the night.
     for now in [1_000_000_000 - 3 * 3600, 1_000_000_000 + 10 * 3600] {
-        let moment = Moment {
+        let moment = BuildMoment {
             now: WallTime::from_secs(now),
             zone: Zone::named("Europe/Berlin").unwrap(),
             memory,
@@ -221,7 +221,7 @@ async fn too_many_times_fail_the_refresh() {
             source.schedule[0].lifetime = Duration::from_secs(100 * 86_400);
         }
     }
-    let moment = Moment {
+    let moment = BuildMoment {
         now: WallTime::from_secs(1_000_000_000),
         zone: Zone::utc(),
         memory: Arc::default(),

@@ -26,7 +26,7 @@ pub struct SystemZone {
 
 /// Returns the zone like the C library, but by name: from `TZ`, or else from the machine's setting, or else UTC.
 pub fn system_zone() -> SystemZone {
-    let machine = Machine {
+    let machine = MachineZone {
         tz: env::var_os("TZ"),
         localtime: fs::read_link(LOCALTIME),
         timezone: files::read(Path::new(TIMEZONE), MAX_TIMEZONE_BYTES).ok(),
@@ -35,13 +35,13 @@ pub fn system_zone() -> SystemZone {
 }
 
 /// The zone settings of a machine.
-struct Machine {
+struct MachineZone {
     tz: Option<OsString>,
     localtime: io::Result<PathBuf>,
     timezone: Option<Vec<u8>>,
 }
 
-impl Machine {
+impl MachineZone {
     fn zone(&self) -> SystemZone {
         if let Some(tz) = &self.tz {
             let text = tz.to_string_lossy();
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn zone(tz: Option<&str>, localtime: io::Result<&str>, timezone: Option<&str>) -> SystemZone {
-        let machine = Machine {
+        let machine = MachineZone {
             tz: tz.map(OsString::from),
             localtime: localtime.map(PathBuf::from),
             timezone: timezone.map(|text| text.as_bytes().to_vec()),

@@ -11,7 +11,7 @@ use brasserie_scheduler_core::{Durable, Options, Retention};
 use brasserie_thrift::rpc::Timeouts as CallTimeouts;
 
 use crate::sources::{ConfigSource, Periods};
-use crate::store::{LostRecords, Usage, UsedBy};
+use crate::store::{DirectoryUse, LostRecords, UsedBy};
 
 /// Only a delay on this machine can prolong a call beyond its three timeouts. After this slack the core abandons the call.
 const CALL_SLACK: Duration = Duration::from_secs(1);
@@ -29,24 +29,24 @@ pub enum NewCluster {
 
 /// The operator's statement about the data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Directory {
+pub enum DirectoryOrigin {
     /// The directory is as the last scheduler left it.
     AsLeft,
     RestoredFromBackup,
 }
 
-impl Directory {
+impl DirectoryOrigin {
     pub(super) fn of(self, durable: Durable) -> Durable {
         match self {
-            Directory::AsLeft => durable,
-            Directory::RestoredFromBackup => durable.restored_from_a_backup(),
+            DirectoryOrigin::AsLeft => durable,
+            DirectoryOrigin::RestoredFromBackup => durable.restored_from_a_backup(),
         }
     }
 
     pub(super) fn lost_records(self) -> LostRecords {
         match self {
-            Directory::AsLeft => LostRecords::None,
-            Directory::RestoredFromBackup => LostRecords::Expected,
+            DirectoryOrigin::AsLeft => LostRecords::None,
+            DirectoryOrigin::RestoredFromBackup => LostRecords::Expected,
         }
     }
 }
@@ -68,7 +68,7 @@ pub struct StartOptions {
     /// Host names that browsers may use, besides addresses, `localhost` and the machine's own name.
     pub http_hosts: Vec<String>,
     pub new_cluster: NewCluster,
-    pub directory: Directory,
+    pub directory: DirectoryOrigin,
     /// The program whose flags the messages about the store name.
     pub used_by: UsedBy,
     /// The name of the instance node. `None`: the host's name.
@@ -99,7 +99,7 @@ impl StartOptions {
             http_listen: None,
             http_hosts: Vec::new(),
             new_cluster: NewCluster::No,
-            directory: Directory::AsLeft,
+            directory: DirectoryOrigin::AsLeft,
             used_by: UsedBy::default(),
             instance_node_name: None,
             timeouts: Timeouts::default(),
@@ -113,13 +113,13 @@ impl StartOptions {
         }
     }
 
-    pub(super) fn core_options(&self, seed: u64, usage: Usage) -> Options {
+    pub(super) fn core_options(&self, seed: u64, usage: DirectoryUse) -> Options {
         let calls = self.call_timeouts;
         Options {
             timeouts: self.timeouts,
             allow_bump_unhealthy_worker: self.allow_bump_unhealthy_worker,
             startup_wait: self.startup_wait,
-            new_cluster: self.new_cluster != NewCluster::No && usage == Usage::New,
+            new_cluster: self.new_cluster != NewCluster::No && usage == DirectoryUse::New,
             call_deadline: calls.connect + calls.send + calls.receive + CALL_SLACK,
             work: self.work.clone(),
             retention: self.retention,

@@ -17,7 +17,7 @@ use super::values::{damaged, instance_id};
 const CHUNK: usize = 16_384;
 
 /// The names of one table with their ids in ascending order.
-struct Names<N> {
+struct NameTable<N> {
     ids: Vec<i64>,
     names: Vec<N>,
 }
@@ -39,8 +39,8 @@ pub struct UnusedNames {
 
 /// The completions of tasks while they are read: the names are loaded, and the completions arrive.
 pub struct Past {
-    jobs: Names<JobName>,
-    nodes: Names<NodeName>,
+    jobs: NameTable<JobName>,
+    nodes: NameTable<NodeName>,
     missing: Vec<(NodeName, u32)>,
     missing_jobs: Vec<(JobName, u32)>,
     ends: Receiver<Result<Vec<Stored>, StoreError>>,
@@ -121,7 +121,7 @@ impl Past {
     }
 }
 
-impl<N> Names<N> {
+impl<N> NameTable<N> {
     fn find(&self, id: i64, last: u32) -> Result<u32, StoreError> {
         let is_at = |at: u32| self.ids.get(at as usize) == Some(&id);
         if is_at(last) {
@@ -136,11 +136,11 @@ impl<N> Names<N> {
     }
 }
 
-fn load_names<N>(connection: &Connection, table: &'static str) -> Result<Names<N>, StoreError>
+fn load_names<N>(connection: &Connection, table: &'static str) -> Result<NameTable<N>, StoreError>
 where
     N: for<'a> TryFrom<&'a str, Error: std::fmt::Display>,
 {
-    let mut names = Names {
+    let mut names = NameTable {
         ids: Vec::new(),
         names: Vec::new(),
     };

@@ -33,8 +33,8 @@ pub use history::{Past, UnusedNames};
 use identity::{LOG_HEADER, log_of};
 pub use marker::MARKER_FILE;
 use marker::{Log, Marker, MarkerFile};
-use queue::Queue;
-pub use queue::Room;
+pub use queue::QueueRoom;
+use queue::RecordQueue;
 use schema::{Database, STEPS, is_empty_file};
 pub use stories::Stories;
 use writer::Writer;
@@ -44,7 +44,7 @@ pub const STORE_FILE: &str = "state.sqlite3";
 
 /// Whether a scheduler has used a data directory before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Usage {
+pub enum DirectoryUse {
     New,
     Used,
 }
@@ -63,7 +63,7 @@ pub enum LostRecords {
 pub struct Store {
     path: PathBuf,
     database: Database,
-    usage: Usage,
+    usage: DirectoryUse,
     /// `None`: the database file has no marker file, in tests.
     marker: Option<MarkerFile>,
     used_by: UsedBy,
@@ -139,8 +139,8 @@ impl Store {
         let is_new = marker.is_none() && durable.cluster.is_none();
         let store = Store {
             usage: match is_new && !(is_there && database.was_empty()) {
-                true => Usage::New,
-                false => Usage::Used,
+                true => DirectoryUse::New,
+                false => DirectoryUse::Used,
             },
             path,
             database,
@@ -152,7 +152,7 @@ impl Store {
 
     /// Returns whether a scheduler has used the directory before. A used directory has a marker, has records, or has an empty database
     /// file, because a database whose log was lost is empty too.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> DirectoryUse {
         self.usage
     }
 
@@ -179,7 +179,7 @@ impl Store {
             Store {
                 path: path.to_owned(),
                 database,
-                usage: Usage::New,
+                usage: DirectoryUse::New,
                 marker: None,
                 used_by: UsedBy::default(),
             },
@@ -197,7 +197,7 @@ impl Store {
         self,
         report: impl Fn(StoreReport) + Send + 'static,
     ) -> Result<StoreHandle, StoreError> {
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(RecordQueue::default());
         let writer = Writer::new(
             (self.path, self.used_by),
             self.database,
@@ -241,7 +241,7 @@ fn has_log(database: &Path) -> bool {
 /// Passes records to the writer. Dropping it writes the queued records in one last attempt, and ends the writer.
 #[derive(Debug)]
 pub struct StoreHandle {
-    queue: Arc<Queue>,
+    queue: Arc<RecordQueue>,
     thread: Option<JoinHandle<Result<(), StoreError>>>,
 }
 
@@ -252,7 +252,7 @@ impl StoreHandle {
     }
 
     /// Returns the fill state of the queue, readable from any thread.
-    pub fn room(&self) -> Arc<Room> {
+    pub fn room(&self) -> Arc<QueueRoom> {
         self.queue.room()
     }
 

@@ -22,13 +22,13 @@ const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// The fill state of the queue.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct QueueRoom {
     records: AtomicUsize,
     bytes: AtomicUsize,
     commits: AtomicU64,
 }
 
-impl Room {
+impl QueueRoom {
     /// Returns whether the queue is full, so that callers that can should retry later.
     pub fn is_full(&self) -> bool {
         self.records.load(Ordering::Relaxed) >= MAX_WAITING_RECORDS
@@ -52,13 +52,13 @@ impl Room {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn subtract(&self, waiting: &Waiting) {
+    fn subtract(&self, waiting: &QueuedRecord) {
         self.records.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(waiting.bytes, Ordering::Relaxed);
     }
 
     /// Counts a batch as written to disk.
-    pub(super) fn committed(&self, batch: &[Waiting]) {
+    pub(super) fn committed(&self, batch: &[QueuedRecord]) {
         self.records.fetch_sub(batch.len(), Ordering::Relaxed);
         self.bytes
             .fetch_sub(batch.iter().map(|w| w.bytes).sum(), Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl Room {
 
 /// One record that is not on disk yet.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuedRecord {
     pub(super) seq: RecordSeq,
     pub(super) record: Record,
     bytes: usize,
@@ -76,23 +76,23 @@ pub(super) struct Waiting {
 
 /// The queue between the driver and the writer.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct RecordQueue {
+    state: Mutex<QueueState>,
     changed: Condvar,
     /// A separate condition variable, so that new records do not wake a writer that gathers records.
     closed: Condvar,
-    room: Arc<Room>,
+    room: Arc<QueueRoom>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<Waiting>,
-    end: End,
+struct QueueState {
+    waiting: VecDeque<QueuedRecord>,
+    end: QueueEnd,
 }
 
 /// Whether more records may be queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum End {
+enum QueueEnd {
     #[default]
     Open,
     /// The queued records are written in one last attempt, then the writer ends.
@@ -100,16 +100,16 @@ enum End {
 }
 
 /// The writer's next action.
-pub(super) enum Work {
-    Write(Vec<Waiting>),
+pub(super) enum WriterWork {
+    Write(Vec<QueuedRecord>),
     /// `tidy_at` has passed.
     Tidy,
     /// No record is queued, and none will be.
     End,
 }
 
-impl Queue {
-    pub(super) fn room(&self) -> Arc<Room> {
+impl RecordQueue {
+    pub(super) fn room(&self) -> Arc<QueueRoom> {
         Arc::clone(&self.room)
     }
 
@@ -119,39 +119,39 @@ impl Queue {
     }
 
     pub(super) fn close(&self) {
-        self.state.lock().end = End::Closed;
+        self.state.lock().end = QueueEnd::Closed;
         self.changed.notify_one();
         self.closed.notify_one();
     }
 
     /// Waits for records or for `tidy_at`. Returns all queued records up to the batch limit.
-    pub(super) fn take(&self, tidy_at: Instant) -> Work {
+    pub(super) fn take(&self, tidy_at: Instant) -> WriterWork {
         let mut state = self.state.lock();
         loop {
             match state.end {
-                End::Closed if state.waiting.is_empty() => return Work::End,
-                End::Open if tidy_at <= Instant::now() => return Work::Tidy,
-                End::Open if state.waiting.is_empty() => {
+                QueueEnd::Closed if state.waiting.is_empty() => return WriterWork::End,
+                QueueEnd::Open if tidy_at <= Instant::now() => return WriterWork::Tidy,
+                QueueEnd::Open if state.waiting.is_empty() => {
                     self.changed.wait_until(&mut state, tidy_at);
                 }
-                End::Open | End::Closed => break,
+                QueueEnd::Open | QueueEnd::Closed => break,
             }
         }
         let mut bytes = 0;
-        let fits = |waiting: &&Waiting| {
+        let fits = |waiting: &&QueuedRecord| {
             let is_first = bytes == 0;
             bytes += waiting.bytes;
             is_first || bytes <= MAX_BATCH_BYTES
         };
         let batch = state.waiting.iter().take(MAX_BATCH_RECORDS);
         let count = batch.take_while(fits).count();
-        Work::Write(state.waiting.drain(..count).collect())
+        WriterWork::Write(state.waiting.drain(..count).collect())
     }
 
     /// Lets records accumulate for this long, unless the queue is closed.
     pub(super) fn gather(&self, wait: Duration) {
         let mut state = self.state.lock();
-        let is_open = |state: &mut State| state.end == End::Open;
+        let is_open = |state: &mut QueueState| state.end == QueueEnd::Open;
         self.closed.wait_while_for(&mut state, is_open, wait);
     }
 
@@ -159,18 +159,18 @@ impl Queue {
     pub(super) fn pause(&self, wait: Duration) -> bool {
         let mut state = self.state.lock();
         // A new record wakes this early, which only causes one more attempt.
-        if state.end == End::Open {
+        if state.end == QueueEnd::Open {
             self.changed.wait_for(&mut state, wait);
         }
-        state.end == End::Closed
+        state.end == QueueEnd::Closed
     }
 }
 
-impl State {
+impl QueueState {
     /// Adds a record. Configurations and given times also arrive while the store cannot write, without a limit of time. So at most one
     /// record of each of these kinds is queued.
-    fn add(&mut self, seq: RecordSeq, record: Record, room: &Room) {
-        let mut entry = Waiting {
+    fn add(&mut self, seq: RecordSeq, record: Record, room: &QueueRoom) {
+        let mut entry = QueuedRecord {
             seq,
             bytes: 0,
             record,

@@ -42,7 +42,7 @@ pub(super) enum OtherWrites {
 /// Invariant: no cached name's row in `jobs` or `nodes` has a `missing_since_s`, because a completion clears that column only for names
 /// that are not cached. A name that is recorded as missing is first removed from the cache.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct NameIds {
     jobs: SeededMap<JobName, i64>,
     nodes: SeededMap<NodeName, i64>,
     /// Rows of jobs and nodes that may be unused. Each is checked again before it is deleted.
@@ -53,7 +53,7 @@ pub(super) struct Names {
     to_drop: Option<i64>,
 }
 
-impl Names {
+impl NameIds {
     /// Returns the id of a job with a completion, and clears the time since which the job is missing.
     fn job(&mut self, transaction: &Transaction<'_>, name: &JobName) -> rusqlite::Result<i64> {
         if let Some(&id) = self.jobs.get(name) {
@@ -217,7 +217,7 @@ fn intern(
 /// Applies a record to the rows, like [`Durable::apply`] to memory.
 pub(super) fn apply(
     transaction: &Transaction<'_>,
-    names: &mut Names,
+    names: &mut NameIds,
     record: &Record,
 ) -> Result<(), StoreError> {
     match record {
@@ -298,7 +298,7 @@ fn raise_fences(transaction: &Transaction<'_>, to: FenceGeneration) -> rusqlite:
 
 fn leave(
     transaction: &Transaction<'_>,
-    names: &mut Names,
+    names: &mut NameIds,
     worker: WorkerId,
     wall: WallTime,
 ) -> Result<(), StoreError> {
@@ -373,7 +373,7 @@ fn associate(
 
 fn end(
     transaction: &Transaction<'_>,
-    names: &mut Names,
+    names: &mut NameIds,
     task: &EndedTask,
 ) -> Result<(), StoreError> {
     let EndedTask {
@@ -423,7 +423,7 @@ fn end(
 
 fn forget(
     transaction: &Transaction<'_>,
-    names: &mut Names,
+    names: &mut NameIds,
     number: DeletionNumber,
     task: &ForgottenTask,
 ) -> Result<(), StoreError> {
@@ -449,7 +449,7 @@ fn forget(
 
 fn trim(
     transaction: &Transaction<'_>,
-    names: &mut Names,
+    names: &mut NameIds,
     trimmed: &Trim,
 ) -> Result<(), StoreError> {
     let Trim {
@@ -492,7 +492,7 @@ fn trim(
 
 fn expire(
     transaction: &Transaction<'_>,
-    names: &mut Names,
+    names: &mut NameIds,
     expired: &[TaskKey],
 ) -> rusqlite::Result<()> {
     let mut find_job = transaction.prepare_cached("SELECT id FROM jobs WHERE name = ?1")?;
@@ -523,14 +523,14 @@ fn id_of(select: &mut Statement<'_>, name: &str) -> rusqlite::Result<Option<i64>
 
 /// The cluster and scheduler whose records a store holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(super) struct StoreOwner {
     pub(super) cluster: ClusterId,
     pub(super) scheduler: SchedulerId,
 }
 
 /// Returns whether the file has the cluster and the row of this scheduler.
-pub(super) fn is_of(connection: &Connection, owner: Owner) -> rusqlite::Result<bool> {
-    let Owner { cluster, scheduler } = owner;
+pub(super) fn is_of(connection: &Connection, owner: StoreOwner) -> rusqlite::Result<bool> {
+    let StoreOwner { cluster, scheduler } = owner;
     connection.query_row(
         "SELECT EXISTS (SELECT 1 FROM meta WHERE cluster = ?1)
          AND EXISTS (SELECT 1 FROM schedulers WHERE start_time = ?2 AND rand = ?3)",

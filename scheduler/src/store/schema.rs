@@ -13,7 +13,7 @@ use super::error::StoreError;
 use super::history::{Past, UnusedNames};
 use super::identity::{Identity, LogFile};
 use super::private;
-use super::rows::{self, Names, OtherWrites, Owner};
+use super::rows::{self, NameIds, OtherWrites, StoreOwner};
 
 /// Bytes that the log keeps after all its records are in the database file.
 const MAX_IDLE_LOG: i64 = 64 << 20;
@@ -23,15 +23,15 @@ const APPLICATION_ID: i64 = 0x4252_5352;
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 
 /// A format, and the SQL that creates it from the one before.
-pub(super) struct Step {
+pub(super) struct SchemaStep {
     /// The version of the file after this step.
     pub(super) to: i64,
     pub(super) sql: &'static str,
 }
 
 /// All formats in order; the last one is current. Released steps never change.
-pub(super) const STEPS: &[Step] = &[
-    Step {
+pub(super) const STEPS: &[SchemaStep] = &[
+    SchemaStep {
         to: 1,
         sql: "
         CREATE TABLE meta (
@@ -72,7 +72,7 @@ pub(super) const STEPS: &[Step] = &[
         ) STRICT, WITHOUT ROWID;
     ",
     },
-    Step {
+    SchemaStep {
         to: 2,
         sql: "
         CREATE TABLE left_instances (
@@ -82,7 +82,7 @@ pub(super) const STEPS: &[Step] = &[
         ) STRICT, WITHOUT ROWID;
     ",
     },
-    Step {
+    SchemaStep {
         to: 3,
         sql: "
         ALTER TABLE meta ADD COLUMN last_job_version INTEGER NOT NULL DEFAULT 0;
@@ -96,7 +96,7 @@ pub(super) const STEPS: &[Step] = &[
         CREATE TABLE paused_jobs (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
     ",
     },
-    Step {
+    SchemaStep {
         to: 4,
         sql: "
         CREATE TABLE schedule_items (name TEXT PRIMARY KEY, given TEXT NOT NULL) STRICT;
@@ -115,7 +115,7 @@ pub(super) const STEPS: &[Step] = &[
         ) STRICT, WITHOUT ROWID;
     ",
     },
-    Step {
+    SchemaStep {
         to: 5,
         // Each instance may have been present at any earlier deletion.
         sql: "
@@ -125,20 +125,20 @@ pub(super) const STEPS: &[Step] = &[
         CREATE INDEX instances_by_since ON instances (since);
     ",
     },
-    Step {
+    SchemaStep {
         to: 6,
         sql: "ALTER TABLE statuses ADD COLUMN story TEXT;",
     },
-    Step {
+    SchemaStep {
         to: 7,
         // Schedulers of that release assigned no fences.
         sql: "ALTER TABLE meta ADD COLUMN fence_generation INTEGER NOT NULL DEFAULT 0;",
     },
-    Step {
+    SchemaStep {
         to: 8,
         sql: "ALTER TABLE paused_jobs ADD COLUMN is_cancelled INTEGER NOT NULL DEFAULT 0;",
     },
-    Step {
+    SchemaStep {
         to: 9,
         // Earlier releases did not record missing nodes.
         sql: "
@@ -146,12 +146,12 @@ pub(super) const STEPS: &[Step] = &[
         ALTER TABLE nodes ADD COLUMN missing_since_s INTEGER;
     ",
     },
-    Step {
+    SchemaStep {
         to: 10,
         // Earlier releases did not record missing jobs.
         sql: "ALTER TABLE jobs ADD COLUMN missing_since_s INTEGER;",
     },
-    Step {
+    SchemaStep {
         to: 11,
         // Earlier releases recorded neither the name nor the time.
         sql: "
@@ -166,7 +166,7 @@ pub(super) const STEPS: &[Step] = &[
 pub(super) struct Database {
     path: PathBuf,
     connection: Connection,
-    names: Names,
+    names: NameIds,
     identity: Identity,
     log: LogFile,
     was_empty: bool,
@@ -179,13 +179,13 @@ impl Database {
         Self::open_with(path, STEPS)
     }
 
-    pub(super) fn open_with(path: &Path, steps: &[Step]) -> Result<Self, StoreError> {
+    pub(super) fn open_with(path: &Path, steps: &[SchemaStep]) -> Result<Self, StoreError> {
         private::create(path)?;
         Self::open_as(path, steps)
     }
 
     /// Opens a file that must not be empty. Returns `None` and changes nothing if it is empty.
-    pub(super) fn open_used(path: &Path, steps: &[Step]) -> Result<Option<Self>, StoreError> {
+    pub(super) fn open_used(path: &Path, steps: &[SchemaStep]) -> Result<Option<Self>, StoreError> {
         if is_empty_file(path)? {
             return Ok(None);
         }
@@ -210,7 +210,7 @@ impl Database {
     pub(super) fn reopen(
         path: &Path,
         identity: &Identity,
-        owner: Option<Owner>,
+        owner: Option<StoreOwner>,
     ) -> Result<Self, StoreError> {
         let of_another = || StoreError::OfAnother {
             path: path.to_owned(),
@@ -225,7 +225,7 @@ impl Database {
         Ok(database)
     }
 
-    fn open_as(path: &Path, steps: &[Step]) -> Result<Self, StoreError> {
+    fn open_as(path: &Path, steps: &[SchemaStep]) -> Result<Self, StoreError> {
         private::tighten(path)?;
         let open_error = |error| StoreError::Open {
             path: path.to_owned(),
@@ -252,7 +252,7 @@ impl Database {
         }
         Ok(Database {
             path: path.to_owned(),
-            names: Names::default(),
+            names: NameIds::default(),
             connection,
             was_empty: found == 0,
             compaction: Compaction::default(),
@@ -443,7 +443,7 @@ fn migrate(
     connection: &mut Connection,
     path: &Path,
     from: i64,
-    steps: &[Step],
+    steps: &[SchemaStep],
 ) -> Result<(), StoreError> {
     let to = steps.last().map_or(from, |step| step.to);
     if from > 0 {

@@ -19,8 +19,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
-use super::queue::Work;
-use super::schema::{Database, STEPS, Step};
+use super::queue::WriterWork;
+use super::schema::{Database, STEPS, SchemaStep};
 use super::*;
 
 /// Long enough for a slow disk. A test that reaches it has failed.
@@ -243,11 +243,11 @@ integration_tests_properties::properties! {
 
     #[test]
     fn what_waits_adds_up_to_all_records(records in proptest::collection::vec(record(), 1..40), written in 0..40_usize) {
-        let queue = Queue::default();
+        let queue = RecordQueue::default();
         let (mut all, mut stored) = (Durable::default(), Durable::default());
         let mut last = RecordSeq::default();
         let mut write = || {
-            let Work::Write(batch) = queue.take(never()) else {
+            let WriterWork::Write(batch) = queue.take(never()) else {
                 panic!("work waits")
             };
             batch.iter().for_each(|waiting| stored.apply(&waiting.record));
@@ -611,7 +611,7 @@ fn crashed_directory(start: i64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let directory = DataDir::open(folder.path()).unwrap();
     let (store, _) = Store::open(&directory).unwrap();
-    assert_eq!(store.usage(), Usage::New);
+    assert_eq!(store.usage(), DirectoryUse::New);
     let (handle, reports) = collect(store);
     handle.submit(RecordSeq(1), started(start));
     assert_eq!(until_persisted(&reports, 1), []);
@@ -633,7 +633,7 @@ fn started(start: i64) -> Record {
     }
 }
 
-fn open_in(folder: &Path, lost: LostRecords) -> Result<(Usage, usize), StoreError> {
+fn open_in(folder: &Path, lost: LostRecords) -> Result<(DirectoryUse, usize), StoreError> {
     let directory = DataDir::open(folder).unwrap();
     let (store, mut durable, past) = Store::open_apart(&directory, lost)?;
     past.collect()?.0.add_to(&mut durable);
@@ -646,7 +646,7 @@ fn a_directory_is_marked_and_its_file_complete_before_the_first_record_is_report
     // The copy lacks the log, and with it everything after the first record.
     fs::remove_file(crashed.path().join("state.sqlite3-wal")).unwrap();
     let used = open_in(crashed.path(), LostRecords::Expected).unwrap();
-    assert_eq!(used, (Usage::Used, 0));
+    assert_eq!(used, (DirectoryUse::Used, 0));
 }
 
 #[test]
@@ -654,7 +654,7 @@ fn a_crashed_directory_goes_on_and_a_directory_that_was_closed_needs_no_log() {
     let crashed = crashed_directory(1);
     assert_eq!(
         open_in(crashed.path(), LostRecords::None).unwrap(),
-        (Usage::Used, 1)
+        (DirectoryUse::Used, 1)
     );
     let directory = DataDir::open(crashed.path()).unwrap();
     let (store, _) = Store::open(&directory).unwrap();
@@ -666,7 +666,7 @@ fn a_crashed_directory_goes_on_and_a_directory_that_was_closed_needs_no_log() {
     fs::remove_file(crashed.path().join("state.sqlite3-wal")).unwrap();
     assert_eq!(
         open_in(crashed.path(), LostRecords::None).unwrap(),
-        (Usage::Used, 1)
+        (DirectoryUse::Used, 1)
     );
 }
 
@@ -771,19 +771,19 @@ fn a_directory_without_a_marker_is_used_if_it_holds_records_or_an_empty_file() {
         open_in(folder.path(), LostRecords::None).unwrap().0
     };
     let file = |folder: &Path| folder.join("state.sqlite3");
-    assert_eq!(usage(&|_| {}), Usage::New);
+    assert_eq!(usage(&|_| {}), DirectoryUse::New);
     // A first start may end before it records itself, for example because its port is taken.
     let without_records = |folder: &Path| drop(Database::open(&file(folder)).unwrap());
-    assert_eq!(usage(&without_records), Usage::New);
+    assert_eq!(usage(&without_records), DirectoryUse::New);
     assert_eq!(
         usage(&|folder| fs::write(file(folder), "").unwrap()),
-        Usage::Used
+        DirectoryUse::Used
     );
     let former_release = |folder: &Path| {
         let mut database = Database::open(&file(folder)).unwrap();
         database.write([started(1)].iter()).unwrap();
     };
-    assert_eq!(usage(&former_release), Usage::Used);
+    assert_eq!(usage(&former_release), DirectoryUse::Used);
 }
 
 #[test]
@@ -914,7 +914,7 @@ fn an_older_format_is_migrated_after_a_backup() {
         .unwrap();
     drop(database);
     let current = current_format();
-    let next = Step {
+    let next = SchemaStep {
         to: current + 1,
         sql: "ALTER TABLE meta ADD COLUMN colour TEXT",
     };
@@ -1638,7 +1638,7 @@ fn a_migration_that_fails_changes_nothing() {
     let path = folder.path().join("db");
     drop(Database::open(&path).unwrap());
     let current = current_format();
-    let broken = [Step {
+    let broken = [SchemaStep {
         to: current + 1,
         sql: "DROP TABLE statuses; DROP TABLE nothing",
     }];
@@ -1653,7 +1653,7 @@ fn a_migration_that_fails_changes_nothing() {
 
 #[test]
 fn long_texts_are_written_in_several_transactions() {
-    let queue = Queue::default();
+    let queue = RecordQueue::default();
     let text: Arc<str> = "x".repeat(3 * 1024 * 1024).into();
     for i in 0..4 {
         let saved = SavedJob {
@@ -1666,7 +1666,7 @@ fn long_texts_are_written_in_several_transactions() {
         queue.push(RecordSeq(i.unsigned_abs()), Record::JobSaved { job, saved });
     }
     for _ in 0..2 {
-        let Work::Write(batch) = queue.take(never()) else {
+        let WriterWork::Write(batch) = queue.take(never()) else {
             panic!("work waits")
         };
         assert_eq!(batch.len(), 2);
@@ -1683,7 +1683,7 @@ fn is_times(record: &Record) -> bool {
 
 #[test]
 fn configurations_and_times_do_not_gather_in_a_store_that_cannot_write() {
-    let queue = Queue::default();
+    let queue = RecordQueue::default();
     let end = |node| Record::TaskEnded(ended("j", node, 1));
     queue.push(RecordSeq(1), end("before"));
     for i in 1..100_000 {
@@ -1702,7 +1702,7 @@ fn configurations_and_times_do_not_gather_in_a_store_that_cannot_write() {
         queue.push(RecordSeq(2 * i + 2), Record::ConfigKept { config });
     }
     assert!(!queue.room().is_full());
-    let Work::Write(batch) = queue.take(never()) else {
+    let WriterWork::Write(batch) = queue.take(never()) else {
         panic!("work waits")
     };
     let kinds: Vec<&str> = batch
@@ -1724,14 +1724,14 @@ fn configurations_and_times_do_not_gather_in_a_store_that_cannot_write() {
 
 #[test]
 fn a_store_that_stands_still_is_full_at_its_bound() {
-    let queue = Queue::default();
+    let queue = RecordQueue::default();
     let room = queue.room();
     for i in 0..65_536 {
         assert!(!room.is_full());
         queue.push(RecordSeq(i), Record::HoldBackOver);
     }
     assert!(room.is_full());
-    let Work::Write(batch) = queue.take(never()) else {
+    let WriterWork::Write(batch) = queue.take(never()) else {
         panic!("work waits")
     };
     assert!(batch.len() < 65_536);

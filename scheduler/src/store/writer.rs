@@ -12,8 +12,8 @@ use super::compaction;
 use super::error::{StoreError, UsedBy};
 use super::identity::{Identity, LogFile, log_of};
 use super::marker::{Log, MarkerFile};
-use super::queue::{Queue, Waiting, Work};
-use super::rows::Owner;
+use super::queue::{QueuedRecord, RecordQueue, WriterWork};
+use super::rows::StoreOwner;
 use super::schema::Database;
 
 /// Time between attempts while writes fail. It is short enough that an operator who frees disk space sees progress at once, and long enough
@@ -43,10 +43,10 @@ pub(super) struct Writer {
     /// The identity of the file that was opened at the start.
     identity: Identity,
     /// `None` until this scheduler's first record is on disk.
-    owner: Option<Owner>,
+    owner: Option<StoreOwner>,
     marker: Option<MarkerFile>,
-    state: State,
-    queue: Arc<Queue>,
+    state: StoreWriterState,
+    queue: Arc<RecordQueue>,
     report: Box<dyn Fn(StoreReport) + Send>,
     /// The time of the next check for tidying.
     tidy_at: Instant,
@@ -72,7 +72,7 @@ struct Untidy {
 ///                               |  ^
 ///                               +--+ it fails again: retry each second
 /// ```
-enum State {
+enum StoreWriterState {
     /// All reported records are on disk.
     Working(Box<Database>),
     /// A connection may have wrong cached data after an I/O error, so each attempt opens another one.
@@ -86,10 +86,10 @@ enum State {
     },
 }
 
-impl Default for State {
+impl Default for StoreWriterState {
     /// A placeholder while the state changes.
     fn default() -> Self {
-        State::Failing {
+        StoreWriterState::Failing {
             why: None,
             log: None,
             last: None,
@@ -102,7 +102,7 @@ impl Writer {
         (path, used_by): (PathBuf, UsedBy),
         database: Database,
         marker: Option<MarkerFile>,
-        queue: Arc<Queue>,
+        queue: Arc<RecordQueue>,
         report: Box<dyn Fn(StoreReport) + Send>,
     ) -> Self {
         Writer {
@@ -111,7 +111,7 @@ impl Writer {
             identity: database.identity().clone(),
             owner: None,
             marker,
-            state: State::Working(Box::new(database)),
+            state: StoreWriterState::Working(Box::new(database)),
             queue,
             report,
             tidy_at: Instant::now() + TIDY_AFTER,
@@ -124,15 +124,15 @@ impl Writer {
     pub(super) fn run(mut self) -> Result<(), StoreError> {
         loop {
             match self.queue.take(self.tidy_at) {
-                Work::Write(batch) => {
+                WriterWork::Write(batch) => {
                     self.write(&batch)?;
                     if self.untidy.is_none() {
                         self.tidy_at = self.tidy_at.min(Instant::now() + TIDY_AFTER);
                     }
                     self.queue.gather(GATHER);
                 }
-                Work::Tidy => self.tidy(),
-                Work::End => {
+                WriterWork::Tidy => self.tidy(),
+                WriterWork::End => {
                     self.finish();
                     return Ok(());
                 }
@@ -147,7 +147,7 @@ impl Writer {
             return;
         }
         self.measured_at = Some(Instant::now());
-        if let State::Working(database) = &self.state
+        if let StoreWriterState::Working(database) = &self.state
             && let Ok(pages) = database.pages()
         {
             self.free_bytes = pages.free_bytes();
@@ -178,7 +178,7 @@ impl Writer {
         {
             return;
         }
-        let State::Working(database) = &mut self.state else {
+        let StoreWriterState::Working(database) = &mut self.state else {
             return;
         };
         let tidied = match database.is_tidying_due() {
@@ -214,7 +214,7 @@ impl Writer {
     }
 
     /// Writes a batch, and retries until it succeeds. Errors only if the queue was closed meanwhile.
-    fn write(&mut self, batch: &[Waiting]) -> Result<(), StoreError> {
+    fn write(&mut self, batch: &[QueuedRecord]) -> Result<(), StoreError> {
         while let Err(error) = self.attempt(batch) {
             self.fail(&error);
             self.measure();
@@ -226,12 +226,12 @@ impl Writer {
     }
 
     /// Writes a batch once. Applying a batch twice has the same effect as once, so an attempt whose commit is in doubt is repeated.
-    fn attempt(&mut self, batch: &[Waiting]) -> Result<(), StoreError> {
+    fn attempt(&mut self, batch: &[QueuedRecord]) -> Result<(), StoreError> {
         match &mut self.state {
-            State::Working(database) => {
+            StoreWriterState::Working(database) => {
                 self.owner = store(database, self.marker.as_ref(), batch)?.or(self.owner);
             }
-            State::Failing { why, log, last } => {
+            StoreWriterState::Failing { why, log, last } => {
                 let has_failed = why.is_some();
                 self.identity.check()?;
                 if let Some(Err(lost)) = log.as_ref().map(LogFile::check) {
@@ -250,7 +250,7 @@ impl Writer {
                 self.identity.check()?;
                 self.owner = store(database, self.marker.as_ref(), batch)?.or(self.owner);
                 if let Some(database) = last.take() {
-                    self.state = State::Working(database);
+                    self.state = StoreWriterState::Working(database);
                 }
                 if has_failed {
                     (self.report)(StoreReport::Recovered);
@@ -267,7 +267,7 @@ impl Writer {
 
     /// Copies the log into the database file, and marks it as dispensable. If that fails, the log stays and nothing is lost.
     fn finish(&self) {
-        let (State::Working(database), Some(marker), Some(owner)) =
+        let (StoreWriterState::Working(database), Some(marker), Some(owner)) =
             (&self.state, &self.marker, self.owner)
         else {
             return;
@@ -282,10 +282,12 @@ impl Writer {
     /// Retires the connection: no record is written with it any more. Returns whether the reason is new.
     fn distrust(&mut self, reason: Option<String>) -> bool {
         let (is_news, log, last) = match std::mem::take(&mut self.state) {
-            State::Working(database) => (true, Some(database.log().clone()), Some(database)),
-            State::Failing { why, log, last } => (why != reason, log, last),
+            StoreWriterState::Working(database) => {
+                (true, Some(database.log().clone()), Some(database))
+            }
+            StoreWriterState::Failing { why, log, last } => (why != reason, log, last),
         };
-        self.state = State::Failing {
+        self.state = StoreWriterState::Failing {
             why: reason,
             log,
             last,
@@ -316,8 +318,8 @@ impl Writer {
 fn store(
     database: &mut Database,
     marker: Option<&MarkerFile>,
-    batch: &[Waiting],
-) -> Result<Option<Owner>, StoreError> {
+    batch: &[QueuedRecord],
+) -> Result<Option<StoreOwner>, StoreError> {
     database.write(batch.iter().map(|waiting| &waiting.record))?;
     let owner = batch.iter().find_map(owner_in);
     if let Some(owner) = owner {
@@ -329,12 +331,12 @@ fn store(
     Ok(owner)
 }
 
-fn owner_in(waiting: &Waiting) -> Option<Owner> {
+fn owner_in(waiting: &QueuedRecord) -> Option<StoreOwner> {
     let Record::SchedulerStarted {
         cluster, scheduler, ..
     } = waiting.record
     else {
         return None;
     };
-    Some(Owner { cluster, scheduler })
+    Some(StoreOwner { cluster, scheduler })
 }

@@ -9,7 +9,7 @@ use brasserie_scheduler_core::{
 };
 use serde_json::Value;
 
-use super::{Made, generated as wire};
+use super::{PlanResult, generated as wire};
 
 /// Maximum bytes of one value, enough to recognise a filter. A plan has some ten thousand values at most.
 const MAX_VALUE_BYTES: usize = 400;
@@ -24,8 +24,8 @@ fn i64_of(count: impl TryInto<i64>) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
 
-pub(super) fn plan(made: Made) -> wire::Plan {
-    let Made {
+pub(super) fn plan(made: PlanResult) -> wire::Plan {
+    let PlanResult {
         file,
         errors,
         warnings,
@@ -224,7 +224,7 @@ mod tests {
             first: Vec::new(),
             counts: Default::default(),
         };
-        let made = Made {
+        let made = PlanResult {
             file: "/f".into(),
             errors: (0..1001).map(problem).collect(),
             warnings: (0..1002).map(problem).collect(),
