@@ -25,31 +25,31 @@ const MAX_MEMBERS_TRIED: usize = 12;
 #[derive(Clone, Debug, Default)]
 pub struct Canon {
     machine: u64,
-    schedulers: Names<SchedulerId>,
-    workers: Names<WorkerId>,
-    invocations: Names<InvocationId>,
-    healthchecks: Names<InvocationId>,
-    calls: Names<(u64, CallId)>,
-    requests: Names<(u64, RequestId)>,
+    schedulers: NameNumbers<SchedulerId>,
+    workers: NameNumbers<WorkerId>,
+    invocations: NameNumbers<InvocationId>,
+    healthchecks: NameNumbers<InvocationId>,
+    calls: NameNumbers<(u64, CallId)>,
+    requests: NameNumbers<(u64, RequestId)>,
     /// Versions by their distance from the first version seen of that scheduler, because versions wrap around.
-    versions: Names<(SchedulerId, i64)>,
+    versions: NameNumbers<(SchedulerId, i64)>,
     first_versions: BTreeMap<SchedulerId, i64>,
-    hashes: Names<MemberSums>,
+    hashes: NameNumbers<MemberSums>,
 }
 
 /// The content of a set's hash on the wire: count, sums and xors.
 type MemberSums = (i32, [i64; 4]);
 
 #[derive(Clone, Debug)]
-struct Names<K>(BTreeMap<K, u32>);
+struct NameNumbers<K>(BTreeMap<K, u32>);
 
-impl<K> Default for Names<K> {
+impl<K> Default for NameNumbers<K> {
     fn default() -> Self {
-        Names(BTreeMap::new())
+        NameNumbers(BTreeMap::new())
     }
 }
 
-impl<K: Ord + Copy> Names<K> {
+impl<K: Ord + Copy> NameNumbers<K> {
     fn of(&mut self, raw: K) -> u32 {
         // Invariant: each name takes memory, and a search has less than 2^32 names.
         let next = u32::try_from(self.0.len()).expect("fewer than 2^32 ids");

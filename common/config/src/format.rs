@@ -57,16 +57,16 @@ impl Format {
 }
 
 /// The result of reading a text.
-pub(crate) struct Reading {
+pub(crate) struct TextReading {
     /// The tree; `None` if a part of the content is lost, so that checks of the rest would report wrong mistakes.
     pub node: Option<Node>,
     /// Violations of the format, in file order.
     pub problems: Vec<Problem>,
 }
 
-impl Reading {
-    pub fn failed(problem: Problem) -> Reading {
-        Reading {
+impl TextReading {
+    pub fn failed(problem: Problem) -> TextReading {
+        TextReading {
             node: None,
             problems: vec![problem],
         }
@@ -78,19 +78,23 @@ pub(crate) fn empty(place: Place, format: Format) -> Problem {
     Problem::new(place, String::new(), "the file is empty".to_owned()).help(format.content())
 }
 
+/// The parser cannot continue; the reason is among the problems.
+#[derive(Debug)]
+pub(crate) struct Stop;
+
 /// A counter of values, which limits the memory of a file.
 #[derive(Debug, Default)]
-pub(crate) struct Budget {
+pub(crate) struct ValueBudget {
     values: usize,
 }
 
-impl Budget {
+impl ValueBudget {
     /// Counts a value. Errors if it exceeds the limit.
     pub fn take(&mut self, place: Place) -> Result<(), Problem> {
         self.take_all(1, place)
     }
 
-    /// Counts a value with everything in it, like [`Budget::take`].
+    /// Counts a value with everything in it, like [`ValueBudget::take`].
     pub fn take_all(&mut self, values: usize, place: Place) -> Result<(), Problem> {
         self.values = self.values.saturating_add(values);
         if self.values > MAX_VALUES {

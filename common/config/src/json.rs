@@ -6,32 +6,32 @@
 
 mod scalars;
 
-use crate::format::{Budget, MAX_DEPTH, Reading, too_deep};
+use crate::format::{MAX_DEPTH, Stop, TextReading, ValueBudget, too_deep};
 use crate::problem::Problem;
-use crate::tree::{Entry, Node, Object, Place, Value, shorten};
+use crate::tree::{MapEntry, Node, Object, Place, Value, shorten};
 
 /// The reported mistakes of one file. A file with more is in another format.
 const MAX_OFFENCES: usize = 50;
 
-pub(crate) fn read(text: &str) -> Reading {
+pub(crate) fn read(text: &str) -> TextReading {
     let mut parser = Parser {
         text,
         offset: 0,
         place: Place::START,
         open: Vec::new(),
         problems: Vec::new(),
-        content: Content::Known,
+        content: TreeContent::Known,
         brackets: Brackets::Counted,
         comma_may_be_lost: false,
         quote_may_close: false,
         string_is_wrong: false,
-        budget: Budget::default(),
+        budget: ValueBudget::default(),
     };
     let node = parser.document().ok();
     // The problem of a comma is found only at the next token.
     parser.problems.sort_by_key(Problem::place);
-    Reading {
-        node: node.filter(|_| parser.content == Content::Known),
+    TextReading {
+        node: node.filter(|_| parser.content == TreeContent::Known),
         problems: parser.problems,
     }
 }
@@ -42,13 +42,9 @@ pub(crate) fn value_of(text: &str) -> Option<Node> {
     reading.node.filter(|_| reading.problems.is_empty())
 }
 
-/// The parser cannot continue; the reason is among the problems.
-#[derive(Debug)]
-struct Stop;
-
 /// Whether the tree holds the whole content, whatever mistakes its spelling has.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum TreeContent {
     Known,
     Lost,
 }
@@ -96,7 +92,7 @@ struct Parser<'a> {
     /// The ends of the containers around this place, outermost first.
     open: Vec<u8>,
     problems: Vec<Problem>,
-    content: Content,
+    content: TreeContent,
     brackets: Brackets,
     /// The parser skipped the end of a line, perhaps with a comma.
     comma_may_be_lost: bool,
@@ -104,7 +100,7 @@ struct Parser<'a> {
     quote_may_close: bool,
     /// The last string was reported as wrong.
     string_is_wrong: bool,
-    budget: Budget,
+    budget: ValueBudget,
 }
 
 impl Parser<'_> {
@@ -142,13 +138,13 @@ impl Parser<'_> {
         if self.problems.len() < MAX_OFFENCES {
             return Ok(());
         }
-        self.content = Content::Lost;
+        self.content = TreeContent::Lost;
         Err(Stop)
     }
 
     /// Reports the end of the text where something had to follow.
     fn cut_off(&mut self, what: Expected) -> Stop {
-        self.content = Content::Lost;
+        self.content = TreeContent::Lost;
         if self.brackets == Brackets::Counted {
             let problem = self.expected(&what.text());
             // No text follows, so a full list of problems makes no difference.
@@ -223,7 +219,7 @@ impl Parser<'_> {
 
     /// Marks the content skipped since `start` as lost.
     fn lose(&mut self, start: usize) {
-        self.content = Content::Lost;
+        self.content = TreeContent::Lost;
         let passed = &self.text.as_bytes()[start..self.offset];
         let has_brackets = passed
             .iter()
@@ -251,7 +247,7 @@ impl Parser<'_> {
         let node = self.value(0)?;
         self.skip_space(Expected::End)?;
         if self.peek().is_some() && self.brackets == Brackets::Counted {
-            self.content = Content::Lost;
+            self.content = TreeContent::Lost;
             self.report(self.expected(&Expected::End.text()))?;
         }
         Ok(node)
@@ -265,7 +261,7 @@ impl Parser<'_> {
             _ => self.budget.take(place),
         };
         if let Err(problem) = too_much {
-            self.content = Content::Lost;
+            self.content = TreeContent::Lost;
             self.report(problem)?;
             return Err(Stop);
         }
@@ -343,7 +339,7 @@ impl Parser<'_> {
         }
     }
 
-    fn entry(&mut self, depth: usize) -> Result<Option<Entry>, Stop> {
+    fn entry(&mut self, depth: usize) -> Result<Option<MapEntry>, Stop> {
         let place = self.place;
         let Some(key) = self.key()? else {
             return Ok(None);
@@ -365,7 +361,7 @@ impl Parser<'_> {
                             place: self.place,
                             value: Value::Unread,
                         };
-                        return Ok(Some(Entry { key, place, node }));
+                        return Ok(Some(MapEntry { key, place, node }));
                     }
                     // The colon alone is missing, or reading the value reports the problem.
                     _ => {}
@@ -374,7 +370,7 @@ impl Parser<'_> {
         }
         self.skip_space(Expected::Value)?;
         let node = self.value(depth + 1)?;
-        Ok(Some(Entry { key, place, node }))
+        Ok(Some(MapEntry { key, place, node }))
     }
 
     /// Reads a key; `None` if no key begins here, which is reported.
@@ -383,7 +379,7 @@ impl Parser<'_> {
             Some(b'"') => {
                 let key = self.string()?;
                 if std::mem::take(&mut self.string_is_wrong) {
-                    self.content = Content::Lost;
+                    self.content = TreeContent::Lost;
                 }
                 return Ok(Some(key));
             }
@@ -482,7 +478,7 @@ impl Parser<'_> {
             self.report(self.expected(&Expected::Next(end).text()))?;
         }
         self.brackets = Brackets::Doubtful;
-        self.content = Content::Lost;
+        self.content = TreeContent::Lost;
         self.open.pop();
         // The bracket either ends a container around this one, which was not closed, or is a typo for this container's end.
         if !self.open.contains(&found) {

@@ -6,13 +6,13 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Copy)]
 pub(crate) struct Key {
     pub name: &'static str,
-    pub need: Need,
+    pub need: KeyNeed,
     pub shape: Shape,
     pub about: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum KeyNeed {
     Required,
     Optional,
 }
@@ -57,12 +57,12 @@ pub(crate) struct Tagged {
     pub keys: &'static [Key],
     pub tag: &'static str,
     pub body: &'static str,
-    pub variants: fn() -> Vec<Variant>,
+    pub variants: fn() -> Vec<KeyVariant>,
 }
 
-pub(crate) struct Variant {
+pub(crate) struct KeyVariant {
     pub name: &'static str,
-    pub need: Need,
+    pub need: KeyNeed,
     pub shape: Shape,
 }
 
@@ -78,7 +78,7 @@ impl Key {
     pub const fn new(name: &'static str, shape: Shape, about: &'static str) -> Key {
         Key {
             name,
-            need: Need::Optional,
+            need: KeyNeed::Optional,
             shape,
             about,
         }
@@ -87,7 +87,7 @@ impl Key {
     pub const fn required(name: &'static str, shape: Shape, about: &'static str) -> Key {
         Key {
             name,
-            need: Need::Required,
+            need: KeyNeed::Required,
             shape,
             about,
         }
@@ -116,7 +116,7 @@ impl KeyRow {
         KeyRow {
             path,
             value: key.shape.in_words(),
-            is_required: key.need == Need::Required,
+            is_required: key.need == KeyNeed::Required,
             about: key.about,
         }
     }

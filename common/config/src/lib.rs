@@ -119,7 +119,7 @@ pub use tree::Place;
 
 use brasserie_common::JobName;
 
-use crate::format::{Reading, empty};
+use crate::format::{TextReading, empty};
 use crate::jobs::{Draft, JOB_PREFIX};
 use crate::read::{At, Notes, Problems, suggest};
 use crate::tree::{Node, quote};
@@ -280,14 +280,14 @@ pub fn parse_job(
 }
 
 /// Reads a text in a format.
-fn read_text(text: &str, format: Format) -> Reading {
+fn read_text(text: &str, format: Format) -> TextReading {
     if text.len() > format.max_bytes() {
         let text = format!(
             "the file has {} bytes; at most {} are allowed",
             text.len(),
             format.max_bytes()
         );
-        return Reading::failed(Problem::new(Place::START, String::new(), text));
+        return TextReading::failed(Problem::new(Place::START, String::new(), text));
     }
     // A byte order mark at the start is no content.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -295,7 +295,7 @@ fn read_text(text: &str, format: Format) -> Reading {
         .bytes()
         .all(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n'))
     {
-        return Reading::failed(empty(Place::after(text), format));
+        return TextReading::failed(empty(Place::after(text), format));
     }
     match format {
         Format::Json => json::read(text),
@@ -316,7 +316,7 @@ fn read_whole(text: &str, format: Format) -> Result<Node, Vec<String>> {
 }
 
 /// The result of parsing a text.
-struct Outcome {
+struct ParseOutcome {
     /// `None` if some errors make the configuration unusable.
     usable: Option<Config>,
     errors: Problems,
@@ -328,7 +328,7 @@ struct Outcome {
     paths: Vec<(String, PathUse, Problem)>,
 }
 
-fn outcome(text: &str, options: ParseOptions) -> Outcome {
+fn outcome(text: &str, options: ParseOptions) -> ParseOutcome {
     let reading = read_text(text, options.format);
     let mut outcome = match reading.node {
         Some(tree) if nodes_are_known(&tree) => {
@@ -339,7 +339,7 @@ fn outcome(text: &str, options: ParseOptions) -> Outcome {
             }
             outcome
         }
-        _ => Outcome {
+        _ => ParseOutcome {
             usable: None,
             errors: Problems::default(),
             warnings: Problems::default(),
@@ -365,7 +365,7 @@ fn nodes_are_known(tree: &Node) -> bool {
         && !nodes.is_some_and(|at| at.node.has_unread())
 }
 
-fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
+fn tree_outcome(tree: &Node, options: ParseOptions) -> ParseOutcome {
     let root = At::root(tree);
     let mut notes = Notes::new(options.unknown_keys);
     let mut config = if root.expect_object(&mut notes) {
@@ -405,7 +405,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
         errors.add(problems);
         warnings.add(more_warnings);
     }
-    Outcome {
+    ParseOutcome {
         usable: is_usable.then_some(config),
         errors,
         warnings,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::children::{PARENT_LEVEL, check_format, parent_level};
 use crate::coerce::set;
-use crate::keys::{INT64, Key, Need, Shape, Tagged, Variant, names};
+use crate::keys::{INT64, Key, KeyNeed, KeyVariant, Shape, Tagged, names};
 use crate::known_nodes::{Given, KnownNodes};
 use crate::model::{Config, LevelId, NodeNaming, NodeSource, RangeLabel, ScriptSource};
 use crate::problem::Problem;
@@ -80,15 +80,15 @@ pub(crate) fn source_names() -> Vec<&'static str> {
     variants.map(|variant| variant.name).collect()
 }
 
-fn variant(&(name, kind): &(&'static str, SourceKind)) -> Variant {
+fn variant(&(name, kind): &(&'static str, SourceKind)) -> KeyVariant {
     let (need, shape) = match kind {
-        SourceKind::Empty => (Need::Optional, Shape::Fields(&[])),
-        SourceKind::Manual => (Need::Required, manual::PREFS),
-        SourceKind::RangeLabel => (Need::Required, Shape::Fields(RANGE_KEYS)),
-        SourceKind::Script => (Need::Required, Shape::Fields(SCRIPT_KEYS)),
-        SourceKind::AddTime => (Need::Required, Shape::Fields(add_time::KEYS)),
+        SourceKind::Empty => (KeyNeed::Optional, Shape::Fields(&[])),
+        SourceKind::Manual => (KeyNeed::Required, manual::PREFS),
+        SourceKind::RangeLabel => (KeyNeed::Required, Shape::Fields(RANGE_KEYS)),
+        SourceKind::Script => (KeyNeed::Required, Shape::Fields(SCRIPT_KEYS)),
+        SourceKind::AddTime => (KeyNeed::Required, Shape::Fields(add_time::KEYS)),
     };
-    Variant { name, need, shape }
+    KeyVariant { name, need, shape }
 }
 
 const RANGE_PLACEHOLDERS: &[&str] = &["parent", "i", "start", "end"];

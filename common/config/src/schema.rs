@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::keys::{Key, KeyRow, Need, Shape, Tagged, rows};
+use crate::keys::{Key, KeyNeed, KeyRow, Shape, Tagged, rows};
 use crate::{SETTINGS, jobs, settings};
 
 /// Patterns of texts that are integers, and of texts that are numbers.
@@ -158,7 +158,7 @@ fn fields(keys: &[Key]) -> Value {
         .collect();
     let required: Vec<&str> = keys
         .iter()
-        .filter(|key| key.need == Need::Required)
+        .filter(|key| key.need == KeyNeed::Required)
         .map(|key| key.name)
         .collect();
     let mut schema = json!({
@@ -180,8 +180,8 @@ fn variants(tagged: Tagged) -> Value {
             schema["properties"][tagged.tag] = json!({"const": variant.name});
             schema["properties"][tagged.body] = of(variant.shape);
             schema["required"] = match variant.need {
-                Need::Required => json!([tagged.tag, tagged.body]),
-                Need::Optional => json!([tagged.tag]),
+                KeyNeed::Required => json!([tagged.tag, tagged.body]),
+                KeyNeed::Optional => json!([tagged.tag]),
             };
             schema
         })

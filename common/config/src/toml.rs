@@ -3,11 +3,11 @@
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, Error};
 
-use crate::format::{Budget, MAX_DEPTH, Reading, too_deep};
+use crate::format::{MAX_DEPTH, Stop, TextReading, ValueBudget, too_deep};
 use crate::lines::Lines;
 use crate::numbers::{float_value, whole};
 use crate::problem::Problem;
-use crate::tree::{Entry, Node, Object, Value, shorten};
+use crate::tree::{MapEntry, Node, Object, Value, shorten};
 
 /// The largest text for which all errors are collected. Each error is kept, and a hostile text has one for each byte.
 const MAX_TEXT_OF_ALL_ERRORS: usize = 1 << 20;
@@ -15,7 +15,7 @@ const MAX_TEXT_OF_ALL_ERRORS: usize = 1 << 20;
 /// The reported errors of one file. A file with more is in another format.
 const MAX_ERRORS: usize = 50;
 
-pub(crate) fn read(text: &str) -> Reading {
+pub(crate) fn read(text: &str) -> TextReading {
     let lines = Lines::new(text);
     let table = match DeTable::parse(text) {
         Ok(table) => table,
@@ -30,20 +30,20 @@ pub(crate) fn read(text: &str) -> Reading {
             // Errors at one place are one mistake and its consequences.
             problems.dedup_by_key(|p| p.place());
             problems.truncate(MAX_ERRORS);
-            return Reading {
+            return TextReading {
                 node: None,
                 problems,
             };
         }
     };
-    let mut reader = Reader {
+    let mut reader = TomlReader {
         lines,
-        budget: Budget::default(),
+        budget: ValueBudget::default(),
         problems: Vec::new(),
     };
     let root = reader.table(table.get_ref(), 0);
     reader.problems.sort_by_key(Problem::place);
-    Reading {
+    TextReading {
         node: root.ok().map(|root| Node {
             place: reader.lines.place(0),
             value: Value::Object(root),
@@ -65,16 +65,13 @@ fn syntax_problem(error: &Error, lines: &Lines) -> Problem {
     }
 }
 
-/// The parser cannot continue; the reason is among the problems.
-struct Stop;
-
-struct Reader<'a> {
+struct TomlReader<'a> {
     lines: Lines<'a>,
-    budget: Budget,
+    budget: ValueBudget,
     problems: Vec<Problem>,
 }
 
-impl Reader<'_> {
+impl TomlReader<'_> {
     fn problem(&mut self, problem: Problem) -> Result<(), Stop> {
         self.problems.push(problem);
         match self.problems.len() < MAX_ERRORS {
@@ -86,7 +83,7 @@ impl Reader<'_> {
     fn table(&mut self, table: &DeTable, depth: usize) -> Result<Object, Stop> {
         let mut entries = Vec::with_capacity(table.len());
         for (key, value) in table {
-            entries.push(Entry {
+            entries.push(MapEntry {
                 key: key.get_ref().to_string(),
                 place: self.lines.place(key.span().start),
                 node: self.node(value, depth + 1)?,

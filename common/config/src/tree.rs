@@ -48,13 +48,13 @@ pub(crate) enum Value {
 /// An object with its keys in file order, each once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<MapEntry>,
     /// Repetitions of a key, which are not among the entries.
     pub duplicates: Vec<Duplicate>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct MapEntry {
     pub key: String,
     pub place: Place,
     pub node: Node,
@@ -69,7 +69,7 @@ pub(crate) struct Duplicate {
 
 impl Object {
     /// Keeps the first entry of each key. Sorting finds the others without hashing keys that a user chose.
-    pub fn new(entries: Vec<Entry>) -> Object {
+    pub fn new(entries: Vec<MapEntry>) -> Object {
         let mut order: Vec<usize> = (0..entries.len()).collect();
         order.sort_by(|&a, &b| entries[a].key.cmp(&entries[b].key).then(a.cmp(&b)));
         let mut first_of: Vec<Option<usize>> = vec![None; entries.len()];

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
-use crate::format::{Budget, Format, MAX_DEPTH, Reading, empty, too_deep};
+use crate::format::{Format, MAX_DEPTH, Stop, TextReading, ValueBudget, empty, too_deep};
 use crate::numbers::{float_value, whole};
 use crate::problem::Problem;
-use crate::tree::{Entry, Node, Object, Place, Value, shorten};
+use crate::tree::{MapEntry, Node, Object, Place, Value, shorten};
 
 /// The values that all anchors and aliases of a file may stand for. Without a limit a few lines could need more than the memory. A hundred
 /// thousand jobs that share ten values are within it.
@@ -20,8 +20,8 @@ const MAX_COPIED_BYTES: usize = 16 << 20;
 /// The reported mistakes of one file.
 const MAX_OFFENCES: usize = 50;
 
-pub(crate) fn read(text: &str) -> Reading {
-    let mut reader = Reader::default();
+pub(crate) fn read(text: &str) -> TextReading {
+    let mut reader = YamlReader::default();
     let stopped = reader.events(Parser::new_from_str(text)).is_err();
     let mut problems = reader.problems;
     if reader.root.is_none() && problems.is_empty() {
@@ -29,26 +29,23 @@ pub(crate) fn read(text: &str) -> Reading {
     }
     problems.sort_by_key(Problem::place);
     let is_known = !stopped && !reader.has_merge_key;
-    Reading {
+    TextReading {
         node: reader.root.filter(|_| is_known),
         problems,
     }
 }
 
-/// The parser cannot continue; the reason is among the problems.
-struct Stop;
-
 /// An unfinished collection.
-struct Open {
+struct OpenCollection {
     place: Place,
     anchor: usize,
-    content: Content,
+    content: OpenContent,
 }
 
-enum Content {
+enum OpenContent {
     Sequence(Vec<Node>),
     Mapping {
-        entries: Vec<Entry>,
+        entries: Vec<MapEntry>,
         /// The key whose value is next.
         key: Option<(String, Place)>,
     },
@@ -69,20 +66,20 @@ struct Weight {
 }
 
 #[derive(Default)]
-struct Reader {
+struct YamlReader {
     root: Option<Node>,
     documents: usize,
     /// A merge key was found, so the content of a mapping is not known.
     has_merge_key: bool,
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     /// Values by the parser's anchor number; 0 is none.
     anchors: BTreeMap<usize, Anchored>,
     copied: Weight,
-    budget: Budget,
+    budget: ValueBudget,
     problems: Vec<Problem>,
 }
 
-impl Reader {
+impl YamlReader {
     fn events<'i>(&mut self, parser: Parser<'i, saphyr_parser::StrInput<'i>>) -> Result<(), Stop> {
         for event in parser {
             let (event, span) = match event {
@@ -106,11 +103,11 @@ impl Reader {
                 Event::Alias(anchor) => self.alias(place, anchor)?,
                 Event::SequenceStart(anchor, tag) => {
                     self.check_tag(place, tag.as_deref(), "seq")?;
-                    self.start(place, anchor, Content::Sequence(Vec::new()))?;
+                    self.start(place, anchor, OpenContent::Sequence(Vec::new()))?;
                 }
                 Event::MappingStart(anchor, tag) => {
                     self.check_tag(place, tag.as_deref(), "map")?;
-                    let content = Content::Mapping {
+                    let content = OpenContent::Mapping {
                         entries: Vec::new(),
                         key: None,
                     };
@@ -142,16 +139,16 @@ impl Reader {
     /// Returns whether a key comes next, not the value of a key or an item.
     fn expects_key(&self) -> bool {
         let top = self.open.last().map(|open| &open.content);
-        matches!(top, Some(Content::Mapping { key: None, .. }))
+        matches!(top, Some(OpenContent::Mapping { key: None, .. }))
     }
 
-    fn start(&mut self, place: Place, anchor: usize, content: Content) -> Result<(), Stop> {
+    fn start(&mut self, place: Place, anchor: usize, content: OpenContent) -> Result<(), Stop> {
         if self.expects_key() {
             return self.fatal(place, "a key is a text, and this is none", None);
         }
         self.check_depth(place, 1)?;
         self.take(place, 1)?;
-        self.open.push(Open {
+        self.open.push(OpenCollection {
             place,
             anchor,
             content,
@@ -179,8 +176,8 @@ impl Reader {
         let open = self.open.pop();
         let open = open.expect("Invariant: the parser ends only what it has begun");
         let value = match open.content {
-            Content::Sequence(items) => Value::Array(items),
-            Content::Mapping { entries, .. } => Value::Object(Object::new(entries)),
+            OpenContent::Sequence(items) => Value::Array(items),
+            OpenContent::Mapping { entries, .. } => Value::Object(Object::new(entries)),
         };
         let node = Node {
             place: open.place,
@@ -273,14 +270,14 @@ impl Reader {
         }
         match self.open.last_mut().map(|open| &mut open.content) {
             None => self.root = Some(node),
-            Some(Content::Sequence(items)) => items.push(node),
-            Some(Content::Mapping { entries, key }) => match (key.take(), node.value) {
+            Some(OpenContent::Sequence(items)) => items.push(node),
+            Some(OpenContent::Mapping { entries, key }) => match (key.take(), node.value) {
                 (Some((key, place)), value) => {
                     let node = Node {
                         place: node.place,
                         value,
                     };
-                    entries.push(Entry { key, place, node });
+                    entries.push(MapEntry { key, place, node });
                 }
                 (None, Value::String(text)) => *key = Some((text, node.place)),
                 (None, _) => {

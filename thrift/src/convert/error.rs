@@ -7,11 +7,11 @@ use brasserie_common::ids::NameError;
 #[error("{path}: {problem}")]
 pub struct WireError {
     path: String,
-    problem: Problem,
+    problem: FieldProblem,
 }
 
 impl WireError {
-    pub(crate) fn new(path: &str, problem: Problem) -> Self {
+    pub(crate) fn new(path: &str, problem: FieldProblem) -> Self {
         WireError {
             path: path.to_owned(),
             problem,
@@ -23,7 +23,7 @@ impl WireError {
         &self.path
     }
 
-    pub fn problem(&self) -> &Problem {
+    pub fn problem(&self) -> &FieldProblem {
         &self.problem
     }
 
@@ -39,7 +39,7 @@ impl WireError {
 
 /// The problem of the field.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Problem {
+pub enum FieldProblem {
     #[error("it is missing; an identity or an address has no default")]
     Missing,
     #[error("it is missing; the peer is of an older release")]
@@ -67,13 +67,13 @@ pub enum Problem {
 /// Maximum characters of a peer's text that an error repeats, because errors are logged and a frame may be long.
 const MAX_QUOTED_CHARS: usize = 64;
 
-impl Problem {
+impl FieldProblem {
     pub(crate) fn unknown_word(text: &str, allowed: &'static str) -> Self {
         let mut quoted: String = text.chars().take(MAX_QUOTED_CHARS).collect();
         if quoted.len() < text.len() {
             quoted.push_str("...");
         }
-        Problem::UnknownWord {
+        FieldProblem::UnknownWord {
             text: quoted,
             allowed,
         }

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use brasserie_common::{Bound, Limited, ProcessLimit};
 
-use super::{Problem, WireError};
+use super::{FieldProblem, WireError};
 use crate::generated::common as wire;
 
 pub(super) fn from_wire(
@@ -19,13 +19,13 @@ pub(super) fn from_wire(
         };
         let name = limit.name.unwrap_or_default();
         let Some(limited) = Limited::parse(&name) else {
-            return at("name", Problem::unknown_word(&name, Limited::NAMES));
+            return at("name", FieldProblem::unknown_word(&name, Limited::NAMES));
         };
         let Some(soft) = limit.soft else {
-            return at("soft", Problem::Missing);
+            return at("soft", FieldProblem::Missing);
         };
         let Some(hard) = limit.hard else {
-            return at("hard", Problem::Missing);
+            return at("hard", FieldProblem::Missing);
         };
         let Some(hard_bound) = Bound::from_number(hard) else {
             return at("hard", out_of_range(hard, "-1 (unlimited), or 0 or more"));
@@ -39,15 +39,15 @@ pub(super) fn from_wire(
         match all.entry(limited) {
             Entry::Vacant(free) => free.insert(limit),
             Entry::Occupied(_) => {
-                return at("name", Problem::unknown_word(&name, "each name once"));
+                return at("name", FieldProblem::unknown_word(&name, "each name once"));
             }
         };
     }
     Ok(all)
 }
 
-fn out_of_range(value: i64, allowed: &'static str) -> Problem {
-    Problem::OutOfRange { value, allowed }
+fn out_of_range(value: i64, allowed: &'static str) -> FieldProblem {
+    FieldProblem::OutOfRange { value, allowed }
 }
 
 pub(super) fn to_wire(limits: &BTreeMap<Limited, ProcessLimit>) -> Vec<wire::ResourceLimit> {

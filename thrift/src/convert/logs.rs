@@ -3,7 +3,7 @@
 use brasserie_common::logs::{LineId, LinePart, LogLine, LogPage, LogQuery, LogStream};
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
 
-use super::{Problem, WireError, parse, parse_list, parse_name, saturating_i32, to_wire_list};
+use super::{FieldProblem, WireError, parse, parse_list, parse_name, saturating_i32, to_wire_list};
 use crate::generated::common::{self as wire, K_NOT_A_LINE_ID};
 use crate::generated::scheduler::BistroSchedulerGetJobLogsByIDArgs;
 use crate::generated::worker::BistroWorkerGetJobLogsByIDArgs;
@@ -20,7 +20,7 @@ fn stream(path: &str, text: &str) -> Result<LogStream, WireError> {
     LogStream::parse(text).ok_or_else(|| {
         WireError::new(
             path,
-            Problem::unknown_word(text, "\"stdout\", \"stderr\" or \"statuses\""),
+            FieldProblem::unknown_word(text, "\"stdout\", \"stderr\" or \"statuses\""),
         )
     })
 }
@@ -118,7 +118,7 @@ impl TryFrom<BistroWorkerGetJobLogsByIDArgs> for LogQuery {
         let limit = usize::try_from(args.limit).map_err(|_| {
             WireError::new(
                 "getJobLogsByID.limit",
-                Problem::OutOfRange {
+                FieldProblem::OutOfRange {
                     value: args.limit.into(),
                     allowed: "0 or more",
                 },

@@ -21,7 +21,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use error::{Problem, WireError};
+pub use error::{FieldProblem, WireError};
 pub use logs::scheduler_log_query;
 pub use refusal::{bound_of, refusal, undeclared_refusal, worker_exception};
 pub use task::{deadline, deadline_to_wire};
@@ -58,7 +58,7 @@ pub fn parse_name<N>(path: &str, text: impl Into<String>) -> Result<N, WireError
 where
     N: TryFrom<String, Error = NameError>,
 {
-    N::try_from(text.into()).map_err(|error| WireError::new(path, Problem::Name(error)))
+    N::try_from(text.into()).map_err(|error| WireError::new(path, FieldProblem::Name(error)))
 }
 
 /// Converts a list of domain values to the wire.
@@ -71,7 +71,7 @@ fn required<W, D>(path: &str, wire: Option<W>) -> Result<D, WireError>
 where
     D: TryFrom<W, Error = WireError>,
 {
-    let wire = wire.ok_or_else(|| WireError::new(path, Problem::Missing))?;
+    let wire = wire.ok_or_else(|| WireError::new(path, FieldProblem::Missing))?;
     parse(path, wire)
 }
 
@@ -88,11 +88,11 @@ fn host(path: &str, text: String) -> Result<std::sync::Arc<str>, WireError> {
     if text.len() > MAX_NAME_BYTES {
         return Err(WireError::new(
             path,
-            Problem::Name(NameError::TooLong(text.len())),
+            FieldProblem::Name(NameError::TooLong(text.len())),
         ));
     }
     if text.contains('\0') {
-        return Err(WireError::new(path, Problem::Name(NameError::Nul)));
+        return Err(WireError::new(path, FieldProblem::Name(NameError::Nul)));
     }
     Ok(text.into())
 }
@@ -101,7 +101,7 @@ fn not_negative(path: &str, value: i64) -> Result<u64, WireError> {
     u64::try_from(value).map_err(|_| {
         WireError::new(
             path,
-            Problem::OutOfRange {
+            FieldProblem::OutOfRange {
                 value,
                 allowed: "0 or more",
             },
@@ -115,7 +115,7 @@ fn amount(path: &str, value: Option<OrderedFloat<f64>>) -> Result<f64, WireError
     if value.is_finite() && value >= 0.0 {
         Ok(value)
     } else {
-        Err(WireError::new(path, Problem::NotAnAmount(value)))
+        Err(WireError::new(path, FieldProblem::NotAnAmount(value)))
     }
 }
 

@@ -4,7 +4,7 @@ use brasserie_common::WallTime;
 use brasserie_common::work_overview::{Asks, MAX_LINES, WorkFetchStatus, WorkWish};
 
 use super::work::{at_most, span};
-use super::{Problem, WireError, parse_list, to_wire_list};
+use super::{FieldProblem, WireError, parse_list, to_wire_list};
 use crate::generated::brasserie as wire;
 
 /// Maximum characters of one text, several times the longest text of this project.
@@ -16,12 +16,13 @@ impl TryFrom<wire::WorkFetchStatus> for WorkFetchStatus {
     fn try_from(status: wire::WorkFetchStatus) -> Result<Self, WireError> {
         const OVERVIEW: &str = "WorkFetchStatus.overview";
         let document = status.overview;
-        let document = document.ok_or_else(|| WireError::new(OVERVIEW, Problem::OlderRelease));
+        let document = document.ok_or_else(|| WireError::new(OVERVIEW, FieldProblem::OlderRelease));
         let overview = serde_json::from_str(&document?);
         Ok(WorkFetchStatus {
             taken: WallTime::from_millis(status.taken_ms.unwrap_or(0)),
-            overview: overview
-                .map_err(|error| WireError::new(OVERVIEW, Problem::Document(error.to_string())))?,
+            overview: overview.map_err(|error| {
+                WireError::new(OVERVIEW, FieldProblem::Document(error.to_string()))
+            })?,
         })
     }
 }
@@ -54,7 +55,7 @@ impl TryFrom<wire::WorkWish> for WorkWish {
             "later" => Asks::Later { left, why },
             "never" => Asks::Never { why },
             _ => {
-                let problem = Problem::unknown_word(&word, Asks::WORDS);
+                let problem = FieldProblem::unknown_word(&word, Asks::WORDS);
                 return Err(WireError::new("WorkWish.state", problem));
             }
         };

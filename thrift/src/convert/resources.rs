@@ -11,7 +11,8 @@ use brasserie_common::resources::{
 use brasserie_common::{CardAmount, CardNeed, CardsWanted, NodeName};
 
 use super::{
-    Problem, WireError, amount, not_negative, parse_list, parse_name, saturating_i64, to_wire_list,
+    FieldProblem, WireError, amount, not_negative, parse_list, parse_name, saturating_i64,
+    to_wire_list,
 };
 use crate::generated::common as wire;
 
@@ -91,7 +92,7 @@ impl TryFrom<wire::GpuShare> for GpuShare {
         let device: NodeName = parse_name("GpuShare.device", share.device)?;
         let milli = u32::try_from(share.milli).unwrap_or(0);
         if !(1..=WHOLE_CARD).contains(&milli) {
-            let problem = Problem::OutOfRange {
+            let problem = FieldProblem::OutOfRange {
                 value: share.milli.into(),
                 allowed: "1 to 1000",
             };
@@ -117,12 +118,12 @@ impl TryFrom<wire::GpusWanted> for CardsWanted {
     fn try_from(wanted: wire::GpusWanted) -> Result<Self, WireError> {
         let out_of_range = |path, value: i32, allowed| {
             let value = value.into();
-            WireError::new(path, Problem::OutOfRange { value, allowed })
+            WireError::new(path, FieldProblem::OutOfRange { value, allowed })
         };
         let named = wanted.of_models.unwrap_or_default();
         if named.len() > MAX_MODELS {
             let (count, allowed) = (named.len(), MAX_MODELS);
-            let problem = Problem::TooMany { count, allowed };
+            let problem = FieldProblem::TooMany { count, allowed };
             return Err(WireError::new("GpusWanted.ofModels", problem));
         }
         let mut of_models = BTreeMap::new();

@@ -15,7 +15,7 @@ use brasserie_common::{
 use thrift::OrderedFloat;
 
 use super::{
-    Problem, WireError, defaulted, limits, not_negative, parse_list, parse_name, required,
+    FieldProblem, WireError, defaulted, limits, not_negative, parse_list, parse_name, required,
     saturating_i32, saturating_i64, to_wire_list, work,
 };
 use crate::generated::common as wire;
@@ -25,7 +25,7 @@ impl TryFrom<wire::BackoffDuration> for BackoffDuration {
 
     fn try_from(backoff: wire::BackoffDuration) -> Result<Self, WireError> {
         let count = |path: &str, value: i32| {
-            let problem = Problem::OutOfRange {
+            let problem = FieldProblem::OutOfRange {
                 value: value.into(),
                 allowed: "0 or more",
             };
@@ -96,7 +96,7 @@ impl TryFrom<wire::RunningTask> for RunningTask {
 
 fn fence(number: i64) -> Result<Fence, WireError> {
     Fence::from_wire(number).ok_or_else(|| {
-        let problem = Problem::OutOfRange {
+        let problem = FieldProblem::OutOfRange {
             value: number,
             allowed: "more than 0",
         };
@@ -143,7 +143,7 @@ impl TryFrom<wire::KillMethod> for KillMethod {
             wire::KillMethod::TERM => Ok(KillMethod::Term),
             wire::KillMethod(value) => Err(WireError::new(
                 "KillMethod",
-                Problem::OutOfRange {
+                FieldProblem::OutOfRange {
                     value: value.into(),
                     allowed: "1 (TERM_WAIT_KILL), 2 (KILL) or 3 (TERM)",
                 },
@@ -298,7 +298,7 @@ fn environment(all: BTreeMap<String, String>) -> Result<BTreeMap<String, String>
         .map(|(name, value)| name.len() + value.len())
         .sum();
     if bytes > MAX_ENVIRONMENT_BYTES {
-        let problem = Problem::OutOfRange {
+        let problem = FieldProblem::OutOfRange {
             value: i64::try_from(bytes).unwrap_or(i64::MAX),
             allowed: "65536 bytes of names and values",
         };
@@ -307,11 +307,17 @@ fn environment(all: BTreeMap<String, String>) -> Result<BTreeMap<String, String>
     for (name, value) in &all {
         if !is_variable(name) {
             let allowed = "a name without `=` and NUL that does not begin with BRASSERIE_";
-            return Err(WireError::new(path, Problem::unknown_word(name, allowed)));
+            return Err(WireError::new(
+                path,
+                FieldProblem::unknown_word(name, allowed),
+            ));
         }
         if value.contains('\0') {
             let allowed = "a value without NUL";
-            return Err(WireError::new(path, Problem::unknown_word(value, allowed)));
+            return Err(WireError::new(
+                path,
+                FieldProblem::unknown_word(value, allowed),
+            ));
         }
     }
     Ok(all)
@@ -324,7 +330,7 @@ fn working_directory(path: String) -> Result<String, WireError> {
     }
     Err(WireError::new(
         "TaskSubprocessOptions.workingDirectory",
-        Problem::unknown_word(&path, "an absolute path"),
+        FieldProblem::unknown_word(&path, "an absolute path"),
     ))
 }
 
@@ -334,7 +340,7 @@ fn account(path: &str, text: Option<String>) -> Result<Option<AccountName>, Wire
         None => Ok(None),
         Some(text) if text.is_empty() => Err(WireError::new(
             path,
-            Problem::unknown_word(&text, "a name or a number"),
+            FieldProblem::unknown_word(&text, "a name or a number"),
         )),
         Some(text) => parse_name(path, text).map(Some),
     }
@@ -352,7 +358,7 @@ fn signal(number: i32) -> Result<i32, WireError> {
     }
     Err(WireError::new(
         "TaskSubprocessOptions.parentDeathSignal",
-        Problem::OutOfRange {
+        FieldProblem::OutOfRange {
             value: number.into(),
             allowed: "0 (none) to 64",
         },
@@ -364,7 +370,7 @@ fn timeout(seconds: OrderedFloat<f64>) -> Result<Duration, WireError> {
     let path = "TaskSubprocessOptions.timeoutSec";
     let amount = super::amount(path, Some(seconds))?;
     if amount == 0.0 {
-        let problem = Problem::OutOfRange {
+        let problem = FieldProblem::OutOfRange {
             value: 0,
             allowed: "more than 0",
         };
@@ -398,7 +404,7 @@ fn word<T: Default>(
     let Some(text) = text else {
         return Ok(T::default());
     };
-    parse(&text).ok_or_else(|| WireError::new(path, Problem::unknown_word(&text, allowed)))
+    parse(&text).ok_or_else(|| WireError::new(path, FieldProblem::unknown_word(&text, allowed)))
 }
 
 impl From<TaskSubprocessOptions> for wire::TaskSubprocessOptions {
@@ -436,7 +442,7 @@ impl TryFrom<wire::CGroupOptions> for CGroupOptions {
         if cpu_shares < 0 || cpu_shares == 1 {
             return Err(WireError::new(
                 "CGroupOptions.cpuShares",
-                Problem::OutOfRange {
+                FieldProblem::OutOfRange {
                     value: cpu_shares.into(),
                     allowed: "0 (leave alone), or 2 or more",
                 },

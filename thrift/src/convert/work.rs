@@ -14,8 +14,8 @@ use brasserie_common::{
 use thrift::OrderedFloat;
 
 use super::{
-    Problem, WireError, amount, not_negative, parse_list, parse_name, required, saturating_i32,
-    saturating_i64, to_wire_list,
+    FieldProblem, WireError, amount, not_negative, parse_list, parse_name, required,
+    saturating_i32, saturating_i64, to_wire_list,
 };
 use crate::generated::common as wire;
 
@@ -36,7 +36,7 @@ impl TryFrom<wire::WorkRequest> for WorkRequest {
             if demands[..position].iter().any(is_same) {
                 let path = format!("WorkRequest.demands[{position}].processor");
                 let name = demand.processor.as_str();
-                let problem = Problem::unknown_word(name, "each type once");
+                let problem = FieldProblem::unknown_word(name, "each type once");
                 return Err(WireError::new(&path, problem));
             }
         }
@@ -194,7 +194,7 @@ fn verdict(of_type: wire::ProcessorVerdict) -> Result<(Processor, WorkVerdict), 
         wire::WorkVerdict::STALE => WorkVerdict::Stale,
         wire::WorkVerdict::PENDING => WorkVerdict::Pending,
         wire::WorkVerdict(value) => {
-            let problem = Problem::OutOfRange {
+            let problem = FieldProblem::OutOfRange {
                 value: value.into(),
                 allowed: "1 (GRANTED) to 8 (PENDING)",
             };
@@ -250,7 +250,10 @@ fn processor(path: &str, name: Option<String>) -> Result<Processor, WireError> {
     let name: NodeName = parse_name(path, name.unwrap_or_default())?;
     if name.as_str().is_empty() {
         let allowed = "\"CPU\" or a model of cards";
-        return Err(WireError::new(path, Problem::unknown_word("", allowed)));
+        return Err(WireError::new(
+            path,
+            FieldProblem::unknown_word("", allowed),
+        ));
     }
     Ok(Processor::named(name.as_str()))
 }
@@ -272,7 +275,7 @@ pub(super) fn at_most<T>(most: usize, path: &str, list: Vec<T>) -> Result<Vec<T>
     if list.len() <= most {
         return Ok(list);
     }
-    let problem = Problem::TooMany {
+    let problem = FieldProblem::TooMany {
         count: list.len(),
         allowed: most,
     };

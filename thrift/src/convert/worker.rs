@@ -13,7 +13,7 @@ use brasserie_common::{
 };
 
 use super::{
-    Problem, WireError, defaulted, host, not_negative, parse_name, required, saturating_i32,
+    FieldProblem, WireError, defaulted, host, not_negative, parse_name, required, saturating_i32,
     saturating_i64, work,
 };
 use crate::generated::common as wire;
@@ -50,14 +50,17 @@ impl TryFrom<wire::ServiceAddress> for ServiceAddress {
             address.ip_or_host.unwrap_or_default(),
         )?;
         if host.is_empty() {
-            return Err(WireError::new("ServiceAddress.ip_or_host", Problem::Empty));
+            return Err(WireError::new(
+                "ServiceAddress.ip_or_host",
+                FieldProblem::Empty,
+            ));
         }
         let port = address.port.unwrap_or(0);
         let dialled = u16::try_from(port).ok().filter(|&port| port != 0);
         let port = dialled.ok_or_else(|| {
             WireError::new(
                 "ServiceAddress.port",
-                Problem::OutOfRange {
+                FieldProblem::OutOfRange {
                     value: port.into(),
                     allowed: "1 to 65535",
                 },
@@ -114,7 +117,7 @@ fn digest(bytes: Vec<u8>) -> Result<SetDigest, WireError> {
     let bytes = <[u8; 32]>::try_from(bytes).map_err(|_| {
         WireError::new(
             "WorkerSetHash.digest",
-            Problem::Length {
+            FieldProblem::Length {
                 length,
                 allowed: 32,
             },
@@ -261,7 +264,7 @@ fn room(most: Option<i32>, limited_by: Option<String>) -> Result<Option<TaskRoom
     };
     let count = u32::try_from(most).ok().and_then(NonZeroU32::new);
     let Some(count) = count else {
-        let problem = Problem::OutOfRange {
+        let problem = FieldProblem::OutOfRange {
             value: most.into(),
             allowed: "1 or more",
         };
@@ -282,7 +285,7 @@ impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {
         let worker_state = Health::from_wire(state).ok_or_else(|| {
             WireError::new(
                 "SchedulerHeartbeatResponse.workerState",
-                Problem::OutOfRange {
+                FieldProblem::OutOfRange {
                     value: state.into(),
                     allowed: "0 (NEW), 1 (HEALTHY), 2 (UNHEALTHY) or 3 (MUST_DIE)",
                 },

@@ -26,7 +26,7 @@ pub(super) struct Account {
 
 /// The calls that a connection may accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum CallRoom {
     /// Any call.
     Free,
     /// Only health calls, and calls that are answered at once: this limit is exceeded.
@@ -88,16 +88,16 @@ impl Budget {
     }
 
     /// Returns the calls that the server's limits let a connection accept.
-    pub(super) fn room_for(&self, account: &Account) -> Room {
+    pub(super) fn room_for(&self, account: &Account) -> CallRoom {
         let calls = self.calls.load(Ordering::Acquire);
         let has_bytes = account.held.load(Ordering::Relaxed) < self.allowance
             || self.bytes.load(Ordering::Acquire) < self.max_bytes;
         if calls >= self.max_calls + self.reserved_calls {
-            Room::Full(Scope::Server)
+            CallRoom::Full(Scope::Server)
         } else if calls >= self.max_calls || !has_bytes {
-            Room::Reserve(Scope::Server)
+            CallRoom::Reserve(Scope::Server)
         } else {
-            Room::Free
+            CallRoom::Free
         }
     }
 
@@ -147,14 +147,14 @@ mod tests {
         budget.hold(&hog, 60);
         budget.hold(&hog, 50);
         assert_eq!(budget.bytes(), 100);
-        assert_eq!(budget.room_for(&hog), Room::Reserve(Scope::Server));
+        assert_eq!(budget.room_for(&hog), CallRoom::Reserve(Scope::Server));
         assert_eq!(
             budget.room_for(&small),
-            Room::Free,
+            CallRoom::Free,
             "its allowance is its own"
         );
         budget.release(&hog, 1);
-        assert_eq!(budget.room_for(&hog), Room::Free);
+        assert_eq!(budget.room_for(&hog), CallRoom::Free);
         budget.release(&hog, 109);
         assert_eq!(budget.bytes(), 0);
     }
@@ -168,12 +168,15 @@ mod tests {
             budget.room_for(&account)
         };
         let rooms = [after_a_call(), after_a_call(), after_a_call()];
-        let (reserve, full) = (Room::Reserve(Scope::Server), Room::Full(Scope::Server));
-        assert_eq!(rooms, [Room::Free, reserve, full]);
+        let (reserve, full) = (
+            CallRoom::Reserve(Scope::Server),
+            CallRoom::Full(Scope::Server),
+        );
+        assert_eq!(rooms, [CallRoom::Free, reserve, full]);
         budget.end_call();
         assert_eq!(budget.room_for(&account), reserve);
         budget.end_call();
-        assert_eq!(budget.room_for(&account), Room::Free);
+        assert_eq!(budget.room_for(&account), CallRoom::Free);
         assert_eq!(budget.calls(), 1);
     }
 }

@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::frame::{ClientProtocol, Dialect};
 use super::limits::{Limits, Timeouts, USUAL_FRAME_BYTES};
-use super::link::{Done, Ending, Link, Overdue, Rejected, Sequence};
+use super::link::{CallEnding, Done, Link, Overdue, Rejected, Sequence};
 use super::link_task::{EndedBy, LinkTask};
 use super::outcome::{CallResult, NotSent, Unknown};
 use super::protocol::{CallKind, MessageName, encode_frame};
@@ -187,7 +187,7 @@ impl ClientPool {
             Err(reason) => return done(CallResult::NotSent(reason)),
         };
         let limits = Arc::clone(&inner.limits);
-        let done = move |ending: Ending| done(ending.into_result(method, &limits));
+        let done = move |ending: CallEnding| done(ending.into_result(method, &limits));
         let call = ThenCall {
             inner: Arc::downgrade(inner),
             peer: peer.clone(),
@@ -211,9 +211,11 @@ impl ClientPool {
         async move {
             match ending.await {
                 // A peer that answers a oneway call has received it.
-                Ending::Written | Ending::Reply(_) => CallResult::Done(()),
-                Ending::Returned { why, .. } | Ending::NotSent(why) => CallResult::NotSent(why),
-                Ending::Unknown(why) => CallResult::Unknown(why),
+                CallEnding::Written | CallEnding::Reply(_) => CallResult::Done(()),
+                CallEnding::Returned { why, .. } | CallEnding::NotSent(why) => {
+                    CallResult::NotSent(why)
+                }
+                CallEnding::Unknown(why) => CallResult::Unknown(why),
             }
         }
     }
@@ -224,7 +226,7 @@ impl ClientPool {
         method: &'static str,
         kind: CallKind,
         arguments: &A,
-    ) -> impl Future<Output = Ending> + Send + use<A> {
+    ) -> impl Future<Output = CallEnding> + Send + use<A> {
         let inner = Arc::clone(&self.inner);
         let peer = peer.clone();
         let sequence = inner.sequence();
@@ -237,7 +239,7 @@ impl ClientPool {
                     let call = (sequence, kind);
                     inner.drive(&peer, call, frame, not_after, ATTEMPTS).await
                 }
-                Err(reason) => Ending::NotSent(reason),
+                Err(reason) => CallEnding::NotSent(reason),
             }
         }
     }
@@ -283,12 +285,12 @@ impl Inner {
         mut frame: Vec<u8>,
         not_after: Time,
         attempts: usize,
-    ) -> Ending {
+    ) -> CallEnding {
         let mut why = NotSent::Backlogged;
         for _ in 0..attempts {
             let link = match self.link(peer).await {
                 Ok(link) => link,
-                Err(reason) => return Ending::NotSent(reason),
+                Err(reason) => return CallEnding::NotSent(reason),
             };
             let ticket = match Ticket::take(link, (sequence, kind), frame, not_after) {
                 Ok(ticket) => ticket,
@@ -297,23 +299,23 @@ impl Inner {
                     frame = returned;
                     continue;
                 }
-                Err(Rejected::Backlogged) => return Ending::NotSent(NotSent::Backlogged),
+                Err(Rejected::Backlogged) => return CallEnding::NotSent(NotSent::Backlogged),
             };
             match ticket.wait(&self.timeouts).await {
-                Ending::Returned {
+                CallEnding::Returned {
                     frame: returned,
                     why: reason,
                 } => {
                     why = reason;
                     frame = returned;
                 }
-                ending @ (Ending::Reply(_)
-                | Ending::Written
-                | Ending::NotSent(_)
-                | Ending::Unknown(_)) => return ending,
+                ending @ (CallEnding::Reply(_)
+                | CallEnding::Written
+                | CallEnding::NotSent(_)
+                | CallEnding::Unknown(_)) => return ending,
             }
         }
-        Ending::NotSent(why)
+        CallEnding::NotSent(why)
     }
 
     /// Returns the peer's open connection, or opens a new one.
@@ -435,17 +437,17 @@ impl ThenCall {
     fn send_over(self, link: &Link, frame: Vec<u8>, done: Done) {
         let (sequence, not_after) = (self.sequence, self.not_after);
         let retried: Done = Box::new(move |ending| match ending {
-            Ending::Returned { frame, why: _ } => self.send_over_new(frame, ATTEMPTS - 1, done),
-            ending @ (Ending::Reply(_)
-            | Ending::Written
-            | Ending::NotSent(_)
-            | Ending::Unknown(_)) => done(ending),
+            CallEnding::Returned { frame, why: _ } => self.send_over_new(frame, ATTEMPTS - 1, done),
+            ending @ (CallEnding::Reply(_)
+            | CallEnding::Written
+            | CallEnding::NotSent(_)
+            | CallEnding::Unknown(_)) => done(ending),
         });
         if let Err((rejected, done)) = link.submit_then(sequence, frame, not_after, retried) {
             let why = NotSent::ConnectionLost("it was closed at that moment".to_owned());
             done(match rejected {
-                Rejected::Closed(frame) => Ending::Returned { frame, why },
-                Rejected::Backlogged => Ending::NotSent(NotSent::Backlogged),
+                Rejected::Closed(frame) => CallEnding::Returned { frame, why },
+                Rejected::Backlogged => CallEnding::NotSent(NotSent::Backlogged),
             });
         }
     }
@@ -454,7 +456,7 @@ impl ThenCall {
     fn send_over_new(self, frame: Vec<u8>, attempts: usize, done: Done) {
         let Some(inner) = self.inner.upgrade() else {
             let why = "the client shuts down".to_owned();
-            return done(Ending::NotSent(NotSent::ConnectionLost(why)));
+            return done(CallEnding::NotSent(NotSent::ConnectionLost(why)));
         };
         tokio::spawn(async move {
             let call = (self.sequence, CallKind::Call);
@@ -468,7 +470,7 @@ impl ThenCall {
 struct Ticket {
     link: Arc<Link>,
     sequence: Sequence,
-    slot: oneshot::Receiver<Ending>,
+    slot: oneshot::Receiver<CallEnding>,
 }
 
 impl Ticket {
@@ -486,14 +488,14 @@ impl Ticket {
         })
     }
 
-    async fn wait(mut self, timeouts: &Timeouts) -> Ending {
+    async fn wait(mut self, timeouts: &Timeouts) -> CallEnding {
         let send_by = Instant::now() + timeouts.send;
         if let Ok(ended) = timeout_at(send_by, &mut self.slot).await {
             return known(ended);
         }
         let sent = match self.link.overdue(self.sequence) {
-            Overdue::Withdrawn => return Ending::NotSent(NotSent::SendTimeout),
-            Overdue::Stuck => return Ending::Unknown(Unknown::SendTimeout),
+            Overdue::Withdrawn => return CallEnding::NotSent(NotSent::SendTimeout),
+            Overdue::Stuck => return CallEnding::Unknown(Unknown::SendTimeout),
             Overdue::Ended => return known((&mut self.slot).await),
             Overdue::Sent(at) => at,
         };
@@ -501,7 +503,7 @@ impl Ticket {
             Ok(ended) => known(ended),
             Err(_) => {
                 self.link.unanswered(self.sequence, sent);
-                Ending::Unknown(Unknown::ReceiveTimeout)
+                CallEnding::Unknown(Unknown::ReceiveTimeout)
             }
         }
     }
@@ -515,10 +517,10 @@ impl Drop for Ticket {
     }
 }
 
-fn known(ended: Result<Ending, oneshot::error::RecvError>) -> Ending {
+fn known(ended: Result<CallEnding, oneshot::error::RecvError>) -> CallEnding {
     // A slot is only dropped when its runtime shuts down.
     ended.unwrap_or_else(|_| {
-        Ending::Unknown(Unknown::ConnectionLost("the client shuts down".to_owned()))
+        CallEnding::Unknown(Unknown::ConnectionLost("the client shuts down".to_owned()))
     })
 }
 

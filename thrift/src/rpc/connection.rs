@@ -13,12 +13,12 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::budget::{Room, Scope};
+use super::budget::{CallRoom, Scope};
 use super::frame::{self, Dialect, Envelope, FrameError, LENGTH_BYTES};
 use super::limits::{KEEP_BUFFER_BYTES, READ_CHUNK_BYTES, TURN_BYTES};
-use super::outbox::{Doze, Outbox};
+use super::outbox::{ConnectionOutbox, Doze};
 use super::protocol::{CallKind, MessageInput, MessageName, encode_frame};
-use super::responder::{Answer, IncomingCall, Responder, Service};
+use super::responder::{AnswerState, IncomingCall, Responder, Service};
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub(super) enum Close {
 /// Open --peer closes its side, shutdown--> Draining --all answered and sent, or too late--> (closed)
 ///   \--error, idle, slow, stalled----------------------------------------------------------/
 /// ```
-enum Phase {
+enum ConnectionPhase {
     /// Frames are read, and their calls begin.
     Open,
     /// No bytes are read. Calls that have begun are answered until `until`.
@@ -70,9 +70,9 @@ pub enum Accepts {
 
 pub(super) struct Connection<S> {
     stream: TcpStream,
-    outbox: Arc<Outbox>,
+    outbox: Arc<ConnectionOutbox>,
     service: Arc<S>,
-    phase: Phase,
+    phase: ConnectionPhase,
     /// The exceeded limit because of which this connection is not read; `None` while it is read.
     pause: Option<Scope>,
     /// The time since which a limit is exceeded, if the connection has not been read to its end since.
@@ -96,14 +96,14 @@ pub(super) struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
-    pub(super) fn new(stream: TcpStream, outbox: Arc<Outbox>, service: Arc<S>) -> Self {
+    pub(super) fn new(stream: TcpStream, outbox: Arc<ConnectionOutbox>, service: Arc<S>) -> Self {
         let now = Instant::now();
         let first_call_by = Some(now + outbox.limits().first_call_timeout);
         Connection {
             stream,
             outbox,
             service,
-            phase: Phase::Open,
+            phase: ConnectionPhase::Open,
             pause: None,
             crowded_since: None,
             input: BytesMut::new(),
@@ -139,7 +139,7 @@ impl<S: Service> Connection<S> {
         if self.pause.is_none() && self.input.is_empty() {
             self.end_crowd();
         }
-        while let Phase::Open = self.phase {
+        while let ConnectionPhase::Open = self.phase {
             self.dispatch()?;
             if self.pause.is_some() || taken >= TURN_BYTES {
                 break;
@@ -156,7 +156,7 @@ impl<S: Service> Connection<S> {
         if self.outbox.must_leave() {
             return Err(Close::MadeRoom);
         }
-        if let Phase::Draining { because, .. } = &mut self.phase
+        if let ConnectionPhase::Draining { because, .. } = &mut self.phase
             && self.outbox.calls() == 0
             && self.outbox.unsent() == 0
         {
@@ -167,7 +167,7 @@ impl<S: Service> Connection<S> {
 
     /// Notes that all received bytes are handled. If no limit is exceeded any more, the next excess starts a new wait.
     fn end_crowd(&mut self) {
-        if self.crowded_since.is_some() && self.outbox.room() == Room::Free {
+        if self.crowded_since.is_some() && self.outbox.room() == CallRoom::Free {
             self.crowded_since = None;
         }
     }
@@ -225,11 +225,13 @@ impl<S: Service> Connection<S> {
     fn accepts(&self, incomplete: usize) -> Result<Accepts, Scope> {
         let limits = self.outbox.limits();
         match self.outbox.room() {
-            Room::Free => Ok(Accepts::All),
-            Room::Full(scope) => Err(scope),
+            CallRoom::Free => Ok(Accepts::All),
+            CallRoom::Full(scope) => Err(scope),
             // The reserve has calls but no memory for a long frame.
-            Room::Reserve(scope) if incomplete >= limits.connection_allowance_bytes => Err(scope),
-            Room::Reserve(scope) => match self.crowded_since {
+            CallRoom::Reserve(scope) if incomplete >= limits.connection_allowance_bytes => {
+                Err(scope)
+            }
+            CallRoom::Reserve(scope) => match self.crowded_since {
                 Some(since) if since.elapsed() >= limits.room_wait => Ok(Accepts::HealthCalls),
                 Some(_) | None => Err(scope),
             },
@@ -303,7 +305,7 @@ impl<S: Service> Connection<S> {
         let until = Instant::now() + self.outbox.limits().drain_timeout;
         self.frame_since = None;
         self.first_call_by = None;
-        self.phase = Phase::Draining { until, because };
+        self.phase = ConnectionPhase::Draining { until, because };
     }
 
     /// Waits until there is work.
@@ -327,7 +329,7 @@ impl<S: Service> Connection<S> {
                 return Ok(());
             }
         }
-        let open = matches!(self.phase, Phase::Open);
+        let open = matches!(self.phase, ConnectionPhase::Open);
         let interest = match (open && self.pause.is_none(), !self.output.is_empty()) {
             (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
             (true, false) => Some(Interest::READABLE),
@@ -359,7 +361,7 @@ impl<S: Service> Connection<S> {
     fn deadline(&self) -> Instant {
         let limits = self.outbox.limits();
         let mut deadline = self.last_activity + limits.idle_timeout;
-        if let Phase::Draining { until, .. } = self.phase {
+        if let ConnectionPhase::Draining { until, .. } = self.phase {
             deadline = deadline.min(until);
         }
         if let Some(since) = self.blocked_since {
@@ -382,7 +384,7 @@ impl<S: Service> Connection<S> {
     fn check_deadlines(&mut self) -> Result<(), Close> {
         let now = Instant::now();
         let limits = self.outbox.limits();
-        if let Phase::Draining { until, .. } = self.phase
+        if let ConnectionPhase::Draining { until, .. } = self.phase
             && now >= until
         {
             return Err(Close::NotDrained);
@@ -422,7 +424,7 @@ impl<S: Service> Connection<S> {
 /// Passes one frame to the service, or answers it here if it is not a valid call.
 fn take_frame<S: Service>(
     service: &S,
-    outbox: &Arc<Outbox>,
+    outbox: &Arc<ConnectionOutbox>,
     payload: &[u8],
     accepts: Accepts,
 ) -> Result<(), Close> {
@@ -456,7 +458,7 @@ fn take_frame<S: Service>(
             sequence: name.sequence_number,
             method: name.name,
             kind,
-            state: Answer::Pending,
+            state: AnswerState::Pending,
             held,
         },
     };
@@ -469,7 +471,7 @@ fn take_frame<S: Service>(
 
 /// Refuses a frame of which only the part of the header transport could be read.
 fn refuse(
-    outbox: &Outbox,
+    outbox: &ConnectionOutbox,
     dialect: Dialect,
     kind: ApplicationErrorKind,
     message: &'static str,

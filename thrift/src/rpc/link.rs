@@ -24,7 +24,7 @@ use super::protocol::CallKind;
 
 /// The outcome of a call on its link.
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(super) enum CallEnding {
     /// The payload of the reply's frame.
     Reply(Bytes),
     /// The kernel has the whole frame of a oneway call.
@@ -38,7 +38,7 @@ pub(super) enum Ending {
     Unknown(Unknown),
 }
 
-impl Ending {
+impl CallEnding {
     /// Decodes the outcome of a call of `method` that waits for a reply.
     pub(super) fn into_result<R: TSerializable>(
         self,
@@ -46,14 +46,16 @@ impl Ending {
         limits: &Limits,
     ) -> CallResult<R> {
         match self {
-            Ending::Reply(payload) => match decode_reply(&payload, method, limits) {
+            CallEnding::Reply(payload) => match decode_reply(&payload, method, limits) {
                 Ok(result) => CallResult::Done(result),
                 Err(reason) => CallResult::Unknown(reason),
             },
-            Ending::Returned { why, .. } | Ending::NotSent(why) => CallResult::NotSent(why),
-            Ending::Unknown(why) => CallResult::Unknown(why),
+            CallEnding::Returned { why, .. } | CallEnding::NotSent(why) => CallResult::NotSent(why),
+            CallEnding::Unknown(why) => CallResult::Unknown(why),
             // Only oneway calls end when they are written.
-            Ending::Written => CallResult::Unknown(Unknown::BadReply("there is none".to_owned())),
+            CallEnding::Written => {
+                CallResult::Unknown(Unknown::BadReply("there is none".to_owned()))
+            }
         }
     }
 }
@@ -70,7 +72,7 @@ pub(super) struct Sequence(pub(super) i32);
 ///    \------------------all bytes--------------/
 /// ```
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum CallStage {
     /// The kernel has no byte.
     Queued,
     /// The kernel has some bytes.
@@ -84,7 +86,7 @@ enum Stage {
 ///   \--error, end of stream, idle-----------------------------------/
 /// ```
 #[derive(Clone, Debug)]
-enum Phase {
+enum LinkPhase {
     /// The link accepts calls.
     Open,
     /// The link waits for replies, but accepts no new calls, because the peer may be dead.
@@ -96,22 +98,22 @@ enum Phase {
 /// The receiver of a call's outcome. It is notified outside the lock, because a function may do anything.
 enum Slot {
     /// A future, which checks the time limits itself.
-    Future(oneshot::Sender<Ending>),
+    Future(oneshot::Sender<CallEnding>),
     /// A function. The link's task checks the time limits, which count from `since`.
     Function { done: Done, since: Instant },
 }
 
 /// Receives the outcome of a call on the task of its link, so it must not block.
-pub(super) type Done = Box<dyn FnOnce(Ending) + Send>;
+pub(super) type Done = Box<dyn FnOnce(CallEnding) + Send>;
 
-struct Call {
-    stage: Stage,
+struct LinkCall {
+    stage: CallStage,
     kind: CallKind,
     slot: Slot,
 }
 
 /// Outcomes to deliver once the lock is released.
-type Told = Vec<(Slot, Ending)>;
+type Told = Vec<(Slot, CallEnding)>;
 
 fn tell(told: Told) {
     for (slot, ending) in told {
@@ -120,7 +122,7 @@ fn tell(told: Told) {
 }
 
 impl Slot {
-    fn tell(self, ending: Ending) {
+    fn tell(self, ending: CallEnding) {
         match self {
             // The caller may have gone.
             Slot::Future(slot) => drop(slot.send(ending)),
@@ -129,19 +131,19 @@ impl Slot {
     }
 }
 
-struct Waiting {
+struct QueuedFrame {
     sequence: Sequence,
     frame: Vec<u8>,
     not_after: Time,
 }
 
-struct State {
-    phase: Phase,
-    queue: VecDeque<Waiting>,
+struct LinkState {
+    phase: LinkPhase,
+    queue: VecDeque<QueuedFrame>,
     /// Bytes of the queue's first frame that the kernel has.
     head_written: usize,
     queued_bytes: usize,
-    calls: HashMap<i32, Call>,
+    calls: HashMap<i32, LinkCall>,
     /// The time of the next check for overdue calls with functions; `None` if there are no such calls.
     check_at: Option<Instant>,
     last_received: Instant,
@@ -160,7 +162,7 @@ enum Leftovers {
 /// The state that callers and the connection's task share.
 pub(super) struct Link {
     limits: Arc<Limits>,
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     wake: Notify,
 }
 
@@ -197,8 +199,8 @@ impl Link {
         let now = Instant::now();
         Link {
             limits,
-            state: Mutex::new(State {
-                phase: Phase::Open,
+            state: Mutex::new(LinkState {
+                phase: LinkPhase::Open,
                 queue: VecDeque::new(),
                 head_written: 0,
                 queued_bytes: 0,
@@ -212,7 +214,7 @@ impl Link {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state.lock().phase, Phase::Open)
+        matches!(self.state.lock().phase, LinkPhase::Open)
     }
 
     /// Queues a frame. It does not begin to leave after `not_after`.
@@ -221,7 +223,7 @@ impl Link {
         (sequence, kind): (Sequence, CallKind),
         frame: Vec<u8>,
         not_after: Time,
-    ) -> Result<oneshot::Receiver<Ending>, Rejected> {
+    ) -> Result<oneshot::Receiver<CallEnding>, Rejected> {
         let (slot, receiver) = oneshot::channel();
         self.queue((sequence, kind), frame, not_after, || Slot::Future(slot))?;
         Ok(receiver)
@@ -258,8 +260,8 @@ impl Link {
     ) -> Result<(), Rejected> {
         let mut state = self.state.lock();
         match state.phase {
-            Phase::Open => {}
-            Phase::Retired | Phase::Closed(_) => return Err(Rejected::Closed(frame)),
+            LinkPhase::Open => {}
+            LinkPhase::Retired | LinkPhase::Closed(_) => return Err(Rejected::Closed(frame)),
         }
         if state.calls.len() >= self.limits.max_client_calls
             || state.queued_bytes + frame.len() > self.limits.max_client_unsent_bytes
@@ -277,13 +279,15 @@ impl Link {
             wakes = true;
         }
         state.queued_bytes += frame.len();
-        state.queue.push_back(Waiting {
+        state.queue.push_back(QueuedFrame {
             sequence,
             frame,
             not_after,
         });
-        let stage = Stage::Queued;
-        state.calls.insert(sequence.0, Call { stage, kind, slot });
+        let stage = CallStage::Queued;
+        state
+            .calls
+            .insert(sequence.0, LinkCall { stage, kind, slot });
         drop(state);
         if wakes {
             // Otherwise the task is awake or waits for the kernel.
@@ -298,8 +302,8 @@ impl Link {
         state.withdraw(sequence);
         state.calls.remove(&sequence.0);
         match state.phase {
-            Phase::Retired => self.wake.notify_one(),
-            Phase::Open | Phase::Closed(_) => {}
+            LinkPhase::Retired => self.wake.notify_one(),
+            LinkPhase::Open | LinkPhase::Closed(_) => {}
         }
     }
 
@@ -310,12 +314,12 @@ impl Link {
             return Overdue::Ended;
         };
         match call.stage {
-            Stage::Queued => {
+            CallStage::Queued => {
                 state.withdraw(sequence);
                 state.calls.remove(&sequence.0);
                 Overdue::Withdrawn
             }
-            Stage::Leaving => {
+            CallStage::Leaving => {
                 state.calls.remove(&sequence.0);
                 // The rest of this frame blocks all others, and the stream cannot skip it.
                 let told = state.close(DOES_NOT_READ, Leftovers::Fail);
@@ -324,7 +328,7 @@ impl Link {
                 self.wake.notify_one();
                 Overdue::Stuck
             }
-            Stage::Sent(at) => Overdue::Sent(at),
+            CallStage::Sent(at) => Overdue::Sent(at),
         }
     }
 
@@ -338,7 +342,7 @@ impl Link {
         }
         let mut told = Told::new();
         let is_stuck = state.take_overdue(now, timeouts, &mut told);
-        let is_watched = |call: &Call| matches!(call.slot, Slot::Function { .. });
+        let is_watched = |call: &LinkCall| matches!(call.slot, Slot::Function { .. });
         let still = state.calls.values().any(is_watched);
         state.check_at = still.then(|| now + OVERDUE_CHECK);
         if is_stuck {
@@ -355,8 +359,8 @@ impl Link {
     pub(super) fn unanswered(&self, sequence: Sequence, sent: Instant) {
         let mut state = self.state.lock();
         state.calls.remove(&sequence.0);
-        if state.last_received < sent && matches!(state.phase, Phase::Open) {
-            state.phase = Phase::Retired;
+        if state.last_received < sent && matches!(state.phase, LinkPhase::Open) {
+            state.phase = LinkPhase::Retired;
         }
         self.wake.notify_one();
     }
@@ -376,11 +380,11 @@ impl Link {
         };
         if let Some(call) = call {
             let ending = match call.stage {
-                Stage::Sent(_) => Ending::Reply(payload),
-                Stage::Queued => Ending::NotSent(NotSent::ConnectionLost(
+                CallStage::Sent(_) => CallEnding::Reply(payload),
+                CallStage::Queued => CallEnding::NotSent(NotSent::ConnectionLost(
                     "the peer answered a call that this program has not sent".to_owned(),
                 )),
-                Stage::Leaving => Ending::Unknown(Unknown::BadReply(
+                CallStage::Leaving => CallEnding::Unknown(Unknown::BadReply(
                     "it came before the whole call was sent".to_owned(),
                 )),
             };
@@ -439,16 +443,16 @@ impl Link {
         let unused = state.calls.is_empty() && state.queue.is_empty();
         let (why, useless) = match &state.phase {
             // A caller with a stuck call closed the link. Every other reason to close a link ends its task.
-            Phase::Closed(reason) => return Some(Useless::Unresponsive(reason.clone())),
-            Phase::Retired if unused => {
+            LinkPhase::Closed(reason) => return Some(Useless::Unresponsive(reason.clone())),
+            LinkPhase::Retired if unused => {
                 let why = "the peer did not answer";
                 (why, Useless::Unresponsive(why.to_owned()))
             }
-            Phase::Retired => {
+            LinkPhase::Retired => {
                 state.last_used = now;
                 return None;
             }
-            Phase::Open => {
+            LinkPhase::Open => {
                 if now < state.last_used + self.limits.client_idle_timeout {
                     return None;
                 }

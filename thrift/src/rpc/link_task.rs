@@ -62,7 +62,7 @@ impl Close {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Output {
+enum WriteState {
     Empty,
     Blocked,
 }
@@ -98,9 +98,9 @@ impl LinkTask {
         // Reads first: if the stream has ended, waiting calls end as `NotSent`.
         self.read()?;
         let output = if self.link.write(&self.stream)? {
-            Output::Empty
+            WriteState::Empty
         } else {
-            Output::Blocked
+            WriteState::Blocked
         };
         let overdue_at = self.link.end_overdue(&self.timeouts);
         match self.link.end_if_useless() {
@@ -109,8 +109,8 @@ impl LinkTask {
             Some(Useless::Unresponsive(reason)) => return Err(Close::Unresponsive(reason)),
         }
         let interest = match output {
-            Output::Empty => Interest::READABLE,
-            Output::Blocked => Interest::READABLE | Interest::WRITABLE,
+            WriteState::Empty => Interest::READABLE,
+            WriteState::Blocked => Interest::READABLE | Interest::WRITABLE,
         };
         let look_at = overdue_at.into_iter().chain([self.link.idle_at()]).min();
         let look_at = look_at.expect("Invariant: a link is idle at some time");

@@ -9,16 +9,16 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::budget::{Account, Budget, Room, Scope};
+use super::budget::{Account, Budget, CallRoom, Scope};
 use super::limits::{CALL_OVERHEAD_BYTES, Limits, REPLY_CHUNK_BYTES};
 
 /// The answers of a connection, shared by its task and the responders of its calls.
-pub(super) struct Outbox {
+pub(super) struct ConnectionOutbox {
     peer: SocketAddr,
     limits: Arc<Limits>,
     budget: Arc<Budget>,
     account: Account,
-    state: Mutex<State>,
+    state: Mutex<OutboxState>,
     /// Bytes of replies that the kernel has not accepted, in `state` and in the task's queue.
     unsent: AtomicUsize,
     calls: AtomicUsize,
@@ -36,7 +36,7 @@ pub(super) struct IdleRank {
     last_call: Instant,
 }
 
-struct State {
+struct OutboxState {
     /// The time of the last call; before the first one, the time at which the connection was opened.
     last_call: Instant,
     chunks: VecDeque<Vec<u8>>,
@@ -80,14 +80,14 @@ pub(super) enum Doze {
     Doomed,
 }
 
-impl Outbox {
+impl ConnectionOutbox {
     pub(super) fn new(peer: SocketAddr, limits: Arc<Limits>, budget: Arc<Budget>) -> Self {
-        Outbox {
+        ConnectionOutbox {
             peer,
             limits,
             budget,
             account: Account::default(),
-            state: Mutex::new(State {
+            state: Mutex::new(OutboxState {
                 last_call: Instant::now(),
                 chunks: VecDeque::new(),
                 attention: Attention::Awake,
@@ -124,17 +124,17 @@ impl Outbox {
     }
 
     /// Returns the calls that this connection may accept, by the stricter of its own limits and the server's.
-    pub(super) fn room(&self) -> Room {
+    pub(super) fn room(&self) -> CallRoom {
         let (limits, calls) = (&self.limits, self.calls());
         let reserved = limits.reserved_calls_per_connection;
         if self.unsent() >= limits.pause_at_unsent_bytes
             || calls >= limits.max_calls_per_connection + reserved
         {
-            return Room::Full(Scope::Connection);
+            return CallRoom::Full(Scope::Connection);
         }
         match self.budget.room_for(&self.account) {
-            Room::Free if calls >= limits.max_calls_per_connection => {
-                Room::Reserve(Scope::Connection)
+            CallRoom::Free if calls >= limits.max_calls_per_connection => {
+                CallRoom::Reserve(Scope::Connection)
             }
             room => room,
         }
@@ -180,7 +180,7 @@ impl Outbox {
         }
     }
 
-    /// Registers a call, and returns the bytes that it holds until [`Outbox::end_call`].
+    /// Registers a call, and returns the bytes that it holds until [`ConnectionOutbox::end_call`].
     pub(super) fn begin_call(&self, frame_bytes: usize) -> usize {
         let held = frame_bytes + CALL_OVERHEAD_BYTES;
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -212,7 +212,7 @@ impl Outbox {
         self.push(&mut self.state.lock(), frame);
     }
 
-    fn push(&self, state: &mut State, frame: Vec<u8>) {
+    fn push(&self, state: &mut OutboxState, frame: Vec<u8>) {
         match state.fate {
             Fate::Alive => {}
             Fate::Doomed | Fate::Closed => return,
@@ -267,7 +267,7 @@ impl Outbox {
         }
     }
 
-    /// Waits for the first change after [`Outbox::doze`].
+    /// Waits for the first change after [`ConnectionOutbox::doze`].
     pub(super) async fn changed(&self) {
         self.wake.notified().await;
     }

@@ -8,7 +8,7 @@ use thrift::protocol::{TMessageType, TOutputProtocol, TSerializable};
 use thrift::{ApplicationError, ApplicationErrorKind};
 
 use super::frame::{ClientProtocol, Dialect};
-use super::outbox::Outbox;
+use super::outbox::ConnectionOutbox;
 use super::protocol::{CallKind, MessageInput, MessageName, describe, encode_frame};
 
 /// A service that answers calls.
@@ -116,12 +116,12 @@ impl IncomingCall<'_> {
 /// If it is dropped without an answer, it sends an `InternalError` exception, so that no caller waits in vain. Answers to a oneway call,
 /// and to a caller that has gone, are discarded.
 pub struct Responder {
-    pub(super) outbox: Arc<Outbox>,
+    pub(super) outbox: Arc<ConnectionOutbox>,
     pub(super) dialect: Dialect,
     pub(super) sequence: i32,
     pub(super) method: String,
     pub(super) kind: CallKind,
-    pub(super) state: Answer,
+    pub(super) state: AnswerState,
     /// Bytes of the connection's account that this call holds until it is answered.
     pub(super) held: usize,
 }
@@ -130,7 +130,7 @@ pub struct Responder {
 /// Pending --reply, exception--> Given
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum AnswerState {
     /// The caller may still wait; dropping the responder answers with an exception.
     Pending,
     /// The answer is in the outbox, or was not expected.
@@ -223,7 +223,7 @@ impl Responder {
     }
 
     fn finish(&mut self, frame: Vec<u8>) {
-        self.state = Answer::Given;
+        self.state = AnswerState::Given;
         self.outbox.end_call(frame, self.held);
     }
 }
@@ -231,8 +231,8 @@ impl Responder {
 impl Drop for Responder {
     fn drop(&mut self) {
         match self.state {
-            Answer::Given => {}
-            Answer::Pending => {
+            AnswerState::Given => {}
+            AnswerState::Pending => {
                 let message = format!("{} was dropped without an answer", self.method);
                 self.answer_exception(ApplicationErrorKind::InternalError, &message);
             }

@@ -20,7 +20,7 @@ use super::frame::{Foreign, FrameError};
 use super::limits::{
     ACCEPT_RETRY, FOREIGN_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, Limits,
 };
-use super::outbox::Outbox;
+use super::outbox::ConnectionOutbox;
 use super::responder::Service;
 
 /// A port that is open but not served yet, so that its address can be published before there is a service.
@@ -34,7 +34,7 @@ pub struct ServerHandle {
     local_addr: SocketAddr,
     shutdown: CancellationToken,
     tasks: TaskTracker,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
 /// The load of a server at one moment.
@@ -48,10 +48,10 @@ pub struct ServerLoad {
     pub bytes: usize,
 }
 
-struct Shared {
+struct ServerState {
     limits: Arc<Limits>,
     budget: Arc<Budget>,
-    table: Mutex<Table>,
+    table: Mutex<OpenConnections>,
     /// Whether a connection was refused or failed, and none was accepted since. A flood of connections then logs one line.
     full: AtomicBool,
     /// The time of the last log line about a peer that speaks another protocol.
@@ -60,8 +60,8 @@ struct Shared {
 
 /// The open connections.
 #[derive(Default)]
-struct Table {
-    open: HashMap<u64, Arc<Outbox>>,
+struct OpenConnections {
+    open: HashMap<u64, Arc<ConnectionOutbox>>,
     next: u64,
 }
 
@@ -90,7 +90,7 @@ impl Server {
     ) -> ServerHandle {
         // The other half of the descriptors is for the process itself: its files, and its own calls to peers.
         limits.max_connections = limits.max_connections.min(descriptor_limit() / 2).max(1);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             budget: Arc::new(Budget::new(&limits)),
             limits: Arc::new(limits),
             table: Mutex::default(),
@@ -159,7 +159,7 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 struct Acceptor<S> {
     listener: TcpListener,
     service: Arc<S>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     shutdown: CancellationToken,
     tasks: TaskTracker,
 }
@@ -188,7 +188,7 @@ impl<S: Service> Acceptor<S> {
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) {
-        let outbox = Arc::new(Outbox::new(
+        let outbox = Arc::new(ConnectionOutbox::new(
             peer,
             Arc::clone(&self.shared.limits),
             Arc::clone(&self.shared.budget),
@@ -222,7 +222,7 @@ impl<S: Service> Acceptor<S> {
     }
 }
 
-impl Shared {
+impl ServerState {
     /// Logs a peer that speaks another protocol on this port, at most once in [`FOREIGN_PAUSE`].
     fn note_foreign(&self, peer: SocketAddr, protocol: Foreign) {
         let now = Instant::now();
@@ -240,7 +240,7 @@ impl Shared {
     }
 }
 
-impl Table {
+impl OpenConnections {
     /// Asks the first idle stranger by its [`IdleRank`](super::outbox::IdleRank) to leave. Returns `false` if there is none.
     fn evict(&self) -> bool {
         let strangers = self.open.values().filter(|open| !open.is_asked_to_leave());
@@ -259,7 +259,7 @@ impl Table {
         if self.open.len() < limit {
             return true;
         }
-        let leaving = |open: &&Arc<Outbox>| open.is_asked_to_leave();
+        let leaving = |open: &&Arc<ConnectionOutbox>| open.is_asked_to_leave();
         let staying = self.open.len() - self.open.values().filter(leaving).count();
         // Connections that were asked to close do so within milliseconds. The factor bounds their number if they do not.
         self.open.len() < limit * 2 && (staying < limit || self.evict())
@@ -268,12 +268,12 @@ impl Table {
 
 /// A place among the limited connections, released on drop.
 struct Seat {
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     number: u64,
 }
 
 impl Seat {
-    fn take(shared: &Arc<Shared>, outbox: &Arc<Outbox>) -> Option<Seat> {
+    fn take(shared: &Arc<ServerState>, outbox: &Arc<ConnectionOutbox>) -> Option<Seat> {
         let mut table = shared.table.lock();
         if !table.has_place(shared.limits.max_connections) {
             return None;

@@ -6,17 +6,19 @@ use tokio::time::Instant;
 use super::super::limits::Timeouts;
 use super::super::outcome::{NotSent, Unknown};
 use super::super::protocol::CallKind;
-use super::{Call, Ending, Leftovers, Phase, Sequence, Slot, Stage, State, Told};
+use super::{
+    CallEnding, CallStage, Leftovers, LinkCall, LinkPhase, LinkState, Sequence, Slot, Told,
+};
 
-impl State {
+impl LinkState {
     /// Removes a call from the queue if none of its bytes has left.
     pub(super) fn withdraw(&mut self, sequence: Sequence) {
         let Some(call) = self.calls.get(&sequence.0) else {
             return;
         };
         match call.stage {
-            Stage::Queued => {}
-            Stage::Leaving | Stage::Sent(_) => return,
+            CallStage::Queued => {}
+            CallStage::Leaving | CallStage::Sent(_) => return,
         }
         let position = self
             .queue
@@ -41,11 +43,11 @@ impl State {
             let untouched = self
                 .calls
                 .get(&sequence.0)
-                .is_some_and(|call| matches!(call.stage, Stage::Queued));
+                .is_some_and(|call| matches!(call.stage, CallStage::Queued));
             if untouched {
                 self.withdraw(sequence);
                 if let Some(call) = self.calls.remove(&sequence.0) {
-                    told.push((call.slot, Ending::NotSent(NotSent::TooLate)));
+                    told.push((call.slot, CallEnding::NotSent(NotSent::TooLate)));
                 }
             }
         }
@@ -60,12 +62,12 @@ impl State {
         told: &mut Told,
     ) -> bool {
         let (mut silent, mut is_stuck) = (false, false);
-        let overdue = |call: &Call| match (&call.slot, call.stage) {
+        let overdue = |call: &LinkCall| match (&call.slot, call.stage) {
             (Slot::Future(_), _) => false,
-            (Slot::Function { since, .. }, Stage::Queued | Stage::Leaving) => {
+            (Slot::Function { since, .. }, CallStage::Queued | CallStage::Leaving) => {
                 now >= *since + timeouts.send
             }
-            (Slot::Function { .. }, Stage::Sent(at)) => now >= at + timeouts.receive,
+            (Slot::Function { .. }, CallStage::Sent(at)) => now >= at + timeouts.receive,
         };
         let overdue: Vec<Sequence> = self
             .calls
@@ -79,20 +81,20 @@ impl State {
                 continue;
             };
             let ending = match call.stage {
-                Stage::Queued => Ending::NotSent(NotSent::SendTimeout),
-                Stage::Leaving => {
+                CallStage::Queued => CallEnding::NotSent(NotSent::SendTimeout),
+                CallStage::Leaving => {
                     is_stuck = true;
-                    Ending::Unknown(Unknown::SendTimeout)
+                    CallEnding::Unknown(Unknown::SendTimeout)
                 }
-                Stage::Sent(at) => {
+                CallStage::Sent(at) => {
                     silent |= self.last_received < at;
-                    Ending::Unknown(Unknown::ReceiveTimeout)
+                    CallEnding::Unknown(Unknown::ReceiveTimeout)
                 }
             };
             told.push((call.slot, ending));
         }
-        if silent && matches!(self.phase, Phase::Open) {
-            self.phase = Phase::Retired;
+        if silent && matches!(self.phase, LinkPhase::Open) {
+            self.phase = LinkPhase::Retired;
         }
         is_stuck
     }
@@ -110,7 +112,7 @@ impl State {
                 if left > 0
                     && let Some(call) = self.calls.get_mut(&sequence.0)
                 {
-                    call.stage = Stage::Leaving;
+                    call.stage = CallStage::Leaving;
                 }
                 return;
             }
@@ -127,12 +129,12 @@ impl State {
             // The caller has gone while the call was leaving.
             return;
         };
-        call.stage = Stage::Sent(now);
+        call.stage = CallStage::Sent(now);
         match call.kind {
             CallKind::Call => {}
             CallKind::Oneway => {
                 if let Some(call) = self.calls.remove(&sequence.0) {
-                    told.push((call.slot, Ending::Written));
+                    told.push((call.slot, CallEnding::Written));
                 }
             }
         }
@@ -141,30 +143,30 @@ impl State {
     /// Ends every call. A call that has not begun to leave is not sent on this link.
     pub(super) fn close(&mut self, reason: &str, leftovers: Leftovers) -> Told {
         let mut told = Told::new();
-        if let Phase::Closed(_) = self.phase {
+        if let LinkPhase::Closed(_) = self.phase {
             return told;
         }
-        self.phase = Phase::Closed(reason.to_owned());
+        self.phase = LinkPhase::Closed(reason.to_owned());
         let queue = std::mem::take(&mut self.queue);
         self.queued_bytes = 0;
         for waiting in queue {
             let untouched = self
                 .calls
                 .get(&waiting.sequence.0)
-                .is_some_and(|call| matches!(call.stage, Stage::Queued));
+                .is_some_and(|call| matches!(call.stage, CallStage::Queued));
             if untouched && let Some(call) = self.calls.remove(&waiting.sequence.0) {
                 let why = NotSent::ConnectionLost(reason.to_owned());
                 let frame = waiting.frame;
                 let ending = match leftovers {
-                    Leftovers::Return => Ending::Returned { frame, why },
-                    Leftovers::Fail => Ending::NotSent(why),
+                    Leftovers::Return => CallEnding::Returned { frame, why },
+                    Leftovers::Fail => CallEnding::NotSent(why),
                 };
                 told.push((call.slot, ending));
             }
         }
         for (_, call) in self.calls.drain() {
             let why = Unknown::ConnectionLost(reason.to_owned());
-            told.push((call.slot, Ending::Unknown(why)));
+            told.push((call.slot, CallEnding::Unknown(why)));
         }
         told
     }
