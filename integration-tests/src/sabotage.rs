@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::process::ExitCode;
 
-use integration_tests_sim::run::Settings;
+use integration_tests_sim::run::SeedSettings;
 
 use crate::output::Printer;
 
@@ -19,7 +19,7 @@ pub fn table(name: &str, _seeds: Range<u64>, _printer: &mut Printer) -> ExitCode
 
 /// Plays one seed with an injected bug.
 #[cfg(not(feature = "sabotage"))]
-pub fn replay(name: &str, seed: u64, _settings: &Settings, _printer: &mut Printer) -> ExitCode {
+pub fn replay(name: &str, seed: u64, _settings: &SeedSettings, _printer: &mut Printer) -> ExitCode {
     not_built_in(&format!("{name} --seed {seed}"))
 }
 
@@ -70,7 +70,12 @@ mod built_in {
     }
 
     /// Plays one seed with an injected bug.
-    pub fn replay(name: &str, seed: u64, settings: &Settings, printer: &mut Printer) -> ExitCode {
+    pub fn replay(
+        name: &str,
+        seed: u64,
+        settings: &SeedSettings,
+        printer: &mut Printer,
+    ) -> ExitCode {
         let Some([bug]) = named(name)
             .as_deref()
             .map(<[Sabotage; 1]>::try_from)

@@ -28,7 +28,7 @@ impl OnOff {
 
 /// One random course of an availability. Its available and unavailable spans are exponentially distributed.
 #[derive(Clone, Debug)]
-pub struct Process {
+pub struct OnOffProcess {
     of: OnOff,
     dice: Dice,
     is_on: bool,
@@ -36,10 +36,10 @@ pub struct Process {
     until: f64,
 }
 
-impl Process {
+impl OnOffProcess {
     pub fn new(of: OnOff, mut dice: Dice, now: f64) -> Self {
         let is_on = dice.unit() < of.part;
-        let mut process = Process {
+        let mut process = OnOffProcess {
             of,
             dice,
             is_on,
@@ -77,7 +77,7 @@ mod tests {
 
     fn course(part: f64, mean: f64, seed: u64) -> Vec<bool> {
         let dice = Dice::new(seed, Stream::Schedulers, 0);
-        let mut process = Process::new(OnOff { part, mean }, dice, 0.0);
+        let mut process = OnOffProcess::new(OnOff { part, mean }, dice, 0.0);
         (0..200_000)
             .map(|step| process.at(f64::from(step)))
             .collect()

@@ -46,7 +46,7 @@ struct Note {
 
 /// A task that arrives.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
+pub struct TaskArrival {
     pub number: TaskNumber,
     pub scheduler: usize,
     pub job: usize,
@@ -57,7 +57,7 @@ pub struct Arrival {
 
 /// The result of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum TaskEnding {
     Well,
     Failed,
 }
@@ -265,7 +265,7 @@ impl Client {
         queued.collect()
     }
 
-    pub fn came(&mut self, now: Time, arrival: &Arrival) {
+    pub fn came(&mut self, now: Time, arrival: &TaskArrival) {
         let association = AssociationIndex(arrival.scheduler);
         let job = number_of(arrival.job);
         let estimate = self.fetcher.expected(association, job, arrival.estimate);
@@ -301,7 +301,7 @@ impl Client {
         }
     }
 
-    pub fn ended(&mut self, now: Time, number: TaskNumber, how: Ended) {
+    pub fn ended(&mut self, now: Time, number: TaskNumber, how: TaskEnding) {
         let Some(at) = self.place(number) else { return };
         let task = self.tasks.remove(at);
         let Note { given, progress } = self.notes.remove(at);
@@ -309,8 +309,8 @@ impl Client {
         self.fetcher.task_stopped(now, &task);
         let story = failure();
         let end = match how {
-            Ended::Well => TaskResult::Well { given, took },
-            Ended::Failed => TaskResult::Failed { story: &story },
+            TaskEnding::Well => TaskResult::Well { given, took },
+            TaskEnding::Failed => TaskResult::Failed { story: &story },
         };
         let leaves = match self.reports_at_once() {
             true => Leaves::Idle,

@@ -1,16 +1,16 @@
 //! The simulated machine of the worker: when it and its parts are available, and how fast its tasks run.
 
-use crate::availability::Process;
+use crate::availability::OnOffProcess;
 use crate::dice::{Dice, Stream};
 use crate::figures::Peak;
 use crate::scenario::{Scenario, Version};
 
 /// The availability of the worker and its parts over time.
-pub struct Machine {
-    on: Process,
-    active: Process,
-    cards: Process,
-    connected: Process,
+pub struct MachineAvailability {
+    on: OnOffProcess,
+    active: OnOffProcess,
+    cards: OnOffProcess,
+    connected: OnOffProcess,
 }
 
 /// The availability of the worker and its parts at one instant.
@@ -24,14 +24,14 @@ pub struct Availability {
     pub connected: bool,
 }
 
-impl Machine {
+impl MachineAvailability {
     pub fn new(scenario: &Scenario, now: f64) -> Self {
         let process = |number, of| {
             let dice = Dice::new(scenario.seed, Stream::Worker, number);
-            Process::new(of, dice, now)
+            OnOffProcess::new(of, dice, now)
         };
         let worker = &scenario.worker;
-        Machine {
+        MachineAvailability {
             on: process(0, worker.on),
             active: process(1, worker.active),
             cards: process(2, worker.cards_active),

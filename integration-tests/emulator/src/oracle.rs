@@ -4,7 +4,7 @@
 //! judged policies takes part in the computation.
 
 use crate::figures::Tally;
-use crate::machine::{Machine, cpu_scale, peak, speeds};
+use crate::machine::{MachineAvailability, cpu_scale, peak, speeds};
 use crate::scenario::{START, Scenario, Version};
 use crate::server::{Sent, Server};
 
@@ -12,7 +12,7 @@ use crate::server::{Sent, Server};
 const GPU_TASK_CPU_EXCESS: f64 = 1.0;
 
 /// A running task of the ideal worker.
-struct Runs {
+struct OracleTask {
     scheduler: usize,
     number: u64,
     sent: Sent,
@@ -40,9 +40,9 @@ pub fn allowed_idle(scenario: &Scenario) -> f64 {
 struct Ideal<'s> {
     scenario: &'s Scenario,
     now: f64,
-    machine: Machine,
+    machine: MachineAvailability,
     servers: Vec<Server>,
-    running: Vec<Runs>,
+    running: Vec<OracleTask>,
     last_number: u64,
     tally: Tally,
 }
@@ -54,7 +54,7 @@ impl<'s> Ideal<'s> {
         let mut ideal = Ideal {
             scenario,
             now: START,
-            machine: Machine::new(scenario, START),
+            machine: MachineAvailability::new(scenario, START),
             servers: places.map(|at| Server::new(scenario, at, START)).collect(),
             running: Vec::new(),
             last_number: 0,
@@ -85,7 +85,7 @@ impl<'s> Ideal<'s> {
             let versions = self.running.iter().map(|it| &it.version);
             let scale = cpu_scale(self.scenario.worker.cpus, versions);
             let can = |version: &Version| active && (cards || version.cards.is_none());
-            let rates = |runs: &Runs| match can(&runs.version) {
+            let rates = |runs: &OracleTask| match can(&runs.version) {
                 true => speeds(self.scenario, &runs.version, scale),
                 false => (0.0, 0.0),
             };
@@ -154,7 +154,7 @@ impl<'s> Ideal<'s> {
                 let number = self.last_number;
                 self.servers[place].has_sent(self.scenario, number, &sent);
                 let version = self.scenario.schedulers[place].jobs[sent.job].versions[sent.version];
-                self.running.push(Runs {
+                self.running.push(OracleTask {
                     scheduler: place,
                     number,
                     sent,

@@ -5,7 +5,7 @@
 //! stay idle whatever the worker does. A worker that ignores deadlines misses some.
 
 use crate::outcome::Outcome;
-use crate::scenario::{Deadlines, Dispatch, Policy, Promise, Scenario};
+use crate::scenario::{Deadlines, Dispatch, Policy, Scenario, ScenarioPromise};
 
 /// Limit of the idle fraction beyond the unavoidable one.
 const MOST_IDLE: f64 = 0.01;
@@ -23,9 +23,14 @@ pub fn broken(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let idle = outcome.figures.idle - outcome.allowed_idle;
     let late: u64 = outcome.schedulers.iter().map(|it| it.missed).sum();
     let all = [
-        (Promise::Wasted, outcome.figures.wasted, 0.0, "is wasted"),
         (
-            Promise::Idle,
+            ScenarioPromise::Wasted,
+            outcome.figures.wasted,
+            0.0,
+            "is wasted",
+        ),
+        (
+            ScenarioPromise::Idle,
             idle,
             MOST_IDLE,
             "is idle beyond what must be",
@@ -34,7 +39,7 @@ pub fn broken(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let broken = all.into_iter().filter_map(|(of, is, promised, what)| {
         let excuse = scenario.excuses.iter().find(|excuse| excuse.of == of);
         let most = excuse.map_or(promised, |excuse| excuse.most);
-        let is_late = of == Promise::Wasted && excuse.is_none() && late > 0;
+        let is_late = of == ScenarioPromise::Wasted && excuse.is_none() && late > 0;
         (is > most || is_late).then(|| {
             let name = &scenario.name;
             format!("{name}: {is:.5} {what}, {most:.5} may be, {late} tasks were late")
@@ -86,7 +91,7 @@ mod tests {
         assert_eq!(count(&scenario, 0.0, 0.2, 1), 1);
         assert_eq!(count(&scenario, 0.1, 0.9, 7), 2);
         scenario.excuses = vec![Excuse {
-            of: Promise::Wasted,
+            of: ScenarioPromise::Wasted,
             most: 0.1,
             why: "nobody knows when it is away".to_owned(),
         }];

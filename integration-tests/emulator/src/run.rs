@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use brasserie_common::Time;
 use brasserie_worker_fetch::TaskNumber;
 
-use crate::client::{Arrival, Client, seconds, span};
+use crate::client::{Client, TaskArrival, seconds, span};
 use crate::figures::Tally;
-use crate::machine::{Availability, Machine, cpu_scale, peak, speeds};
+use crate::machine::{Availability, MachineAvailability, cpu_scale, peak, speeds};
 use crate::oracle;
 use crate::outcome::{Contact, Outcome, Sample, SchedulerOutcome, Totals};
 use crate::scenario::{START, Scenario, Version};
@@ -28,7 +28,7 @@ const SAMPLES: f64 = 1000.0;
 
 /// Plays the scenario. `watch` receives the progress, from 0 to 1.
 pub fn run(scenario: &Scenario, watch: &mut dyn FnMut(f64)) -> Outcome {
-    let mut world = World::new(scenario);
+    let mut world = EmulatedWorld::new(scenario);
     world.begin();
     while world.now < world.end {
         world.step();
@@ -38,7 +38,7 @@ pub fn run(scenario: &Scenario, watch: &mut dyn FnMut(f64)) -> Outcome {
 }
 
 /// The true state of a task.
-struct Life {
+struct TaskLife {
     scheduler: usize,
     sent: Sent,
     version: Version,
@@ -50,17 +50,17 @@ struct Life {
     runs: bool,
 }
 
-struct World<'s> {
+struct EmulatedWorld<'s> {
     scenario: &'s Scenario,
     now: Time,
     end: Time,
     client: Client,
     servers: Vec<Server>,
     /// Tasks from their arrival until their completions are reported.
-    lives: BTreeMap<TaskNumber, Life>,
+    lives: BTreeMap<TaskNumber, TaskLife>,
     /// Completions to report at once, each in its own contact, and whether the task succeeded.
     to_report: Vec<(TaskNumber, bool)>,
-    machine: Machine,
+    machine: MachineAvailability,
     /// The availability in this step.
     is: Availability,
     last_number: u64,
@@ -75,7 +75,7 @@ struct World<'s> {
     next_sample: f64,
 }
 
-impl<'s> World<'s> {
+impl<'s> EmulatedWorld<'s> {
     fn new(scenario: &'s Scenario) -> Self {
         let now = Time::ZERO + span(START);
         let schedulers = &scenario.schedulers;
@@ -85,8 +85,8 @@ impl<'s> World<'s> {
             ..SchedulerOutcome::default()
         });
         let shares: Vec<f64> = schedulers.iter().map(|it| it.share).collect();
-        let mut machine = Machine::new(scenario, START);
-        World {
+        let mut machine = MachineAvailability::new(scenario, START);
+        EmulatedWorld {
             now,
             end: now + span(scenario.duration),
             client: Client::new(scenario, now),
@@ -216,7 +216,7 @@ impl<'s> World<'s> {
     }
 
     /// Returns the result of [`speeds`] for a running task; `None` if the task does not run.
-    fn rates(&self, life: &Life, scale: f64) -> Option<(f64, f64)> {
+    fn rates(&self, life: &TaskLife, scale: f64) -> Option<(f64, f64)> {
         let can = life.runs && self.is.active && (self.is.cards || life.version.cards.is_none());
         can.then(|| speeds(self.scenario, &life.version, scale))
     }
@@ -262,7 +262,7 @@ impl<'s> World<'s> {
         let job = &self.scenario.schedulers[scheduler].jobs[sent.job];
         let version = job.versions[sent.version];
         let deadline = sent.deadline.map(|at| Time::ZERO + span(at));
-        let arrival = Arrival {
+        let arrival = TaskArrival {
             number,
             scheduler,
             job: sent.job,
@@ -274,7 +274,7 @@ impl<'s> World<'s> {
         self.client.came(self.now, &arrival);
         self.tally.job();
         self.schedulers[scheduler].jobs += 1;
-        let life = Life {
+        let life = TaskLife {
             scheduler,
             sent,
             version,

@@ -9,7 +9,7 @@ use brasserie_worker_fetch::{Preemption, Profile};
 use serde::Serialize;
 
 use crate::availability::OnOff;
-use problems::{Problem, Problems};
+use problems::{ScenarioProblem, ScenarioProblems};
 
 /// Start of simulated time in seconds, as in BOINC's simulator.
 pub const START: f64 = 3600.0;
@@ -73,7 +73,7 @@ pub struct Policy {
     pub deadlines: Deadlines,
     pub preemption: Preemption,
     pub server_check: ServerCheck,
-    pub supply: Jobs,
+    pub supply: JobSupply,
     /// Whether tasks report their progress.
     pub tells_progress: bool,
 }
@@ -108,7 +108,7 @@ pub enum ServerCheck {
 
 /// Whether schedulers have tasks beyond those at the worker at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Jobs {
+pub enum JobSupply {
     AsListed,
     ExistingOnly,
 }
@@ -198,7 +198,7 @@ pub struct Version {
 
 /// A promise of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub enum ScenarioPromise {
     /// Nothing is wasted.
     Wasted,
     /// The idle fraction exceeds the unavoidable one by at most a hundredth.
@@ -208,7 +208,7 @@ pub enum Promise {
 /// An exception from a promise, with the limit that holds instead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Excuse {
-    pub of: Promise,
+    pub of: ScenarioPromise,
     pub most: f64,
     pub why: String,
 }
@@ -264,9 +264,9 @@ pub struct Overrides {
 
 impl Scenario {
     /// Reads a scenario from a `.toml` file. Errors with all mistakes.
-    pub fn read(path: &Path, overrides: &Overrides) -> Result<Scenario, Problems> {
+    pub fn read(path: &Path, overrides: &Overrides) -> Result<Scenario, ScenarioProblems> {
         if path.extension().is_none_or(|it| it != "toml") {
-            return Err(Problems::one(path, "a scenario is a `.toml` file"));
+            return Err(ScenarioProblems::one(path, "a scenario is a `.toml` file"));
         }
         let mut scenario = toml::read(path)?;
         scenario.heed(overrides);
@@ -279,7 +279,7 @@ impl Scenario {
         self.delta = overrides.delta.unwrap_or(self.delta);
         self.seed = overrides.seed.unwrap_or(self.seed);
         if overrides.existing_jobs_only {
-            self.policy.supply = Jobs::ExistingOnly;
+            self.policy.supply = JobSupply::ExistingOnly;
         }
         if overrides.server_uses_workload {
             self.policy.server_check = ServerCheck::Workload;
@@ -308,21 +308,21 @@ impl Scenario {
     }
 
     /// Checks conditions that involve several places of the file.
-    fn check(&self, path: &Path) -> Result<(), Problems> {
-        let mut problems = Problems::new(path);
+    fn check(&self, path: &Path) -> Result<(), ScenarioProblems> {
+        let mut problems = ScenarioProblems::new(path);
         if self.schedulers.is_empty() {
             let text = "no scheduler has a job that could run on this worker";
-            problems.add(Problem::of_all(text));
+            problems.add(ScenarioProblem::of_all(text));
         }
         if self.duration / self.delta > 1e7 {
             let text = "more than ten million steps: take a longer `delta` or a shorter `duration`";
-            problems.add(Problem::of_all(text));
+            problems.add(ScenarioProblem::of_all(text));
         }
         self.check_jobs(&mut problems);
         problems.none_or(())
     }
 
-    fn check_jobs(&self, problems: &mut Problems) {
+    fn check_jobs(&self, problems: &mut ScenarioProblems) {
         let jobs = || self.schedulers.iter().flat_map(|it| &it.jobs);
         let mut means = jobs().filter_map(|job| match job.supply {
             Supply::Every { mean, .. } => Some(mean),
@@ -330,7 +330,7 @@ impl Scenario {
         });
         if means.any(|mean| self.duration / mean > 1e7) {
             let text = "more than ten million tasks of one job: let them come less often";
-            problems.add(Problem::of_all(text));
+            problems.add(ScenarioProblem::of_all(text));
         }
         let shortest = |job: &Job| {
             let versions = job.versions.iter();
@@ -339,22 +339,23 @@ impl Scenario {
         };
         if jobs().any(|job| shortest(job) < SHORTEST_TASK) {
             let text = format!("tasks that run for less than {SHORTEST_TASK} s");
-            problems.add(Problem::of_all(&text));
+            problems.add(ScenarioProblem::of_all(&text));
         }
         if jobs().map(|job| u64::from(job.queued)).sum::<u64>() > MOST_QUEUED {
             let text = format!("more than {MOST_QUEUED} tasks are queued");
-            problems.add(Problem::of_all(&text));
+            problems.add(ScenarioProblem::of_all(&text));
         }
     }
 }
 
 /// Reads a file. Errors if it is too large for a scenario.
-fn text_of(path: &Path) -> Result<String, Problems> {
-    let failed = |error: std::io::Error| Problems::one(path, &format!("cannot be read: {error}"));
+fn text_of(path: &Path) -> Result<String, ScenarioProblems> {
+    let failed =
+        |error: std::io::Error| ScenarioProblems::one(path, &format!("cannot be read: {error}"));
     let size = std::fs::metadata(path).map_err(failed)?.len();
     if size > MAX_BYTES {
         let text = format!("has {size} bytes; a scenario has {MAX_BYTES} at most");
-        return Err(Problems::one(path, &text));
+        return Err(ScenarioProblems::one(path, &text));
     }
     std::fs::read_to_string(path).map_err(failed)
 }

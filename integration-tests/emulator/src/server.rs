@@ -5,11 +5,11 @@ mod supply;
 
 use std::collections::BTreeMap;
 
-use crate::availability::Process;
+use crate::availability::OnOffProcess;
 use crate::dice::{Dice, Stream};
-use crate::scenario::{Dispatch, Jobs, Scenario, Scheduler};
-pub use sending::{Answer, Asked, Known, Verdict};
-pub use supply::Pool;
+use crate::scenario::{Dispatch, JobSupply, Scenario, Scheduler};
+pub use sending::{ArrivedRequest, RequestAnswer, TaskAtWorker, TypeVerdict};
+pub use supply::TaskSupply;
 
 /// Seconds for which a scheduler sends nothing to a worker that refused a task.
 const BUSY: f64 = 0.15;
@@ -57,11 +57,11 @@ impl Want {
 
 /// The credit of a request.
 #[derive(Clone, Debug, PartialEq)]
-struct Credit {
+struct RequestCredit {
     wants: Vec<Want>,
     /// The number of instances, by type.
     there: Vec<f64>,
-    known: Vec<Known>,
+    known: Vec<TaskAtWorker>,
     until: f64,
     /// The number of tasks that it may still bring.
     left: u32,
@@ -72,11 +72,11 @@ struct Credit {
 pub struct Server {
     /// Its index in the scenario.
     place: usize,
-    up: Process,
-    pools: Vec<Pool>,
+    up: OnOffProcess,
+    pools: Vec<TaskSupply>,
     chance: Dice,
     sizes: Dice,
-    credit: Option<Credit>,
+    credit: Option<RequestCredit>,
     last_request: Option<f64>,
     /// The time before which the worker gets no tasks without a request, because it refused one.
     busy_until: f64,
@@ -92,11 +92,11 @@ impl Server {
             // Each job has its own stream, so that arrivals do not depend on requests.
             let number = (place + 1) * 10_000 + job;
             let dice = Dice::new(scenario.seed, Stream::Supply, number);
-            Pool::new(of.supply, scenario.policy.supply, dice, now + of.after)
+            TaskSupply::new(of.supply, scenario.policy.supply, dice, now + of.after)
         });
         Server {
             place,
-            up: Process::new(own.available, dice(Stream::Schedulers), now),
+            up: OnOffProcess::new(own.available, dice(Stream::Schedulers), now),
             pools: pools.collect(),
             chance: dice(Stream::Supply),
             sizes: dice(Stream::Tasks),
@@ -130,7 +130,7 @@ impl Server {
 
     /// Returns the arrival time of the next task.
     pub fn next_arrival(&self) -> f64 {
-        let arrivals = self.pools.iter().map(Pool::next_arrival);
+        let arrivals = self.pools.iter().map(TaskSupply::next_arrival);
         arrivals.fold(f64::INFINITY, f64::min)
     }
 
@@ -177,7 +177,7 @@ impl Server {
 impl Scenario {
     /// Returns whether its schedulers have tasks to send.
     pub(crate) fn has_supply(&self) -> bool {
-        self.policy.supply == Jobs::AsListed
+        self.policy.supply == JobSupply::AsListed
     }
 }
 

@@ -57,21 +57,21 @@ impl Default for Storm {
 /// How workers wait between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Waiting {
+pub enum RequestWait {
     /// Two requests a second, as often as a worker decides.
     None,
     Fixed,
     Ours,
 }
 
-impl Waiting {
-    pub const ALL: [Waiting; 3] = [Waiting::None, Waiting::Fixed, Waiting::Ours];
+impl RequestWait {
+    pub const ALL: [RequestWait; 3] = [RequestWait::None, RequestWait::Fixed, RequestWait::Ours];
 
     fn name(self, storm: &Storm) -> String {
         match self {
-            Waiting::None => "no backoff".to_owned(),
-            Waiting::Fixed => format!("fixed retry, {} s", storm.fixed_retry),
-            Waiting::Ours => "ours".to_owned(),
+            RequestWait::None => "no backoff".to_owned(),
+            RequestWait::Fixed => format!("fixed retry, {} s", storm.fixed_retry),
+            RequestWait::Ours => "ours".to_owned(),
         }
     }
 }
@@ -79,7 +79,7 @@ impl Waiting {
 /// The result of a storm.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StormOutcome {
-    pub waiting: Waiting,
+    pub waiting: RequestWait,
     pub name: String,
     /// Maximum number of requests within any second after the return.
     pub peak_rate: usize,
@@ -99,13 +99,13 @@ pub struct StormOutcome {
 }
 
 /// Plays the storm with workers that wait in this way.
-pub fn play(storm: &Storm, waiting: Waiting) -> StormOutcome {
+pub fn play(storm: &Storm, waiting: RequestWait) -> StormOutcome {
     let mut course = Course::new(storm, waiting);
     course.run();
     course.finish(waiting)
 }
 
-struct Worker {
+struct StormWorker {
     asker: Asker,
     begins: Time,
     /// The time at which the worker's tasks are done.
@@ -114,7 +114,7 @@ struct Worker {
 
 struct Course<'a> {
     storm: &'a Storm,
-    workers: Vec<Worker>,
+    workers: Vec<StormWorker>,
     /// Requests that may be served now, and below: the time of this count.
     tokens: f64,
     filled_at: Time,
@@ -128,7 +128,7 @@ struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    fn new(storm: &'a Storm, waiting: Waiting) -> Self {
+    fn new(storm: &'a Storm, waiting: RequestWait) -> Self {
         let mut dice = Dice::new(storm.seed, Stream::Storm, 0);
         let worker = |place: usize| {
             // The workers do not start together, which would be a storm of its own.
@@ -138,7 +138,7 @@ impl<'a> Course<'a> {
                 .seed
                 .wrapping_mul(1_000_003)
                 .wrapping_add(place as u64);
-            Worker {
+            StormWorker {
                 asker: Asker::new(waiting, storm, seed, (begins, left)),
                 busy_until: begins + span(left),
                 begins,
@@ -232,7 +232,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    fn finish(mut self, waiting: Waiting) -> StormOutcome {
+    fn finish(mut self, waiting: RequestWait) -> StormOutcome {
         let (is_back, end) = (self.is_back(), self.end());
         for worker in &self.workers {
             if worker.busy_until < end {

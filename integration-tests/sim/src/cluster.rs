@@ -18,7 +18,7 @@ use brasserie_scheduler_core::{Call, Durable};
 use brasserie_scheduler_engine::NodeTable;
 
 use crate::clock::MachineClock;
-use crate::dice::{Dice, Stream};
+use crate::dice::{Dice, RandomStream};
 use crate::disk::Directory;
 use crate::event_log::{
     CallTag, DirectoryId, FaultKind, Happening, MachineId, ProcessId, SchedulerPlace, WorkerPlace,
@@ -34,7 +34,7 @@ use crate::view::{Contract, Phase, World};
 use crate::workload::{Extras, Workload};
 
 pub(crate) use lives::WORKER_CALL_DEADLINE;
-use packets::{Caller, Outcome};
+use packets::{Caller, PacketOutcome};
 
 /// A scheduled step of the world.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ enum Due {
     /// The caller learns the outcome of its call.
     Known {
         tag: CallTag,
-        outcome: Outcome,
+        outcome: PacketOutcome,
     },
     Sync {
         directory: DirectoryId,
@@ -226,9 +226,12 @@ impl Cluster {
     pub fn new(seed: u64, swarm: Swarm) -> Self {
         let dice = |stream| Dice::new(seed, stream);
         let machines = swarm.machines();
-        let network = Network::new(machines, swarm.network, dice(Stream::Network));
-        let processes =
-            Processes::new(swarm.processes, swarm.keeper_delay, dice(Stream::Processes));
+        let network = Network::new(machines, swarm.network, dice(RandomStream::Network));
+        let processes = Processes::new(
+            swarm.processes,
+            swarm.keeper_delay,
+            dice(RandomStream::Processes),
+        );
         let post = |machine, directory| SchedulerPost {
             machine,
             directory: DirectoryId(directory),
@@ -267,11 +270,11 @@ impl Cluster {
             clocks: swarm.clocks.clone(),
             suspended: vec![None; machines],
             deferred: Vec::new(),
-            queue: Queue::new(dice(Stream::Order)),
+            queue: Queue::new(dice(RandomStream::Order)),
             config_comes_until: Time::ZERO,
             network,
             processes,
-            workload: Workload::new(dice(Stream::Workload), Extras::of(seed, &swarm)),
+            workload: Workload::new(dice(RandomStream::Workload), Extras::of(seed, &swarm)),
             open: BTreeMap::new(),
             backups: Vec::new(),
             ended_workers: Vec::new(),
@@ -281,9 +284,9 @@ impl Cluster {
             newest_scheduler_start: 0,
             strays: 0,
             bump: swarm.bump_unhealthy,
-            disks: dice(Stream::Disks),
-            chance: dice(Stream::Faults),
-            identities: dice(Stream::Identities),
+            disks: dice(RandomStream::Disks),
+            chance: dice(RandomStream::Faults),
+            identities: dice(RandomStream::Identities),
             scheduler_outputs: Vec::new(),
             worker_outputs: Vec::new(),
             seen_faults: Vec::new(),

@@ -6,7 +6,7 @@ use brasserie_common::rng::{Purpose, Rng};
 
 /// The purpose of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum RandomStream {
     Swarm = 1,
     Network,
     Disks,
@@ -41,7 +41,7 @@ pub struct Dice(Rng);
 const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Dice {
-    pub fn new(seed: u64, stream: Stream) -> Self {
+    pub fn new(seed: u64, stream: RandomStream) -> Self {
         let mixed = seed
             .wrapping_mul(STRIDE)
             .wrapping_add((stream as u64).wrapping_mul(0x1234_5678_9ABC_DEF1));

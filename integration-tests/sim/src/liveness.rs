@@ -34,12 +34,12 @@ pub fn settling_bound(timeouts: &Timeouts) -> Duration {
 pub struct Settling {
     deadline: Time,
     next_look: Time,
-    watch: Option<Watch>,
+    watch: Option<QuietWatch>,
 }
 
 /// The final quiet watch.
 #[derive(Debug)]
-struct Watch {
+struct QuietWatch {
     until: Time,
     events_before: u64,
     since: Time,
@@ -47,7 +47,7 @@ struct Watch {
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum LivenessResult {
     /// The world has not settled, or the watch continues.
     GoOn,
     Settled,
@@ -66,33 +66,33 @@ impl Settling {
         self.next_look
     }
 
-    pub fn look(&mut self, now: Time, cluster: &Cluster) -> Result<Progress, Violation> {
+    pub fn look(&mut self, now: Time, cluster: &Cluster) -> Result<LivenessResult, Violation> {
         self.next_look = now + LOOK_EVERY;
         if let Some(watch) = &self.watch {
             if now < watch.until {
-                return Ok(Progress::GoOn);
+                return Ok(LivenessResult::GoOn);
             }
-            return watch.judge(now, cluster).map(|()| Progress::Settled);
+            return watch.judge(now, cluster).map(|()| LivenessResult::Settled);
         }
         match what_is_missing(cluster) {
             // An old message or configuration that still arrives may undo a settled state.
-            None if now < cluster.past_until() => Ok(Progress::GoOn),
+            None if now < cluster.past_until() => Ok(LivenessResult::GoOn),
             None => {
                 let period = cluster.swarm.heartbeat_period;
-                self.watch = Some(Watch {
+                self.watch = Some(QuietWatch {
                     until: now + period * QUIET_PERIODS,
                     events_before: cluster.stats.core_events,
                     since: now,
                 });
-                Ok(Progress::GoOn)
+                Ok(LivenessResult::GoOn)
             }
             Some(missing) if now >= self.deadline => Err(Violation::new(SETTLES, missing)),
-            Some(_) => Ok(Progress::GoOn),
+            Some(_) => Ok(LivenessResult::GoOn),
         }
     }
 }
 
-impl Watch {
+impl QuietWatch {
     /// Checks the number of inputs. Each worker and period has a heartbeat and its answer, healthchecks of about ten inputs each, and
     /// timers. The limit is twice as much.
     fn judge(&self, now: Time, cluster: &Cluster) -> Result<(), Violation> {

@@ -24,7 +24,7 @@ use crate::view::World;
 use associations::Associations;
 use directories::Directories;
 use executions::{Executions, Sleepers};
-use machines::Machines;
+use machines::MachineSizes;
 use requests::OpenRequests;
 use runs::Runs;
 use worker_sets::WorkerSets;
@@ -39,7 +39,7 @@ pub struct Model {
     pub runs: Runs,
     pub directories: Directories,
     pub worker_sets: WorkerSets,
-    pub machines: Machines,
+    pub machines: MachineSizes,
     pub workers: Workers,
     pub requests: OpenRequests,
 

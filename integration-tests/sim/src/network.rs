@@ -41,7 +41,7 @@ impl NetworkFaults {
 
 /// One direction between two machines.
 #[derive(Clone, Copy, Debug, Default)]
-struct Link {
+struct LinkDirection {
     /// No packet passes before this time.
     blocked_until: Time,
     slow_until: Time,
@@ -73,7 +73,7 @@ pub enum ReplyFate {
 #[derive(Clone, Debug)]
 pub struct Network {
     machines: usize,
-    links: Vec<Link>,
+    links: Vec<LinkDirection>,
     pub faults: NetworkFaults,
     last_arrival: Time,
     old_until: Time,
@@ -84,7 +84,7 @@ impl Network {
     pub fn new(machines: usize, faults: NetworkFaults, dice: Dice) -> Self {
         Network {
             machines,
-            links: vec![Link::default(); machines * machines],
+            links: vec![LinkDirection::default(); machines * machines],
             faults,
             last_arrival: Time::ZERO,
             old_until: Time::ZERO,
@@ -92,11 +92,11 @@ impl Network {
         }
     }
 
-    fn link(&self, from: MachineId, to: MachineId) -> &Link {
+    fn link(&self, from: MachineId, to: MachineId) -> &LinkDirection {
         &self.links[usize::from(from.0) * self.machines + usize::from(to.0)]
     }
 
-    fn link_mut(&mut self, from: MachineId, to: MachineId) -> &mut Link {
+    fn link_mut(&mut self, from: MachineId, to: MachineId) -> &mut LinkDirection {
         &mut self.links[usize::from(from.0) * self.machines + usize::from(to.0)]
     }
 
@@ -120,7 +120,7 @@ impl Network {
     /// Ends every network fault. Packets under way may still be late: see [`Network::old_until`].
     pub fn heal(&mut self) {
         self.old_until = self.last_arrival;
-        self.links.fill(Link::default());
+        self.links.fill(LinkDirection::default());
         self.faults = NetworkFaults {
             delay: self.faults.delay,
             ..NetworkFaults::NONE

@@ -59,11 +59,11 @@ impl<T> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Stream;
+    use crate::dice::RandomStream;
 
     #[test]
     fn time_orders_and_slots_are_used_again() {
-        let mut queue = Queue::new(Dice::new(1, Stream::Order));
+        let mut queue = Queue::new(Dice::new(1, RandomStream::Order));
         for at in [3_u64, 1, 2] {
             queue.push(Time::from_nanos(at), at);
         }

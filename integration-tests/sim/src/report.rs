@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::coverage::Coverage;
 use crate::event_log::FaultKind;
-use crate::run::Outcome;
+use crate::run::SeedOutcome;
 use crate::swarm::Timing;
 use crate::view::Contract;
 
@@ -37,7 +37,7 @@ impl Speed {
 
 /// All outcomes together.
 #[derive(Clone, Debug)]
-pub struct Total {
+pub struct OutcomeTotal {
     all: Speed,
     /// The seeds that use a program's default timeouts.
     by_default: Speed,
@@ -48,9 +48,9 @@ pub struct Total {
     broken: Vec<(u64, String)>,
 }
 
-impl Default for Total {
+impl Default for OutcomeTotal {
     fn default() -> Self {
-        Total {
+        OutcomeTotal {
             all: Speed::default(),
             by_default: Speed::default(),
             core_events: 0,
@@ -67,9 +67,9 @@ pub fn replay(seed: u64) -> String {
     format!("cargo run --release -p integration-tests --bin simulate -- --seed {seed} --trace")
 }
 
-impl Total {
+impl OutcomeTotal {
     /// Adds an outcome. `took` is the real time of this run.
-    pub fn add(&mut self, outcome: Outcome, took: Duration) {
+    pub fn add(&mut self, outcome: SeedOutcome, took: Duration) {
         self.all.add(outcome.virtual_time, took);
         if outcome.timing == Timing::Default {
             self.by_default.add(outcome.virtual_time, took);

@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::coverage::Coverage;
 use crate::event_log::{FaultKind, Happening};
 use crate::laws::{Laws, Violation};
-use crate::liveness::{Progress, Settling};
+use crate::liveness::{LivenessResult, Settling};
 use crate::swarm::{Fetchers, Swarm, Timing};
 use crate::trace::{HistoryHash, Trace};
 use crate::view::Contract;
@@ -26,9 +26,9 @@ pub enum Judges {
 
 /// The output of a run besides its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum HistoryOutput {
     Nothing,
-    /// Fills [`Outcome::hash`].
+    /// Fills [`SeedOutcome::hash`].
     Hash,
     /// Passes each line of the trace to the sink.
     Trace,
@@ -36,18 +36,18 @@ pub enum Record {
 
 /// Settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct SeedSettings {
     pub judges: Judges,
-    pub record: Record,
+    pub record: HistoryOutput,
     /// The runs in which workers request work.
     pub fetchers: Fetchers,
 }
 
-impl Default for Settings {
+impl Default for SeedSettings {
     fn default() -> Self {
-        Settings {
+        SeedSettings {
             judges: Judges::All,
-            record: Record::Nothing,
+            record: HistoryOutput::Nothing,
             fetchers: Fetchers::default(),
         }
     }
@@ -62,7 +62,7 @@ pub struct Broken {
 
 /// The result of one seed.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct SeedOutcome {
     pub seed: u64,
     /// The broken laws. The first one ends the run.
     pub violations: Vec<Broken>,
@@ -79,7 +79,7 @@ pub struct Outcome {
 const AFTER_OBEDIENCE: Duration = Duration::from_secs(300);
 
 /// Plays one seed. `sink` receives the lines of a trace.
-pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> Outcome {
+pub fn run_seed(seed: u64, settings: &SeedSettings, sink: &mut dyn FnMut(&str)) -> SeedOutcome {
     let laws = match &settings.judges {
         Judges::All => Laws::all(),
         Judges::AllBut(names) => Laws::all().without(names),
@@ -89,7 +89,12 @@ pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> O
 }
 
 /// Plays one seed like [`run_seed`], with the given laws.
-pub fn run_with(seed: u64, settings: &Settings, laws: Laws, sink: &mut dyn FnMut(&str)) -> Outcome {
+pub fn run_with(
+    seed: u64,
+    settings: &SeedSettings,
+    laws: Laws,
+    sink: &mut dyn FnMut(&str),
+) -> SeedOutcome {
     let swarm = Swarm::of(seed, settings.fetchers);
     run_swarm((seed, swarm), settings, laws, sink)
 }
@@ -97,13 +102,13 @@ pub fn run_with(seed: u64, settings: &Settings, laws: Laws, sink: &mut dyn FnMut
 /// Plays one seed like [`run_with`], in the given swarm.
 pub fn run_swarm(
     (seed, swarm): (u64, Swarm),
-    settings: &Settings,
+    settings: &SeedSettings,
     laws: Laws,
     sink: &mut dyn FnMut(&str),
-) -> Outcome {
+) -> SeedOutcome {
     let cluster = Cluster::new(seed, swarm);
     let coverage = Coverage::new(cluster.swarm.bump_unhealthy);
-    let mut run = Run {
+    let mut run = SeedRun {
         cluster,
         laws,
         coverage,
@@ -112,7 +117,7 @@ pub fn run_swarm(
         hash: HistoryHash::default(),
         sink,
     };
-    if settings.record == Record::Trace {
+    if settings.record == HistoryOutput::Trace {
         let swarm = format!("{:#?}", run.cluster.swarm);
         (run.sink)(&format!("seed {seed}: {swarm}"));
     }
@@ -126,7 +131,7 @@ pub fn run_swarm(
             vec![Broken { at, violation }]
         }
     };
-    Outcome {
+    SeedOutcome {
         seed,
         violations,
         contract: run.cluster.world().contract,
@@ -135,21 +140,21 @@ pub fn run_swarm(
         core_events: run.cluster.stats.core_events,
         faults: run.cluster.stats.faults,
         coverage: run.coverage,
-        hash: (settings.record == Record::Hash).then(|| run.hash.value()),
+        hash: (settings.record == HistoryOutput::Hash).then(|| run.hash.value()),
     }
 }
 
-struct Run<'a> {
+struct SeedRun<'a> {
     cluster: Cluster,
     laws: Laws,
     coverage: Coverage,
-    record: Record,
+    record: HistoryOutput,
     trace: Trace,
     hash: HistoryHash,
     sink: &'a mut dyn FnMut(&str),
 }
 
-impl Run<'_> {
+impl SeedRun<'_> {
     fn play(&mut self) -> Result<(), Violation> {
         let quiet_at = Time::ZERO + self.cluster.swarm.fault_phase;
         self.play_until(quiet_at)?;
@@ -168,8 +173,8 @@ impl Run<'_> {
             self.play_until(settling.next_look())?;
             self.cluster.now = settling.next_look();
             match settling.look(self.cluster.now, &self.cluster)? {
-                Progress::GoOn => {}
-                Progress::Settled => return Ok(()),
+                LivenessResult::GoOn => {}
+                LivenessResult::Settled => return Ok(()),
             }
         }
     }
@@ -187,9 +192,9 @@ impl Run<'_> {
         let when = self.cluster.now;
         let log: Vec<Happening> = std::mem::take(&mut self.cluster.log);
         match self.record {
-            Record::Nothing => {}
-            Record::Hash => log.iter().for_each(|h| self.hash.add(when, h)),
-            Record::Trace => {
+            HistoryOutput::Nothing => {}
+            HistoryOutput::Hash => log.iter().for_each(|h| self.hash.add(when, h)),
+            HistoryOutput::Trace => {
                 for happening in log.iter().filter(|h| is_worth_a_line(h)) {
                     let line = self.trace.line(when, happening);
                     (self.sink)(&line);

@@ -9,15 +9,15 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_scheduler_core::Retention;
 use brasserie_worker_core::Profile;
 
-use crate::dice::{Dice, Stream};
+use crate::dice::{Dice, RandomStream};
 use crate::event_log::FaultKind;
 use crate::laws::Laws;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
-use crate::run::{Broken, Outcome, Settings, run_swarm};
+use crate::run::{Broken, SeedOutcome, SeedSettings, run_swarm};
 use crate::swarm::{
-    Fetching, Gates, Limits, Machines, Orphans, Restores, Rooms, Start, StartSeconds, Swarm,
-    Variant, WorkFetching,
+    Fetching, Gates, MachineSizing, OrphanFate, Restores, Rooms, Start, StartSeconds, Swarm,
+    TimeLimits, Variant, WorkFetching,
 };
 
 pub use foci::FOCI;
@@ -30,7 +30,7 @@ pub struct Focus {
     pub laws: &'static [&'static str],
     /// A few seeds from this one on catch the bug.
     pub first_seed: u64,
-    world: Wanted,
+    world: WorldRequirements,
 }
 
 /// The timeouts of a run.
@@ -60,7 +60,7 @@ enum Fetch {
 
 /// The requirements on a drawn world, and the replacements for drawn parameters. `None` keeps the drawn value.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct WorldRequirements {
     timing: Timing,
     rivals: Rivals,
     start: Option<Start>,
@@ -78,10 +78,10 @@ struct Wanted {
     joins: Option<Duration>,
     start_seconds: StartSeconds,
     restores: Restores,
-    orphans: Orphans,
+    orphans: OrphanFate,
     gates: Gates,
-    machines: Machines,
-    limits: Limits,
+    machines: MachineSizing,
+    limits: TimeLimits,
     rooms: Rooms,
     fetch: Fetch,
     runs_per_generation: Option<u32>,
@@ -96,8 +96,8 @@ impl Focus {
 
     /// Returns the world of this seed: the first drawn one that fits.
     pub fn swarm(&self, seed: u64) -> Swarm {
-        let mut dice = Dice::new(seed, Stream::Swarm);
-        let mut variants = Dice::new(seed, Stream::Variants);
+        let mut dice = Dice::new(seed, RandomStream::Swarm);
+        let mut variants = Dice::new(seed, RandomStream::Variants);
         let mut swarm = Swarm::draw(&mut dice, &mut variants);
         while !self.world.fits(&swarm) {
             swarm = Swarm::draw(&mut dice, &mut variants);
@@ -109,9 +109,9 @@ impl Focus {
     pub fn play(
         &self,
         (seed, bug): (u64, Option<Sabotage>),
-        settings: &Settings,
+        settings: &SeedSettings,
         sink: &mut dyn FnMut(&str),
-    ) -> Outcome {
+    ) -> SeedOutcome {
         self.play_under(Laws::all(), (seed, bug), settings, sink)
     }
 
@@ -120,9 +120,9 @@ impl Focus {
         &self,
         laws: Laws,
         (seed, bug): (u64, Option<Sabotage>),
-        settings: &Settings,
+        settings: &SeedSettings,
         sink: &mut dyn FnMut(&str),
-    ) -> Outcome {
+    ) -> SeedOutcome {
         sabotage::choose(bug);
         let swarm = self.swarm(seed);
         let outcome = run_swarm((seed, swarm), settings, laws, sink);
@@ -133,7 +133,11 @@ impl Focus {
     /// Returns the first of these seeds in which a law catches the bug.
     pub fn hunt(&self, seeds: std::ops::Range<u64>) -> Option<Catch> {
         for seed in seeds.clone() {
-            let outcome = self.play((seed, Some(self.bug)), &Settings::default(), &mut |_| ());
+            let outcome = self.play(
+                (seed, Some(self.bug)),
+                &SeedSettings::default(),
+                &mut |_| (),
+            );
             if let Some(broken) = outcome.violations.into_iter().next() {
                 let seeds = seed - seeds.start + 1;
                 return Some(Catch {
@@ -156,7 +160,7 @@ pub struct Catch {
     pub broken: Broken,
 }
 
-impl Wanted {
+impl WorldRequirements {
     fn fits(&self, swarm: &Swarm) -> bool {
         let is_quick = swarm.heartbeat_period == Duration::from_secs(1);
         let timing = match self.timing {

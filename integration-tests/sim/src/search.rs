@@ -3,7 +3,7 @@
 //!
 //! A world has one or two shards, one or two tasks, one scheduler after another (or two at once), and a few worker instances. A
 //! [`settings::Choice`] is one step. States that differ only in names and in the order of packets count as one; a 128-bit hash identifies a
-//! state. [`settings::Settings`] lists the simplifications that keep the space small.
+//! state. [`settings::WorldSettings`] lists the simplifications that keep the space small.
 
 pub mod explore;
 mod judge;

@@ -11,13 +11,13 @@ use brasserie_common::health::timeouts::KEEPER_DELAY;
 use brasserie_scheduler_core::Retention;
 
 use crate::clock::MachineClock;
-use crate::dice::{Dice, Stream};
+use crate::dice::{Dice, RandomStream};
 use crate::event_log::{FaultKind, MachineId, WorkerPlace};
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 
 pub use fetching::{Fetchers, Fetching, WorkFetching};
-pub use work::{Gates, Limits, Machines, Orphans, Rooms};
+pub use work::{Gates, MachineSizing, OrphanFate, Rooms, TimeLimits};
 
 /// How the first scheduler starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,10 +112,10 @@ pub struct Swarm {
     pub restores: Restores,
     /// How long a turn of a scheduler takes. Inputs that arrive meanwhile are handled together in the next turn.
     pub turn_takes: Duration,
-    pub orphans: Orphans,
+    pub orphans: OrphanFate,
     pub gates: Gates,
-    pub machines: Machines,
-    pub limits: Limits,
+    pub machines: MachineSizing,
+    pub limits: TimeLimits,
     pub rooms: Rooms,
     pub fetching: Fetching,
     /// The number of runs that share a generation of fences; `None` for the program's number, which no run reaches.
@@ -155,19 +155,22 @@ impl Swarm {
     /// Returns the swarm of this seed.
     pub fn of(seed: u64, fetchers: Fetchers) -> Self {
         let drawn = Swarm::whose_orphans_stay(seed);
-        let drawn = drawn.end_orphans(&mut Dice::new(seed, Stream::Orphans));
-        let drawn = drawn.more_work(&mut Dice::new(seed, Stream::Work));
-        let drawn = drawn.fetch_work(&mut Dice::new(seed, Stream::WorkFetch), fetchers);
-        let drawn = drawn.forget_workers(&mut Dice::new(seed, Stream::Operator));
-        let drawn = drawn.raise_fences(&mut Dice::new(seed, Stream::Fences));
-        drawn.forget_by_age(&mut Dice::new(seed, Stream::Retention))
+        let drawn = drawn.end_orphans(&mut Dice::new(seed, RandomStream::Orphans));
+        let drawn = drawn.more_work(&mut Dice::new(seed, RandomStream::Work));
+        let drawn = drawn.fetch_work(&mut Dice::new(seed, RandomStream::WorkFetch), fetchers);
+        let drawn = drawn.forget_workers(&mut Dice::new(seed, RandomStream::Operator));
+        let drawn = drawn.raise_fences(&mut Dice::new(seed, RandomStream::Fences));
+        drawn.forget_by_age(&mut Dice::new(seed, RandomStream::Retention))
     }
 
     /// Returns the swarm of this seed without ended orphans and without the rarer kinds of work.
     pub fn whose_orphans_stay(seed: u64) -> Self {
         let dice = |stream| Dice::new(seed, stream);
-        let drawn = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
-        drawn.take_turns(&mut dice(Stream::Turns))
+        let drawn = Swarm::draw(
+            &mut dice(RandomStream::Swarm),
+            &mut dice(RandomStream::Variants),
+        );
+        drawn.take_turns(&mut dice(RandomStream::Turns))
     }
 
     /// Draws a swarm. `variants` is a separate stream for parameters that were added later.
@@ -223,10 +226,10 @@ impl Swarm {
             start_seconds: StartSeconds::Distinct,
             restores: Restores::AsDocumented,
             turn_takes: Duration::ZERO,
-            orphans: Orphans::Stay,
+            orphans: OrphanFate::Stay,
             gates: Gates::None,
-            machines: Machines::Alike,
-            limits: Limits::None,
+            machines: MachineSizing::Alike,
+            limits: TimeLimits::None,
             rooms: Rooms::Endless,
             fetching: Fetching::Nobody,
             runs_per_generation: None,

@@ -10,8 +10,8 @@ use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_core::Retention;
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
-use crate::dice::{Dice, Stream};
-use crate::swarm::{Fetching, Gates, Limits, Machines, Orphans, Rooms, Swarm};
+use crate::dice::{Dice, RandomStream};
+use crate::swarm::{Fetching, Gates, MachineSizing, OrphanFate, Rooms, Swarm, TimeLimits};
 
 /// The most jobs at once: enough for contention, few enough for a quick run.
 const MAX_JOBS: usize = 4;
@@ -19,7 +19,7 @@ const MAX_JOBS: usize = 4;
 const MAX_NODES: usize = 8;
 
 #[derive(Clone, Debug)]
-struct Job {
+struct WorkloadJob {
     number: u16,
     enabled: bool,
     backoff: &'static str,
@@ -60,14 +60,14 @@ pub struct Extras {
     /// Workers and jobs limit the number of their running tasks.
     pub rooms: Option<Dice>,
     /// Workers request work.
-    pub work: Option<Work>,
+    pub work: Option<WorkStreams>,
     /// Missing jobs and nodes sometimes return.
     pub returns: Option<Dice>,
 }
 
 /// Random streams for workers that request work.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct WorkStreams {
     pub dice: Dice,
     /// The worker's slots are its processors.
     pub slots_are_cpus: bool,
@@ -77,16 +77,18 @@ impl Extras {
     pub fn of(seed: u64, swarm: &Swarm) -> Self {
         let dice = |stream| Dice::new(seed, stream);
         Extras {
-            orphans: (swarm.orphans == Orphans::End).then(|| dice(Stream::Orphans)),
-            gates: (swarm.gates == Gates::Some).then(|| dice(Stream::Gates)),
-            machines: (swarm.machines == Machines::Measured).then(|| dice(Stream::Machines)),
-            limits: (swarm.limits == Limits::Some).then(|| dice(Stream::Limits)),
-            rooms: (swarm.rooms == Rooms::Small).then(|| dice(Stream::Rooms)),
-            returns: (swarm.retention != Retention::UNLIMITED).then(|| dice(Stream::Retention)),
+            orphans: (swarm.orphans == OrphanFate::End).then(|| dice(RandomStream::Orphans)),
+            gates: (swarm.gates == Gates::Some).then(|| dice(RandomStream::Gates)),
+            machines: (swarm.machines == MachineSizing::Measured)
+                .then(|| dice(RandomStream::Machines)),
+            limits: (swarm.limits == TimeLimits::Some).then(|| dice(RandomStream::Limits)),
+            rooms: (swarm.rooms == Rooms::Small).then(|| dice(RandomStream::Rooms)),
+            returns: (swarm.retention != Retention::UNLIMITED)
+                .then(|| dice(RandomStream::Retention)),
             work: match &swarm.fetching {
                 Fetching::Nobody => None,
-                Fetching::Some(own) => Some(Work {
-                    dice: dice(Stream::WorkFetch),
+                Fetching::Some(own) => Some(WorkStreams {
+                    dice: dice(RandomStream::WorkFetch),
                     slots_are_cpus: own.slots_are_cpus,
                 }),
             },
@@ -97,11 +99,11 @@ impl Extras {
 /// The workload of a run.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    jobs: Vec<Job>,
+    jobs: Vec<WorkloadJob>,
     nodes: Vec<u16>,
     disabled: BTreeSet<u16>,
     /// Missing jobs and nodes, of which some may return.
-    gone: (Vec<Job>, Vec<u16>),
+    gone: (Vec<WorkloadJob>, Vec<u16>),
     next_job: u16,
     next_node: u16,
     worker_slots: usize,
@@ -202,7 +204,7 @@ impl Workload {
         let (after_all, needs) = (self.draw_gate(), self.draw_needs());
         let (slots, work) = self.draw_work();
         let most = self.draw_max_running();
-        self.jobs.push(Job {
+        self.jobs.push(WorkloadJob {
             number,
             enabled: true,
             backoff,
@@ -233,7 +235,7 @@ impl Workload {
 
     /// Draws the processors of a task and whether it may wait at its worker. A deadline leaves time for the task's own run.
     fn draw_work(&mut self) -> (u8, String) {
-        let Some(Work {
+        let Some(WorkStreams {
             dice,
             slots_are_cpus,
         }) = &mut self.extras.work
@@ -559,18 +561,18 @@ mod tests {
         for seed in 0..20 {
             let some = |modulus, stream| (seed % modulus == 0).then(|| Dice::new(seed, stream));
             let extras = Extras {
-                orphans: some(2, Stream::Orphans),
-                gates: some(3, Stream::Gates),
-                machines: some(4, Stream::Machines),
-                limits: some(5, Stream::Limits),
-                rooms: some(5, Stream::Rooms),
-                returns: some(2, Stream::Retention),
-                work: some(3, Stream::WorkFetch).map(|dice| Work {
+                orphans: some(2, RandomStream::Orphans),
+                gates: some(3, RandomStream::Gates),
+                machines: some(4, RandomStream::Machines),
+                limits: some(5, RandomStream::Limits),
+                rooms: some(5, RandomStream::Rooms),
+                returns: some(2, RandomStream::Retention),
+                work: some(3, RandomStream::WorkFetch).map(|dice| WorkStreams {
                     dice,
                     slots_are_cpus: seed % 2 == 0,
                 }),
             };
-            let mut workload = Workload::new(Dice::new(seed, Stream::Workload), extras);
+            let mut workload = Workload::new(Dice::new(seed, RandomStream::Workload), extras);
             for _ in 0..30 {
                 workload.change_jobs();
                 workload.change_nodes();

@@ -2,7 +2,7 @@
 //! search for a seed that finds it, and replace the old seed.
 
 use integration_tests_sim::laws::Laws;
-use integration_tests_sim::run::{Settings, run_swarm};
+use integration_tests_sim::run::{SeedSettings, run_swarm};
 use integration_tests_sim::swarm::{Fetchers, Swarm};
 
 /// Each seed and the bug it found.
@@ -87,7 +87,7 @@ fn seeds_that_found_something_keep_every_law() {
     for (seed, what) in FOUND {
         // The seeds were found in these worlds.
         let swarm = Swarm::whose_orphans_stay(seed);
-        let settings = Settings::default();
+        let settings = SeedSettings::default();
         let outcome = run_swarm((seed, swarm), &settings, Laws::all(), &mut |_| ());
         assert_eq!(outcome.violations, [], "seed {seed}: {what}");
     }
@@ -110,7 +110,7 @@ const FOUND_SINCE: [(u64, Fetchers, &str); 2] = [
 #[test]
 fn seeds_of_today_that_found_something_keep_every_law() {
     for (seed, fetchers, what) in FOUND_SINCE {
-        let settings = Settings::default();
+        let settings = SeedSettings::default();
         let outcome = run_swarm(
             (seed, Swarm::of(seed, fetchers)),
             &settings,

@@ -1,12 +1,12 @@
 //! Whole runs: the same seed gives the same history, and a few seeds keep every law.
 
-use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
+use integration_tests_sim::run::{HistoryOutput, Judges, SeedSettings, run_seed};
 use integration_tests_sim::swarm::Fetchers;
 
-fn hashing(fetchers: Fetchers) -> Settings {
-    Settings {
+fn hashing(fetchers: Fetchers) -> SeedSettings {
+    SeedSettings {
         judges: Judges::None,
-        record: Record::Hash,
+        record: HistoryOutput::Hash,
         fetchers,
     }
 }
@@ -24,7 +24,7 @@ fn one_seed_gives_one_history() {
 #[test]
 fn some_seeds_keep_every_law() {
     for seed in 1..20 {
-        let outcome = run_seed(seed, &Settings::default(), &mut |_| ());
+        let outcome = run_seed(seed, &SeedSettings::default(), &mut |_| ());
         assert!(outcome.core_events > 100, "seed {seed} did nothing");
         assert_eq!(outcome.violations, [], "seed {seed}");
     }

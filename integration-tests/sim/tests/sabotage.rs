@@ -5,7 +5,7 @@
 use brasserie_common::sabotage::Sabotage;
 use integration_tests_sim::laws::Laws;
 use integration_tests_sim::liveness::{NO_STORM, SETTLES};
-use integration_tests_sim::run::Settings;
+use integration_tests_sim::run::SeedSettings;
 use integration_tests_sim::sabotage::{FOCI, Focus};
 
 /// The seeds of the table are known to catch the bugs. A change elsewhere moves the histories, so each bug gets some more seeds.
@@ -36,7 +36,7 @@ fn what_lives_on_a_machine_is_judged_by_itself() {
         let laws = || Laws::all().without(&["within_limits".to_owned()]);
         let caught = (focus.first_seed..focus.first_seed + SEEDS).find_map(|seed| {
             let play = (seed, Some(bug));
-            let outcome = focus.play_under(laws(), play, &Settings::default(), &mut |_| ());
+            let outcome = focus.play_under(laws(), play, &SeedSettings::default(), &mut |_| ());
             outcome.violations.into_iter().next()
         });
         let law = caught.map(|broken| broken.violation.law);
@@ -48,7 +48,7 @@ fn what_lives_on_a_machine_is_judged_by_itself() {
 fn without_the_bug_its_world_keeps_the_laws() {
     for focus in &FOCI {
         let seed = focus.first_seed;
-        let outcome = focus.play((seed, None), &Settings::default(), &mut |_| ());
+        let outcome = focus.play((seed, None), &SeedSettings::default(), &mut |_| ());
         assert_eq!(outcome.violations, [], "{}: seed {seed}", focus.bug.name());
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use integration_tests_sim::search::explore::{End, Limits, explore};
+use integration_tests_sim::search::explore::{SearchEnd, SearchLimits, explore};
 use integration_tests_sim::search::world::SmallWorld;
 use integration_tests_sim::search::worlds::sound_worlds;
 
 /// Few enough states for the development profile.
-const LIMITS: Limits = Limits {
+const LIMITS: SearchLimits = SearchLimits {
     states: 4_000,
     depth: 200,
 };
@@ -21,9 +21,14 @@ fn no_history_of_a_small_world_breaks_the_contract() {
     let (mut states, mut whole) = (0, 0);
     for world in sound_worlds() {
         let outcome = explore(&world, LIMITS, &mut |_, _| ());
-        assert_ne!(outcome.end, End::Broken, "{}: {outcome:#?}", world.name);
+        assert_ne!(
+            outcome.end,
+            SearchEnd::Broken,
+            "{}: {outcome:#?}",
+            world.name
+        );
         states += outcome.states;
-        whole += usize::from(outcome.end == End::Exhausted);
+        whole += usize::from(outcome.end == SearchEnd::Exhausted);
     }
     assert!(
         states > 40_000,
@@ -77,7 +82,7 @@ fn without_a_rule_the_contract_breaks() {
         sabotage::choose(Some(rule.bug));
         let outcome = explore(&rule.world, RULE_LIMITS, &mut |_, _| ());
         sabotage::choose(None);
-        assert_eq!(outcome.end, End::Broken, "{} is not needed", rule.id);
+        assert_eq!(outcome.end, SearchEnd::Broken, "{} is not needed", rule.id);
         let found = outcome
             .counterexample
             .expect("a broken contract has a history");

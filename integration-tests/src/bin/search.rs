@@ -6,9 +6,9 @@ use std::time::Instant;
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, value_parser};
 use integration_tests::output::Printer;
-use integration_tests_sim::search::explore::{End, Limits, Outcome, explore};
+use integration_tests_sim::search::explore::{SearchEnd, SearchLimits, SearchOutcome, explore};
 use integration_tests_sim::search::rules::{RULE_LIMITS, rules};
-use integration_tests_sim::search::settings::Settings;
+use integration_tests_sim::search::settings::WorldSettings;
 use integration_tests_sim::search::worlds::sound_worlds;
 
 /// Maximum states, because a state is numbered with 32 bits.
@@ -36,8 +36,8 @@ struct Options {
 }
 
 impl Options {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> SearchLimits {
+        SearchLimits {
             states: self.states,
             depth: self.depth,
         }
@@ -101,8 +101,8 @@ fn search_worlds(options: &Options, printer: &mut Printer) -> bool {
         let outcome = search(&world, options, options.limits(), printer);
         searched += 1;
         states += outcome.states;
-        exhausted += usize::from(outcome.end == End::Exhausted);
-        if outcome.end == End::Broken {
+        exhausted += usize::from(outcome.end == SearchEnd::Exhausted);
+        if outcome.end == SearchEnd::Broken {
             broken.push(world.name);
         }
     }
@@ -116,7 +116,7 @@ fn search_worlds(options: &Options, printer: &mut Printer) -> bool {
 }
 
 /// Returns the faults of a world and their maximum number.
-fn faults(world: &Settings) -> String {
+fn faults(world: &WorldSettings) -> String {
     let leaps: Vec<String> = world.leaps.iter().map(|leap| format!("{leap} s")).collect();
     if leaps.is_empty() {
         return world.budget.to_string();
@@ -124,14 +124,19 @@ fn faults(world: &Settings) -> String {
     format!("{}, each of {}", world.budget, leaps.join(" or "))
 }
 
-fn search(world: &Settings, options: &Options, limits: Limits, printer: &mut Printer) -> Outcome {
+fn search(
+    world: &WorldSettings,
+    options: &Options,
+    limits: SearchLimits,
+    printer: &mut Printer,
+) -> SearchOutcome {
     let started = Instant::now();
     let outcome = explore(world, limits, &mut |_, _| ());
     let secs = started.elapsed().as_secs_f64();
     let end = match outcome.end {
-        End::Exhausted => "the whole space, and the contract holds",
-        End::Cut => "CUT, and the contract holds so far",
-        End::Broken => "BROKEN",
+        SearchEnd::Exhausted => "the whole space, and the contract holds",
+        SearchEnd::Cut => "CUT, and the contract holds so far",
+        SearchEnd::Broken => "BROKEN",
     };
     printer.line(&format!(
         "  {end}: {} states, depth {}, {} transitions in {secs:.1} s ({:.0} a second), {} states left alone",
@@ -157,7 +162,7 @@ fn search(world: &Settings, options: &Options, limits: Limits, printer: &mut Pri
 fn search_rules(options: &Options, printer: &mut Printer) -> bool {
     use brasserie_common::sabotage;
     let (mut not_shown, mut not_kept) = (Vec::new(), Vec::new());
-    let limits = Limits {
+    let limits = SearchLimits {
         states: options.states.min(RULE_LIMITS.states),
         depth: options.depth,
     };
@@ -172,11 +177,11 @@ fn search_rules(options: &Options, printer: &mut Printer) -> bool {
         sabotage::choose(None);
         printer.line("  with it:");
         let with = search(&rule.world, options, limits, printer);
-        if without.end != End::Broken {
+        if without.end != SearchEnd::Broken {
             not_shown.push(rule.id);
         }
-        let is_shallow = with.end == End::Cut && with.depth < without.depth;
-        if with.end == End::Broken || is_shallow {
+        let is_shallow = with.end == SearchEnd::Cut && with.depth < without.depth;
+        if with.end == SearchEnd::Broken || is_shallow {
             not_kept.push(rule.id);
         }
     }

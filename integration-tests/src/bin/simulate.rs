@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use integration_tests::output::Printer;
 use integration_tests::sabotage;
 use integration_tests_sim::laws::Laws;
-use integration_tests_sim::report::{Total, replay};
-use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
+use integration_tests_sim::report::{OutcomeTotal, replay};
+use integration_tests_sim::run::{HistoryOutput, Judges, SeedSettings, run_seed};
 use integration_tests_sim::swarm::Fetchers;
 
 /// Default number of seeds: a few seconds.
@@ -113,16 +113,16 @@ fn main() -> ExitCode {
         eprintln!("seed {seed} panics; replay: {}", replay(seed));
         usual(info);
     }));
-    let settings = Settings {
+    let settings = SeedSettings {
         judges: if options.no_laws {
             Judges::None
         } else {
             Judges::AllBut(options.without.clone())
         },
         record: if options.trace {
-            Record::Trace
+            HistoryOutput::Trace
         } else {
-            Record::Nothing
+            HistoryOutput::Nothing
         },
         fetchers: options.work_fetch.into(),
     };
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
     printer.end(verdict)
 }
 
-fn play(options: &Options, settings: &Settings, printer: &mut Printer) -> ExitCode {
+fn play(options: &Options, settings: &SeedSettings, printer: &mut Printer) -> ExitCode {
     if let Some(name) = &options.sabotage {
         let seeds = options.seeds.unwrap_or(SABOTAGE_SEEDS);
         let seeds = options.first_seed..options.first_seed + seeds;
@@ -153,16 +153,16 @@ fn play(options: &Options, settings: &Settings, printer: &mut Printer) -> ExitCo
     }
 }
 
-fn play_one(seed: u64, settings: &Settings, printer: &mut Printer) -> Total {
+fn play_one(seed: u64, settings: &SeedSettings, printer: &mut Printer) -> OutcomeTotal {
     SEED.set(seed);
-    let mut total = Total::default();
+    let mut total = OutcomeTotal::default();
     let started = Instant::now();
     let outcome = run_seed(seed, settings, &mut |line| printer.line(line));
     total.add(outcome, started.elapsed());
     total
 }
 
-fn play_many(options: &Options, settings: &Settings) -> Total {
+fn play_many(options: &Options, settings: &SeedSettings) -> OutcomeTotal {
     let seeds = match options.minutes {
         Some(_) => u64::MAX - options.first_seed,
         None => options.seeds.unwrap_or(USUAL_SEEDS),
@@ -176,7 +176,7 @@ fn play_many(options: &Options, settings: &Settings) -> Total {
         .unwrap_or(1);
     let bar = bar(options);
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let total = Mutex::new(Total::default());
+    let total = Mutex::new(OutcomeTotal::default());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {

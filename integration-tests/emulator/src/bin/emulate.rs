@@ -15,7 +15,7 @@ use brasserie_emulator::output::{self, text};
 use brasserie_emulator::promises;
 use brasserie_emulator::run::run;
 use brasserie_emulator::scenario::{Dispatch, Overrides, Scenario};
-use brasserie_emulator::storm::{self, Storm, Waiting};
+use brasserie_emulator::storm::{self, RequestWait, Storm};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -74,13 +74,13 @@ const MOST_WORKERS: u64 = 100_000;
 /// Plays scenarios of work fetch with the worker's own policies in simulated time, and prints their figures of merit.
 #[derive(Debug, Parser)]
 #[command(name = "emulate", after_long_help = LEARN)]
-struct Options {
+struct EmulateOptions {
     #[command(subcommand)]
-    command: Command,
+    command: EmulateCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum EmulateCommand {
     /// Play scenarios as they are
     #[command(after_long_help = LEARN)]
     Run(RunOptions),
@@ -216,11 +216,11 @@ fn within(least: f64, seconds: f64) -> Result<f64, String> {
 }
 
 fn main() -> ExitCode {
-    let done = match Options::parse().command {
-        Command::Run(options) => play(&options),
-        Command::Matrix(options) => play_matrix(&options),
-        Command::Check { scenarios } => check(&scenarios),
-        Command::Storm(options) => play_storm(&options),
+    let done = match EmulateOptions::parse().command {
+        EmulateCommand::Run(options) => play(&options),
+        EmulateCommand::Matrix(options) => play_matrix(&options),
+        EmulateCommand::Check { scenarios } => check(&scenarios),
+        EmulateCommand::Storm(options) => play_storm(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -442,8 +442,8 @@ fn play_storm(options: &StormOptions) -> anyhow::Result<()> {
         seed: options.seed,
         ..Storm::default()
     };
-    let bar = ProgressBar::new(Waiting::ALL.len() as u64);
-    let outcomes = Waiting::ALL.map(|waiting| {
+    let bar = ProgressBar::new(RequestWait::ALL.len() as u64);
+    let outcomes = RequestWait::ALL.map(|waiting| {
         let outcome = storm::play(&storm, waiting);
         bar.inc(1);
         outcome

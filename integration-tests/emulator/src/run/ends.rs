@@ -2,17 +2,21 @@
 
 use brasserie_worker_fetch::TaskNumber;
 
-use super::World;
-use crate::client::{Ended, seconds};
+use super::EmulatedWorld;
+use crate::client::{TaskEnding, seconds};
 use crate::outcome::{Contact, ContactKind, ContactResult};
 
 /// Maximum number of listed contacts. Further ones are only counted.
 const MOST_CONTACTS: usize = 2_000_000;
 
-impl World<'_> {
+impl EmulatedWorld<'_> {
     pub(super) fn ends(&mut self, number: TaskNumber, well: bool) {
         self.set_runs(number, false);
-        let how = if well { Ended::Well } else { Ended::Failed };
+        let how = if well {
+            TaskEnding::Well
+        } else {
+            TaskEnding::Failed
+        };
         self.client.ended(self.now, number, how);
         if self.client.reports_at_once() {
             self.to_report.push((number, well));

@@ -5,13 +5,13 @@ use std::time::Duration;
 use brasserie_common::{Processor, WorkReply, WorkVerdict};
 use brasserie_worker_fetch::{FetcherStep, Request};
 
-use super::World;
+use super::EmulatedWorld;
 use crate::client::{seconds, span};
 use crate::outcome::{ContactKind, ContactResult};
 use crate::scenario::{Dispatch, Scenario};
-use crate::server::{Answer, Asked, Known, Sent, Verdict, Want};
+use crate::server::{ArrivedRequest, RequestAnswer, Sent, TaskAtWorker, TypeVerdict, Want};
 
-impl World<'_> {
+impl EmulatedWorld<'_> {
     /// Makes all contacts that are due at this instant. Returns whether there were any.
     pub(super) fn talk(&mut self) -> bool {
         if !self.is.connected {
@@ -85,7 +85,7 @@ impl World<'_> {
         let asked = self.asked(request);
         let wants_work = asked.wants.iter().any(|want| want.secs > 0.0);
         let answer = self.servers[place].request(self.scenario, now, asked);
-        let is_deferred = answer.verdicts.contains(&Some(Verdict::Deferred));
+        let is_deferred = answer.verdicts.contains(&Some(TypeVerdict::Deferred));
         let result = match is_deferred {
             true => ContactResult::Deferred,
             false => ContactResult::Answered(answer.sent.len()),
@@ -101,7 +101,7 @@ impl World<'_> {
         self.client.answered(self.now, place, &reply);
     }
 
-    fn asked(&mut self, request: &Request) -> Asked {
+    fn asked(&mut self, request: &Request) -> ArrivedRequest {
         let worker = &self.scenario.worker;
         let want = |of_type: usize| {
             let name = processor(self.scenario, of_type);
@@ -115,27 +115,27 @@ impl World<'_> {
             })
         };
         let known = self.client.known(self.now, request.association.0);
-        let known = known.into_iter().map(|(remaining, deadline)| Known {
+        let known = known.into_iter().map(|(remaining, deadline)| TaskAtWorker {
             remaining,
             deadline,
         });
-        Asked {
+        ArrivedRequest {
             wants: (0..worker.types()).map(want).collect(),
             known: known.collect(),
             linger: request.linger.as_secs_f64(),
         }
     }
 
-    fn reply(&self, request: &Request, answer: &Answer) -> WorkReply {
+    fn reply(&self, request: &Request, answer: &RequestAnswer) -> WorkReply {
         let of_types = answer.verdicts.iter().enumerate();
         let verdicts = of_types.filter_map(|(of_type, verdict)| {
             let verdict = match (*verdict)? {
-                Verdict::Granted(tasks) => WorkVerdict::Granted(tasks),
-                Verdict::NoWork => WorkVerdict::NoWork,
-                Verdict::Limited => WorkVerdict::Limited,
-                Verdict::Deadline => WorkVerdict::Deadline,
-                Verdict::NoApps => WorkVerdict::NoApps,
-                Verdict::Deferred => WorkVerdict::Deferred,
+                TypeVerdict::Granted(tasks) => WorkVerdict::Granted(tasks),
+                TypeVerdict::NoWork => WorkVerdict::NoWork,
+                TypeVerdict::Limited => WorkVerdict::Limited,
+                TypeVerdict::Deadline => WorkVerdict::Deadline,
+                TypeVerdict::NoApps => WorkVerdict::NoApps,
+                TypeVerdict::Deferred => WorkVerdict::Deferred,
             };
             Some((processor(self.scenario, of_type), verdict))
         });

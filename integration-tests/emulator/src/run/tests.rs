@@ -45,7 +45,7 @@ fn two_tasks_of_thirty_seconds_leave_forty_of_a_hundred() {
     assert_eq!((outcome.totals.jobs, outcome.schedulers[0].met), (2, 2));
     // The second task starts at the end of the first one.
     let scenario = scenario(&text);
-    let mut world = World::new(&scenario);
+    let mut world = EmulatedWorld::new(&scenario);
     world.begin();
     while world.elapsed() < 60.0 {
         world.step();
@@ -206,7 +206,7 @@ name = "a"
 runs = 45
 "#;
     let scenario = scenario(text);
-    let mut world = World::new(&scenario);
+    let mut world = EmulatedWorld::new(&scenario);
     world.begin();
     let mut off = 0.0;
     while world.now < world.end {

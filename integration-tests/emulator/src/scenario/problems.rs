@@ -10,14 +10,14 @@ const MOST_PLACES: usize = 1000;
 
 /// The mistakes of a scenario.
 #[derive(Debug, thiserror::Error)]
-pub struct Problems {
+pub struct ScenarioProblems {
     file: PathBuf,
-    found: Vec<Problem>,
+    found: Vec<ScenarioProblem>,
 }
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Problem {
+pub struct ScenarioProblem {
     /// The line, from 1; 0 for no particular line.
     pub line: usize,
     /// The key; empty for no particular key.
@@ -25,9 +25,9 @@ pub struct Problem {
     pub text: String,
 }
 
-impl Problem {
+impl ScenarioProblem {
     pub fn of_all(text: &str) -> Self {
-        Problem {
+        ScenarioProblem {
             line: 0,
             key: String::new(),
             text: text.to_owned(),
@@ -35,26 +35,26 @@ impl Problem {
     }
 }
 
-impl Problems {
+impl ScenarioProblems {
     pub fn new(file: &Path) -> Self {
-        Problems {
+        ScenarioProblems {
             file: file.to_owned(),
             found: Vec::new(),
         }
     }
 
     pub fn one(file: &Path, text: &str) -> Self {
-        let mut problems = Problems::new(file);
-        problems.add(Problem::of_all(text));
+        let mut problems = ScenarioProblems::new(file);
+        problems.add(ScenarioProblem::of_all(text));
         problems
     }
 
-    pub fn add(&mut self, problem: Problem) {
+    pub fn add(&mut self, problem: ScenarioProblem) {
         self.found.push(problem);
     }
 
     /// Returns `read` if there are no mistakes.
-    pub fn none_or<T>(mut self, read: T) -> Result<T, Problems> {
+    pub fn none_or<T>(mut self, read: T) -> Result<T, ScenarioProblems> {
         if self.found.is_empty() {
             return Ok(read);
         }
@@ -62,17 +62,17 @@ impl Problems {
         Err(self)
     }
 
-    /// Returns `value` if it is within the limits. Otherwise adds a mistake at `place`.
+    /// Returns `value` if it is within the range. Otherwise adds a mistake at `place`.
     pub fn within(
         &mut self,
         place: impl FnOnce() -> (usize, String),
         value: f64,
-        limits: Limits,
+        range: NumberRange,
     ) -> Option<f64> {
-        if limits.hold(value) {
+        if range.hold(value) {
             return Some(value);
         }
-        self.at_place(place, format!("{} is not {limits}", short(value)));
+        self.at_place(place, format!("{} is not {range}", short(value)));
         None
     }
 
@@ -84,7 +84,7 @@ impl Problems {
             // This sorts behind all mistakes with places.
             false => (usize::MAX, String::new()),
         };
-        self.add(Problem {
+        self.add(ScenarioProblem {
             line,
             key,
             text: text.into(),
@@ -92,7 +92,7 @@ impl Problems {
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for ScenarioProblems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.display();
         for problem in self.found.iter().take(MAX_TOLD) {
@@ -114,29 +114,29 @@ impl fmt::Display for Problems {
 
 /// The valid range of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct NumberRange {
     pub least: f64,
     pub most: f64,
     /// Whether `least` itself is excluded.
     pub above: bool,
 }
 
-impl Limits {
+impl NumberRange {
     /// A fraction above 0.
-    pub const PART: Limits = Limits::above(0.0, 1.0);
-    pub const CHANCE: Limits = Limits::from(0.0, 1.0);
+    pub const PART: NumberRange = NumberRange::above(0.0, 1.0);
+    pub const CHANCE: NumberRange = NumberRange::from(0.0, 1.0);
     /// An amount of 0 or more. No real amount reaches the maximum, and products of a few amounts are finite.
-    pub const AMOUNT: Limits = Limits::from(0.0, 1e30);
-    pub const POSITIVE: Limits = Limits::above(0.0, 1e30);
+    pub const AMOUNT: NumberRange = NumberRange::from(0.0, 1e30);
+    pub const POSITIVE: NumberRange = NumberRange::above(0.0, 1e30);
     /// A span in seconds, up to ten years.
-    pub const SPAN: Limits = Limits::from(0.0, 3.2e8);
+    pub const SPAN: NumberRange = NumberRange::from(0.0, 3.2e8);
     /// The mean of random spans in seconds. Shorter ones would cause too many steps.
-    pub const MEAN: Limits = Limits::from(0.1, 3.2e8);
+    pub const MEAN: NumberRange = NumberRange::from(0.1, 3.2e8);
     /// The length of a step or of the whole run, in seconds.
-    pub const STEP: Limits = Limits::from(0.01, 3.2e8);
+    pub const STEP: NumberRange = NumberRange::from(0.01, 3.2e8);
 
     const fn from(least: f64, most: f64) -> Self {
-        Limits {
+        NumberRange {
             least,
             most,
             above: false,
@@ -144,7 +144,7 @@ impl Limits {
     }
 
     const fn above(least: f64, most: f64) -> Self {
-        Limits {
+        NumberRange {
             least,
             most,
             above: true,
@@ -160,7 +160,7 @@ impl Limits {
     }
 }
 
-impl fmt::Display for Limits {
+impl fmt::Display for NumberRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = if self.above { "above" } else { "at least" };
         let (least, most) = (short(self.least), short(self.most));

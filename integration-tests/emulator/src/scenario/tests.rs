@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn parse(text: &str) -> Result<Scenario, Problems> {
+fn parse(text: &str) -> Result<Scenario, ScenarioProblems> {
     toml::parse(Path::new("x.toml"), text)
 }
 

@@ -8,13 +8,13 @@ use std::path::Path;
 use ::toml::de::DeTable;
 use brasserie_worker_fetch::{Preemption, Profile, ReportPolicy};
 
-use super::problems::{Limits, Problem, Problems};
+use super::problems::{NumberRange, ScenarioProblem, ScenarioProblems};
 use super::{
-    CPU, Cards, Deadlines, Dispatch, Estimate, Excuse, Job, Jobs, MOST_INSTANCES, Policy, Promise,
-    Scenario, Scheduler, ServerCheck, Supply, Version, Worker,
+    CPU, Cards, Deadlines, Dispatch, Estimate, Excuse, Job, JobSupply, MOST_INSTANCES, Policy,
+    Scenario, ScenarioPromise, Scheduler, ServerCheck, Supply, Version, Worker,
 };
 use crate::availability::OnOff;
-use section::{Reader, Section, line_of};
+use section::{Section, SectionReader, line_of};
 
 /// Default duration in seconds.
 const DURATION: f64 = 86_400.0;
@@ -22,13 +22,13 @@ const DURATION: f64 = 86_400.0;
 const DELTA: f64 = 60.0;
 const FLOPS: f64 = 1e9;
 
-pub(super) fn read(path: &Path) -> Result<Scenario, Problems> {
+pub(super) fn read(path: &Path) -> Result<Scenario, ScenarioProblems> {
     parse(path, &super::text_of(path)?)
 }
 
-pub(super) fn parse(path: &Path, text: &str) -> Result<Scenario, Problems> {
+pub(super) fn parse(path: &Path, text: &str) -> Result<Scenario, ScenarioProblems> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut problems = Problems::new(path);
+    let mut problems = ScenarioProblems::new(path);
     for error in &errors {
         let place = || {
             let Some(span) = error.span() else {
@@ -45,14 +45,14 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Scenario, Problems> {
         problems.at_place(place, error.message());
     }
     problems.none_or(())?;
-    let mut reader = Reader::new(path, text);
+    let mut reader = SectionReader::new(path, text);
     let mut root = Section::root(table.get_ref());
     let scenario = scenario(&mut reader, &mut root, super::name_of(path));
     root.finish(&mut reader);
     reader.problems.none_or(scenario)
 }
 
-fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -> Scenario {
+fn scenario(reader: &mut SectionReader<'_>, root: &mut Section<'_, '_>, name: String) -> Scenario {
     let mut profile = match root.choice(
         reader,
         "profile",
@@ -62,8 +62,8 @@ fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -
         Some(true) | None => Profile::CLUSTER,
     };
     let about = root.text(reader, "about").unwrap_or_default();
-    let duration = root.span(reader, "duration", Limits::STEP);
-    let delta = root.span(reader, "delta", Limits::STEP);
+    let duration = root.span(reader, "duration", NumberRange::STEP);
+    let delta = root.span(reader, "delta", NumberRange::STEP);
     let seed = root.whole(reader, "seed").unwrap_or(1);
     let worker = match root.section(reader, "worker") {
         Some(mut section) => {
@@ -73,7 +73,7 @@ fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -
         }
         None => {
             let text = "missing: `[worker]` says at least how many `cpus` there are";
-            reader.problems.add(Problem::of_all(text));
+            reader.problems.add(ScenarioProblem::of_all(text));
             worker(reader, &mut Section::empty("worker"))
         }
     };
@@ -89,7 +89,7 @@ fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -
     let sections = root.sections(reader, "scheduler");
     if sections.is_empty() {
         let text = "missing: each `[[scheduler]]` is one that the worker is attached to";
-        reader.problems.add(Problem::of_all(text));
+        reader.problems.add(ScenarioProblem::of_all(text));
     }
     let mut names = BTreeSet::new();
     let mut schedulers = Vec::new();
@@ -119,7 +119,7 @@ fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -
     }
 }
 
-fn excuses(reader: &mut Reader<'_>, root: &mut Section<'_, '_>) -> Vec<Excuse> {
+fn excuses(reader: &mut SectionReader<'_>, root: &mut Section<'_, '_>) -> Vec<Excuse> {
     let sections = root.sections(reader, "excuse").into_iter();
     let excuses = sections.filter_map(|mut section| {
         let excuse = excuse(reader, &mut section);
@@ -129,10 +129,13 @@ fn excuses(reader: &mut Reader<'_>, root: &mut Section<'_, '_>) -> Vec<Excuse> {
     excuses.collect()
 }
 
-fn excuse(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Option<Excuse> {
-    let promises = [("wasted", Promise::Wasted), ("idle", Promise::Idle)];
+fn excuse(reader: &mut SectionReader<'_>, section: &mut Section<'_, '_>) -> Option<Excuse> {
+    let promises = [
+        ("wasted", ScenarioPromise::Wasted),
+        ("idle", ScenarioPromise::Idle),
+    ];
     let of = section.choice(reader, "of", &promises);
-    let most = section.number(reader, "most", Limits::CHANCE);
+    let most = section.number(reader, "most", NumberRange::CHANCE);
     let why = section.needed_text(reader, "why");
     for key in ["of", "most"] {
         if !section.has(key) {
@@ -148,7 +151,7 @@ fn excuse(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Option<Excu
     })
 }
 
-fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
+fn worker(reader: &mut SectionReader<'_>, section: &mut Section<'_, '_>) -> Worker {
     let mut names = BTreeSet::from([CPU.to_owned()]);
     let cards = section.sections(reader, "cards").into_iter().map(|mut it| {
         let kinds = ("kinds of processors", &mut names);
@@ -160,7 +163,9 @@ fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
                 None if it.has("count") => MOST_INSTANCES,
                 None => 1,
             },
-            speed: it.number(reader, "speed", Limits::POSITIVE).unwrap_or(1.0),
+            speed: it
+                .number(reader, "speed", NumberRange::POSITIVE)
+                .unwrap_or(1.0),
         };
         it.finish(reader);
         cards
@@ -174,7 +179,7 @@ fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
         // A wrong number of CPUs must not cause further mistakes in jobs.
         cpus: cpus.filter(|cpus| *cpus > 0).unwrap_or(MOST_INSTANCES),
         flops: section
-            .number(reader, "flops", Limits::POSITIVE)
+            .number(reader, "flops", NumberRange::POSITIVE)
             .unwrap_or(FLOPS),
         cards,
         on: on_off(reader, section, "on"),
@@ -184,21 +189,25 @@ fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
     }
 }
 
-fn on_off(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, key: &str) -> OnOff {
+fn on_off(reader: &mut SectionReader<'_>, section: &mut Section<'_, '_>, key: &str) -> OnOff {
     let Some(mut it) = section.section(reader, key) else {
         return OnOff::ALWAYS;
     };
     let read = OnOff {
-        part: it.number(reader, "part", Limits::PART).unwrap_or(1.0),
+        part: it.number(reader, "part", NumberRange::PART).unwrap_or(1.0),
         mean: it
-            .span(reader, "mean", Limits::MEAN)
+            .span(reader, "mean", NumberRange::MEAN)
             .unwrap_or(OnOff::ALWAYS.mean),
     };
     it.finish(reader);
     read
 }
 
-fn policy(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) -> Policy {
+fn policy(
+    reader: &mut SectionReader<'_>,
+    section: &mut Section<'_, '_>,
+    profile: &mut Profile,
+) -> Policy {
     // The default check is that of all tasks for Brasserie's schedulers, and that of the delay for BOINC's.
     let own_check = match *profile == Profile::VOLUNTEER {
         true => ServerCheck::EstimatedDelay,
@@ -218,7 +227,7 @@ fn policy(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut 
             .choice(reader, "dispatch", &dispatch)
             .unwrap_or(Dispatch::Pull),
         linger: section
-            .span(reader, "linger", Limits::SPAN)
+            .span(reader, "linger", NumberRange::SPAN)
             .unwrap_or(profile.linger),
         deadlines: match edf {
             true => Deadlines::EarliestFirst,
@@ -231,60 +240,72 @@ fn policy(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut 
             .choice(reader, "server_check", &check)
             .unwrap_or(own_check),
         supply: match existing_only {
-            true => Jobs::ExistingOnly,
-            false => Jobs::AsListed,
+            true => JobSupply::ExistingOnly,
+            false => JobSupply::AsListed,
         },
         tells_progress: section.flag(reader, "tells_progress").unwrap_or(false),
     }
 }
 
 /// Reads the constants of the profile that a scenario may override.
-fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) {
-    for (key, constant, limits) in [
+fn constants(reader: &mut SectionReader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) {
+    for (key, constant, range) in [
         (
             "work_buffer_min",
             &mut profile.work_buffer_min,
-            Limits::SPAN,
+            NumberRange::SPAN,
         ),
         (
             "work_buffer_additional",
             &mut profile.work_buffer_additional,
-            Limits::SPAN,
+            NumberRange::SPAN,
         ),
-        ("fetch_time", &mut profile.fetch_time, Limits::SPAN),
-        ("driver_period", &mut profile.driver_period, Limits::MEAN),
-        ("fetch_period", &mut profile.fetch_period, Limits::MEAN),
+        ("fetch_time", &mut profile.fetch_time, NumberRange::SPAN),
+        (
+            "driver_period",
+            &mut profile.driver_period,
+            NumberRange::MEAN,
+        ),
+        ("fetch_period", &mut profile.fetch_period, NumberRange::MEAN),
         (
             "schedule_period",
             &mut profile.schedule_period,
-            Limits::MEAN,
+            NumberRange::MEAN,
         ),
-        ("rec_half_life", &mut profile.rec_half_life, Limits::STEP),
-        ("time_slice", &mut profile.time_slice, Limits::STEP),
+        (
+            "rec_half_life",
+            &mut profile.rec_half_life,
+            NumberRange::STEP,
+        ),
+        ("time_slice", &mut profile.time_slice, NumberRange::STEP),
         (
             "rpc_backoff_min",
             &mut profile.rpc_backoff_min,
-            Limits::MEAN,
+            NumberRange::MEAN,
         ),
         (
             "rpc_backoff_max",
             &mut profile.rpc_backoff_max,
-            Limits::MEAN,
+            NumberRange::MEAN,
         ),
         (
             "pair_backoff_min",
             &mut profile.pair_backoff_min,
-            Limits::MEAN,
+            NumberRange::MEAN,
         ),
         (
             "pair_backoff_max",
             &mut profile.pair_backoff_max,
-            Limits::MEAN,
+            NumberRange::MEAN,
         ),
-        ("report_delay", &mut profile.report_delay, Limits::SPAN),
-        ("report_cushion", &mut profile.report_cushion, Limits::SPAN),
+        ("report_delay", &mut profile.report_delay, NumberRange::SPAN),
+        (
+            "report_cushion",
+            &mut profile.report_cushion,
+            NumberRange::SPAN,
+        ),
     ] {
-        if let Some(span) = section.span(reader, key, limits) {
+        if let Some(span) = section.span(reader, key, range) {
             *constant = span;
         }
     }
@@ -298,7 +319,7 @@ fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &m
 }
 
 fn scheduler(
-    reader: &mut Reader<'_>,
+    reader: &mut SectionReader<'_>,
     section: &mut Section<'_, '_>,
     worker: &Worker,
     names: &mut BTreeSet<String>,
@@ -324,24 +345,26 @@ fn scheduler(
         jobs: jobs.collect(),
         name: section.own_text(reader, "name", ("schedulers", names)),
         share: section
-            .number(reader, "share", Limits::AMOUNT)
+            .number(reader, "share", NumberRange::AMOUNT)
             .unwrap_or(100.0),
         available: on_off(reader, section, "available"),
         no_jobs_for,
         max_concurrent: section.count(reader, "max_concurrent"),
-        rec: section.number(reader, "rec", Limits::AMOUNT).unwrap_or(0.0),
+        rec: section
+            .number(reader, "rec", NumberRange::AMOUNT)
+            .unwrap_or(0.0),
         request_delay: section
-            .span(reader, "request_delay", Limits::SPAN)
+            .span(reader, "request_delay", NumberRange::SPAN)
             .unwrap_or(0.0),
         min_request_interval: section
-            .span(reader, "min_request_interval", Limits::SPAN)
+            .span(reader, "min_request_interval", NumberRange::SPAN)
             .unwrap_or(0.0),
         slots: section.count(reader, "slots"),
     }
 }
 
 fn job(
-    reader: &mut Reader<'_>,
+    reader: &mut SectionReader<'_>,
     section: &mut Section<'_, '_>,
     worker: &Worker,
     names: &mut BTreeSet<String>,
@@ -358,37 +381,45 @@ fn job(
             })
             .collect(),
     };
-    let runs = section.span(reader, "runs", Limits::POSITIVE);
+    let runs = section.span(reader, "runs", NumberRange::POSITIVE);
     if runs.is_none() && !section.has("runs") {
         section.problem(reader, "runs", "missing: how long a task runs");
     }
     let runs = runs.unwrap_or(1.0);
-    let varies = section.span(reader, "varies", Limits::SPAN).unwrap_or(0.0);
+    let varies = section
+        .span(reader, "varies", NumberRange::SPAN)
+        .unwrap_or(0.0);
     let flops = versions[0].flops;
     Job {
         name: section.own_text(reader, "name", ("jobs of one scheduler", names)),
         work: runs * flops,
         varies: varies * flops,
         estimate: estimate(reader, section, runs, flops),
-        deadline: section.span(reader, "deadline", Limits::POSITIVE),
+        deadline: section.span(reader, "deadline", NumberRange::POSITIVE),
         weight: section
-            .number(reader, "weight", Limits::AMOUNT)
+            .number(reader, "weight", NumberRange::AMOUNT)
             .unwrap_or(1.0),
         max_concurrent: section.count(reader, "max_concurrent"),
         supply: supply(reader, section),
-        after: section.span(reader, "after", Limits::SPAN).unwrap_or(0.0),
+        after: section
+            .span(reader, "after", NumberRange::SPAN)
+            .unwrap_or(0.0),
         bufferable: section.flag(reader, "bufferable").unwrap_or(true),
         fails: section
-            .number(reader, "fails", Limits::CHANCE)
+            .number(reader, "fails", NumberRange::CHANCE)
             .unwrap_or(0.0),
         queued: section.count(reader, "queued").unwrap_or(0),
         versions,
     }
 }
 
-fn version(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Worker) -> Version {
+fn version(
+    reader: &mut SectionReader<'_>,
+    section: &mut Section<'_, '_>,
+    worker: &Worker,
+) -> Version {
     let model = section.text(reader, "card");
-    let count = section.number(reader, "cards", Limits::POSITIVE);
+    let count = section.number(reader, "cards", NumberRange::POSITIVE);
     let cards = model.and_then(|model| {
         let place = worker.cards.iter().position(|cards| cards.model == model);
         if place.is_none() {
@@ -400,7 +431,7 @@ fn version(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Work
     if count.is_some() && !section.has("card") {
         section.problem(reader, "cards", "`card` says of which model they are");
     }
-    let cpus = section.number(reader, "cpus", Limits::AMOUNT);
+    let cpus = section.number(reader, "cpus", NumberRange::AMOUNT);
     let cpus = cpus.unwrap_or(if cards.is_some() { 0.0 } else { 1.0 });
     if cpus == 0.0 && cards.is_none() && !section.has("card") {
         section.problem(reader, "cpus", "a task without cards needs some CPU");
@@ -417,7 +448,7 @@ fn version(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Work
             section.problem(reader, "cards", &text);
         }
     }
-    let speed = section.number(reader, "speed", Limits::POSITIVE);
+    let speed = section.number(reader, "speed", NumberRange::POSITIVE);
     Version {
         cpus,
         cards,
@@ -426,7 +457,7 @@ fn version(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Work
 }
 
 fn estimate(
-    reader: &mut Reader<'_>,
+    reader: &mut SectionReader<'_>,
     section: &mut Section<'_, '_>,
     runs: f64,
     flops: f64,
@@ -442,9 +473,13 @@ fn estimate(
             deviation: 0.0,
         };
     };
-    let mean = it.span(reader, "mean", Limits::POSITIVE).unwrap_or(runs);
-    let factor = it.number(reader, "factor", Limits::POSITIVE).unwrap_or(1.0);
-    let spread = it.span(reader, "spread", Limits::SPAN).unwrap_or(0.0);
+    let mean = it
+        .span(reader, "mean", NumberRange::POSITIVE)
+        .unwrap_or(runs);
+    let factor = it
+        .number(reader, "factor", NumberRange::POSITIVE)
+        .unwrap_or(1.0);
+    let spread = it.span(reader, "spread", NumberRange::SPAN).unwrap_or(0.0);
     it.finish(reader);
     Estimate::Normal {
         mean: mean * factor * flops,
@@ -452,8 +487,8 @@ fn estimate(
     }
 }
 
-fn supply(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Supply {
-    let every = section.span(reader, "every", Limits::MEAN);
+fn supply(reader: &mut SectionReader<'_>, section: &mut Section<'_, '_>) -> Supply {
+    let every = section.span(reader, "every", NumberRange::MEAN);
     let count = section.count(reader, "count");
     match (every, count) {
         (Some(mean), count) => Supply::Every { mean, count },

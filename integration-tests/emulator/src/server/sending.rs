@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use brasserie_common::edf::{Candidate, EdfJob, edf};
 
-use super::{Credit, Sent, Server, Want};
+use super::{RequestCredit, Sent, Server, Want};
 use crate::scenario::{Estimate, Job, Scenario, ServerCheck};
 
 /// Maximum number of tasks for one request, per processor.
@@ -14,17 +14,17 @@ const LEAST_PART: f64 = 0.05;
 
 /// A request at its arrival.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct ArrivedRequest {
     /// The wanted work by type.
     pub wants: Vec<Want>,
     /// The worker's tasks of this scheduler.
-    pub known: Vec<Known>,
+    pub known: Vec<TaskAtWorker>,
     pub linger: f64,
 }
 
 /// A task at the worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Known {
+pub struct TaskAtWorker {
     /// Remaining run time in seconds.
     pub remaining: f64,
     /// Seconds until its deadline.
@@ -33,7 +33,7 @@ pub struct Known {
 
 /// The outcome of a request for one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TypeVerdict {
     Granted(u32),
     NoWork,
     Limited,
@@ -43,10 +43,10 @@ pub enum Verdict {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct RequestAnswer {
     pub sent: Vec<Sent>,
     /// The verdicts by type.
-    pub verdicts: Vec<Option<Verdict>>,
+    pub verdicts: Vec<Option<TypeVerdict>>,
     pub request_delay: f64,
     /// Types that no job uses.
     pub no_apps: Vec<usize>,
@@ -57,7 +57,12 @@ type Rejected = BTreeSet<(usize, usize)>;
 
 impl Server {
     /// Answers a request.
-    pub fn request(&mut self, scenario: &Scenario, now: f64, asked: Asked) -> Answer {
+    pub fn request(
+        &mut self,
+        scenario: &Scenario,
+        now: f64,
+        asked: ArrivedRequest,
+    ) -> RequestAnswer {
         self.advance(now);
         let own = self.own(scenario);
         let interval = own.min_request_interval;
@@ -65,8 +70,8 @@ impl Server {
         self.last_request = Some(now);
         let wanted: Vec<bool> = asked.wants.iter().map(Want::wants_something).collect();
         if since < interval {
-            let deferred = |wanted: &bool| wanted.then_some(Verdict::Deferred);
-            return Answer {
+            let deferred = |wanted: &bool| wanted.then_some(TypeVerdict::Deferred);
+            return RequestAnswer {
                 sent: Vec::new(),
                 verdicts: wanted.iter().map(deferred).collect(),
                 request_delay: (1.01 * interval).max(interval + 1.0),
@@ -75,7 +80,7 @@ impl Server {
         }
         let there = (0..scenario.worker.types()).map(|of_type| scenario.worker.instances(of_type));
         let processors: u32 = there.clone().sum();
-        self.credit = Some(Credit {
+        self.credit = Some(RequestCredit {
             wants: asked.wants,
             there: there.map(f64::from).collect(),
             known: asked.known,
@@ -92,7 +97,7 @@ impl Server {
                 wanted.then(|| self.verdict(scenario, of_type, &sent, &rejected))
             })
             .collect();
-        Answer {
+        RequestAnswer {
             sent,
             verdicts,
             request_delay: own.request_delay,
@@ -253,7 +258,7 @@ impl Server {
         of_type: usize,
         sent: &[Sent],
         rejected: &Rejected,
-    ) -> Verdict {
+    ) -> TypeVerdict {
         let own = self.own(scenario);
         let type_of = |job: usize, version: usize| own.jobs[job].versions[version].of_type();
         let its = sent
@@ -263,24 +268,29 @@ impl Server {
         let mut ready = own.jobs.iter().zip(&self.pools);
         let has = |job: &Job| job.versions.iter().any(|it| it.of_type() == of_type);
         if granted > 0 {
-            Verdict::Granted(granted)
+            TypeVerdict::Granted(granted)
         } else if !self.has_apps(scenario, of_type) {
-            Verdict::NoApps
+            TypeVerdict::NoApps
         } else if rejected
             .iter()
             .any(|&(job, at)| type_of(job, at) == of_type)
         {
-            Verdict::Deadline
+            TypeVerdict::Deadline
         } else if ready.any(|(job, pool)| !pool.is_empty() && has(job)) {
-            Verdict::Limited
+            TypeVerdict::Limited
         } else {
-            Verdict::NoWork
+            TypeVerdict::NoWork
         }
     }
 }
 
 /// Returns the fastest version of the job for which there is credit.
-fn wanted_version(job: &Job, place: usize, credit: &Credit, rejected: &Rejected) -> Option<usize> {
+fn wanted_version(
+    job: &Job,
+    place: usize,
+    credit: &RequestCredit,
+    rejected: &Rejected,
+) -> Option<usize> {
     let wanted = |of_type: usize| {
         let want = &credit.wants[of_type];
         match job.bufferable {
@@ -296,7 +306,7 @@ fn wanted_version(job: &Job, place: usize, credit: &Credit, rejected: &Rejected)
 }
 
 /// Returns whether the task would meet its deadline by the scheduler's check.
-fn is_feasible(scenario: &Scenario, job: &Job, task: &Sent, credit: &Credit) -> bool {
+fn is_feasible(scenario: &Scenario, job: &Job, task: &Sent, credit: &RequestCredit) -> bool {
     let Some(bound) = job.deadline else {
         return true;
     };
@@ -308,7 +318,7 @@ fn is_feasible(scenario: &Scenario, job: &Job, task: &Sent, credit: &Credit) -> 
         }
         ServerCheck::Workload => {
             let low_water = scenario.profile.low_water();
-            let due = |known: &Known| known.deadline.map(|deadline| deadline - low_water);
+            let due = |known: &TaskAtWorker| known.deadline.map(|deadline| deadline - low_water);
             let jobs = credit.known.iter().map(|known| EdfJob {
                 remaining: known.remaining,
                 deadline: due(known).unwrap_or(f64::INFINITY),
@@ -320,7 +330,7 @@ fn is_feasible(scenario: &Scenario, job: &Job, task: &Sent, credit: &Credit) -> 
 }
 
 /// Subtracts the task's use from the credit, including the CPUs of a GPU task.
-fn charge(scenario: &Scenario, job: &Job, task: &Sent, credit: &mut Credit) {
+fn charge(scenario: &Scenario, job: &Job, task: &Sent, credit: &mut RequestCredit) {
     let version = &job.versions[task.version];
     let takes = task
         .estimate
@@ -339,7 +349,7 @@ fn charge(scenario: &Scenario, job: &Job, task: &Sent, credit: &mut Credit) {
     let instances = f64::from(scenario.worker.instances(of_type)).max(1.0);
     credit.wants[of_type].delay += takes * version.of_its_type() / instances;
     credit.left -= 1;
-    credit.known.push(Known {
+    credit.known.push(TaskAtWorker {
         remaining: takes,
         deadline: job.deadline,
     });

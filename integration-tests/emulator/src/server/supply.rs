@@ -1,10 +1,10 @@
 //! The supply of one job's tasks.
 
 use crate::dice::Dice;
-use crate::scenario::{Jobs, Supply};
+use crate::scenario::{JobSupply, Supply};
 
 #[derive(Clone, Debug)]
-pub struct Pool {
+pub struct TaskSupply {
     supply: Supply,
     dice: Dice,
     /// Seconds from the start before which no task is ready.
@@ -17,14 +17,14 @@ pub struct Pool {
     to_come: Option<u32>,
 }
 
-impl Pool {
+impl TaskSupply {
     /// Creates a supply whose tasks are not ready before `opens`.
-    pub fn new(supply: Supply, jobs: Jobs, dice: Dice, opens: f64) -> Self {
+    pub fn new(supply: Supply, jobs: JobSupply, dice: Dice, opens: f64) -> Self {
         let supply = match jobs {
-            Jobs::AsListed => supply,
-            Jobs::ExistingOnly => Supply::All { count: 0 },
+            JobSupply::AsListed => supply,
+            JobSupply::ExistingOnly => Supply::All { count: 0 },
         };
-        let mut pool = Pool {
+        let mut pool = TaskSupply {
             supply,
             dice,
             opens,

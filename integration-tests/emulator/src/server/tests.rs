@@ -32,15 +32,15 @@ fn want(secs: f64, instances: f64, idle: f64) -> Want {
     }
 }
 
-fn asked(cpu: Want, linger: f64) -> Asked {
-    Asked {
+fn asked(cpu: Want, linger: f64) -> ArrivedRequest {
+    ArrivedRequest {
         wants: vec![cpu, Want::default()],
         known: Vec::new(),
         linger,
     }
 }
 
-fn ask(scenario: &Scenario, cpu: Want) -> Answer {
+fn ask(scenario: &Scenario, cpu: Want) -> RequestAnswer {
     let mut server = Server::new(scenario, 0, START);
     server.request(scenario, START, asked(cpu, 0.0))
 }
@@ -50,7 +50,7 @@ fn the_last_task_may_exceed_what_was_asked_for() {
     // The demand is 9000 s and two instances. Of tasks of 3600 s, three are sent.
     let answer = ask(&job(""), want(9000.0, 2.0, 0.0));
     assert_eq!(answer.sent.len(), 3);
-    assert_eq!(answer.verdicts, [Some(Verdict::Granted(3)), None]);
+    assert_eq!(answer.verdicts, [Some(TypeVerdict::Granted(3)), None]);
     assert_eq!(answer.no_apps, [1]);
     assert_eq!(ask(&job(""), want(3600.0, 0.0, 0.0)).sent.len(), 1);
     assert_eq!(ask(&job(""), want(1.0, 2.0, 0.0)).sent.len(), 2);
@@ -61,7 +61,7 @@ fn what_may_not_wait_is_sent_for_idle_instances_only() {
     let impatient = job("bufferable = false");
     assert_eq!(ask(&impatient, want(9000.0, 2.0, 1.0)).sent.len(), 1);
     let none = ask(&impatient, want(9000.0, 2.0, 0.0));
-    assert_eq!(none.verdicts[0], Some(Verdict::Limited));
+    assert_eq!(none.verdicts[0], Some(TypeVerdict::Limited));
 }
 
 #[test]
@@ -74,19 +74,22 @@ fn for_one_request_there_are_ten_tasks_a_processor() {
 fn whoever_has_nothing_says_why() {
     let verdict = |scenario: &Scenario, cpu| ask(scenario, cpu).verdicts[0];
     let some = want(100.0, 1.0, 1.0);
-    assert_eq!(verdict(&job("count = 0"), some), Some(Verdict::NoWork));
-    assert_eq!(verdict(&job("card = \"X\""), some), Some(Verdict::NoApps));
+    assert_eq!(verdict(&job("count = 0"), some), Some(TypeVerdict::NoWork));
+    assert_eq!(
+        verdict(&job("card = \"X\""), some),
+        Some(TypeVerdict::NoApps)
+    );
     let late = Want {
         delay: 400.0,
         ..some
     };
     assert_eq!(
         verdict(&job("deadline = 4000"), late),
-        Some(Verdict::Granted(1))
+        Some(TypeVerdict::Granted(1))
     );
     assert_eq!(
         verdict(&job("deadline = 3999"), late),
-        Some(Verdict::Deadline)
+        Some(TypeVerdict::Deadline)
     );
     assert_eq!(verdict(&job(""), Want::default()), None);
 }
@@ -105,7 +108,7 @@ fn the_fastest_way_that_was_asked_for_is_taken() {
     );
     let mut server = Server::new(&both, 0, START);
     let wants = vec![want(60.0, 0.0, 0.0), want(30.0, 0.0, 0.0)];
-    let asked = Asked {
+    let asked = ArrivedRequest {
         wants,
         known: Vec::new(),
         linger: 0.0,
@@ -121,7 +124,7 @@ fn a_lingering_request_is_spent_when_tasks_come() {
     let rare = scenario("[[scheduler.job]]\nname = \"a\"\nruns = 50\nevery = 10\ncount = 1\n");
     let mut server = Server::new(&rare, 0, START);
     let answer = server.request(&rare, START, asked(want(10.0, 0.0, 0.0), 120.0));
-    assert_eq!(answer.verdicts[0], Some(Verdict::NoWork));
+    assert_eq!(answer.verdicts[0], Some(TypeVerdict::NoWork));
     let comes = server.wakes(&rare, START);
     assert!(comes > START && comes.is_finite());
     assert_eq!(server.linger(&rare, comes - 0.001), []);
@@ -165,7 +168,7 @@ fn who_comes_too_soon_is_deferred() {
     };
     assert_eq!(request(&mut server, 0.0).sent.len(), 1);
     let soon = request(&mut server, 9.9);
-    assert_eq!(soon.verdicts[0], Some(Verdict::Deferred));
+    assert_eq!(soon.verdicts[0], Some(TypeVerdict::Deferred));
     // The interval plus a second is longer than the interval plus a hundredth.
     assert_eq!((soon.sent.len(), soon.request_delay), (0, 11.0));
     assert_eq!(request(&mut server, 20.9).sent.len(), 1);
@@ -211,8 +214,8 @@ fn who_is_full_is_left_alone_for_a_moment() {
     assert_eq!(server.push(&one, START + 0.15, &[1.0, 0.0]).len(), 1);
 }
 
-fn known(remaining: f64, deadline: f64) -> Known {
-    Known {
+fn known(remaining: f64, deadline: f64) -> TaskAtWorker {
+    TaskAtWorker {
         remaining,
         deadline: Some(deadline),
     }
@@ -223,18 +226,18 @@ fn the_workload_is_looked_at_if_the_scenario_says_so() {
     let mut scenario = job("deadline = 4000");
     scenario.policy.server_check = ServerCheck::Workload;
     let mut server = Server::new(&scenario, 0, START);
-    let asked = Asked {
+    let asked = ArrivedRequest {
         known: vec![known(3600.0, 3900.0), known(3600.0, 3900.0)],
         ..asked(want(10.0, 0.0, 0.0), 0.0)
     };
     let answer = server.request(&scenario, START, asked);
-    assert_eq!(answer.verdicts[0], Some(Verdict::Deadline));
+    assert_eq!(answer.verdicts[0], Some(TypeVerdict::Deadline));
     // A task for which the low water mark before its deadline is impossible is sent if it can start immediately, as the scheduler does.
     let low_water = scenario.profile.low_water();
     assert!(4000.0 - low_water > 3600.0);
     scenario.schedulers[0].jobs[0].deadline = Some(3600.0 + low_water / 2.0);
     for (busy, sent) in [(1, 1), (2, 0)] {
-        let asked = Asked {
+        let asked = ArrivedRequest {
             known: vec![known(1800.0, 3600.0); busy],
             ..super::tests::asked(want(1.0, 0.0, 0.0), 0.0)
         };

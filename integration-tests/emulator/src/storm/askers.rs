@@ -7,7 +7,7 @@ use brasserie_worker_fetch::{
     TaskNumber, TaskResult, TaskStage,
 };
 
-use super::{Storm, Waiting};
+use super::{RequestWait, Storm};
 use crate::client::{seconds, span};
 
 /// The only scheduler.
@@ -28,15 +28,20 @@ pub(super) enum Asker {
 
 impl Asker {
     /// Creates the asker of a worker that starts at `begins` with a task that has `left` seconds left.
-    pub fn new(waiting: Waiting, storm: &Storm, seed: u64, (begins, left): (Time, f64)) -> Self {
+    pub fn new(
+        waiting: RequestWait,
+        storm: &Storm,
+        seed: u64,
+        (begins, left): (Time, f64),
+    ) -> Self {
         let every = |period| Asker::Every {
             period,
             next: begins,
         };
         match waiting {
-            Waiting::None => every(AT_ONCE),
-            Waiting::Fixed => every(storm.fixed_retry),
-            Waiting::Ours => Asker::Ours(Box::new(Ours::new(seed, begins, left))),
+            RequestWait::None => every(AT_ONCE),
+            RequestWait::Fixed => every(storm.fixed_retry),
+            RequestWait::Ours => Asker::Ours(Box::new(Ours::new(seed, begins, left))),
         }
     }
 

@@ -18,7 +18,7 @@ fn storm() -> Storm {
 fn ours_stay_below_the_limit_and_nobody_starves() {
     for seed in 1..3 {
         let storm = Storm { seed, ..storm() };
-        let ours = play(&storm, Waiting::Ours);
+        let ours = play(&storm, RequestWait::Ours);
         assert!(ours.peak_rate <= 15, "{ours:?}");
         assert_eq!((ours.starved, ours.deferred), (0, 0), "{ours:?}");
         // The maximum backoff of the cluster's profile is a minute.
@@ -30,10 +30,10 @@ fn ours_stay_below_the_limit_and_nobody_starves() {
 #[test]
 fn others_come_all_at_once() {
     let storm = storm();
-    let none = play(&storm, Waiting::None);
+    let none = play(&storm, RequestWait::None);
     // All workers ask twice a second, except those that were served.
     assert!(none.peak_rate > 550, "{}", none.peak_rate);
-    let fixed = play(&storm, Waiting::Fixed);
+    let fixed = play(&storm, RequestWait::Fixed);
     assert!(fixed.peak_rate > 50, "{}", fixed.peak_rate);
     assert!(fixed.deferred > 0 && none.deferred > fixed.deferred);
     // Three hundred workers are served at the maximum rate of fifteen per second.
@@ -46,17 +46,17 @@ fn without_an_outage_nobody_asks_in_vain() {
         outage: 0.0,
         ..storm()
     };
-    let ours = play(&calm, Waiting::Ours);
+    let ours = play(&calm, RequestWait::Ours);
     assert_eq!((ours.in_vain, ours.starved), (0, 0));
 }
 
 #[test]
 fn one_seed_is_one_storm() {
-    let once = play(&storm(), Waiting::Ours);
-    assert_eq!(once, play(&storm(), Waiting::Ours));
+    let once = play(&storm(), RequestWait::Ours);
+    assert_eq!(once, play(&storm(), RequestWait::Ours));
     assert_ne!(
         once.rate,
-        play(&Storm { seed: 9, ..storm() }, Waiting::Ours).rate
+        play(&Storm { seed: 9, ..storm() }, RequestWait::Ours).rate
     );
 }
 
@@ -66,7 +66,7 @@ fn the_table_and_the_rates_name_all() {
         workers: 5,
         ..storm()
     };
-    let all = Waiting::ALL.map(|waiting| play(&storm, waiting));
+    let all = RequestWait::ALL.map(|waiting| play(&storm, waiting));
     let (table, rates) = (table(&storm, &all), rates_csv(&all));
     assert!(all.iter().all(|outcome| table.contains(&outcome.name)));
     let mut lines = rates.lines();

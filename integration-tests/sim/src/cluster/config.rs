@@ -9,7 +9,7 @@ use brasserie_scheduler_engine::NodeTable;
 use super::{Cluster, Due, FIRST, SECOND};
 use crate::event_log::SchedulerPlace;
 use crate::hosts::scheduler::SchedulerInput;
-use crate::swarm::Orphans;
+use crate::swarm::OrphanFate;
 
 /// The longest delay of a configuration's nodes. It sometimes exceeds the time between two changes of the configuration.
 const LATEST_NODES: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ impl Cluster {
         if self.scheduler(place).generation() == generation {
             let config = self.workload.config().clone();
             let nodes = self.workload.nodes().clone();
-            if self.swarm.orphans == Orphans::Stay {
+            if self.swarm.orphans == OrphanFate::Stay {
                 return self.drive_scheduler(place, SchedulerInput::Loaded { config, nodes });
             }
             self.scheduler_post_mut(place).config = Some(Arc::clone(&config));

@@ -12,7 +12,7 @@ use brasserie_scheduler_core::{Options as SchedulerOptions, Record};
 use brasserie_worker_core::{ExitReason, Options as WorkerOptions, WorkFetch};
 
 use super::packets::FIRST_PORT;
-use super::{Caller, Cluster, Due, FIRST, Outcome};
+use super::{Caller, Cluster, Due, FIRST, PacketOutcome};
 use crate::event_log::{
     DirectoryId, FaultKind, Happening, MachineId, SchedulerPlace, SchedulerStop, WorkerPlace,
     WorkerStop,
@@ -139,7 +139,7 @@ impl Cluster {
         }
         for tag in broken {
             if self.chance.per_mille(700) {
-                let outcome = Outcome::TimedOut;
+                let outcome = PacketOutcome::TimedOut;
                 let after = self.network.faults.delay;
                 self.queue
                     .push(self.now + after, Due::Known { tag, outcome });

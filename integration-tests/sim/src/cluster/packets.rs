@@ -19,7 +19,7 @@ const COPY: u32 = 1 << 31;
 pub(super) const FIRST_PORT: u16 = 10_000;
 
 #[derive(Clone, Debug)]
-pub(super) enum Outcome {
+pub(super) enum PacketOutcome {
     ToScheduler(CallOutcome<SchedulerCallReply>),
     ToWorker(CallOutcome<WorkerCallReply>),
     /// The outcome is unknown, for either kind of caller.
@@ -87,7 +87,7 @@ impl Cluster {
                 SchedulerOutput::Exit { reason } => over = Some(reason),
                 SchedulerOutput::Record { seq, record } => self.write_record(place, seq, record),
                 SchedulerOutput::Answer { tag, outcome } => {
-                    self.answer(tag, Outcome::ToWorker(outcome));
+                    self.answer(tag, PacketOutcome::ToWorker(outcome));
                 }
                 SchedulerOutput::Call {
                     call,
@@ -144,7 +144,7 @@ impl Cluster {
         for output in outputs.drain(..) {
             match output {
                 WorkerOutput::Answer { tag, outcome } => {
-                    self.answer(tag, Outcome::ToScheduler(outcome));
+                    self.answer(tag, PacketOutcome::ToScheduler(outcome));
                 }
                 WorkerOutput::Call { call, tag, request } => {
                     self.worker_calls(place, call, tag, request);
@@ -257,12 +257,14 @@ impl Cluster {
             .request(self.now, from, to, &mut self.seen_faults);
         let (known, outcome, packet) = match fate {
             RequestFate::Arrives { after, again } => {
-                (CALL_TIMEOUT, Outcome::TimedOut, Some((after, again)))
+                (CALL_TIMEOUT, PacketOutcome::TimedOut, Some((after, again)))
             }
-            RequestFate::NotSent { known } => (known, Outcome::Refused, None),
-            RequestFate::Lost { broken } => {
-                (broken.unwrap_or(CALL_TIMEOUT), Outcome::TimedOut, None)
-            }
+            RequestFate::NotSent { known } => (known, PacketOutcome::Refused, None),
+            RequestFate::Lost { broken } => (
+                broken.unwrap_or(CALL_TIMEOUT),
+                PacketOutcome::TimedOut,
+                None,
+            ),
         };
         self.queue
             .push(self.now + known, Due::Known { tag, outcome });
@@ -290,14 +292,14 @@ impl Cluster {
 
     /// Refuses the call at once, because no process listens on that port.
     fn nobody_there(&mut self, tag: CallTag) {
-        let outcome = Outcome::Refused;
+        let outcome = PacketOutcome::Refused;
         let after = self.network.faults.delay;
         self.queue
             .push(self.now + after, Due::Known { tag, outcome });
     }
 
     /// Sends an answer back.
-    fn answer(&mut self, tag: CallTag, outcome: Outcome) {
+    fn answer(&mut self, tag: CallTag, outcome: PacketOutcome) {
         let Some(caller) = self.open.get(&tag) else {
             return;
         };
@@ -321,7 +323,7 @@ impl Cluster {
             ReplyFate::Lost {
                 broken: Some(after),
             } => {
-                let outcome = Outcome::TimedOut;
+                let outcome = PacketOutcome::TimedOut;
                 self.queue
                     .push(self.now + after, Due::Known { tag, outcome });
             }
@@ -331,7 +333,7 @@ impl Cluster {
     }
 
     /// Reports the outcome of a call. Only the first one counts.
-    pub(super) fn known(&mut self, tag: CallTag, outcome: Outcome) {
+    pub(super) fn known(&mut self, tag: CallTag, outcome: PacketOutcome) {
         let Some(caller) = self.open.remove(&tag) else {
             return;
         };
@@ -345,9 +347,11 @@ impl Cluster {
                 ..
             } => {
                 let outcome = match outcome {
-                    Outcome::ToScheduler(outcome) => outcome,
-                    Outcome::Refused => CallOutcome::NotSent(refused()),
-                    Outcome::TimedOut | Outcome::ToWorker(_) => CallOutcome::Unknown(unknown()),
+                    PacketOutcome::ToScheduler(outcome) => outcome,
+                    PacketOutcome::Refused => CallOutcome::NotSent(refused()),
+                    PacketOutcome::TimedOut | PacketOutcome::ToWorker(_) => {
+                        CallOutcome::Unknown(unknown())
+                    }
                 };
                 if self.scheduler(place).generation() == generation {
                     self.drive_scheduler(place, SchedulerInput::Outcome { call, outcome });
@@ -360,9 +364,11 @@ impl Cluster {
                 ..
             } => {
                 let outcome = match outcome {
-                    Outcome::ToWorker(outcome) => outcome,
-                    Outcome::Refused => CallOutcome::NotSent(refused()),
-                    Outcome::TimedOut | Outcome::ToScheduler(_) => CallOutcome::Unknown(unknown()),
+                    PacketOutcome::ToWorker(outcome) => outcome,
+                    PacketOutcome::Refused => CallOutcome::NotSent(refused()),
+                    PacketOutcome::TimedOut | PacketOutcome::ToScheduler(_) => {
+                        CallOutcome::Unknown(unknown())
+                    }
                 };
                 if self.worker(place).generation() == generation {
                     self.drive_worker(place, WorkerInput::Outcome { call, outcome });

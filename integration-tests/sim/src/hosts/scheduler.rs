@@ -89,7 +89,7 @@ pub enum SchedulerOutput {
 
 /// The worker instance that asked for a shard.
 #[derive(Clone, Debug)]
-struct Held {
+struct ShardClaim {
     shard: Shard,
     worker: WorkerId,
     lock_port: i32,
@@ -97,8 +97,8 @@ struct Held {
 
 /// The subject of an open request.
 #[derive(Clone, Debug)]
-enum Asked {
-    Heartbeat { tag: CallTag, held: Held },
+enum RequestSubject {
+    Heartbeat { tag: CallTag, held: ShardClaim },
     Status(StatusAsked),
     Work { tag: CallTag, worker: WorkerId },
     Operator,
@@ -129,24 +129,24 @@ struct HeldBack {
     after: RecordSeq,
     request: RequestId,
     /// The subject of the request, in case it is refused before the record is durable.
-    asked: Asked,
+    asked: RequestSubject,
     output: SchedulerOutput,
     happening: Option<Happening>,
 }
 
 /// One process.
 #[derive(Clone, Debug)]
-struct Process {
+struct HostedScheduler {
     core: Scheduler,
     directory: DirectoryId,
     /// The last record that the disk has reported as synced to this process.
     persisted: RecordSeq,
     held: VecDeque<HeldBack>,
     next_request: u64,
-    requests: IdMap<RequestId, Asked>,
+    requests: IdMap<RequestId, RequestSubject>,
     calls: IdMap<CallId, Asking>,
     /// The instance last answered for each shard, to notice when another one claims the shard.
-    incumbents: Vec<Held>,
+    incumbents: Vec<ShardClaim>,
     /// Workers that have requested work.
     asking: BTreeSet<WorkerId>,
     wait_ended: bool,
@@ -154,8 +154,8 @@ struct Process {
     wait_may_have_changed: bool,
 }
 
-impl Process {
-    fn remember(&mut self, held: Held) {
+impl HostedScheduler {
+    fn remember(&mut self, held: ShardClaim) {
         match self.incumbents.iter_mut().find(|h| h.shard == held.shard) {
             Some(known) => *known = held,
             None => self.incumbents.push(held),
@@ -202,7 +202,7 @@ pub struct SchedulerHost {
     answered: Option<Answered>,
     keeps_answered: bool,
     place: SchedulerPlace,
-    process: Option<Process>,
+    process: Option<HostedScheduler>,
     /// The next tag. It continues over restarts, so a tag names one call of the whole run.
     next_tag: u32,
     /// The number of processes that have lived here.
@@ -294,11 +294,20 @@ impl SchedulerHost {
         if let Some(process) = &self.process {
             for number in 1..=process.next_request {
                 match process.requests.get(&RequestId(number)) {
-                    Some(Asked::Heartbeat { tag, .. } | Asked::Work { tag, .. }) => {
+                    Some(
+                        RequestSubject::Heartbeat { tag, .. } | RequestSubject::Work { tag, .. },
+                    ) => {
                         open.push((RequestId(number), *tag));
                     }
-                    Some(Asked::Status(about)) => open.push((RequestId(number), about.tag)),
-                    Some(Asked::Operator | Asked::Deletion(_) | Asked::Declaration(_)) | None => {}
+                    Some(RequestSubject::Status(about)) => {
+                        open.push((RequestId(number), about.tag))
+                    }
+                    Some(
+                        RequestSubject::Operator
+                        | RequestSubject::Deletion(_)
+                        | RequestSubject::Declaration(_),
+                    )
+                    | None => {}
                 }
             }
         }
@@ -353,7 +362,7 @@ impl SchedulerHost {
             directory,
             scheduler: core.id(),
         });
-        self.process = Some(Process {
+        self.process = Some(HostedScheduler {
             core,
             directory,
             persisted: RecordSeq::default(),
@@ -392,7 +401,7 @@ impl SchedulerHost {
             inputs.clear();
             return;
         };
-        let mut turn = Turn {
+        let mut turn = SchedulerTurn {
             place: self.place,
             process,
             next_tag: &mut self.next_tag,
@@ -424,16 +433,16 @@ impl SchedulerHost {
     }
 }
 
-struct Turn<'a> {
+struct SchedulerTurn<'a> {
     place: SchedulerPlace,
-    process: &'a mut Process,
+    process: &'a mut HostedScheduler,
     next_tag: &'a mut u32,
     now: Time,
     out: &'a mut Vec<SchedulerOutput>,
     log: &'a mut Vec<Happening>,
 }
 
-impl Turn<'_> {
+impl SchedulerTurn<'_> {
     fn hear(&mut self, input: SchedulerInput) {
         let event = match input {
             SchedulerInput::Request { tag, request } => self.request(tag, request),
@@ -457,14 +466,14 @@ impl Turn<'_> {
             SchedulerInput::LoadedNodes { config, nodes } => self.nodes_loaded(config, nodes),
             SchedulerInput::Kill(key) => self.operator_kills(key),
             SchedulerInput::Forgive(job) => Event::ChangeJob {
-                request: self.expect(Asked::Operator),
+                request: self.expect(RequestSubject::Operator),
                 from: Principal::Own,
                 job,
                 change: brasserie_scheduler_core::JobChange::Forgive,
             },
             SchedulerInput::Forget(of) => self.operator_forgets(of),
             SchedulerInput::ForgetWorker { shard, worker } => Event::ForgetWorker {
-                request: self.expect(Asked::Declaration(worker)),
+                request: self.expect(RequestSubject::Declaration(worker)),
                 from: Principal::Own,
                 shard,
                 confirmed: vec![worker],
@@ -496,7 +505,7 @@ impl Turn<'_> {
 
     /// Removes an unanswered request and returns its subject. A request whose reply waits for the disk counts as unanswered: the next
     /// reply replaces the waiting one.
-    fn take_open(&mut self, request: RequestId) -> Option<Asked> {
+    fn take_open(&mut self, request: RequestId) -> Option<RequestSubject> {
         if let Some(asked) = self.process.requests.remove(&request) {
             return Some(asked);
         }
@@ -505,7 +514,7 @@ impl Turn<'_> {
         held.remove(at).map(|held| held.asked)
     }
 
-    fn expect(&mut self, asked: Asked) -> RequestId {
+    fn expect(&mut self, asked: RequestSubject) -> RequestId {
         self.process.next_request += 1;
         let request = RequestId(self.process.next_request);
         self.process.requests.insert(request, asked);
@@ -576,7 +585,7 @@ impl Turn<'_> {
     /// Answers this request once `after` is durable.
     fn emit(
         &mut self,
-        (request, asked): (RequestId, Asked),
+        (request, asked): (RequestId, RequestSubject),
         after: Option<RecordSeq>,
         output: SchedulerOutput,
         happening: Option<Happening>,

@@ -18,7 +18,7 @@ use brasserie_worker_core::{
     Refusal, Reply, RunTask, Worker,
 };
 
-pub use self::arrival::Arrival;
+pub use self::arrival::EventArrival;
 pub use self::departure::{refused, story_of, update};
 use super::ToScheduler;
 use crate::event_log::{Ask, CallTag, Happening, MachineSize, Run, SetMark, TaskId, WorkerPlace};
@@ -82,7 +82,7 @@ pub enum WorkerOutput {
 
 /// An open request.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct WorkerRequest {
     tag: CallTag,
     scheduler: SchedulerId,
     meant: WorkerId,
@@ -104,11 +104,11 @@ enum Asking {
 }
 
 #[derive(Clone, Debug)]
-struct Process {
+struct HostedWorker {
     core: Worker,
     id: WorkerId,
     next_request: u64,
-    requests: IdMap<RequestId, Asked>,
+    requests: IdMap<RequestId, WorkerRequest>,
     calls: IdMap<CallId, Asking>,
     /// The health as last reported.
     health: Health,
@@ -116,7 +116,7 @@ struct Process {
     life: LifeStage,
 }
 
-impl Process {
+impl HostedWorker {
     fn own(&self) -> &Association {
         self.core.association(AssociationIndex::FIRST)
     }
@@ -126,7 +126,7 @@ impl Process {
 #[derive(Clone, Debug)]
 pub struct WorkerHost {
     place: WorkerPlace,
-    process: Option<Process>,
+    process: Option<HostedWorker>,
     next_tag: u32,
     generation: u32,
 }
@@ -152,7 +152,7 @@ impl WorkerHost {
 
     /// Returns the association of the process with its one scheduler.
     pub fn core(&self) -> Option<&Association> {
-        self.process.as_ref().map(Process::own)
+        self.process.as_ref().map(HostedWorker::own)
     }
 
     /// Returns the whole core.
@@ -208,7 +208,7 @@ impl WorkerHost {
         }
         let core = Worker::new(options, now);
         let own = core.association(AssociationIndex::FIRST);
-        self.process = Some(Process {
+        self.process = Some(HostedWorker {
             health: own.health(),
             bound: None,
             life: own.life_stage(),
@@ -239,7 +239,7 @@ impl WorkerHost {
             inputs.clear();
             return;
         };
-        let mut turn = Turn {
+        let mut turn = WorkerTurn {
             place: self.place,
             process,
             next_tag: &mut self.next_tag,
@@ -268,9 +268,9 @@ impl WorkerHost {
     }
 }
 
-struct Turn<'a> {
+struct WorkerTurn<'a> {
     place: WorkerPlace,
-    process: &'a mut Process,
+    process: &'a mut HostedWorker,
     next_tag: &'a mut u32,
     now: Time,
     out: &'a mut Vec<WorkerOutput>,
@@ -288,7 +288,7 @@ fn run_named(task: &TaskKey, invocation: InvocationId) -> Run {
     }
 }
 
-impl Turn<'_> {
+impl WorkerTurn<'_> {
     fn hear(&mut self, input: WorkerInput) {
         let event = match input {
             WorkerInput::Request { tag, message } => return self.request(tag, message),
@@ -329,16 +329,16 @@ impl Turn<'_> {
     fn request(&mut self, tag: CallTag, message: Call) {
         self.process.next_request += 1;
         let request = RequestId(self.process.next_request);
-        let Arrival {
+        let EventArrival {
             scheduler,
             meant,
             ask,
             event,
-        } = Arrival::new(request, message);
+        } = EventArrival::new(request, message);
         let bound = self.process.own().bound_to();
         self.process.core.handle(self.now, event);
         let health = self.process.own().health();
-        let asked = Asked {
+        let asked = WorkerRequest {
             tag,
             scheduler,
             meant,

@@ -9,7 +9,7 @@ use brasserie_scheduler_core::MAX_REPLY_WAIT;
 
 use super::{Law, Moment, Verdict, law};
 use crate::event_log::{Ask, CallTag, Happening, MachineId, Run, SchedulerPlace};
-use crate::model::requests::{Arrival, Request, closed_by};
+use crate::model::requests::{OpenRequest, RequestArrival, closed_by};
 
 #[cfg(test)]
 mod tests;
@@ -79,10 +79,10 @@ impl Law for RequestsAreAnswered {
         if !self.asleep.is_empty() {
             return Ok(());
         }
-        let is_late = |request: &Request, arrival: &Arrival| {
+        let is_late = |request: &OpenRequest, arrival: &RequestArrival| {
             let longest = match request {
-                Request::Work(_) => ANSWER,
-                Request::Heartbeat(_) | Request::Status(..) => MAX_REPLY_WAIT,
+                OpenRequest::Work(_) => ANSWER,
+                OpenRequest::Heartbeat(_) | OpenRequest::Status(..) => MAX_REPLY_WAIT,
             };
             now.when > arrival.since + now.world.at_most(longest) + SLACK
         };
@@ -123,7 +123,7 @@ impl Law for RequestsAreAnswered {
 fn repeats(now: &Moment<'_>, place: SchedulerPlace) -> Verdict {
     let repeated = now.model.requests.iter().find(|(_, request, open)| {
         let here = open.iter().filter(|arrival| arrival.place == place);
-        matches!(request, Request::Status(..)) && here.count() > 1
+        matches!(request, OpenRequest::Status(..)) && here.count() > 1
     });
     match repeated {
         None => Ok(()),

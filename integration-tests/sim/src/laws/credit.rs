@@ -28,7 +28,7 @@ law! {
     ///
     /// Source: Requests for work. A credit ends with its association, its scheduler, or the worker's HEALTHY state.
     pub struct WithinCredit = "within_credit" {
-        credits: BTreeMap<(SchedulerId, WorkerId), Credit>,
+        credits: BTreeMap<(SchedulerId, WorkerId), RequestedCredit>,
         /// GPUs of the run that is sent next: the model if it must be one, and the number.
         cards: Option<(Run, Option<Processor>, f64)>,
         pieces: BTreeMap<Run, Piece>,
@@ -192,7 +192,7 @@ impl WithinCredit {
         let left = demands
             .iter()
             .map(|d| (d.processor.clone(), RemainingCredit::of(d)));
-        let credit = Credit {
+        let credit = RequestedCredit {
             seq: *seq,
             heard: now.when,
             turn: self.turns,
@@ -421,7 +421,7 @@ const SLACK: Duration = Duration::from_secs(1);
 
 /// The newest request of an association.
 #[derive(Debug)]
-struct Credit {
+struct RequestedCredit {
     seq: WorkRequestSeq,
     heard: Time,
     turn: u64,
@@ -441,7 +441,7 @@ struct Credit {
     ends: Option<&'static str>,
 }
 
-impl Credit {
+impl RequestedCredit {
     /// Returns whether another task may be sent for this request, or why not.
     fn check(&self, now: &Moment<'_>, request: Option<WorkRequestSeq>) -> Result<(), String> {
         let newest = self.seq.0;

@@ -7,7 +7,7 @@ use brasserie_scheduler_core::Scheduler;
 
 use super::{Law, Moment, Verdict, law};
 use crate::event_log::{Ask, DirectoryId, Happening, Run, TaskId};
-use crate::model::directories::{Contents, State, Stored};
+use crate::model::directories::{Contents, RecordedState, Stored};
 
 #[cfg(test)]
 mod tests;
@@ -293,14 +293,14 @@ impl Law for RecordsAddUp {
             return Ok(());
         };
         if let Some(real) = now.world.durable(directory) {
-            same(expected, &State::of(real, now.when), directory)?;
+            same(expected, &RecordedState::of(real, now.when), directory)?;
         }
         let core = now.world.scheduler(place);
         core.map_or(Ok(()), |core| shown(expected, core))
     }
 }
 
-fn same(expected: &State, real: &State, directory: DirectoryId) -> Verdict {
+fn same(expected: &RecordedState, real: &RecordedState, directory: DirectoryId) -> Verdict {
     if expected.same_as(real) {
         return Ok(());
     }
@@ -311,7 +311,7 @@ fn same(expected: &State, real: &State, directory: DirectoryId) -> Verdict {
 }
 
 /// Checks that the scheduler has each stored end, except ends of tasks that no job or node names any more.
-fn shown(expected: &State, core: &Scheduler) -> Verdict {
+fn shown(expected: &RecordedState, core: &Scheduler) -> Verdict {
     let engine = core.engine();
     for (id, end) in &expected.ends {
         let Some(known) = id.known_to(engine) else {

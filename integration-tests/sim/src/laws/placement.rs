@@ -270,8 +270,8 @@ law! {
     ///
     /// Source: Scheduler to worker, `killTask`. A wanted task must never be killed by mistake, and an unwanted one must not stay.
     pub struct OrphansEnd = "orphans_end" {
-        turns: BTreeMap<SchedulerPlace, Turn>,
-        orphans: BTreeMap<(SchedulerId, Run), Orphan>,
+        turns: BTreeMap<SchedulerPlace, UnfinishedTurn>,
+        orphans: BTreeMap<(SchedulerId, Run), UnwantedRun>,
         open: BTreeMap<(SchedulerId, WorkerId), BTreeSet<CallTag>>,
         /// Schedulers that loaded two configurations in one turn. The first cannot be seen from outside, so these are no longer checked.
         unjudged: BTreeSet<SchedulerId>,
@@ -337,7 +337,7 @@ impl OrphansEnd {
         run: Run,
     ) -> Verdict {
         let key = (scheduler, run);
-        let is_wish = |turn: &Turn| turn.wishes.contains(&run.task);
+        let is_wish = |turn: &UnfinishedTurn| turn.wishes.contains(&run.task);
         if self.turns.get(&place).is_some_and(is_wish) {
             if let Some(orphan) = self.orphans.get_mut(&key) {
                 // Either kill may be the scheduler's own.
@@ -354,13 +354,13 @@ impl OrphansEnd {
             return Ok(());
         };
         let known = self.orphans.get(&key).copied();
-        let orphan = known.unwrap_or_else(|| Orphan::since(now.when));
+        let orphan = known.unwrap_or_else(|| UnwantedRun::since(now.when));
         if let Some(fault) = orphan.fault(now.when, delay(run.task, config), |wait| {
             now.world.at_least(wait)
         }) {
             return Err(broken(run, fault));
         }
-        let asked = Orphan {
+        let asked = UnwantedRun {
             deadline: None,
             kills: orphan.kills + 1,
             last: Some(now.when),
@@ -404,8 +404,8 @@ impl OrphansEnd {
         if let Some(config) = core.engine().config().filter(|_| turn.look) {
             let nodes = core.engine().nodes();
             let wanted = match nodes.is_some_and(|nodes| are_those_of(nodes, config)) {
-                true => Wanted::Known,
-                false => Wanted::NotKnown,
+                true => WantedNodes::Known,
+                false => WantedNodes::NotKnown,
             };
             let runs = running(now.when, core).map(|view| {
                 let run = run_of(&view);
@@ -414,7 +414,8 @@ impl OrphansEnd {
             let runs = runs.collect();
             self.look(now.when, (by, wanted), runs, |wait| now.world.at_most(wait));
         }
-        let is_late = |orphan: &Orphan| orphan.deadline.is_some_and(|deadline| deadline < now.when);
+        let is_late =
+            |orphan: &UnwantedRun| orphan.deadline.is_some_and(|deadline| deadline < now.when);
         let mut late = self.orphans.iter().filter(|((of, _), _)| *of == by);
         if late.any(|(_, orphan)| is_late(orphan)) {
             let runs = running(now.when, core);
@@ -430,7 +431,7 @@ impl OrphansEnd {
     fn look(
         &mut self,
         when: Time,
-        (by, wanted): (SchedulerId, Wanted),
+        (by, wanted): (SchedulerId, WantedNodes),
         runs: Vec<(Run, Result<Duration, Unjust>)>,
         at_most: impl Fn(Duration) -> Duration,
     ) {
@@ -440,16 +441,16 @@ impl OrphansEnd {
         for (run, delay) in runs {
             let known = before.remove(&(by, run));
             let orphan = match (known, delay, wanted) {
-                (None, Err(_), _) | (Some(_), Err(_), Wanted::Known) => continue,
-                (Some(known), _, Wanted::NotKnown) => Orphan {
+                (None, Err(_), _) | (Some(_), Err(_), WantedNodes::Known) => continue,
+                (Some(known), _, WantedNodes::NotKnown) => UnwantedRun {
                     deadline: None,
                     ..known
                 },
-                (None, Ok(_), Wanted::NotKnown) => Orphan::since(when),
-                (known, Ok(delay), Wanted::Known) => {
-                    let orphan = known.unwrap_or_else(|| Orphan::since(when));
+                (None, Ok(_), WantedNodes::NotKnown) => UnwantedRun::since(when),
+                (known, Ok(delay), WantedNodes::Known) => {
+                    let orphan = known.unwrap_or_else(|| UnwantedRun::since(when));
                     let deadline = when + at_most(delay + SLACK);
-                    Orphan {
+                    UnwantedRun {
                         deadline: orphan.last.is_none().then_some(deadline),
                         ..orphan
                     }
@@ -495,9 +496,9 @@ impl OrphansEnd {
     }
 }
 
-impl Orphan {
+impl UnwantedRun {
     fn since(when: Time) -> Self {
-        Orphan {
+        UnwantedRun {
             since: when,
             deadline: None,
             kills: 0,
@@ -588,7 +589,7 @@ const MAX_OPEN: usize = 16;
 
 /// An unwanted run that a scheduler knows.
 #[derive(Clone, Copy, Debug)]
-struct Orphan {
+struct UnwantedRun {
     /// The earliest time at which the scheduler can have known.
     since: Time,
     /// The time by which the scheduler should have asked the run to end, if it still can. `None`: it has asked, or it does not know the
@@ -608,7 +609,7 @@ enum Unjust {
 
 /// Whether the nodes in force are those that the configuration in force lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum WantedNodes {
     Known,
     NotKnown,
 }
@@ -622,7 +623,7 @@ enum Reach {
 
 /// The unfinished turn of a scheduler.
 #[derive(Clone, Debug, Default)]
-struct Turn {
+struct UnfinishedTurn {
     /// The wanted tasks, or the running ones, may have changed.
     look: bool,
     configs: u32,

@@ -64,7 +64,7 @@ law! {
     ///
     /// Source: What our worker does with it. A queued task is running for its scheduler, and the scheduler's requests apply to it like to a process.
     pub struct BeginsOnce = "begins_once" {
-        accepted: BTreeMap<Key, Begun>,
+        accepted: BTreeMap<Key, BegunRun>,
         turns: BTreeMap<WorkerPlace, u64>,
     }
 }
@@ -126,7 +126,7 @@ impl BeginsOnce {
         match self.accepted.get_mut(&(worker, run.invocation)) {
             None => broken("which it did not accept"),
             Some(begun) if begun.is_started => broken("which it has started before"),
-            Some(Begun {
+            Some(BegunRun {
                 over: Some((turn, why)),
                 ..
             }) if turns > *turn + 1 => broken(&format!("although {why}")),
@@ -141,7 +141,7 @@ impl BeginsOnce {
 type Key = (WorkerId, InvocationId);
 
 #[derive(Default)]
-struct Begun {
+struct BegunRun {
     is_started: bool,
     /// The turn of the worker in which nothing was left to start, and the reason.
     over: Option<(u64, &'static str)>,
@@ -404,7 +404,7 @@ law! {
     pub struct LimitsOfTime = "limits_of_time" {
         /// The acceptance times of runs that have not begun.
         accepted: BTreeMap<Key, Time>,
-        limits: BTreeMap<Key, Limits>,
+        limits: BTreeMap<Key, ModelLimits>,
         due: BTreeSet<(Time, Key)>,
     }
 }
@@ -431,7 +431,7 @@ impl Law for LimitsOfTime {
                 timeout,
                 deadline,
             } => {
-                let limits = Limits {
+                let limits = ModelLimits {
                     place,
                     run,
                     // A queued run was accepted earlier.
@@ -572,7 +572,7 @@ const SLACK: Duration = Duration::from_secs(1);
 /// Clocks are rounded.
 const ROUNDING: Duration = Duration::from_millis(1);
 
-struct Limits {
+struct ModelLimits {
     place: WorkerPlace,
     run: Run,
     accepted: Time,
@@ -588,7 +588,7 @@ struct Limits {
     is_gone: bool,
 }
 
-impl Limits {
+impl ModelLimits {
     /// Returns when a limit passes, by a clock that counts as `counted` says.
     fn passes(&self, by: EndedBy, counted: impl Fn(Duration) -> Duration) -> Option<Time> {
         match by {

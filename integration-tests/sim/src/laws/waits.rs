@@ -43,7 +43,7 @@ law! {
     ///
     /// Source: R5, R7, R8, R9 and R11. With a wrong reason, a task could start that an unknown worker still runs.
     pub struct WaitEndsRightly = "wait_ends_rightly" {
-        waits: BTreeMap<SchedulerId, Wait>,
+        waits: BTreeMap<SchedulerId, ModelWait>,
     }
 }
 
@@ -56,7 +56,7 @@ impl Law for WaitEndsRightly {
                 ..
             } => {
                 let found = now.model.directories.get(directory).map(|c| c.synced());
-                let wait = Wait {
+                let wait = ModelWait {
                     since: now.when,
                     schedulers: found.map(|s| s.schedulers.clone()).unwrap_or_default(),
                     missing: found.map(|s| s.instances.clone()).unwrap_or_default(),
@@ -135,7 +135,7 @@ impl WaitEndsRightly {
         &self,
         now: &Moment<'_>,
         scheduler: SchedulerId,
-        wait: &Wait,
+        wait: &ModelWait,
     ) -> Option<&'static str> {
         let sets = now.model.worker_sets.get(scheduler)?;
         let mut agreed = None;
@@ -158,7 +158,7 @@ impl WaitEndsRightly {
     }
 }
 
-impl Wait {
+impl ModelWait {
     fn wrong(&self, now: &Moment<'_>, why: WaitExit) -> Option<String> {
         let waited = now.when.since(self.since);
         let is_new = self.schedulers.is_empty();
@@ -198,7 +198,7 @@ impl Wait {
 }
 
 /// The initial wait of a scheduler: the content of its directory, and the workers it has met since.
-struct Wait {
+struct ModelWait {
     since: Time,
     schedulers: BTreeSet<SchedulerId>,
     /// Recorded instances whose fate is not known yet.

@@ -22,7 +22,7 @@ pub struct Pair {
     /// The state in the latest-decided heartbeat answer that has left. An answer that waited for a record may leave after later answers;
     /// its caller has abandoned that call.
     pub told: Option<Health>,
-    decided: Answers,
+    decided: PendingAnswers,
     pub heartbeat_heard: Option<Time>,
     /// The time when the latest healthcheck that returned DONE was sent.
     pub good_check: Option<Time>,
@@ -33,14 +33,14 @@ pub struct Pair {
 
 /// Answers that were decided and have not left, in order of decision.
 #[derive(Clone, Debug, Default)]
-struct Answers {
+struct PendingAnswers {
     waiting: VecDeque<(u64, Health, SetMark)>,
     count: u64,
     /// The latest answer that has left.
     left: u64,
 }
 
-impl Answers {
+impl PendingAnswers {
     fn decide(&mut self, state: Health, set: SetMark) {
         if self.waiting.len() == MAX_ANSWERS {
             self.waiting.pop_front();

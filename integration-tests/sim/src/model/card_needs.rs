@@ -13,15 +13,15 @@ use crate::event_log::{TaskId, WantedCards};
 #[derive(Clone, Debug, Default)]
 pub struct CardNeeds {
     last: Option<Arc<Config>>,
-    needs: BTreeMap<u16, Need>,
+    needs: BTreeMap<u16, JobNeed>,
 }
 
 /// The GPU needs of one job so far.
 #[derive(Clone, Debug)]
-struct Need {
+struct JobNeed {
     first: CardNeed,
     constancy: Constancy,
-    presence: Presence,
+    presence: JobPresence,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ enum Constancy {
 
 /// Whether the last configuration has the job. A removed job never returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
+enum JobPresence {
     There,
     Gone,
 }
@@ -49,7 +49,7 @@ impl CardNeeds {
         }
         self.last = Some(Arc::clone(config));
         for need in self.needs.values_mut() {
-            need.presence = Presence::Gone;
+            need.presence = JobPresence::Gone;
         }
         for job in &config.jobs {
             let number = job.name.as_str().strip_prefix('j');
@@ -57,12 +57,12 @@ impl CardNeeds {
                 continue;
             };
             let now = config.card_need(job).unwrap_or_default();
-            let need = self.needs.entry(number).or_insert_with(|| Need {
+            let need = self.needs.entry(number).or_insert_with(|| JobNeed {
                 first: now.clone(),
                 constancy: Constancy::Constant,
-                presence: Presence::There,
+                presence: JobPresence::There,
             });
-            need.presence = Presence::There;
+            need.presence = JobPresence::There;
             if need.first != now {
                 need.constancy = Constancy::Changed;
             }
@@ -80,7 +80,7 @@ impl CardNeeds {
                 (need.is_none() || takes_none).then(|| usage.min(1.0))
             }
             Processor::Cards(_) => {
-                let is_there = constant.is_some_and(|need| need.presence == Presence::There);
+                let is_there = constant.is_some_and(|need| need.presence == JobPresence::There);
                 is_there.then_some(usage)
             }
         }

@@ -72,7 +72,7 @@ impl Stored {
 
 /// The state that records add up to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct RecordedState {
     pub schedulers: BTreeSet<SchedulerId>,
     pub instances: BTreeSet<WorkerId>,
     pub left: BTreeSet<WorkerId>,
@@ -96,7 +96,7 @@ pub struct Forgotten {
 
 /// The change to one task in a record.
 #[derive(Clone, Copy, Debug)]
-enum Change {
+enum RecordChange {
     Ended(Stored),
     /// Deletes the ends of the task up to this run.
     Deleted(InvocationId),
@@ -104,8 +104,8 @@ enum Change {
     Expired(InvocationId),
 }
 
-impl State {
-    fn apply(&mut self, entry: &Entry) {
+impl RecordedState {
+    fn apply(&mut self, entry: &RecordEntry) {
         match entry.fact {
             Fact::SchedulerStarted { scheduler, wait } => {
                 self.schedulers.insert(scheduler);
@@ -131,10 +131,10 @@ impl State {
         }
         for (task, change) in &entry.changes {
             match *change {
-                Change::Ended(stored) => {
+                RecordChange::Ended(stored) => {
                     self.ends.insert(*task, stored);
                 }
-                Change::Deleted(up_to) => {
+                RecordChange::Deleted(up_to) => {
                     self.ends.remove(task);
                     let known = self.deleted.entry(*task).or_insert(up_to);
                     *known = (*known).max(up_to);
@@ -145,7 +145,7 @@ impl State {
                     };
                     self.forgotten.insert(*task, Forgotten { up_to, by });
                 }
-                Change::Expired(up_to) => {
+                RecordChange::Expired(up_to) => {
                     self.ends.remove(task);
                     let known = self.expired.entry(*task).or_insert(up_to);
                     *known = (*known).max(up_to);
@@ -161,7 +161,7 @@ impl State {
     }
 
     /// Returns the content of the real directory as a state.
-    pub fn of(durable: &Durable, when: Time) -> State {
+    pub fn of(durable: &Durable, when: Time) -> RecordedState {
         let task = |key: &TaskKey| TaskId::from_names(key.job.as_str(), key.node.as_str());
         let ends = durable.statuses.iter().map(|(key, (invocation, status))| {
             let stored = Stored {
@@ -185,7 +185,7 @@ impl State {
         });
         let forgotten: BTreeMap<_, _> = forgotten.collect();
         let deleted = forgotten.iter().map(|(task, of)| (*task, of.up_to));
-        State {
+        RecordedState {
             schedulers: durable.schedulers.clone(),
             instances: durable.instances.keys().copied().collect(),
             left: durable.left.keys().copied().collect(),
@@ -198,7 +198,7 @@ impl State {
     }
 
     /// Compares stored content. Ignores the writer and time of ends, and what is remembered forever.
-    pub fn same_as(&self, other: &State) -> bool {
+    pub fn same_as(&self, other: &RecordedState) -> bool {
         let plain = |(task, s): (&TaskId, &Stored)| {
             (
                 *task,
@@ -218,32 +218,32 @@ impl State {
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct RecordEntry {
     scheduler: SchedulerId,
     seq: RecordSeq,
     fact: Fact,
-    changes: Vec<(TaskId, Change)>,
+    changes: Vec<(TaskId, RecordChange)>,
 }
 
 /// One directory.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
-    synced: State,
-    tail: VecDeque<Entry>,
+    synced: RecordedState,
+    tail: VecDeque<RecordEntry>,
     /// Tasks that the tail changes: the last change, and the number of changes.
-    pending: BTreeMap<TaskId, (Change, usize)>,
+    pending: BTreeMap<TaskId, (RecordChange, usize)>,
 }
 
 impl Contents {
-    pub fn synced(&self) -> &State {
+    pub fn synced(&self) -> &RecordedState {
         &self.synced
     }
 
     /// Returns the last written end, durable or not.
     pub fn written_end(&self, task: TaskId) -> Option<&Stored> {
         match self.pending.get(&task) {
-            Some((Change::Ended(stored), _)) => Some(stored),
-            Some((Change::Deleted(_) | Change::Expired(_), _)) => None,
+            Some((RecordChange::Ended(stored), _)) => Some(stored),
+            Some((RecordChange::Deleted(_) | RecordChange::Expired(_), _)) => None,
             None => self.synced.ends.get(&task),
         }
     }
@@ -258,8 +258,8 @@ impl Contents {
     pub fn deleted(&self, task: TaskId) -> Option<InvocationId> {
         let changes = self.tail.iter().flat_map(|entry| &entry.changes);
         let written = changes.filter_map(|(of, change)| match change {
-            Change::Deleted(up_to) if *of == task => Some(*up_to),
-            Change::Deleted(_) | Change::Expired(_) | Change::Ended(_) => None,
+            RecordChange::Deleted(up_to) if *of == task => Some(*up_to),
+            RecordChange::Deleted(_) | RecordChange::Expired(_) | RecordChange::Ended(_) => None,
         });
         let synced = self.synced.deleted.get(&task).copied();
         written.chain(synced).max()
@@ -269,12 +269,12 @@ impl Contents {
     pub fn has_unsynced_deletion(&self, task: TaskId) -> bool {
         let pending = self.pending.get(&task);
         pending.is_some_and(|(change, _)| match change {
-            Change::Deleted(_) | Change::Expired(_) => true,
-            Change::Ended(_) => false,
+            RecordChange::Deleted(_) | RecordChange::Expired(_) => true,
+            RecordChange::Ended(_) => false,
         })
     }
 
-    fn sync(&mut self, upto: impl Fn(&Entry) -> bool) {
+    fn sync(&mut self, upto: impl Fn(&RecordEntry) -> bool) {
         while self.tail.front().is_some_and(&upto) {
             let Some(entry) = self.tail.pop_front() else {
                 return;
@@ -346,7 +346,7 @@ impl Directories {
                 scheduler,
                 seq,
                 ref fact,
-            } => self.contents(directory).tail.push_back(Entry {
+            } => self.contents(directory).tail.push_back(RecordEntry {
                 scheduler,
                 seq,
                 fact: fact.clone(),
@@ -356,7 +356,7 @@ impl Directories {
                 self.end_written(when, happening);
             }
             Happening::EndDeleted { directory, run, .. } => {
-                let change = Change::Deleted(run.invocation);
+                let change = RecordChange::Deleted(run.invocation);
                 self.written(directory, run.task, change);
             }
             Happening::EndExpired {
@@ -364,7 +364,7 @@ impl Directories {
             } => {
                 let end = self.contents(directory).written_end(task);
                 if let Some(up_to) = end.map(|end| end.invocation) {
-                    self.written(directory, task, Change::Expired(up_to));
+                    self.written(directory, task, RecordChange::Expired(up_to));
                 }
             }
             Happening::Synced {
@@ -399,7 +399,11 @@ impl Directories {
         let old = self.contents(directory).written_end(task);
         let old = old.filter(|_| matches!(happening, Happening::EndForgiven { .. }));
         let (at, by) = old.map_or((new.at, new.by), |old| (old.at, old.by));
-        self.written(directory, task, Change::Ended(Stored { at, by, ..new }));
+        self.written(
+            directory,
+            task,
+            RecordChange::Ended(Stored { at, by, ..new }),
+        );
     }
 
     /// Takes the state from the directory itself, because no happening lists the content of an old copy.
@@ -407,10 +411,12 @@ impl Directories {
         let contents = self.contents(directory);
         contents.lose_tail();
         let real = world.durable(directory);
-        contents.synced = real.map(|real| State::of(real, when)).unwrap_or_default();
+        contents.synced = real
+            .map(|real| RecordedState::of(real, when))
+            .unwrap_or_default();
     }
 
-    fn written(&mut self, directory: DirectoryId, task: TaskId, change: Change) {
+    fn written(&mut self, directory: DirectoryId, task: TaskId, change: RecordChange) {
         let contents = self.contents(directory);
         let Some(entry) = contents.tail.back_mut() else {
             return;

@@ -10,13 +10,13 @@ use crate::workload::USUAL_CORES;
 
 /// The machine size of each worker instance.
 #[derive(Clone, Debug, Default)]
-pub struct Machines {
+pub struct MachineSizes {
     sizes: BTreeMap<WorkerId, MachineSize>,
     /// The cores of workers that request work.
     cores: BTreeMap<WorkerId, f64>,
 }
 
-impl Machines {
+impl MachineSizes {
     pub fn note(&mut self, happening: &Happening) {
         if let Happening::WorkerDeclared { worker, size } = happening {
             self.sizes.insert(*worker, size.clone());
@@ -74,7 +74,7 @@ mod tests {
         let config = parse(text, ParseOptions::default()).unwrap().config;
         let number = |name: &str| config.resource(name).unwrap().index();
         let cards = [("K40".to_owned(), 2), ("H100".to_owned(), 1)].into();
-        let mut machines = Machines::default();
+        let mut machines = MachineSizes::default();
         machines.note(&Happening::WorkerDeclared {
             worker: WorkerId::new(1, 1),
             size: MachineSize {

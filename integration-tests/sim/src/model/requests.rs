@@ -9,25 +9,27 @@ use crate::event_log::{CallTag, Happening, Run, SchedulerPlace};
 
 /// A request of a worker. The same one may be open several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Request {
+pub enum OpenRequest {
     Work(CallTag),
     Heartbeat(WorkerId),
     Status(WorkerId, Run),
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for OpenRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Request::Work(call) => write!(f, "request for work {}", call.0),
-            Request::Heartbeat(worker) => write!(f, "a heartbeat of worker {worker}"),
-            Request::Status(worker, run) => write!(f, "a status of worker {worker} about {run}"),
+            OpenRequest::Work(call) => write!(f, "request for work {}", call.0),
+            OpenRequest::Heartbeat(worker) => write!(f, "a heartbeat of worker {worker}"),
+            OpenRequest::Status(worker, run) => {
+                write!(f, "a status of worker {worker} about {run}")
+            }
         }
     }
 }
 
 /// One arrival of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
+pub struct RequestArrival {
     pub place: SchedulerPlace,
     /// The time of the arrival, or of the last moment at which a scheduler woke up since.
     pub since: Time,
@@ -36,22 +38,22 @@ pub struct Arrival {
 /// Requests without answers. A repeated request gets as many answers. Each answer counts for the oldest one.
 #[derive(Clone, Debug, Default)]
 pub struct OpenRequests {
-    open: BTreeMap<(SchedulerId, Request), Vec<Arrival>>,
+    open: BTreeMap<(SchedulerId, OpenRequest), Vec<RequestArrival>>,
 }
 
 impl OpenRequests {
-    pub fn iter(&self) -> impl Iterator<Item = (SchedulerId, Request, &[Arrival])> {
+    pub fn iter(&self) -> impl Iterator<Item = (SchedulerId, OpenRequest, &[RequestArrival])> {
         let open = self.open.iter();
         open.map(|((scheduler, request), open)| (*scheduler, *request, open.as_slice()))
     }
 
-    pub fn contains(&self, scheduler: SchedulerId, request: Request) -> bool {
+    pub fn contains(&self, scheduler: SchedulerId, request: OpenRequest) -> bool {
         self.open.contains_key(&(scheduler, request))
     }
 
     pub fn note(&mut self, when: Time, happening: &Happening) {
         if let Some((place, key)) = opened_by(happening) {
-            let arrival = Arrival { place, since: when };
+            let arrival = RequestArrival { place, since: when };
             self.open.entry(key).or_default().push(arrival);
         }
         if let Some(key) = closed_by(happening)
@@ -77,43 +79,43 @@ impl OpenRequests {
     }
 }
 
-fn opened_by(happening: &Happening) -> Option<(SchedulerPlace, (SchedulerId, Request))> {
+fn opened_by(happening: &Happening) -> Option<(SchedulerPlace, (SchedulerId, OpenRequest))> {
     match *happening {
         Happening::WorkAnswerOwed {
             place,
             scheduler,
             call,
             ..
-        } => Some((place, (scheduler, Request::Work(call)))),
+        } => Some((place, (scheduler, OpenRequest::Work(call)))),
         Happening::HeartbeatHeard {
             place,
             scheduler,
             worker,
             ..
-        } => Some((place, (scheduler, Request::Heartbeat(worker)))),
+        } => Some((place, (scheduler, OpenRequest::Heartbeat(worker)))),
         Happening::StatusHeard {
             place,
             scheduler,
             worker,
             run,
             ..
-        } => Some((place, (scheduler, Request::Status(worker, run)))),
+        } => Some((place, (scheduler, OpenRequest::Status(worker, run)))),
         _ => None,
     }
 }
 
 /// Returns the request that a scheduler answers here, if any.
-pub fn closed_by(happening: &Happening) -> Option<(SchedulerId, Request)> {
+pub fn closed_by(happening: &Happening) -> Option<(SchedulerId, OpenRequest)> {
     match *happening {
         Happening::WorkAnswered {
             scheduler, call, ..
-        } => Some((scheduler, Request::Work(call))),
+        } => Some((scheduler, OpenRequest::Work(call))),
         Happening::HeartbeatAnswered {
             scheduler, worker, ..
         }
         | Happening::HeartbeatRejected {
             scheduler, worker, ..
-        } => Some((scheduler, Request::Heartbeat(worker))),
+        } => Some((scheduler, OpenRequest::Heartbeat(worker))),
         Happening::StatusAcknowledged {
             scheduler,
             worker,
@@ -125,7 +127,7 @@ pub fn closed_by(happening: &Happening) -> Option<(SchedulerId, Request)> {
             worker,
             run,
             ..
-        } => Some((scheduler, Request::Status(worker, run))),
+        } => Some((scheduler, OpenRequest::Status(worker, run))),
         _ => None,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use brasserie_common::{WorkerId, WorkerSetHash};
 use brasserie_scheduler_core::LeftCause;
 
-use super::directories::State;
+use super::directories::RecordedState;
 use super::worker_sets::{Sums, WorkerSets};
 use crate::event_log::{Happening, SetMark};
 use crate::laws::trial;
@@ -35,8 +35,8 @@ fn sums_are_those_of_the_real_hash() {
 
 #[test]
 fn states_are_the_same_whoever_wrote_them() {
-    let one = State::default();
-    let mut other = State::default();
+    let one = RecordedState::default();
+    let mut other = RecordedState::default();
     assert!(one.same_as(&other));
     other.hold_back = Duration::from_secs(1);
     assert!(!one.same_as(&other));

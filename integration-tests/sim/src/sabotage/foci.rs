@@ -5,13 +5,15 @@ use std::time::Duration;
 use brasserie_common::sabotage::Sabotage;
 use brasserie_scheduler_core::Retention;
 
-use super::{Fetch, Focus, Rivals, Timing, Wanted};
+use super::{Fetch, Focus, Rivals, Timing, WorldRequirements};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
-use crate::swarm::{Gates, Limits, Machines, Orphans, Restores, Rooms, Start, StartSeconds};
+use crate::swarm::{
+    Gates, MachineSizing, OrphanFate, Restores, Rooms, Start, StartSeconds, TimeLimits,
+};
 
-const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
+const fn focus(bug: Sabotage, laws: &'static [&'static str], world: WorldRequirements) -> Focus {
     Focus {
         bug,
         laws,
@@ -94,7 +96,7 @@ const FAILING: ProcessFaults = ProcessFaults {
 };
 
 /// A world without faults.
-const CALM: Wanted = Wanted {
+const CALM: WorldRequirements = WorldRequirements {
     timing: Timing::Quick,
     rivals: Rivals::None,
     start: None,
@@ -110,41 +112,41 @@ const CALM: Wanted = Wanted {
     joins: None,
     start_seconds: StartSeconds::Distinct,
     restores: Restores::AsDocumented,
-    orphans: Orphans::Stay,
+    orphans: OrphanFate::Stay,
     gates: Gates::None,
-    machines: Machines::Alike,
-    limits: Limits::None,
+    machines: MachineSizing::Alike,
+    limits: TimeLimits::None,
     rooms: Rooms::Endless,
     fetch: Fetch::Nobody,
     runs_per_generation: None,
     retention: Retention::UNLIMITED,
 };
 
-impl Wanted {
+impl WorldRequirements {
     /// Returns this world with these faults only.
-    const fn but(self, faults: &'static [(FaultKind, Duration)]) -> Wanted {
-        Wanted { faults, ..self }
+    const fn but(self, faults: &'static [(FaultKind, Duration)]) -> WorldRequirements {
+        WorldRequirements { faults, ..self }
     }
 
     /// Returns this world with this network.
-    const fn over(self, network: NetworkFaults) -> Wanted {
-        Wanted { network, ..self }
+    const fn over(self, network: NetworkFaults) -> WorldRequirements {
+        WorldRequirements { network, ..self }
     }
 }
 
 /// Messages get lost, and nothing else fails.
-const LOSING: Wanted = CALM.over(LOSSY);
+const LOSING: WorldRequirements = CALM.over(LOSSY);
 
 /// Restarted schedulers adopt long tasks from workers on machines with measured resources.
-const ADOPTING: Wanted = Wanted {
+const ADOPTING: WorldRequirements = WorldRequirements {
     faults: &[(FaultKind::SchedulerCrash, secs(40))],
     processes: Some(STUBBORN),
-    machines: Machines::Measured,
+    machines: MachineSizing::Measured,
     ..CALM
 };
 
 /// All workers request work, and tasks take long enough for others to wait.
-const ASKING: Wanted = Wanted {
+const ASKING: WorldRequirements = WorldRequirements {
     processes: Some(LONG),
     fetch: Fetch::Everybody,
     lasts: secs(1200),
@@ -167,7 +169,7 @@ const LATE: NetworkFaults = NetworkFaults {
 };
 
 /// Workers die for long, and schedulers restart again and again.
-const SILENCE: Wanted = Wanted {
+const SILENCE: WorldRequirements = WorldRequirements {
     faults: &[
         (FaultKind::WorkerKilled, secs(40)),
         (FaultKind::SchedulerCrash, secs(20)),
@@ -185,7 +187,7 @@ const FORGETTING: &[(FaultKind, Duration)] = &[
 ];
 
 /// Jobs, nodes and schedulers come and go.
-const COMING_BACK: Wanted = Wanted {
+const COMING_BACK: WorldRequirements = WorldRequirements {
     faults: &[
         (FaultKind::ConfigChange, secs(10)),
         (FaultKind::NodesChange, secs(10)),
@@ -203,7 +205,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::SkipSequenceCheck,
         &["denied_never_starts"],
-        Wanted {
+        WorldRequirements {
             timing: Timing::Usual,
             network: SLOW,
             lasts: secs(3000),
@@ -218,7 +220,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::AcceptStatusInNew,
         &["no_status_in_new"],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::SchedulerCrash, secs(20))],
             network: UNANSWERED,
             lasts: secs(1200),
@@ -244,7 +246,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::KeepCounterForNewScheduler,
         &["settles"],
-        Wanted {
+        WorldRequirements {
             timing: Timing::Usual,
             most_places: 1,
             faults: &[(FaultKind::SchedulerCrash, secs(500))],
@@ -276,7 +278,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::AcknowledgeRepeatAtOnce,
         &["acknowledged_after_sync"],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::SlowSync, secs(100))],
             network: REPEATING,
             sync: Some(ms(300)),
@@ -291,7 +293,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ForgetSoonAfterARestart,
         &["forgotten_is_gone"],
-        Wanted {
+        WorldRequirements {
             faults: FORGETTING,
             downtime: Some(secs(60)),
             ..CALM
@@ -308,7 +310,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ForgetInMemory,
         &["forgotten_is_gone"],
-        Wanted {
+        WorldRequirements {
             faults: FORGETTING,
             downtime: Some(secs(60)),
             ..CALM
@@ -317,7 +319,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::StartBeforeForgetIsDurable,
         &["forgotten_is_gone"],
-        Wanted {
+        WorldRequirements {
             faults: FORGETTING,
             downtime: Some(secs(60)),
             sync: Some(ms(300)),
@@ -327,7 +329,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::TakeBackTheForgotten,
         &["lost_is_lost"],
-        Wanted {
+        WorldRequirements {
             faults: FORGETTING,
             network: NetworkFaults {
                 late_duplicate: 400,
@@ -342,7 +344,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::BoundAfterTheAnswer,
         &["dead_by_silence"],
-        Wanted {
+        WorldRequirements {
             // The worker does not know that it was answered, so it does not list its tasks.
             network: UNANSWERED,
             ..SILENCE
@@ -352,7 +354,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::Row5AsRow4,
         &["stale_is_earlier", "settles"],
-        Wanted {
+        WorldRequirements {
             most_places: 1,
             faults: &[(FaultKind::WorkerKilled, ms(500))],
             downtime: Some(ms(60)),
@@ -364,7 +366,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::SkipFirstHealthPermission,
         &["every_viable_set", "first_health_after_echo"],
-        Wanted {
+        WorldRequirements {
             timing: Timing::Usual,
             least_places: 2,
             ..CALM
@@ -373,7 +375,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ApplyLateRunningTasks,
         &["healthy_starts", "obedience"],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::WorkerKilled, secs(3))],
             network: NetworkFaults {
                 slow_packet: 300,
@@ -393,7 +395,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             "worker_gives_up_first",
             "fences_increase",
         ],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::Suspend, secs(60))],
             freeze: Some(secs(60)),
             ..CALM
@@ -410,7 +412,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::NotifySettlesNewerInvocation,
         &["settles"],
-        Wanted {
+        WorldRequirements {
             timing: Timing::Usual,
             most_places: 2,
             network: NetworkFaults {
@@ -426,7 +428,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::SetIdGoesBack,
         &["sets_are_true", "sets_go_forward"],
-        Wanted {
+        WorldRequirements {
             least_places: 2,
             faults: &[(FaultKind::WorkerKilled, secs(30))],
             downtime: Some(secs(200)),
@@ -451,7 +453,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::TrustStaleRecord,
         &["wait_ends_rightly"],
-        Wanted {
+        WorldRequirements {
             faults: &[
                 (FaultKind::StaleCopy, secs(60)),
                 (FaultKind::SchedulerCrash, secs(60)),
@@ -463,7 +465,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::NewClusterAlways,
         &["wait_ends_rightly"],
-        Wanted {
+        WorldRequirements {
             start: Some(Start::NewCluster),
             faults: &[(FaultKind::SchedulerCrash, secs(60))],
             ..CALM
@@ -472,7 +474,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ConsensusOverridesRecord,
         &["wait_ends_rightly"],
-        Wanted {
+        WorldRequirements {
             least_places: 2,
             most_places: 3,
             faults: &[
@@ -494,7 +496,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ConsensusOfUnsettledSets,
         &["wait_ends_rightly"],
-        Wanted {
+        WorldRequirements {
             start: Some(Start::Empty),
             faults: &[(FaultKind::LostDirectory, secs(10))],
             downtime: Some(ms(500)),
@@ -504,7 +506,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ConsensusBeforeKillMargin,
         &["wait_ends_rightly"],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::LostDirectory, secs(60))],
             downtime: Some(ms(500)),
             ..CALM
@@ -513,7 +515,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::NoBinding,
         &["obedience"],
-        Wanted {
+        WorldRequirements {
             timing: Timing::Usual,
             faults: &[(FaultKind::SecondScheduler, secs(300))],
             lasts: secs(6000),
@@ -523,7 +525,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::BindBackwards,
         &["bindings_go_forward"],
-        Wanted {
+        WorldRequirements {
             timing: Timing::Usual,
             faults: &[(FaultKind::SchedulerCrash, secs(100))],
             network: REPEATING,
@@ -544,7 +546,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             "never_twice",
             "acknowledged_is_kept",
         ],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::SchedulerCrash, secs(20))],
             network: NetworkFaults {
                 lose_reply: 200,
@@ -581,7 +583,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             "never_twice",
             "zombies_end",
         ],
-        Wanted {
+        WorldRequirements {
             timing: Timing::Usual,
             most_places: 3,
             faults: &[
@@ -597,7 +599,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::BumpWithUsualBackoff,
         &["given_away_is_dead", "never_twice", "zombies_end"],
-        Wanted {
+        WorldRequirements {
             timing: Timing::Usual,
             rivals: Rivals::Bumping,
             faults: &[(FaultKind::Partition, secs(300))],
@@ -609,7 +611,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::SuccessorBeforeTheDead,
         &["predecessor_is_dead"],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::WorkerKilled, secs(10))],
             downtime: Some(ms(100)),
             ..CALM
@@ -618,7 +620,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::AnyRunReplacesProvisional,
         &["ends_are_not_undone"],
-        Wanted {
+        WorldRequirements {
             faults: &[
                 (FaultKind::AsymmetricPartition, secs(10)),
                 (FaultKind::WorkerKilled, secs(5)),
@@ -634,7 +636,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ForgetSafetyBackoffs,
         &["safety_backoff"],
-        Wanted {
+        WorldRequirements {
             faults: &[
                 (FaultKind::WorkerKilled, secs(10)),
                 (FaultKind::SchedulerCrash, secs(20)),
@@ -646,9 +648,9 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::KillOrphansAtOnce,
         &["orphans_end"],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::ConfigChange, secs(10))],
-            orphans: Orphans::End,
+            orphans: OrphanFate::End,
             ..CALM
         },
     ),
@@ -663,7 +665,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::GiveBackNamesInUse,
         &["settles"],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::NodesChange, secs(3))],
             processes: Some(LONG),
             ..CALM
@@ -672,7 +674,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ForgetWhatWasDeleted,
         &["deleted_stays_deleted"],
-        Wanted {
+        WorldRequirements {
             faults: &[
                 (FaultKind::SchedulerCrash, secs(20)),
                 (FaultKind::OperatorForgets, secs(2)),
@@ -695,7 +697,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::FailureOpensGate,
         &["gates_hold"],
-        Wanted {
+        WorldRequirements {
             processes: Some(FAILING),
             gates: Gates::Some,
             ..CALM
@@ -715,15 +717,15 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::GiveAwayTheReserve,
         &["within_limits", "within_machines"],
-        Wanted {
-            machines: Machines::Measured,
+        WorldRequirements {
+            machines: MachineSizing::Measured,
             ..CALM
         },
     ),
     focus(
         Sabotage::HideHowLong,
         &["worker_gives_up_first"],
-        Wanted {
+        WorldRequirements {
             faults: &[
                 (FaultKind::SchedulerCrash, secs(20)),
                 (FaultKind::AsymmetricPartition, secs(10)),
@@ -738,7 +740,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::RefillOnReplay,
         &["within_credit"],
         // A run that has ended since is no longer charged.
-        Wanted {
+        WorldRequirements {
             network: REPEATING,
             processes: None,
             ..ASKING
@@ -747,7 +749,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::CreditOfTheSick,
         &["within_credit"],
-        Wanted {
+        WorldRequirements {
             faults: &[
                 (FaultKind::AsymmetricPartition, secs(15)),
                 (FaultKind::WorkerPause, secs(15)),
@@ -769,7 +771,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::DenyQueued,
         &["denied_never_starts", "running_until_acknowledged"],
-        Wanted {
+        WorldRequirements {
             network: UNSURE,
             downtime: Some(ms(500)),
             ..ASKING
@@ -783,8 +785,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ChooseCardsBlindly,
         &["within_machines"],
-        Wanted {
-            machines: Machines::Measured,
+        WorldRequirements {
+            machines: MachineSizing::Measured,
             ..ASKING
         },
     ),
@@ -802,7 +804,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::KeepWaitingWhenIdle,
         &["idle_is_fed"],
-        Wanted {
+        WorldRequirements {
             fetch: Fetch::EverybodyAnew,
             ..ASKING
         },
@@ -821,7 +823,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::FenceNotRaisedAboveReports,
         &["fences_increase"],
-        Wanted {
+        WorldRequirements {
             // The next scheduler begins a second after the last one, whose generations have gone on since.
             faults: &[
                 (FaultKind::LostDirectory, secs(30)),
@@ -835,7 +837,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::GenerationNotSynced,
         &["fences_increase"],
-        Wanted {
+        WorldRequirements {
             // Tasks end and run again, and the runs that a worker still lists raise the fences.
             faults: &[
                 (FaultKind::SchedulerCrash, secs(20)),
@@ -861,7 +863,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::IgnoreMaxRunning,
         &["within_limits"],
-        Wanted {
+        WorldRequirements {
             faults: &[(FaultKind::SchedulerCrash, secs(40))],
             processes: Some(LONG),
             rooms: Rooms::Small,

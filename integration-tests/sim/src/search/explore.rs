@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use brasserie_common::collections::IdSet;
 
-use super::settings::{Choice, Settings};
+use super::settings::{Choice, WorldSettings};
 use super::world::SmallWorld;
 use crate::trace::Trace;
 
@@ -13,14 +13,14 @@ const MAX_KEPT: usize = 100_000;
 
 /// The limits of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SearchLimits {
     pub states: usize,
     pub depth: u32,
 }
 
 /// Why a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum SearchEnd {
     /// Every state that the budgets allow was visited.
     Exhausted,
     Cut,
@@ -36,8 +36,8 @@ pub struct Counterexample {
 
 /// The result of a search.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    pub end: End,
+pub struct SearchOutcome {
+    pub end: SearchEnd,
     pub states: usize,
     pub transitions: u64,
     pub depth: u32,
@@ -52,23 +52,27 @@ struct Node {
     choice: u16,
 }
 
-struct Waiting {
+struct WaitingState {
     node: u32,
     depth: u32,
     world: Option<Box<SmallWorld>>,
 }
 
 struct Explorer<'a> {
-    settings: &'a Settings,
+    settings: &'a WorldSettings,
     nodes: Vec<Node>,
     visited: IdSet<u128>,
-    frontier: VecDeque<Waiting>,
+    frontier: VecDeque<WaitingState>,
     kept: usize,
-    outcome: Outcome,
+    outcome: SearchOutcome,
 }
 
 /// Visits all states within the limits. Stops at the first one that breaks the contract. Calls `tell` at each depth.
-pub fn explore(settings: &Settings, limits: Limits, tell: &mut dyn FnMut(u32, usize)) -> Outcome {
+pub fn explore(
+    settings: &WorldSettings,
+    limits: SearchLimits,
+    tell: &mut dyn FnMut(u32, usize),
+) -> SearchOutcome {
     let root = SmallWorld::new(settings);
     let mut explorer = Explorer {
         settings,
@@ -79,8 +83,8 @@ pub fn explore(settings: &Settings, limits: Limits, tell: &mut dyn FnMut(u32, us
         visited: IdSet::default(),
         frontier: VecDeque::new(),
         kept: 0,
-        outcome: Outcome {
-            end: End::Exhausted,
+        outcome: SearchOutcome {
+            end: SearchEnd::Exhausted,
             states: 1,
             transitions: 0,
             depth: 0,
@@ -96,11 +100,11 @@ pub fn explore(settings: &Settings, limits: Limits, tell: &mut dyn FnMut(u32, us
             tell(waiting.depth, explorer.outcome.states);
         }
         if waiting.depth >= limits.depth || explorer.nodes.len() >= limits.states {
-            explorer.outcome.end = End::Cut;
+            explorer.outcome.end = SearchEnd::Cut;
             break;
         }
         if explorer.expand(waiting) {
-            explorer.outcome.end = End::Broken;
+            explorer.outcome.end = SearchEnd::Broken;
             break;
         }
     }
@@ -111,11 +115,11 @@ impl Explorer<'_> {
     fn wait(&mut self, node: u32, depth: u32, world: SmallWorld) {
         let world = (self.kept < MAX_KEPT).then(|| Box::new(world));
         self.kept += usize::from(world.is_some());
-        self.frontier.push_back(Waiting { node, depth, world });
+        self.frontier.push_back(WaitingState { node, depth, world });
     }
 
     /// Visits the successors of a state. Returns true if the contract is broken.
-    fn expand(&mut self, waiting: Waiting) -> bool {
+    fn expand(&mut self, waiting: WaitingState) -> bool {
         let world = match waiting.world {
             Some(world) => {
                 self.kept -= 1;

@@ -2,8 +2,10 @@
 
 use brasserie_common::sabotage::Sabotage;
 
-use super::explore::Limits;
-use super::settings::{Budget, Choice, Class, Listing, NewCluster, Settings, TasksCome};
+use super::explore::SearchLimits;
+use super::settings::{
+    Choice, FaultBudget, Listing, NewCluster, PacketClass, TasksCome, WorldSettings,
+};
 use super::worlds::{ALONE, BUMP, FORGETTING, NO, PAIR, PATIENT, SLOW};
 use crate::event_log::WorkerPlace;
 
@@ -12,11 +14,11 @@ use crate::event_log::WorkerPlace;
 pub struct Rule {
     pub id: &'static str,
     pub bug: Sabotage,
-    pub world: Settings,
+    pub world: WorldSettings,
 }
 
 /// The limits of a rule's search: several times what the widest of these worlds needs.
-pub const RULE_LIMITS: Limits = Limits {
+pub const RULE_LIMITS: SearchLimits = SearchLimits {
     states: 400_000,
     depth: 100,
 };
@@ -36,11 +38,11 @@ const W1: WorkerPlace = WorkerPlace(1);
 fn rule(
     id: &'static str,
     bug: Sabotage,
-    base: Settings,
-    budget: Budget,
+    base: WorldSettings,
+    budget: FaultBudget,
     leaps: &'static [u64],
 ) -> Rule {
-    let world = Settings {
+    let world = WorldSettings {
         name: id,
         budget,
         leaps,
@@ -52,11 +54,11 @@ fn rule(
 /// Returns the rules R1 to R7: the scheduler's data directory.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn directory_rules() -> Vec<Rule> {
-    let late_pair = Settings {
+    let late_pair = WorldSettings {
         present: &[],
         ..PATIENT
     };
-    let late_tasks = Settings {
+    let late_tasks = WorldSettings {
         present: &[0],
         tasks_come: TasksCome::ByChoice,
         syncs_at_once: true,
@@ -76,7 +78,7 @@ fn directory_rules() -> Vec<Rule> {
         rule(
             "R3",
             Sabotage::RecordAtFirstTask,
-            Settings {
+            WorldSettings {
                 opening: &[Choice::Backup, Choice::Submit],
                 ..late_tasks.clone()
             },
@@ -90,7 +92,7 @@ fn directory_rules() -> Vec<Rule> {
         rule(
             "R3 durable",
             Sabotage::InstanceRecordAfterSending,
-            Settings {
+            WorldSettings {
                 opening: &[Choice::StartWorker(W0)],
                 ..late_pair
             },
@@ -112,7 +114,7 @@ fn directory_rules() -> Vec<Rule> {
         rule(
             "R5",
             Sabotage::TrustStaleRecord,
-            Settings {
+            WorldSettings {
                 places: &[1, 0],
                 opening: &[Choice::Backup, Choice::StartWorker(W1)],
                 ..late_tasks
@@ -140,7 +142,7 @@ fn wait_rules() -> Vec<Rule> {
         rule(
             "R37",
             Sabotage::BoundNotMoved,
-            Settings {
+            WorldSettings {
                 keeps_answered: true,
                 ..SLOW
             },
@@ -158,7 +160,7 @@ fn wait_rules() -> Vec<Rule> {
         rule(
             "R9",
             Sabotage::ConsensusOverridesRecord,
-            Settings {
+            WorldSettings {
                 kill_waits: [12, 1],
                 ..SLOW
             },
@@ -168,7 +170,7 @@ fn wait_rules() -> Vec<Rule> {
         rule(
             "R10",
             Sabotage::ConsensusOfUnsettledSets,
-            Settings {
+            WorldSettings {
                 syncs_at_once: true,
                 ..PATIENT
             },
@@ -178,7 +180,7 @@ fn wait_rules() -> Vec<Rule> {
         rule(
             "R11",
             Sabotage::ConsensusBeforeKillMargin,
-            Settings {
+            WorldSettings {
                 new_cluster: NewCluster::OnlyFirst,
                 ..SLOW
             },
@@ -188,7 +190,7 @@ fn wait_rules() -> Vec<Rule> {
         rule(
             "R12",
             Sabotage::SkipFirstHealthPermission,
-            Settings {
+            WorldSettings {
                 places: &[1, 0],
                 present: &[0],
                 tasks_come: TasksCome::ByChoice,
@@ -209,7 +211,7 @@ fn wait_rules() -> Vec<Rule> {
 /// Returns the rules R13 to R23: workers and scheduler instances.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn worker_rules() -> Vec<Rule> {
-    let free = |free, base| Settings { free, ..base };
+    let free = |free, base| WorldSettings { free, ..base };
     vec![
         rule(
             "R13",
@@ -222,11 +224,11 @@ fn worker_rules() -> Vec<Rule> {
         rule(
             "R14",
             Sabotage::BindBackwards,
-            Settings {
+            WorldSettings {
                 settle: 0,
                 tasks_come: TasksCome::AtOnce,
                 probe_one_of: 1,
-                ..free(&[Class::Fetch], ALONE)
+                ..free(&[PacketClass::Fetch], ALONE)
             },
             NO.scheduler_crashes(1).duplicates(1).leaps(4),
             &[2],
@@ -235,9 +237,9 @@ fn worker_rules() -> Vec<Rule> {
         rule(
             "R17",
             Sabotage::DropOnAnyAcknowledgement,
-            Settings {
+            WorldSettings {
                 listing: Listing::Original,
-                ..free(&[Class::Status], ALONE)
+                ..free(&[PacketClass::Status], ALONE)
             },
             NO.scheduler_crashes(1)
                 .worker_kills(1)
@@ -255,9 +257,9 @@ fn worker_rules() -> Vec<Rule> {
         rule(
             "R18 refused",
             Sabotage::ForgetRefused,
-            Settings {
+            WorldSettings {
                 tasks_come: TasksCome::ByChoice,
-                ..free(&[Class::Run], ALONE)
+                ..free(&[PacketClass::Run], ALONE)
             },
             NO.duplicates(1).cuts(1).leaps(4),
             &[1, 2],
@@ -265,14 +267,14 @@ fn worker_rules() -> Vec<Rule> {
         rule(
             "R19",
             Sabotage::SkipSequenceCheck,
-            free(&[Class::Run], ALONE),
+            free(&[PacketClass::Run], ALONE),
             NO.breaks(1).leaps(4),
             &[2],
         ),
         rule(
             "R21",
             Sabotage::NoHoldBack,
-            free(&[Class::Fetch], SLOW),
+            free(&[PacketClass::Fetch], SLOW),
             NO.scheduler_crashes(1).cuts(1).leaps(4),
             &[2, 7],
         ),
@@ -327,8 +329,8 @@ fn status_rules() -> Vec<Rule> {
         rule(
             "R27",
             Sabotage::AnyRunReplacesProvisional,
-            Settings {
-                free: &[Class::Status],
+            WorldSettings {
+                free: &[PacketClass::Status],
                 ..SLOW
             },
             NO.duplicates(1).failures(1).cuts(1).leaps(3),

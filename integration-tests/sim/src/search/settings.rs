@@ -12,7 +12,7 @@ use crate::event_log::{SchedulerPlace, WorkerPlace};
 
 /// The class of a packet. An answer belongs to the class of its request's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub enum PacketClass {
     Heartbeat,
     Status,
     Fetch,
@@ -25,7 +25,7 @@ pub enum Class {
 
 /// How often each fault may still happen. The budget is part of the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Budget {
+pub struct FaultBudget {
     /// A waiting packet is lost without notice to its sender.
     pub drops: u8,
     /// A packet arrives and also stays under way.
@@ -47,12 +47,12 @@ pub struct Budget {
     pub backups: u8,
     /// The directory is lost before a start.
     pub losses: u8,
-    /// A scheduler starts in the second place while the first may be alive; see [`Settings::second`].
+    /// A scheduler starts in the second place while the first may be alive; see [`WorldSettings::second`].
     pub second_schedulers: u8,
     /// A worker connects to the scheduler in the other place.
     pub reroutes: u8,
-    /// Time advances by one of [`Settings::leaps`], or to the next packet that could arrive or record that could be synced, if one comes up
-    /// meanwhile.
+    /// Time advances by one of [`WorldSettings::leaps`], or to the next packet that could arrive or record that could be synced, if one
+    /// comes up meanwhile.
     pub leaps: u8,
     /// Time advances although a packet could arrive or a record be synced.
     pub delays: u8,
@@ -60,7 +60,7 @@ pub struct Budget {
     pub forgets: u8,
 }
 
-impl fmt::Display for Budget {
+impl fmt::Display for FaultBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = [
             (self.drops, "drops"),
@@ -117,13 +117,13 @@ pub enum Choice {
     Forget(WorkerPlace),
     Cut(WorkerPlace),
     Heal(WorkerPlace),
-    End(usize, TaskEnd),
+    End(usize, TaskExit),
     Leap(u64),
 }
 
 /// How a process of a task ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskEnd {
+pub enum TaskExit {
     Done,
     Error,
     /// It was signalled.
@@ -132,8 +132,9 @@ pub enum TaskEnd {
 
 /// One small world. Some parts are fixed, for these reasons:
 ///
-/// * Packets of classes that are not [`Settings::free`] arrive at once and in order, unless their link is cut. In most worlds heartbeats
-///   and healthchecks are fixed. They repeat forever, so cuts and leaps have the same effect as their loss. Two worlds free them.
+/// * Packets of classes that are not [`WorldSettings::free`] arrive at once and in order, unless their link is cut. In most worlds
+///   heartbeats and healthchecks are fixed. They repeat forever, so cuts and leaps have the same effect as their loss. Two worlds free
+///   them.
 /// * A healthcheck's process ends at once, and the configuration loads at once: both affect only timing.
 /// * Records are synced at once in worlds without crashes: a reply that waits for the disk then equals a packet that waits.
 /// * All clocks show the same time; the simulator covers clock differences. Time advances by leaps of given lengths, in which everything
@@ -141,15 +142,15 @@ pub enum TaskEnd {
 ///   delay is spent. A packet whose caller has stopped waiting is gone, unless a break or a duplicate was spent on it. Then it may arrive
 ///   at any time, or never.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct WorldSettings {
     pub name: &'static str,
     pub tasks: u8,
     /// The shard of each worker place. Two places of one shard have different machine locks.
     pub places: &'static [u8],
     /// Places in which a worker runs at the beginning.
     pub present: &'static [u8],
-    pub free: &'static [Class],
-    pub budget: Budget,
+    pub free: &'static [PacketClass],
+    pub budget: FaultBudget,
     pub leaps: &'static [u64],
     pub new_cluster: NewCluster,
     pub listing: Listing,
@@ -209,22 +210,22 @@ pub enum Listing {
 }
 
 /// No packet arrives unless it is chosen.
-pub const EVERYTHING: &[Class] = &[
-    Class::Heartbeat,
-    Class::Healthcheck,
-    Class::Status,
-    Class::Fetch,
-    Class::Run,
-    Class::Notify,
-    Class::Suicide,
-    Class::Kill,
+pub const EVERYTHING: &[PacketClass] = &[
+    PacketClass::Heartbeat,
+    PacketClass::Healthcheck,
+    PacketClass::Status,
+    PacketClass::Fetch,
+    PacketClass::Run,
+    PacketClass::Notify,
+    PacketClass::Suicide,
+    PacketClass::Kill,
 ];
 
 /// All classes but those that repeat forever.
-pub const USUAL: &[Class] = EVERYTHING.split_at(2).1;
+pub const USUAL: &[PacketClass] = EVERYTHING.split_at(2).1;
 
-impl Budget {
-    pub const NONE: Budget = Budget {
+impl FaultBudget {
+    pub const NONE: FaultBudget = FaultBudget {
         drops: 0,
         duplicates: 0,
         breaks: 0,
@@ -247,9 +248,9 @@ impl Budget {
 /// Defines for each kind of fault a method that returns the budget with this number of it.
 macro_rules! numbers {
     ($($fault:ident)*) => {
-        impl Budget {
-            $(pub const fn $fault(self, $fault: u8) -> Budget {
-                Budget { $fault, ..self }
+        impl FaultBudget {
+            $(pub const fn $fault(self, $fault: u8) -> FaultBudget {
+                FaultBudget { $fault, ..self }
             })*
         }
     };
@@ -260,15 +261,15 @@ numbers! {
     second_schedulers reroutes leaps delays forgets
 }
 
-impl Settings {
+impl WorldSettings {
     /// One worker, one task, no fault.
-    pub const CALM: Settings = Settings {
+    pub const CALM: WorldSettings = WorldSettings {
         name: "calm",
         tasks: 1,
         places: &[0],
         present: &[0],
         free: USUAL,
-        budget: Budget::NONE,
+        budget: FaultBudget::NONE,
         leaps: &[],
         new_cluster: NewCluster::Always,
         listing: Listing::Ours,

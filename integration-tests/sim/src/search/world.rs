@@ -18,7 +18,7 @@ use brasserie_scheduler_engine::NodeTable;
 use packets::Packet;
 
 use super::judge::{Broken, Judge};
-use super::settings::{Budget, Class, Second, Settings, TaskEnd, TasksCome};
+use super::settings::{FaultBudget, PacketClass, Second, TaskExit, TasksCome, WorldSettings};
 use crate::disk::Directory;
 use crate::event_log::{CallTag, Happening, Run, SchedulerPlace, WorkerPlace};
 use crate::hosts::scheduler::{SchedulerHost, SchedulerInput};
@@ -53,9 +53,9 @@ struct OpenCall {
     pub call: CallId,
     /// The worker at one end of the call, whichever side calls.
     pub worker: WorkerPlace,
-    pub class: Class,
+    pub class: PacketClass,
     /// When the caller gives up by itself. A packet still under way is then dropped: late arrivals are a fault with a budget
-    /// ([`Budget::breaks`]).
+    /// ([`FaultBudget::breaks`]).
     pub until: Time,
 }
 
@@ -92,9 +92,9 @@ enum Pace {
 /// The whole small world. The search clones it for each choice.
 #[derive(Clone, Debug)]
 pub struct SmallWorld {
-    settings: Arc<Settings>,
+    settings: Arc<WorldSettings>,
     now: Time,
-    budget: Budget,
+    budget: FaultBudget,
     schedulers: Vec<SchedulerHost>,
     workers: Vec<WorkerHost>,
     posts: Vec<Post>,
@@ -122,7 +122,7 @@ pub struct SmallWorld {
 
 impl SmallWorld {
     /// Creates the world at the point where the search begins.
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &WorldSettings) -> Self {
         let places = settings.places.len();
         let mut world = SmallWorld {
             now: Time::ZERO + BEGIN,
@@ -153,7 +153,7 @@ impl SmallWorld {
             open: BTreeMap::new(),
             judge: Judge::new(settings.second == Second::OwnDirectory),
             pace: Pace::AllAtOnce,
-            config: Settings::config(settings.tasks),
+            config: WorldSettings::config(settings.tasks),
             has_config: settings.tasks_come == TasksCome::AtOnce,
             is_first: true,
             drawn: 0,
@@ -314,7 +314,7 @@ impl SmallWorld {
         let now = self.now;
         let dead = |p: &TaskProcess| p.dies_by.is_some_and(|by| by <= now);
         if let Some(at) = self.processes.iter().position(dead) {
-            self.process_ends(at, TaskEnd::Killed);
+            self.process_ends(at, TaskExit::Killed);
             return true;
         }
         false

@@ -1,40 +1,42 @@
 //! The small worlds that must keep the contract, and the settings that they are built from.
 
-use super::settings::{Budget, Class, EVERYTHING, NewCluster, Second, Settings, TasksCome};
+use super::settings::{
+    EVERYTHING, FaultBudget, NewCluster, PacketClass, Second, TasksCome, WorldSettings,
+};
 
-pub(super) const NO: Budget = Budget::NONE;
+pub(super) const NO: FaultBudget = FaultBudget::NONE;
 
 /// One worker.
-pub(super) const ALONE: Settings = Settings::CALM;
+pub(super) const ALONE: WorldSettings = WorldSettings::CALM;
 
 /// Two workers of two shards.
-pub(super) const PAIR: Settings = Settings {
+pub(super) const PAIR: WorldSettings = WorldSettings {
     places: &[0, 1],
     present: &[0, 1],
-    ..Settings::CALM
+    ..WorldSettings::CALM
 };
 
 /// A second worker may come and claim the shard of the first.
-pub(super) const RIVALS: Settings = Settings {
+pub(super) const RIVALS: WorldSettings = WorldSettings {
     places: &[0, 0],
-    ..Settings::CALM
+    ..WorldSettings::CALM
 };
 
 /// A second worker may also take the shard while the first is unhealthy.
-pub(super) const BUMP: Settings = Settings {
+pub(super) const BUMP: WorldSettings = WorldSettings {
     bump_unhealthy: true,
     ..RIVALS
 };
 
 /// Two workers that take long to end their tasks, and a network that is up or cut.
-pub(super) const SLOW: Settings = Settings {
+pub(super) const SLOW: WorldSettings = WorldSettings {
     kill_waits: [8, 8],
     free: &[],
     ..PAIR
 };
 
 /// Two workers that may be away for long without being lost, and directories that get lost.
-pub(super) const PATIENT: Settings = Settings {
+pub(super) const PATIENT: WorldSettings = WorldSettings {
     lose_after: 30,
     new_cluster: NewCluster::OnlyFirst,
     free: &[],
@@ -42,14 +44,14 @@ pub(super) const PATIENT: Settings = Settings {
 };
 
 /// Two workers that an operator may declare dead.
-pub(super) const FORGETTING: Settings = Settings {
-    free: &[Class::Run],
+pub(super) const FORGETTING: WorldSettings = WorldSettings {
+    free: &[PacketClass::Run],
     syncs_at_once: true,
     ..PAIR
 };
 
 /// Returns the worlds that must keep the contract, small ones first.
-pub fn sound_worlds() -> Vec<Settings> {
+pub fn sound_worlds() -> Vec<WorldSettings> {
     let mut worlds = without_time();
     worlds.extend(with_time());
     worlds
@@ -58,8 +60,13 @@ pub fn sound_worlds() -> Vec<Settings> {
 /// One in this many states is checked in a calm world, to see whether its work gets done.
 const PROBE_ONE_OF: u64 = 64;
 
-fn world(name: &'static str, base: Settings, budget: Budget, leaps: &'static [u64]) -> Settings {
-    Settings {
+fn world(
+    name: &'static str,
+    base: WorldSettings,
+    budget: FaultBudget,
+    leaps: &'static [u64],
+) -> WorldSettings {
+    WorldSettings {
         name,
         budget,
         leaps,
@@ -69,8 +76,8 @@ fn world(name: &'static str, base: Settings, budget: Budget, leaps: &'static [u6
 }
 
 /// Returns worlds with packets, crashes and starts in every order, within one moment.
-fn without_time() -> Vec<Settings> {
-    let two_tasks = Settings { tasks: 2, ..ALONE };
+fn without_time() -> Vec<WorldSettings> {
+    let two_tasks = WorldSettings { tasks: 2, ..ALONE };
     let world = |name, base, budget| world(name, base, budget, &[]);
     vec![
         world("one crash", ALONE, NO.scheduler_crashes(1).breaks(1)),
@@ -110,7 +117,7 @@ fn without_time() -> Vec<Settings> {
 
 /// Returns worlds with time, in which workers become unhealthy, are lost, and tasks wait.
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn with_time() -> Vec<Settings> {
+fn with_time() -> Vec<WorldSettings> {
     vec![
         world(
             "network and time",
@@ -120,7 +127,7 @@ fn with_time() -> Vec<Settings> {
         ),
         world(
             "heartbeats too",
-            Settings {
+            WorldSettings {
                 free: EVERYTHING,
                 ..ALONE
             },
@@ -129,7 +136,7 @@ fn with_time() -> Vec<Settings> {
         ),
         world(
             "heartbeats too, one crash",
-            Settings {
+            WorldSettings {
                 free: EVERYTHING,
                 ..ALONE
             },
@@ -189,8 +196,8 @@ fn with_time() -> Vec<Settings> {
         ),
         world(
             "a lost directory",
-            Settings {
-                free: &[Class::Fetch, Class::Run],
+            WorldSettings {
+                free: &[PacketClass::Fetch, PacketClass::Run],
                 ..PATIENT
             },
             NO.cuts(1).scheduler_crashes(1).losses(1).leaps(2),
@@ -198,7 +205,7 @@ fn with_time() -> Vec<Settings> {
         ),
         world(
             "waits across restarts",
-            Settings {
+            WorldSettings {
                 keeps_answered: true,
                 ..SLOW
             },
@@ -221,12 +228,12 @@ fn with_time() -> Vec<Settings> {
             NO.backups(1).scheduler_crashes(1).cuts(1).leaps(2),
             &[2],
         ),
-        Settings {
+        WorldSettings {
             // Each scheduler has its own view of what is done.
             probe_one_of: 0,
             ..world(
                 "two schedulers",
-                Settings {
+                WorldSettings {
                     second: Second::OwnDirectory,
                     new_cluster: NewCluster::OnlyFirst,
                     lose_after: 2,

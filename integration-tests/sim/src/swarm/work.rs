@@ -11,7 +11,7 @@ use crate::event_log::FaultKind;
 
 /// The fate of tasks whose job or node leaves the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Orphans {
+pub enum OrphanFate {
     /// Orphans run on.
     Stay,
     /// Jobs state when their orphans end, and nodes arrive later than their configuration.
@@ -27,7 +27,7 @@ pub enum Gates {
 
 /// The sizes of the workers' machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machines {
+pub enum MachineSizing {
     /// No resources that matter.
     Alike,
     /// Memory and GPUs, drawn at each start of a worker, and tasks that need them.
@@ -36,7 +36,7 @@ pub enum Machines {
 
 /// Whether runs have limits of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limits {
+pub enum TimeLimits {
     None,
     /// Many jobs have a timeout, a deadline, or both.
     Some,
@@ -98,7 +98,7 @@ impl Swarm {
         if !is_chosen || self.variant == Variant::Turnover {
             return self;
         }
-        self.orphans = Orphans::End;
+        self.orphans = OrphanFate::End;
         // Orphans arise only if the configuration changes while many tasks run.
         self.change_often(dice);
         self
@@ -140,14 +140,14 @@ impl Swarm {
             self.gates = Gates::Some;
         }
         if machines {
-            self.machines = Machines::Measured;
+            self.machines = MachineSizing::Measured;
         }
         if deletions {
             let mean = dice.around(self.fault_phase / DELETIONS);
             self.faults.push((FaultKind::OperatorForgets, mean));
         }
         if dice.per_mille(300) {
-            self.limits = Limits::Some;
+            self.limits = TimeLimits::Some;
         }
         // The consensus variant needs workers that stay.
         if dice.per_mille(300) && self.variant != Variant::Consensus {

@@ -23,7 +23,7 @@ use integration_tests_sim::disk::Directory;
 use integration_tests_sim::event_log::{Ask, CallTag, DirectoryId, SchedulerPlace};
 use integration_tests_sim::hosts::ToScheduler;
 use integration_tests_sim::hosts::scheduler::{SchedulerHost, SchedulerInput, SchedulerOutput};
-use integration_tests_sim::hosts::worker::Arrival;
+use integration_tests_sim::hosts::worker::EventArrival;
 
 /// The delay of one message.
 const DELAY: Duration = Duration::from_millis(2);
@@ -419,7 +419,7 @@ impl Pair {
             } => {
                 self.last += 1;
                 let request = RequestId(self.last);
-                let Arrival { ask, event, .. } = Arrival::new(request, message);
+                let EventArrival { ask, event, .. } = EventArrival::new(request, message);
                 let asked = Asked {
                     which,
                     generation,

@@ -8,18 +8,18 @@ use ::toml::de::{DeTable, DeValue};
 use brasserie_common::time::parse_duration;
 
 use crate::scenario::MOST_INSTANCES;
-use crate::scenario::problems::{Limits, Problems};
+use crate::scenario::problems::{NumberRange, ScenarioProblems};
 
-pub(super) struct Reader<'a> {
+pub(super) struct SectionReader<'a> {
     text: &'a str,
-    pub problems: Problems,
+    pub problems: ScenarioProblems,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SectionReader<'a> {
     pub fn new(path: &Path, text: &'a str) -> Self {
-        Reader {
+        SectionReader {
             text,
-            problems: Problems::new(path),
+            problems: ScenarioProblems::new(path),
         }
     }
 }
@@ -85,7 +85,7 @@ impl<'a, 't> Section<'a, 't> {
     }
 
     /// Adds a mistake at this key, or at the table if the key is missing.
-    pub fn problem(&self, reader: &mut Reader<'_>, key: &str, text: &str) {
+    pub fn problem(&self, reader: &mut SectionReader<'_>, key: &str, text: &str) {
         let value = self.table.and_then(|table| table.get(key));
         let offset = value.map_or(self.offset, |value| value.span().start);
         let whole = reader.text;
@@ -93,7 +93,7 @@ impl<'a, 't> Section<'a, 't> {
         reader.problems.at_place(place, text);
     }
 
-    pub fn text(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<String> {
+    pub fn text(&mut self, reader: &mut SectionReader<'_>, key: &str) -> Option<String> {
         match self.take(key)?.get_ref() {
             DeValue::String(text) => Some(text.to_string()),
             _ => {
@@ -103,7 +103,7 @@ impl<'a, 't> Section<'a, 't> {
         }
     }
 
-    pub fn needed_text(&mut self, reader: &mut Reader<'_>, key: &str) -> String {
+    pub fn needed_text(&mut self, reader: &mut SectionReader<'_>, key: &str) -> String {
         let text = self.text(reader, key);
         if text.is_none() && !self.has(key) {
             self.problem(reader, key, "missing");
@@ -117,7 +117,7 @@ impl<'a, 't> Section<'a, 't> {
     /// Reads a text that must be unique among `others`; `what` names these in the plural.
     pub fn own_text(
         &mut self,
-        reader: &mut Reader<'_>,
+        reader: &mut SectionReader<'_>,
         key: &str,
         (what, others): (&str, &mut BTreeSet<String>),
     ) -> String {
@@ -129,7 +129,7 @@ impl<'a, 't> Section<'a, 't> {
         text
     }
 
-    pub fn texts(&mut self, reader: &mut Reader<'_>, key: &str) -> Vec<String> {
+    pub fn texts(&mut self, reader: &mut SectionReader<'_>, key: &str) -> Vec<String> {
         let Some(value) = self.take(key) else {
             return Vec::new();
         };
@@ -151,7 +151,7 @@ impl<'a, 't> Section<'a, 't> {
         })
     }
 
-    pub fn flag(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<bool> {
+    pub fn flag(&mut self, reader: &mut SectionReader<'_>, key: &str) -> Option<bool> {
         match self.take(key)?.get_ref() {
             DeValue::Boolean(flag) => Some(*flag),
             _ => {
@@ -161,10 +161,15 @@ impl<'a, 't> Section<'a, 't> {
         }
     }
 
-    pub fn number(&mut self, reader: &mut Reader<'_>, key: &str, limits: Limits) -> Option<f64> {
+    pub fn number(
+        &mut self,
+        reader: &mut SectionReader<'_>,
+        key: &str,
+        range: NumberRange,
+    ) -> Option<f64> {
         let value = self.take(key)?;
         match number(value.get_ref()) {
-            Some(number) => self.within(reader, key, value, number, limits),
+            Some(number) => self.within(reader, key, value, number, range),
             None => {
                 self.problem(reader, key, "must be a number");
                 None
@@ -173,14 +178,19 @@ impl<'a, 't> Section<'a, 't> {
     }
 
     /// Reads a span in seconds: a number, or a text with a unit.
-    pub fn span(&mut self, reader: &mut Reader<'_>, key: &str, limits: Limits) -> Option<f64> {
+    pub fn span(
+        &mut self,
+        reader: &mut SectionReader<'_>,
+        key: &str,
+        range: NumberRange,
+    ) -> Option<f64> {
         let value = self.take(key)?;
         let seconds = match value.get_ref() {
             DeValue::String(text) => parse_duration(text).map(|span| span.as_secs_f64()).ok(),
             other => number(other),
         };
         match seconds {
-            Some(seconds) => self.within(reader, key, value, seconds, limits),
+            Some(seconds) => self.within(reader, key, value, seconds, range),
             None => {
                 let text =
                     "must be a span: \"90s\", \"5m\", \"2h\", \"1d\", or a number of seconds";
@@ -192,19 +202,19 @@ impl<'a, 't> Section<'a, 't> {
 
     fn within(
         &self,
-        reader: &mut Reader<'_>,
+        reader: &mut SectionReader<'_>,
         key: &str,
         value: Value<'a, 't>,
         number: f64,
-        limits: Limits,
+        range: NumberRange,
     ) -> Option<f64> {
         let text = reader.text;
         let place = || (line_of(text, value.span().start), self.path_of(key));
-        reader.problems.within(place, number, limits)
+        reader.problems.within(place, number, range)
     }
 
     /// Reads a whole number that is not negative.
-    pub fn whole(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<u64> {
+    pub fn whole(&mut self, reader: &mut SectionReader<'_>, key: &str) -> Option<u64> {
         let whole = match self.take(key)?.get_ref() {
             DeValue::Integer(integer) => {
                 u64::from_str_radix(integer.as_str(), integer.radix()).ok()
@@ -218,7 +228,7 @@ impl<'a, 't> Section<'a, 't> {
     }
 
     /// Reads a whole number of at most a million.
-    pub fn count(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<u32> {
+    pub fn count(&mut self, reader: &mut SectionReader<'_>, key: &str) -> Option<u32> {
         const MOST: u32 = 1_000_000;
         let whole = self.whole(reader, key)?;
         let count = u32::try_from(whole).ok().filter(|count| *count <= MOST);
@@ -229,7 +239,7 @@ impl<'a, 't> Section<'a, 't> {
     }
 
     /// Reads the number of processors of one type.
-    pub fn instances(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<u32> {
+    pub fn instances(&mut self, reader: &mut SectionReader<'_>, key: &str) -> Option<u32> {
         let whole = self.whole(reader, key)?;
         let instances = u32::try_from(whole).ok();
         let instances = instances.filter(|instances| *instances <= MOST_INSTANCES);
@@ -242,7 +252,7 @@ impl<'a, 't> Section<'a, 't> {
 
     pub fn choice<T: Copy>(
         &mut self,
-        reader: &mut Reader<'_>,
+        reader: &mut SectionReader<'_>,
         key: &str,
         choices: &[(&str, T)],
     ) -> Option<T> {
@@ -259,7 +269,11 @@ impl<'a, 't> Section<'a, 't> {
         chosen.map(|(_, value)| *value)
     }
 
-    pub fn section(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<Section<'a, 't>> {
+    pub fn section(
+        &mut self,
+        reader: &mut SectionReader<'_>,
+        key: &str,
+    ) -> Option<Section<'a, 't>> {
         let value = self.take(key)?;
         match value.get_ref() {
             DeValue::Table(table) => Some(Section {
@@ -276,7 +290,7 @@ impl<'a, 't> Section<'a, 't> {
     }
 
     /// Reads all tables `[[key]]`.
-    pub fn sections(&mut self, reader: &mut Reader<'_>, key: &str) -> Vec<Section<'a, 't>> {
+    pub fn sections(&mut self, reader: &mut SectionReader<'_>, key: &str) -> Vec<Section<'a, 't>> {
         let Some(value) = self.take(key) else {
             return Vec::new();
         };
@@ -301,7 +315,7 @@ impl<'a, 't> Section<'a, 't> {
     }
 
     /// Adds a mistake for each key that was not read.
-    pub fn finish(self, reader: &mut Reader<'_>) {
+    pub fn finish(self, reader: &mut SectionReader<'_>) {
         let Some(table) = self.table else { return };
         for (key, _) in table.iter() {
             if !self.read.contains(key.get_ref().as_ref()) {

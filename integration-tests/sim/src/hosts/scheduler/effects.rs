@@ -12,13 +12,13 @@ use brasserie_scheduler_core::{
 };
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
-use super::{Asked, Asking, SchedulerOutput, StatusAsked, TAGS_A_PLACE, Turn};
+use super::{Asking, RequestSubject, SchedulerOutput, SchedulerTurn, StatusAsked, TAGS_A_PLACE};
 use crate::event_log::{
     Ask, CallTag, DeletedCounts, Fact, Happening, HistoryOf, RejectionKind, Run, SetMark, TaskId,
     WaitExit, WantedCards,
 };
 
-impl Turn<'_> {
+impl SchedulerTurn<'_> {
     pub(super) fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Persist { seq, record } => {
@@ -82,7 +82,7 @@ impl Turn<'_> {
         let asked = self.take_open(request);
         let about = asked.clone();
         let (tag, outcome, happening) = match (asked, reply) {
-            (Some(Asked::Heartbeat { tag, held }), Reply::Heartbeat(Ok(response))) => {
+            (Some(RequestSubject::Heartbeat { tag, held }), Reply::Heartbeat(Ok(response))) => {
                 let worker = held.worker;
                 // An instance that must die holds no shard.
                 if response.worker_state != Health::MustDie {
@@ -108,7 +108,7 @@ impl Turn<'_> {
                 let reply = WorkerCallReply::Heartbeat(response);
                 (tag, CallOutcome::Done(reply), happening)
             }
-            (Some(Asked::Heartbeat { tag, held }), Reply::Heartbeat(Err(rejection))) => {
+            (Some(RequestSubject::Heartbeat { tag, held }), Reply::Heartbeat(Err(rejection))) => {
                 let worker = held.worker;
                 let happening = Happening::HeartbeatRejected {
                     place,
@@ -119,19 +119,19 @@ impl Turn<'_> {
                 // The method declares no exception.
                 (tag, CallOutcome::Unknown(rejection.to_string()), happening)
             }
-            (Some(Asked::Status(about)), Reply::UpdateStatus(result)) => {
+            (Some(RequestSubject::Status(about)), Reply::UpdateStatus(result)) => {
                 self.status_reply(about, after, result)
             }
-            (Some(Asked::Work { tag, worker }), Reply::Work(result)) => {
+            (Some(RequestSubject::Work { tag, worker }), Reply::Work(result)) => {
                 // The answer reports nothing that could be lost with the process.
                 assert_eq!(after, None, "Invariant: such an answer waits for no record");
                 return self.work_reply((tag, worker), result);
             }
-            (Some(Asked::Operator), Reply::KillTask(_) | Reply::JobChanged(_)) => return,
-            (Some(Asked::Deletion(of)), Reply::JobChanged(changed)) => {
+            (Some(RequestSubject::Operator), Reply::KillTask(_) | Reply::JobChanged(_)) => return,
+            (Some(RequestSubject::Deletion(of)), Reply::JobChanged(changed)) => {
                 return self.deletion_reply((request, of), after, &changed);
             }
-            (Some(Asked::Declaration(worker)), Reply::WorkerForgotten(declared)) => {
+            (Some(RequestSubject::Declaration(worker)), Reply::WorkerForgotten(declared)) => {
                 let happening = Happening::WorkerDeclaredDead {
                     place,
                     scheduler,
@@ -139,7 +139,7 @@ impl Turn<'_> {
                 };
                 // No caller acts on a refusal.
                 let happening = declared.is_ok().then_some(happening);
-                let about = Asked::Declaration(worker);
+                let about = RequestSubject::Declaration(worker);
                 return self.emit((request, about), after, SchedulerOutput::Told, happening);
             }
             // The reply has just left: in one turn the disk reported the record as durable and the core abandoned the reply.
@@ -166,7 +166,7 @@ impl Turn<'_> {
         else {
             return;
         };
-        let about = Asked::Deletion(of);
+        let about = RequestSubject::Deletion(of);
         let counts = DeletedCounts {
             deleted: *tasks,
             running: *running,

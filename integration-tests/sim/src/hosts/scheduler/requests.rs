@@ -6,11 +6,11 @@ use brasserie_common::{
 use brasserie_scheduler_core::{Answer, Event, JobChange, Query};
 use brasserie_worker_core::Goodbye;
 
-use super::{Asked, Held, StatusAsked, Turn};
+use super::{RequestSubject, SchedulerTurn, ShardClaim, StatusAsked};
 use crate::event_log::{CallTag, Happening, HistoryOf, Run, SetMark, TaskId};
 use crate::hosts::ToScheduler;
 
-impl Turn<'_> {
+impl SchedulerTurn<'_> {
     fn work_request(&mut self, tag: CallTag, work: Box<WorkRequest>) -> Event {
         let worker = work.worker;
         self.process.asking.insert(worker);
@@ -37,7 +37,7 @@ impl Turn<'_> {
             call: tag,
         });
         Event::RequestWork {
-            request: Some(self.expect(Asked::Work { tag, worker })),
+            request: Some(self.expect(RequestSubject::Work { tag, worker })),
             from: Principal::Own,
             work,
         }
@@ -64,9 +64,9 @@ impl Turn<'_> {
                     goodbye,
                 });
                 Event::Heartbeat {
-                    request: self.expect(Asked::Heartbeat {
+                    request: self.expect(RequestSubject::Heartbeat {
                         tag,
-                        held: Held {
+                        held: ShardClaim {
                             shard: worker.shard.clone(),
                             worker: worker.id,
                             lock_port: worker.machine_lock.port,
@@ -93,7 +93,7 @@ impl Turn<'_> {
                     bits,
                 });
                 Event::UpdateStatus {
-                    request: self.expect(Asked::Status(StatusAsked {
+                    request: self.expect(RequestSubject::Status(StatusAsked {
                         tag,
                         worker,
                         run,
@@ -140,7 +140,7 @@ impl Turn<'_> {
             task: TaskId::from_names(job.as_str(), node.as_str()),
         });
         Event::KillTask {
-            request: self.expect(Asked::Operator),
+            request: self.expect(RequestSubject::Operator),
             from: Principal::Own,
             job,
             node,
@@ -157,7 +157,7 @@ impl Turn<'_> {
         let node = of.node.map(|node| NodeName::try_from(format!("n{node}")));
         let short = "Invariant: a short name without NUL";
         Event::ChangeJob {
-            request: self.expect(Asked::Deletion(of)),
+            request: self.expect(RequestSubject::Deletion(of)),
             from: Principal::Own,
             job: job.expect(short),
             change: JobChange::DeleteHistory {

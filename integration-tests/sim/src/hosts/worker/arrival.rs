@@ -9,18 +9,18 @@ use crate::event_log::Ask;
 
 /// The event and its subject.
 #[derive(Debug)]
-pub struct Arrival {
+pub struct EventArrival {
     pub scheduler: SchedulerId,
     pub meant: WorkerId,
     pub ask: Ask,
     pub event: Event,
 }
 
-impl Arrival {
+impl EventArrival {
     pub fn new(request: RequestId, message: Call) -> Self {
         let from = Principal::Own;
         match message {
-            Call::GetRunningTasks { scheduler, worker } => Arrival {
+            Call::GetRunningTasks { scheduler, worker } => EventArrival {
                 scheduler,
                 meant: worker,
                 ask: Ask::Fetch,
@@ -31,13 +31,13 @@ impl Arrival {
                     scheduler: Some(scheduler),
                 },
             },
-            Call::RunTask(run) | Call::Healthcheck(run) => Arrival::run(request, *run),
+            Call::RunTask(run) | Call::Healthcheck(run) => EventArrival::run(request, *run),
             Call::NotifyIfTasksNotRunning {
                 tasks,
                 scheduler,
                 worker,
                 sequence,
-            } => Arrival {
+            } => EventArrival {
                 scheduler,
                 meant: worker,
                 ask: Ask::Notify {
@@ -57,7 +57,7 @@ impl Arrival {
                 scheduler,
                 worker,
                 why,
-            } => Arrival {
+            } => EventArrival {
                 scheduler,
                 meant: worker,
                 ask: Ask::Suicide,
@@ -74,7 +74,7 @@ impl Arrival {
                 scheduler,
                 worker,
                 kill,
-            } => Arrival::kill(request, &task, scheduler, worker, kill),
+            } => EventArrival::kill(request, &task, scheduler, worker, kill),
         }
     }
 
@@ -85,7 +85,7 @@ impl Arrival {
         worker: WorkerId,
         kill: Kill,
     ) -> Self {
-        Arrival {
+        EventArrival {
             scheduler,
             meant: worker,
             ask: Ask::Kill { run: run_of(task) },
@@ -121,7 +121,7 @@ impl Arrival {
             sequence,
             options: run.options,
         });
-        Arrival {
+        EventArrival {
             scheduler,
             meant: worker,
             ask,

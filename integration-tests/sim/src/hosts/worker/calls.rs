@@ -3,11 +3,11 @@
 use brasserie_common::CallId;
 use brasserie_worker_core::{Call, Goodbye};
 
-use super::{Asking, TAGS_A_PLACE, Turn, WorkerOutput, run_of, update};
+use super::{Asking, TAGS_A_PLACE, WorkerOutput, WorkerTurn, run_of, update};
 use crate::event_log::{CallTag, Happening, SetMark};
 use crate::hosts::ToScheduler;
 
-impl Turn<'_> {
+impl WorkerTurn<'_> {
     pub(super) fn call(&mut self, call: CallId, what: Call) {
         *self.next_tag += 1;
         let tag = CallTag(*self.next_tag);

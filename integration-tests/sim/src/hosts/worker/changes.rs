@@ -2,10 +2,10 @@
 
 use brasserie_worker_core::LifeStage;
 
-use super::Turn;
+use super::WorkerTurn;
 use crate::event_log::Happening;
 
-impl Turn<'_> {
+impl WorkerTurn<'_> {
     pub(super) fn note_changes(&mut self) {
         let (place, worker) = (self.place, self.process.id);
         let health = self.process.own().health();

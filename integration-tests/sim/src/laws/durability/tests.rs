@@ -156,8 +156,8 @@ mod acknowledged_is_kept {
 mod records_add_up {
     use super::*;
 
-    fn state(bits: brasserie_common::StatusBits) -> State {
-        let mut state = State::default();
+    fn state(bits: brasserie_common::StatusBits) -> RecordedState {
+        let mut state = RecordedState::default();
         let stored = Stored {
             invocation: run(1).invocation,
             bits,

@@ -216,16 +216,16 @@ mod orphans_end {
 
     #[test]
     fn a_kill_is_just_late_enough_and_rare() {
-        let fault = |orphan: Orphan, n: u64, delay| {
+        let fault = |orphan: UnwantedRun, n: u64, delay| {
             let fault = orphan.fault(at(n), delay, |wait| wait);
             fault.unwrap_or_default().to_owned()
         };
-        let fresh = Orphan::since(at(100));
+        let fresh = UnwantedRun::since(at(100));
         assert!(fault(fresh, 500, Err(Unjust::IsWanted)).contains("it is wanted"));
         assert!(fault(fresh, 500, Err(Unjust::MayStay)).contains("for ever"));
         assert!(fault(fresh, 119, Ok(secs(20))).contains("before its delay"));
         assert_eq!(fault(fresh, 120, Ok(secs(20))), "");
-        let asked = |kills| Orphan {
+        let asked = |kills| UnwantedRun {
             kills,
             last: Some(at(200)),
             ..fresh
@@ -245,10 +245,10 @@ mod orphans_end {
             law.look(at(n), (by, wanted), vec![(run(1), delay)], |wait| wait);
             law.orphans.get(&(by, run(1))).copied()
         };
-        assert!(look(1, Wanted::Known, Err(Unjust::IsWanted)).is_none());
-        let first = look(5, Wanted::NotKnown, Ok(secs(20))).unwrap();
+        assert!(look(1, WantedNodes::Known, Err(Unjust::IsWanted)).is_none());
+        let first = look(5, WantedNodes::NotKnown, Ok(secs(20))).unwrap();
         assert_eq!((first.since, first.deadline), (at(5), None));
-        let known = look(8, Wanted::Known, Ok(secs(20))).unwrap();
+        let known = look(8, WantedNodes::Known, Ok(secs(20))).unwrap();
         assert_eq!(known.since, at(5));
         assert_eq!(known.deadline, Some(at(28) + SLACK));
         let runs = |reach| BTreeMap::from([(run(1), reach)]);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 
-use super::packets::{News, Packet};
+use super::packets::{Packet, PacketContent};
 use super::{BOTH, FIRST, Pace, SECOND, SmallWorld};
 use crate::event_log::{SchedulerPlace, WorkerPlace};
-use crate::search::settings::{Choice, Second, TaskEnd, TasksCome};
+use crate::search::settings::{Choice, Second, TaskExit, TasksCome};
 
 impl SmallWorld {
     /// Returns all steps that can happen now, in a fixed order.
@@ -19,12 +19,12 @@ impl SmallWorld {
         self.worker_choices(&mut choices);
         for (at, process) in self.processes.iter().enumerate() {
             if process.dies_by.is_some() {
-                choices.push(Choice::End(at, TaskEnd::Killed));
+                choices.push(Choice::End(at, TaskExit::Killed));
                 continue;
             }
-            choices.push(Choice::End(at, TaskEnd::Done));
+            choices.push(Choice::End(at, TaskExit::Done));
             if self.budget.failures > 0 {
-                choices.push(Choice::End(at, TaskEnd::Error));
+                choices.push(Choice::End(at, TaskExit::Error));
             }
         }
         let may_pass = self.budget.delays > 0 || !self.is_something_under_way();
@@ -136,11 +136,11 @@ impl SmallWorld {
             Choice::Drop(at) => {
                 self.budget.drops -= 1;
                 let packet = self.packets.remove(at);
-                self.fail(packet.tag(), News::Unknown);
+                self.fail(packet.tag(), PacketContent::Unknown);
             }
             Choice::GiveUp(at) => {
                 self.budget.breaks -= 1;
-                self.fail(self.packets[at].tag(), News::Unknown);
+                self.fail(self.packets[at].tag(), PacketContent::Unknown);
             }
             Choice::Sync(place) => self.sync(place),
             Choice::CrashScheduler { place, kept } => {
@@ -365,10 +365,10 @@ impl fmt::Display for Shown<'_> {
             }
             Packet::Back { tag, news } => {
                 let news = match news {
-                    News::ToScheduler(outcome) => short(&format!("{outcome:?}")),
-                    News::ToWorker(outcome) => short(&format!("{outcome:?}")),
-                    News::Unknown => "unknown".to_owned(),
-                    News::NotSent => "not sent".to_owned(),
+                    PacketContent::ToScheduler(outcome) => short(&format!("{outcome:?}")),
+                    PacketContent::ToWorker(outcome) => short(&format!("{outcome:?}")),
+                    PacketContent::Unknown => "unknown".to_owned(),
+                    PacketContent::NotSent => "not sent".to_owned(),
                 };
                 write!(f, "the answer to {what} #{} ({news})", tag.0)
             }

@@ -15,12 +15,12 @@ use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Answer, Options as SchedulerOptions, Query, Retention};
 use brasserie_worker_core::Options as WorkerOptions;
 
-use super::packets::{FIRST_PORT, News, Packet};
+use super::packets::{FIRST_PORT, Packet, PacketContent};
 use super::{BOTH, CALL_DEADLINE, Caller, FIRST, Pace, SmallWorld, TaskProcess};
 use crate::event_log::{CallTag, Run, SchedulerPlace, TaskId, WorkerPlace};
 use crate::hosts::scheduler::SchedulerInput;
 use crate::hosts::worker::WorkerInput;
-use crate::search::settings::{NewCluster, TaskEnd};
+use crate::search::settings::{NewCluster, TaskExit};
 
 /// How long tasks run in a calm world.
 const CALM_TASK: Duration = Duration::from_secs(1);
@@ -99,7 +99,7 @@ impl SmallWorld {
             .retain(|_, open| open.caller != Caller::Scheduler(place));
         self.drop_orphans();
         for tag in waiting {
-            self.fail(tag, News::Unknown);
+            self.fail(tag, PacketContent::Unknown);
         }
     }
 
@@ -266,13 +266,13 @@ impl SmallWorld {
         }
     }
 
-    pub(super) fn process_ends(&mut self, at: usize, how: TaskEnd) {
+    pub(super) fn process_ends(&mut self, at: usize, how: TaskExit) {
         let process = self.processes.remove(at);
         let status = match how {
-            TaskEnd::Done => ReportedStatus::done(),
-            TaskEnd::Killed if self.pace == Pace::AllAtOnce => ReportedStatus::done(),
-            TaskEnd::Error => ReportedStatus::error_backoff("did not work"),
-            TaskEnd::Killed => ReportedStatus::incomplete_backoff("killed"),
+            TaskExit::Done => ReportedStatus::done(),
+            TaskExit::Killed if self.pace == Pace::AllAtOnce => ReportedStatus::done(),
+            TaskExit::Error => ReportedStatus::error_backoff("did not work"),
+            TaskExit::Killed => ReportedStatus::incomplete_backoff("killed"),
         };
         if self.worker(process.place).generation() == process.generation {
             let input = WorkerInput::TaskEnded {

@@ -9,14 +9,14 @@ use crate::event_log::{CallTag, SchedulerPlace, WorkerPlace};
 use crate::hosts::ToScheduler;
 use crate::hosts::scheduler::{SchedulerInput, SchedulerOutput};
 use crate::hosts::worker::{WorkerInput, WorkerOutput};
-use crate::search::settings::{Class, Listing};
+use crate::search::settings::{Listing, PacketClass};
 
 /// The port of the first worker.
 pub(super) const FIRST_PORT: u16 = 10_000;
 
 /// The content of an answer, or the news that none will come.
 #[derive(Clone, Debug)]
-pub(super) enum News {
+pub(super) enum PacketContent {
     ToScheduler(CallOutcome<SchedulerCallReply>),
     ToWorker(CallOutcome<WorkerCallReply>),
     Unknown,
@@ -40,28 +40,30 @@ pub(super) enum Packet {
     },
     Back {
         tag: CallTag,
-        news: News,
+        news: PacketContent,
     },
 }
 
-pub(super) fn class_of(message: &Call) -> Class {
+pub(super) fn class_of(message: &Call) -> PacketClass {
     match message {
-        Call::GetRunningTasks { .. } => Class::Fetch,
-        Call::Healthcheck(_) => Class::Healthcheck,
-        Call::RunTask(_) => Class::Run,
-        Call::NotifyIfTasksNotRunning { .. } => Class::Notify,
-        Call::RequestSuicide { .. } => Class::Suicide,
-        Call::KillTask { .. } => Class::Kill,
+        Call::GetRunningTasks { .. } => PacketClass::Fetch,
+        Call::Healthcheck(_) => PacketClass::Healthcheck,
+        Call::RunTask(_) => PacketClass::Run,
+        Call::NotifyIfTasksNotRunning { .. } => PacketClass::Notify,
+        Call::RequestSuicide { .. } => PacketClass::Suicide,
+        Call::KillTask { .. } => PacketClass::Kill,
     }
 }
 
-fn class_of_request(request: &ToScheduler) -> Class {
+fn class_of_request(request: &ToScheduler) -> PacketClass {
     match request {
         // No worker of a small world requests work.
-        ToScheduler::Heartbeat { .. } | ToScheduler::Work(_) => Class::Heartbeat,
+        ToScheduler::Heartbeat { .. } | ToScheduler::Work(_) => PacketClass::Heartbeat,
         // The completion of a healthcheck.
-        ToScheduler::Status(update) if !update.job.as_str().starts_with('j') => Class::Healthcheck,
-        ToScheduler::Status(_) => Class::Status,
+        ToScheduler::Status(update) if !update.job.as_str().starts_with('j') => {
+            PacketClass::Healthcheck
+        }
+        ToScheduler::Status(_) => PacketClass::Status,
     }
 }
 
@@ -98,7 +100,7 @@ fn hide_ends(outcome: &mut CallOutcome<SchedulerCallReply>) {
 
 impl SmallWorld {
     /// Returns the worker whose link the packet uses, and its class. `None` if no caller waits for this answer any more.
-    pub(super) fn link_of(&self, packet: &Packet) -> Option<(WorkerPlace, Class)> {
+    pub(super) fn link_of(&self, packet: &Packet) -> Option<(WorkerPlace, PacketClass)> {
         match packet {
             Packet::ToScheduler { from, request, .. } => Some((*from, class_of_request(request))),
             Packet::ToWorker { to, message, .. } => Some((*to, class_of(message))),
@@ -127,7 +129,7 @@ impl SmallWorld {
     }
 
     /// Tells the caller at once that no answer will come.
-    pub(super) fn fail(&mut self, tag: CallTag, news: News) {
+    pub(super) fn fail(&mut self, tag: CallTag, news: PacketContent) {
         if self.open.contains_key(&tag) {
             self.express.push_back(Packet::Back { tag, news });
         }
@@ -137,16 +139,16 @@ impl SmallWorld {
         let is_news = matches!(
             packet,
             Packet::Back {
-                news: News::Unknown | News::NotSent,
+                news: PacketContent::Unknown | PacketContent::NotSent,
                 ..
             }
         );
         // News that is known without the other side passes any link.
         if !is_news && self.is_blocked(&packet) {
             return match packet {
-                Packet::Back { tag, .. } => self.fail(tag, News::Unknown),
+                Packet::Back { tag, .. } => self.fail(tag, PacketContent::Unknown),
                 Packet::ToScheduler { tag, .. } | Packet::ToWorker { tag, .. } => {
-                    self.fail(tag, News::Unknown);
+                    self.fail(tag, PacketContent::Unknown);
                 }
             };
         }
@@ -155,7 +157,7 @@ impl SmallWorld {
                 to, tag, request, ..
             } => {
                 if self.scheduler(to).core().is_none() {
-                    return self.fail(tag, News::NotSent);
+                    return self.fail(tag, PacketContent::NotSent);
                 }
                 self.drive_scheduler(to, SchedulerInput::Request { tag, request });
             }
@@ -163,7 +165,7 @@ impl SmallWorld {
                 to, tag, message, ..
             } => {
                 if self.worker(to).core().is_none() {
-                    return self.fail(tag, News::NotSent);
+                    return self.fail(tag, PacketContent::NotSent);
                 }
                 self.drive_worker(to, WorkerInput::Request { tag, message });
             }
@@ -172,7 +174,7 @@ impl SmallWorld {
     }
 
     /// Reports the outcome of a call. Only the first one counts.
-    fn known(&mut self, tag: CallTag, news: News) {
+    fn known(&mut self, tag: CallTag, news: PacketContent) {
         let unknown = || "no answer".to_owned();
         let not_sent = || "nobody listens".to_owned();
         let Some(OpenCall { caller, call, .. }) = self.open.remove(&tag) else {
@@ -181,17 +183,21 @@ impl SmallWorld {
         match caller {
             Caller::Scheduler(place) => {
                 let outcome = match news {
-                    News::ToScheduler(outcome) => outcome,
-                    News::NotSent => CallOutcome::NotSent(not_sent()),
-                    News::Unknown | News::ToWorker(_) => CallOutcome::Unknown(unknown()),
+                    PacketContent::ToScheduler(outcome) => outcome,
+                    PacketContent::NotSent => CallOutcome::NotSent(not_sent()),
+                    PacketContent::Unknown | PacketContent::ToWorker(_) => {
+                        CallOutcome::Unknown(unknown())
+                    }
                 };
                 self.drive_scheduler(place, SchedulerInput::Outcome { call, outcome });
             }
             Caller::Worker(place) => {
                 let outcome = match news {
-                    News::ToWorker(outcome) => outcome,
-                    News::NotSent => CallOutcome::NotSent(not_sent()),
-                    News::Unknown | News::ToScheduler(_) => CallOutcome::Unknown(unknown()),
+                    PacketContent::ToWorker(outcome) => outcome,
+                    PacketContent::NotSent => CallOutcome::NotSent(not_sent()),
+                    PacketContent::Unknown | PacketContent::ToScheduler(_) => {
+                        CallOutcome::Unknown(unknown())
+                    }
                 };
                 self.drive_worker(place, WorkerInput::Outcome { call, outcome });
             }
@@ -206,7 +212,7 @@ impl SmallWorld {
                 }
                 SchedulerOutput::Answer { tag, outcome } => self.send(Packet::Back {
                     tag,
-                    news: News::ToWorker(outcome),
+                    news: PacketContent::ToWorker(outcome),
                 }),
                 SchedulerOutput::Call {
                     call,
@@ -229,7 +235,7 @@ impl SmallWorld {
         tag: CallTag,
         caller: Caller,
         call: CallId,
-        (worker, class): (WorkerPlace, Class),
+        (worker, class): (WorkerPlace, PacketClass),
     ) {
         let open = OpenCall {
             caller,
@@ -267,7 +273,7 @@ impl SmallWorld {
                     if self.settings.listing == Listing::Original {
                         hide_ends(&mut outcome);
                     }
-                    let news = News::ToScheduler(outcome);
+                    let news = PacketContent::ToScheduler(outcome);
                     self.send(Packet::Back { tag, news });
                 }
                 WorkerOutput::Call { call, tag, request } => {

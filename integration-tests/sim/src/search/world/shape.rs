@@ -14,7 +14,7 @@ use brasserie_scheduler_core::{
 use brasserie_worker_core::CallReply as WorkerCallReply;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::packets::{News, Packet};
+use super::packets::{Packet, PacketContent};
 use super::{Caller, SmallWorld};
 use crate::event_log::CallTag;
 use crate::hosts::ToScheduler;
@@ -186,10 +186,14 @@ impl SmallWorld {
             Packet::Back { news, .. } => {
                 s.put(3);
                 match news {
-                    News::ToScheduler(outcome) => shape_outcome(s, outcome, shape_scheduler_reply),
-                    News::ToWorker(outcome) => shape_outcome(s, outcome, shape_worker_reply),
-                    News::Unknown => s.put(4),
-                    News::NotSent => s.put(5),
+                    PacketContent::ToScheduler(outcome) => {
+                        shape_outcome(s, outcome, shape_scheduler_reply)
+                    }
+                    PacketContent::ToWorker(outcome) => {
+                        shape_outcome(s, outcome, shape_worker_reply)
+                    }
+                    PacketContent::Unknown => s.put(4),
+                    PacketContent::NotSent => s.put(5),
                 }
             }
         }
