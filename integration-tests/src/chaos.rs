@@ -9,7 +9,7 @@ pub mod plan;
 mod run;
 mod testimony;
 
-pub use run::{Outcome, run};
+pub use run::{ChaosOutcome, run};
 
 use clap::ValueEnum;
 
@@ -31,7 +31,7 @@ impl Contain {
 
 /// The settings of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ChaosSettings {
     pub seed: u64,
     pub workers: usize,
     /// `None`: the worker decides.

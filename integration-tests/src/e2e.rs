@@ -23,9 +23,9 @@ mod witness;
 use std::time::{Duration, Instant};
 
 pub use client::Client;
-pub use cluster::{Cluster, LossTime, Worker};
+pub use cluster::{Cluster, ClusterWorker, LossTime};
 pub use history::write_history;
-pub use network::{Host, Link, Network, NetworkError, Packets, Percent, warn_not_run};
+pub use network::{Host, LinkEffect, Network, NetworkError, Packets, Percent, warn_not_run};
 pub use ports::free_port;
 pub use process::{Process, children_of, command_line, resident_bytes, used_processor_time};
 pub use programs::{Program, Programs, play_role};

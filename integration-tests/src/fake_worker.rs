@@ -71,7 +71,7 @@ impl FakeWorker {
         let description = description(shard, server.local_addr().port());
         let token = stop.clone();
         runtime.spawn(async move {
-            let handle = server.serve(Calls(Arc::clone(&peer)), Limits::DEFAULT, token.clone());
+            let handle = server.serve(FakeCalls(Arc::clone(&peer)), Limits::DEFAULT, token.clone());
             while !token.is_cancelled() {
                 peer.heartbeat(&description).await;
                 tokio::time::sleep(HEARTBEAT_EVERY).await;
@@ -156,9 +156,9 @@ impl Peer {
     }
 }
 
-struct Calls(Arc<Peer>);
+struct FakeCalls(Arc<Peer>);
 
-impl Service for Calls {
+impl Service for FakeCalls {
     fn call(&self, call: IncomingCall<'_>) {
         match call.method() {
             "getRunningTasks" => call.serve(|_: BistroWorkerGetRunningTasksArgs, responder| {

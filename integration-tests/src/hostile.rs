@@ -8,5 +8,5 @@ pub mod crowd;
 pub mod mutation;
 pub mod originals;
 
-pub use attack::{Attack, Damage, Report};
+pub use attack::{Attack, AttackReport, Damage};
 pub use crowd::Crowd;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use integration_tests::e2e::{Cluster, Link, LossTime, Percent};
+use integration_tests::e2e::{Cluster, LinkEffect, LossTime, Percent};
 use nix::sys::signal::Signal;
 
 /// Exit code of a worker that had to end itself.
@@ -39,9 +39,9 @@ fn links_are_cut_each_way_by_itself_and_healed() {
     };
     assert_eq!(answer(), Some(0));
     for (from, to) in [(here, there), (there, here)] {
-        let before = cluster.network.set_one_way(from, to, &Link::CUT);
+        let before = cluster.network.set_one_way(from, to, &LinkEffect::CUT);
         assert_eq!(answer(), Some(1), "{from:?} to {to:?} is cut");
-        let after = cluster.network.set_one_way(from, to, &Link::GOOD);
+        let after = cluster.network.set_one_way(from, to, &LinkEffect::GOOD);
         assert!(after.lost > before.lost, "{before:?} {after:?}");
         assert_eq!(answer(), Some(0), "{from:?} to {to:?} is healed");
     }
@@ -56,10 +56,10 @@ fn a_partition_shorter_than_the_loss_time_costs_no_task() {
     };
     cluster.add_workers(2);
     cluster.wait_started(4);
-    cluster.set_link(0, &Link::CUT);
+    cluster.set_link(0, &LinkEffect::CUT);
     cluster.wait_state("w0", "unhealthy");
     // Its tasks have ended meanwhile, and it could not report them.
-    cluster.set_link(0, &Link::GOOD);
+    cluster.set_link(0, &LinkEffect::GOOD);
     cluster.wait_state("w0", "healthy");
     assert_eq!(cluster.tend(), 0, "no worker has ended");
     cluster.wait_all_done();
@@ -82,9 +82,9 @@ fn cut_off(test: &str, cut: Directions) {
 
     let (here, there) = (cluster.network.host(0), cluster.worker(0).host);
     match cut {
-        Directions::Both => cluster.set_link(0, &Link::CUT),
-        Directions::ToWorker => drop(cluster.network.set_one_way(here, there, &Link::CUT)),
-        Directions::ToScheduler => drop(cluster.network.set_one_way(there, here, &Link::CUT)),
+        Directions::Both => cluster.set_link(0, &LinkEffect::CUT),
+        Directions::ToWorker => drop(cluster.network.set_one_way(here, there, &LinkEffect::CUT)),
+        Directions::ToScheduler => drop(cluster.network.set_one_way(there, here, &LinkEffect::CUT)),
     }
     assert_eq!(cluster.wait_end(0).code(), SUICIDE);
     let told = cluster.worker(0).process.output();
@@ -100,7 +100,7 @@ fn cut_off(test: &str, cut: Directions) {
         let elsewhere = cluster.nodes_running_on(2);
         cut_off.is_subset(&elsewhere).then_some(())
     });
-    cluster.set_link(0, &Link::GOOD);
+    cluster.set_link(0, &LinkEffect::GOOD);
     cluster.wait_healthy(3);
     cluster.stage.release();
     cluster.finish();
@@ -139,14 +139,14 @@ fn a_flapping_partition_ends_in_all_done() {
     cluster.add_workers(3);
     for round in 0..8 {
         let worker = round % 3;
-        cluster.set_link(worker, &Link::CUT);
+        cluster.set_link(worker, &LinkEffect::CUT);
         let before = cluster.network.packets().lost;
         // A few packets a round: sometimes within a call, sometimes for several heartbeats.
         let packets = 2 << (round % 4);
         cluster.wait("packets to be lost", |cluster| {
             (cluster.network.packets().lost >= before + packets).then_some(())
         });
-        cluster.set_link(worker, &Link::GOOD);
+        cluster.set_link(worker, &LinkEffect::GOOD);
         let finished = cluster.stage.records().finished();
         cluster.wait("another task to end", |cluster| {
             let now = cluster.stage.records().finished();
@@ -166,13 +166,13 @@ fn a_scheduler_killed_during_a_short_partition_waits_for_the_worker_it_cannot_he
     cluster.add_workers(2);
     cluster.wait_running(0, 2);
     cluster.wait_running(1, 2);
-    cluster.set_link(0, &Link::CUT);
+    cluster.set_link(0, &LinkEffect::CUT);
     cluster.restart_scheduler();
     cluster.wait_state("w1", "healthy");
     let status = cluster.status().expect("the scheduler answers");
     let why = status["initial_wait"].as_str().unwrap_or_default();
     assert!(why.contains("`w0`"), "{why}");
-    cluster.set_link(0, &Link::GOOD);
+    cluster.set_link(0, &LinkEffect::GOOD);
     cluster.stage.release();
     cluster.wait_all_done();
     assert_nothing_ran_again(&cluster);
@@ -193,7 +193,7 @@ fn a_scheduler_killed_during_a_long_partition_runs_the_tasks_elsewhere() {
     cluster.wait_running(0, 2);
     cluster.wait_running(1, 2);
     let cut_off = cluster.nodes_running_on(0);
-    cluster.set_link(0, &Link::CUT);
+    cluster.set_link(0, &LinkEffect::CUT);
     cluster.restart_scheduler();
     cluster.add_worker("heir");
     assert_eq!(cluster.wait_end(0).code(), SUICIDE);
@@ -201,7 +201,7 @@ fn a_scheduler_killed_during_a_long_partition_runs_the_tasks_elsewhere() {
         let elsewhere = cluster.nodes_running_on(2);
         cut_off.is_subset(&elsewhere).then_some(())
     });
-    cluster.set_link(0, &Link::GOOD);
+    cluster.set_link(0, &LinkEffect::GOOD);
     cluster.stage.release();
     cluster.finish();
 }
@@ -328,11 +328,11 @@ fn of_two_workers_of_one_shard_one_works_and_the_other_succeeds_it() {
     assert_eq!(cluster.nodes_running_on(0), first, "the first one works on");
     assert_eq!(cluster.nodes_started_on(1).len(), 0);
     // The second worker asks again with each heartbeat, and is accepted when the first one is lost.
-    cluster.set_link(0, &Link::CUT);
+    cluster.set_link(0, &LinkEffect::CUT);
     cluster.wait("the second one to run the first one's tasks", |cluster| {
         first.is_subset(&cluster.nodes_running_on(1)).then_some(())
     });
-    cluster.set_link(0, &Link::GOOD);
+    cluster.set_link(0, &LinkEffect::GOOD);
     cluster.stage.release();
     cluster.finish();
 }
@@ -343,7 +343,7 @@ fn links_that_lose_double_delay_and_reorder_break_nothing() {
     let Some(mut cluster) = Cluster::start(test, 3, 90, SHORT, LossTime::Least) else {
         return;
     };
-    let bad = Link {
+    let bad = LinkEffect {
         loss: Percent(5),
         doubling: Percent(5),
         delay: Duration::ZERO..=Duration::from_millis(40),

@@ -6,12 +6,12 @@ use std::time::Duration;
 use integration_tests::e2e::{Client, Stage};
 use integration_tests::hostile::attack::MAX_GROWTH_BYTES;
 use integration_tests::hostile::originals::Target;
-use integration_tests::hostile::{Attack, Report};
+use integration_tests::hostile::{Attack, AttackReport};
 
 /// Frames for each server. Both together take about three minutes on two cores without optimization.
 const FRAMES: u64 = 1_000_000;
 
-fn survives(target: Target) -> Report {
+fn survives(target: Target) -> AttackReport {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
     // No worker must be lost meanwhile.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestError, TestRng, TestRunner};
 
-use plan::{Case, Origin, Plan, Request, Seed};
+use plan::{Case, CasePlan, CaseRequest, Origin, Seed};
 
 /// The most attempts to shrink a failing input: long histories need some thousand.
 const MAX_SHRINK_ITERS: u32 = 4096;
@@ -53,11 +53,11 @@ macro_rules! properties {
     };
 }
 
-/// The [`Place`] of a test function.
+/// The [`TestPlace`] of a test function.
 #[macro_export]
 macro_rules! place {
     ($name:ident) => {
-        $crate::Place {
+        $crate::TestPlace {
             package: ::core::env!("CARGO_PKG_NAME"),
             folder: ::core::env!("CARGO_MANIFEST_DIR"),
             file: ::core::file!(),
@@ -68,7 +68,7 @@ macro_rules! place {
 
 /// The test function of a property.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct TestPlace {
     pub package: &'static str,
     /// Absolute path of the package.
     pub folder: &'static str,
@@ -78,7 +78,7 @@ pub struct Place {
     pub test: &'static str,
 }
 
-impl Place {
+impl TestPlace {
     /// The test's name as the test program lists it.
     fn name(&self) -> &'static str {
         self.test
@@ -107,11 +107,11 @@ impl Place {
         )
     }
 
-    fn plan(&self, fixed: Range<u64>) -> Plan {
+    fn plan(&self, fixed: Range<u64>) -> CasePlan {
         let kept = std::fs::read_to_string(self.regressions()).unwrap_or_default();
-        let request = Request::of(|name| std::env::var(name).ok());
+        let request = CaseRequest::of(|name| std::env::var(name).ok());
         let request = request.unwrap_or_else(|error| panic!("{error}"));
-        Plan::new(&request, plan::kept_seeds(&kept), fixed)
+        CasePlan::new(&request, plan::kept_seeds(&kept), fixed)
     }
 
     fn print(&self, cases: &Cases) {
@@ -169,7 +169,7 @@ impl Cases {
 ///
 /// Panics on the first case that fails, with its shrunk input and the command that repeats it.
 pub fn check<S: Strategy>(
-    place: Place,
+    place: TestPlace,
     fixed: u32,
     names: &str,
     strategy: S,
@@ -209,7 +209,7 @@ pub fn check<S: Strategy>(
 }
 
 /// Formats what failed, with which input, and how to repeat it. Keeps a fresh case.
-fn report(place: Place, case: &Case, why: &str, (names, value): (&str, &impl Debug)) -> String {
+fn report(place: TestPlace, case: &Case, why: &str, (names, value): (&str, &impl Debug)) -> String {
     let (test, origin, repeat) = (
         place.test,
         case.origin,
@@ -239,7 +239,7 @@ fn report(place: Place, case: &Case, why: &str, (names, value): (&str, &impl Deb
 /// # Panics
 ///
 /// Repeats the panic of the test on the first number that fails, after it prints the command that repeats the case.
-pub fn check_seeds(place: Place, fixed: Range<u64>, test: impl Fn(u64)) {
+pub fn check_seeds(place: TestPlace, fixed: Range<u64>, test: impl Fn(u64)) {
     let mut cases = Cases::default();
     for case in place.plan(fixed) {
         let number = case.seed.number();

@@ -62,7 +62,7 @@ pub fn kept_seeds(text: &str) -> Vec<Seed> {
 
 /// The requests of the environment to all properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Request {
+pub struct CaseRequest {
     /// `PROPERTY_SEED`: only this case.
     pub only: Option<Seed>,
     /// `PROPERTY_CASES`: the most fresh cases of each property.
@@ -71,7 +71,7 @@ pub struct Request {
     pub seconds: Option<u64>,
 }
 
-impl Request {
+impl CaseRequest {
     /// Reads the variables. Errors if one of them is no number or seed.
     pub fn of(var: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let number = |name: &str| {
@@ -87,7 +87,7 @@ impl Request {
             text.parse()
                 .map_err(|error| format!("PROPERTY_SEED: {error}"))
         });
-        Ok(Request {
+        Ok(CaseRequest {
             only: only.transpose()?,
             cases: number("PROPERTY_CASES")?,
             seconds: number("PROPERTY_SECONDS")?,
@@ -130,7 +130,7 @@ pub struct Case {
 
 /// The cases of one run of one property.
 #[derive(Debug)]
-pub struct Plan {
+pub struct CasePlan {
     /// The kept and fixed cases, in reverse order.
     known: Vec<Case>,
     fresh: u64,
@@ -139,8 +139,8 @@ pub struct Plan {
     until: Option<Instant>,
 }
 
-impl Plan {
-    pub fn new(request: &Request, kept: Vec<Seed>, fixed: Range<u64>) -> Self {
+impl CasePlan {
+    pub fn new(request: &CaseRequest, kept: Vec<Seed>, fixed: Range<u64>) -> Self {
         let case = |origin| move |seed| Case { seed, origin };
         let kept = kept.into_iter().map(case(Origin::Kept));
         let fixed = fixed.map(Seed::from).map(case(Origin::Fixed));
@@ -148,7 +148,7 @@ impl Plan {
             Some(seed) => (vec![case(Origin::Requested)(seed)], 0),
             None => (kept.chain(fixed).collect::<Vec<Case>>(), request.fresh()),
         };
-        Plan {
+        CasePlan {
             known: known.into_iter().rev().collect(),
             fresh,
             seconds: request.seconds,
@@ -157,7 +157,7 @@ impl Plan {
     }
 }
 
-impl Iterator for Plan {
+impl Iterator for CasePlan {
     type Item = Case;
 
     fn next(&mut self) -> Option<Case> {

@@ -9,8 +9,8 @@ use super::*;
 
 const KEPT: &str = "# a comment\ncc 359fca17a36b841d2d272f85760c852bb08d4ffe1a022f9c8e4de874d5501390 # shrinks to n = 1\n";
 
-fn place() -> Place {
-    Place {
+fn place() -> TestPlace {
+    TestPlace {
         package: "some-package",
         folder: "/nowhere/some/package",
         file: "some/package/src/tests/random.rs",
@@ -18,39 +18,39 @@ fn place() -> Place {
     }
 }
 
-fn origins(request: &Request) -> Vec<Origin> {
-    let plan = Plan::new(request, plan::kept_seeds(KEPT), 0..2);
+fn origins(request: &CaseRequest) -> Vec<Origin> {
+    let plan = CasePlan::new(request, plan::kept_seeds(KEPT), 0..2);
     plan.map(|case| case.origin).collect()
 }
 
 #[test]
 fn only_kept_and_fixed_cases_run_unless_more_are_requested() {
     let known = [Origin::Kept, Origin::Fixed, Origin::Fixed];
-    assert_eq!(origins(&Request::default()), known);
+    assert_eq!(origins(&CaseRequest::default()), known);
     let cases = Some(2);
-    let more = Request {
+    let more = CaseRequest {
         cases,
-        ..Request::default()
+        ..CaseRequest::default()
     };
     assert_eq!(origins(&more), [&known[..], &[Origin::Fresh; 2]].concat());
     let seconds = Some(0);
-    let in_no_time = Request {
+    let in_no_time = CaseRequest {
         seconds,
-        ..Request::default()
+        ..CaseRequest::default()
     };
     assert_eq!(origins(&in_no_time), known);
     let only = Some(Seed::from(7));
-    assert_eq!(origins(&Request { only, ..more }), [Origin::Requested]);
+    assert_eq!(origins(&CaseRequest { only, ..more }), [Origin::Requested]);
 }
 
 #[test]
 fn fixed_cases_are_the_same_and_fresh_ones_are_not() {
     let cases = |cases| {
-        let request = Request {
+        let request = CaseRequest {
             cases: Some(cases),
-            ..Request::default()
+            ..CaseRequest::default()
         };
-        Plan::new(&request, Vec::new(), 0..3).collect::<Vec<Case>>()
+        CasePlan::new(&request, Vec::new(), 0..3).collect::<Vec<Case>>()
     };
     assert_eq!(cases(0), cases(0));
     assert_ne!(cases(1), cases(1));
@@ -60,7 +60,7 @@ fn fixed_cases_are_the_same_and_fresh_ones_are_not() {
 #[test]
 fn variables_are_numbers_and_seeds() {
     let request = |name: &'static str, value: &'static str| {
-        Request::of(move |asked| (asked == name).then(|| value.to_owned()))
+        CaseRequest::of(move |asked| (asked == name).then(|| value.to_owned()))
     };
     assert_eq!(
         request("PROPERTY_CASES", "16").map(|r| r.cases),
@@ -79,7 +79,7 @@ fn variables_are_numbers_and_seeds() {
 
 #[test]
 fn regressions_mirror_the_package() {
-    let of = |file| Place { file, ..place() }.regressions();
+    let of = |file| TestPlace { file, ..place() }.regressions();
     let root = "/nowhere/some/package/proptest-regressions";
     assert_eq!(
         of("some/package/src/tests/random.rs"),
@@ -111,7 +111,7 @@ fn a_failure_is_shrunk_and_says_how_to_repeat_it() {
         "cargo test -p some-package tests::random::property::holds"
     );
     let seed: Seed = seed.parse().expect("a seed");
-    let fixed = Plan::new(&Request::default(), Vec::new(), 0..50);
+    let fixed = CasePlan::new(&CaseRequest::default(), Vec::new(), 0..50);
     assert!(fixed.into_iter().any(|case| case.seed == seed));
 }
 
@@ -136,7 +136,7 @@ fn a_fresh_failure_is_kept() {
     let folder = std::env::temp_dir().join(format!("properties-{}", std::process::id()));
     let package = folder.join("some/package");
     std::fs::create_dir_all(&package).expect("a temporary folder");
-    let place = Place {
+    let place = TestPlace {
         folder: package.to_string_lossy().into_owned().leak(),
         ..place()
     };

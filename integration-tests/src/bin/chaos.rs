@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, value_parser};
-use integration_tests::chaos::{Contain, Settings, run};
+use integration_tests::chaos::{ChaosSettings, Contain, run};
 use integration_tests::e2e::{Programs, play_role};
 use integration_tests::output::Printer;
 
@@ -21,7 +21,7 @@ const INSIDE_VARIABLE: &str = "BRASSERIE_CHAOS_INSIDE";
 /// Needs root, for separate mounts and namespaces. Nothing outside these is touched.
 #[derive(Debug, Parser)]
 #[command(name = "chaos")]
-struct Options {
+struct ChaosOptions {
     /// The first seed; each seed is one cluster and takes about a minute
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     if let Some(code) = play_role() {
         return code;
     }
-    let options = Options::parse();
+    let options = ChaosOptions::parse();
     if !nix::unistd::geteuid().is_root() {
         eprintln!("chaos: must be started by root: it mounts disks and makes namespaces");
         return ExitCode::from(2);
@@ -90,7 +90,7 @@ fn in_namespaces() -> std::io::Result<ExitStatus> {
 
 /// The totals over all seeds.
 #[derive(Default)]
-struct Total {
+struct ChaosTotal {
     counts: BTreeMap<&'static str, u64>,
     played: u64,
     runs: usize,
@@ -114,7 +114,7 @@ impl Journal {
     }
 }
 
-fn play(options: &Options) -> ExitCode {
+fn play(options: &ChaosOptions) -> ExitCode {
     let open = |path| File::options().create(true).append(true).open(path);
     let file = match options.log.as_ref().map(open).transpose() {
         Ok(file) => file,
@@ -126,7 +126,7 @@ fn play(options: &Options) -> ExitCode {
     let printer = Printer::default();
     let mut journal = Journal { printer, file };
     let began = Instant::now();
-    let mut total = Total::default();
+    let mut total = ChaosTotal::default();
     for seed in options.seed.. {
         let is_over = match options.minutes {
             Some(minutes) => began.elapsed() >= Duration::from_secs(minutes * 60),
@@ -158,12 +158,12 @@ fn play(options: &Options) -> ExitCode {
 }
 
 fn play_seed(
-    options: &Options,
+    options: &ChaosOptions,
     seed: u64,
     journal: &mut Journal,
-    total: &mut Total,
+    total: &mut ChaosTotal,
 ) -> Result<(), String> {
-    let settings = Settings {
+    let settings = ChaosSettings {
         seed,
         workers: options.workers as usize,
         contain: options.contain,
@@ -199,7 +199,7 @@ fn play_seed(
     Ok(())
 }
 
-fn command_line(options: &Options, seed: u64) -> String {
+fn command_line(options: &ChaosOptions, seed: u64) -> String {
     let contain = match options.contain {
         None => "",
         Some(Contain::PidNamespace) => " --contain pid-namespace",

@@ -8,13 +8,13 @@ use clap::Parser;
 use integration_tests::e2e::{Client, Programs, Stage, free_port, play_role};
 use integration_tests::hostile::attack::MAX_GROWTH_BYTES;
 use integration_tests::hostile::originals::Target;
-use integration_tests::hostile::{Attack, Crowd, Damage, Report};
+use integration_tests::hostile::{Attack, AttackReport, Crowd, Damage};
 use serde_json::json;
 
 /// Attacks a scheduler and a worker, as processes, with invalid frames.
 #[derive(Debug, Parser)]
 #[command(name = "hostile")]
-struct Options {
+struct HostileOptions {
     /// Frames for each server
     #[arg(long, default_value_t = 1_000_000)]
     frames: u64,
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     if let Some(code) = play_role() {
         return code;
     }
-    let options = Options::parse();
+    let options = HostileOptions::parse();
     let stage = Stage::with(Programs::this_one());
     let config = stage.write_work(1, Duration::ZERO);
     let spec = stage.default_spec(&config);
@@ -79,7 +79,12 @@ fn main() -> ExitCode {
     code
 }
 
-fn show(options: &Options, name: &str, elapsed: Duration, outcome: &Result<Report, Damage>) {
+fn show(
+    options: &HostileOptions,
+    name: &str,
+    elapsed: Duration,
+    outcome: &Result<AttackReport, Damage>,
+) {
     match outcome {
         Err(damage) => println!("{name}: {damage}"),
         Ok(report) if options.json => {

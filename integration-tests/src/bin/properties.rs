@@ -19,7 +19,7 @@ const RUNNER: &str = "integration-tests-properties";
 /// Runs every random property with fresh cases.
 #[derive(Debug, Parser)]
 #[command(name = "properties")]
-struct Options {
+struct PropertiesOptions {
     /// Fresh cases of each property [default: 1000, unless `--minutes` is given]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     cases: Option<u64>,
@@ -48,7 +48,7 @@ struct Property {
 
 /// One run of a property.
 #[derive(Debug)]
-struct Outcome {
+struct PropertyRun {
     property: Property,
     /// The counts that the runner printed; `None` if the property failed.
     counts: Option<[u64; 3]>,
@@ -58,7 +58,7 @@ struct Outcome {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let options = Options::parse();
+    let options = PropertiesOptions::parse();
     let properties = all_properties(&options)?;
     if properties.is_empty() {
         bail!("no property has that name");
@@ -113,7 +113,11 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the environment variables that limit each property's fresh cases.
-fn limits(options: &Options, properties: usize, threads: usize) -> Vec<(&'static str, u64)> {
+fn limits(
+    options: &PropertiesOptions,
+    properties: usize,
+    threads: usize,
+) -> Vec<(&'static str, u64)> {
     let seconds = options.minutes.map(|minutes| {
         let all = minutes * 60 * u64::try_from(threads).unwrap_or(1);
         (all / u64::try_from(properties).unwrap_or(1)).max(1)
@@ -131,7 +135,7 @@ fn run_all(
     properties: &[Property],
     limits: &[(&str, u64)],
     threads: usize,
-) -> anyhow::Result<Vec<Outcome>> {
+) -> anyhow::Result<Vec<PropertyRun>> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         let work = || -> anyhow::Result<()> {
@@ -161,7 +165,7 @@ fn run_all(
     Ok(done.into_values().collect())
 }
 
-fn run(property: &Property, limits: &[(&str, u64)]) -> anyhow::Result<Outcome> {
+fn run(property: &Property, limits: &[(&str, u64)]) -> anyhow::Result<PropertyRun> {
     let started = Instant::now();
     let ran = Command::new(&property.program)
         .args(["--exact", &property.name, "--nocapture", "--test-threads=1"])
@@ -175,7 +179,7 @@ fn run(property: &Property, limits: &[(&str, u64)]) -> anyhow::Result<Outcome> {
         String::from_utf8_lossy(&ran.stderr)
     );
     let counts = counts(&output).filter(|_| ran.status.success());
-    Ok(Outcome {
+    Ok(PropertyRun {
         property: property.clone(),
         counts,
         took: started.elapsed(),
@@ -196,7 +200,7 @@ fn counts(output: &str) -> Option<[u64; 3]> {
 }
 
 /// Builds the test programs of all packages with properties, and lists the properties of each.
-fn all_properties(options: &Options) -> anyhow::Result<Vec<Property>> {
+fn all_properties(options: &PropertiesOptions) -> anyhow::Result<Vec<Property>> {
     let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"])?;
     let metadata: Value =
         serde_json::from_str(&metadata).context("cargo metadata prints no JSON")?;

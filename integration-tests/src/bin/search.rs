@@ -17,7 +17,7 @@ const MOST_STATES: u64 = 4_000_000_000;
 /// Searches small worlds of the real cores exhaustively.
 #[derive(Debug, Parser)]
 #[command(name = "search")]
-struct Options {
+struct SearchOptions {
     /// Switch each rule off in turn and show the shortest history that breaks the contract (needs the feature `sabotage`)
     #[arg(long)]
     rules: bool,
@@ -35,7 +35,7 @@ struct Options {
     trace: bool,
 }
 
-impl Options {
+impl SearchOptions {
     fn limits(&self) -> SearchLimits {
         SearchLimits {
             states: self.states,
@@ -72,7 +72,7 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = SearchOptions::parse();
     if let Err(problem) = options.check() {
         eprintln!("search: {problem}");
         return ExitCode::from(2);
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
     })
 }
 
-fn search_worlds(options: &Options, printer: &mut Printer) -> bool {
+fn search_worlds(options: &SearchOptions, printer: &mut Printer) -> bool {
     let mut broken = Vec::new();
     let (mut states, mut exhausted, mut searched) = (0, 0, 0);
     for world in sound_worlds() {
@@ -126,7 +126,7 @@ fn faults(world: &WorldSettings) -> String {
 
 fn search(
     world: &WorldSettings,
-    options: &Options,
+    options: &SearchOptions,
     limits: SearchLimits,
     printer: &mut Printer,
 ) -> SearchOutcome {
@@ -159,7 +159,7 @@ fn search(
 
 /// Searches each rule's world with the rule switched off, and with the rule as a control.
 #[cfg(feature = "sabotage")]
-fn search_rules(options: &Options, printer: &mut Printer) -> bool {
+fn search_rules(options: &SearchOptions, printer: &mut Printer) -> bool {
     use brasserie_common::sabotage;
     let (mut not_shown, mut not_kept) = (Vec::new(), Vec::new());
     let limits = SearchLimits {
@@ -196,8 +196,8 @@ fn search_rules(options: &Options, printer: &mut Printer) -> bool {
     not_shown.is_empty() && not_kept.is_empty()
 }
 
-/// Never called, because [`Options::check`] refuses `--rules` without the feature.
+/// Never called, because [`SearchOptions::check`] refuses `--rules` without the feature.
 #[cfg(not(feature = "sabotage"))]
-fn search_rules(_: &Options, _: &mut Printer) -> bool {
+fn search_rules(_: &SearchOptions, _: &mut Printer) -> bool {
     false
 }

@@ -30,7 +30,7 @@ const MOST_MINUTES: u64 = 366 * 24 * 60;
 /// Plays clusters of the real cores under faults, and checks them against their laws.
 #[derive(Debug, Parser)]
 #[command(name = "simulate")]
-struct Options {
+struct SimulateOptions {
     /// Number of seeds to play; with `--sabotage` the maximum for each bug [default: 200, with `--sabotage` 1000]
     #[arg(long, value_parser = value_parser!(u64).range(1..=MOST_SEEDS))]
     seeds: Option<u64>,
@@ -106,7 +106,7 @@ thread_local! {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options = SimulateOptions::parse();
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let seed = SEED.get();
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
     printer.end(verdict)
 }
 
-fn play(options: &Options, settings: &SeedSettings, printer: &mut Printer) -> ExitCode {
+fn play(options: &SimulateOptions, settings: &SeedSettings, printer: &mut Printer) -> ExitCode {
     if let Some(name) = &options.sabotage {
         let seeds = options.seeds.unwrap_or(SABOTAGE_SEEDS);
         let seeds = options.first_seed..options.first_seed + seeds;
@@ -162,7 +162,7 @@ fn play_one(seed: u64, settings: &SeedSettings, printer: &mut Printer) -> Outcom
     total
 }
 
-fn play_many(options: &Options, settings: &SeedSettings) -> OutcomeTotal {
+fn play_many(options: &SimulateOptions, settings: &SeedSettings) -> OutcomeTotal {
     let seeds = match options.minutes {
         Some(_) => u64::MAX - options.first_seed,
         None => options.seeds.unwrap_or(USUAL_SEEDS),
@@ -208,7 +208,7 @@ fn play_many(options: &Options, settings: &SeedSettings) -> OutcomeTotal {
     total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn bar(options: &Options) -> ProgressBar {
+fn bar(options: &SimulateOptions) -> ProgressBar {
     let bar = match options.minutes {
         Some(_) => ProgressBar::new_spinner(),
         None => ProgressBar::new(options.seeds.unwrap_or(USUAL_SEEDS)),

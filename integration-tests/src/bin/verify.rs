@@ -8,24 +8,24 @@ use integration_tests::e2e::{Network, PYTHON_SETUP, python_with_packages, warn_n
 const NETWORK_TESTS: &str = "all tests of e2e_network, which need namespaces";
 
 /// One step, with its name and command.
-struct Step {
+struct VerifyStep {
     name: &'static str,
     program: &'static str,
     args: &'static [&'static str],
 }
 
-const STEPS: &[Step] = &[
-    Step {
+const STEPS: &[VerifyStep] = &[
+    VerifyStep {
         name: "formatting",
         program: "cargo",
         args: &["fmt", "--all", "--check"],
     },
-    Step {
+    VerifyStep {
         name: "dependencies: bans, licences, sources",
         program: "cargo",
         args: &["deny", "--locked", "check", "bans", "licenses", "sources"],
     },
-    Step {
+    VerifyStep {
         name: "lints",
         program: "cargo",
         args: &[
@@ -38,7 +38,7 @@ const STEPS: &[Step] = &[
             "warnings",
         ],
     },
-    Step {
+    VerifyStep {
         name: "house rules (tidy)",
         program: "cargo",
         args: &[
@@ -50,12 +50,12 @@ const STEPS: &[Step] = &[
             "tidy",
         ],
     },
-    Step {
+    VerifyStep {
         name: "the book",
         program: "mdbook",
         args: &["build", "docs"],
     },
-    Step {
+    VerifyStep {
         name: "known bugs are caught by the simulator's laws, and the contract needs each rule",
         program: "cargo",
         args: &[
@@ -71,7 +71,7 @@ const STEPS: &[Step] = &[
             "search",
         ],
     },
-    Step {
+    VerifyStep {
         name: "unit, property, wire and end-to-end tests",
         program: "cargo",
         args: &["test", "--workspace", "--no-fail-fast"],

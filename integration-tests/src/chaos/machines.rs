@@ -13,7 +13,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::Settings;
+use super::ChaosSettings;
 use super::log_pipe::LogPipe;
 use super::plan::{Program, StorePart, Target};
 use crate::e2e::{FAST_SCHEDULER, FAST_WORKER, Host, Network, Process, Stage, python};
@@ -42,7 +42,7 @@ const UNCERTAIN_END: &str = ". Their session has the number";
 const WITH_PIPE: &str = r#"exec 2> "$0" "$@""#;
 
 /// A program with its resources and state.
-struct Machine {
+struct ChaosMachine {
     program: Program,
     host: Host,
     /// The mount point of its disk; the data directory is below.
@@ -63,12 +63,12 @@ struct Machine {
 }
 
 /// All programs of a run.
-pub(super) struct Machines {
+pub(super) struct ChaosMachines {
     // Declared first, so that programs end before their network is removed.
-    machines: Vec<Machine>,
+    machines: Vec<ChaosMachine>,
     network: Network,
     shim: PathBuf,
-    settings: Settings,
+    settings: ChaosSettings,
     config: PathBuf,
     started_once: bool,
     /// The furthest that the scheduler's clock was ahead, in seconds.
@@ -79,18 +79,22 @@ pub(super) struct Machines {
     pub(super) uncertain_ended: usize,
 }
 
-impl Machines {
+impl ChaosMachines {
     /// Creates hosts and disks. Starts no program yet.
-    pub(super) fn new(stage: &Stage, config: &Path, settings: Settings) -> Result<Self, String> {
+    pub(super) fn new(
+        stage: &Stage,
+        config: &Path,
+        settings: ChaosSettings,
+    ) -> Result<Self, String> {
         let network =
             Network::new(1 + settings.workers, settings.seed).map_err(|error| error.to_string())?;
         let shim = compile_shim(stage)?;
         let mut machines = Vec::new();
         let workers = (0..settings.workers).map(Program::Worker);
         for program in std::iter::once(Program::Scheduler).chain(workers) {
-            machines.push(Machine::new(stage, &network, program, settings)?);
+            machines.push(ChaosMachine::new(stage, &network, program, settings)?);
         }
-        Ok(Machines {
+        Ok(ChaosMachines {
             machines,
             network,
             shim,
@@ -236,7 +240,7 @@ impl Machines {
         command
     }
 
-    fn machine(&mut self, program: Program) -> &mut Machine {
+    fn machine(&mut self, program: Program) -> &mut ChaosMachine {
         match program {
             Program::Scheduler => &mut self.machines[0],
             Program::Worker(number) => &mut self.machines[1 + number],
@@ -350,7 +354,7 @@ impl Machines {
         Ok(())
     }
 
-    pub(super) fn set_one_way(&self, from: Program, to: Program, link: &crate::e2e::Link) {
+    pub(super) fn set_one_way(&self, from: Program, to: Program, link: &crate::e2e::LinkEffect) {
         let host = |program| match program {
             Program::Scheduler => self.machines[0].host,
             Program::Worker(number) => self.machines[1 + number].host,
@@ -411,8 +415,8 @@ impl Machines {
             let mut targets = vec![Target::Program(program)];
             if let Program::Worker(number) = program {
                 targets.push(Target::Keeper(number));
-                self.set_one_way(Program::Scheduler, program, &crate::e2e::Link::GOOD);
-                self.set_one_way(program, Program::Scheduler, &crate::e2e::Link::GOOD);
+                self.set_one_way(Program::Scheduler, program, &crate::e2e::LinkEffect::GOOD);
+                self.set_one_way(program, Program::Scheduler, &crate::e2e::LinkEffect::GOOD);
             }
             self.signal(&targets, Signal::SIGCONT);
         }
@@ -420,12 +424,12 @@ impl Machines {
     }
 }
 
-impl Machine {
+impl ChaosMachine {
     fn new(
         stage: &Stage,
         network: &Network,
         program: Program,
-        settings: Settings,
+        settings: ChaosSettings,
     ) -> Result<Self, String> {
         let number = match program {
             Program::Scheduler => 0,
@@ -454,7 +458,7 @@ impl Machine {
             .write(true)
             .open(&clock_path)
             .map_err(text)?;
-        let machine = Machine {
+        let machine = ChaosMachine {
             program,
             host: network.host(number),
             place,
@@ -489,7 +493,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for ChaosMachine {
     fn drop(&mut self) {
         self.process = None;
         // A stage with mounted disks cannot be removed. The mount namespace ends with this process.

@@ -68,7 +68,7 @@ pub enum Direction {
 
 /// One disturbance. Those with a duration end by themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DisturbanceKind {
     /// SIGKILL to all targets within microseconds.
     Kill(Vec<Target>),
     /// SIGSTOP, later SIGCONT.
@@ -92,67 +92,74 @@ pub enum Kind {
     JumpClock(Program, i64),
 }
 
-impl Kind {
+impl DisturbanceKind {
     /// Returns the name of the row that counts this kind.
     pub fn name(&self) -> &'static str {
         match self {
-            Kind::Kill(targets) if targets.len() > 1 => "kill -9 of several programs at once",
-            Kind::Kill(_) => "kill -9",
-            Kind::Stop(_) => "SIGSTOP",
-            Kind::StallLog(_) => "stalled stderr",
-            Kind::CloseLog(_) => "closed stderr",
-            Kind::FillDisk(_) => "full disk",
-            Kind::Unmount(_) => "unmounted and remounted disk",
-            Kind::DeleteStore(_) => "deleted store",
-            Kind::TruncateStore => "damaged store",
-            Kind::CutLink(_, Direction::Both) => "cut link",
-            Kind::CutLink(..) => "link cut one way",
-            Kind::IdleConnections(..) => "idle connections",
-            Kind::JumpClock(..) => "wall-clock jump",
+            DisturbanceKind::Kill(targets) if targets.len() > 1 => {
+                "kill -9 of several programs at once"
+            }
+            DisturbanceKind::Kill(_) => "kill -9",
+            DisturbanceKind::Stop(_) => "SIGSTOP",
+            DisturbanceKind::StallLog(_) => "stalled stderr",
+            DisturbanceKind::CloseLog(_) => "closed stderr",
+            DisturbanceKind::FillDisk(_) => "full disk",
+            DisturbanceKind::Unmount(_) => "unmounted and remounted disk",
+            DisturbanceKind::DeleteStore(_) => "deleted store",
+            DisturbanceKind::TruncateStore => "damaged store",
+            DisturbanceKind::CutLink(_, Direction::Both) => "cut link",
+            DisturbanceKind::CutLink(..) => "link cut one way",
+            DisturbanceKind::IdleConnections(..) => "idle connections",
+            DisturbanceKind::JumpClock(..) => "wall-clock jump",
         }
     }
 
     /// Returns whether an operator must start over with an empty store afterwards.
     pub fn loses_store(&self) -> bool {
-        matches!(self, Kind::DeleteStore(_) | Kind::TruncateStore)
+        matches!(
+            self,
+            DisturbanceKind::DeleteStore(_) | DisturbanceKind::TruncateStore
+        )
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DisturbanceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Kill(targets) => {
+            DisturbanceKind::Kill(targets) => {
                 let names: Vec<String> = targets.iter().map(Target::to_string).collect();
                 write!(f, "kill -9 {}", names.join(", "))
             }
-            Kind::Stop(target) => write!(f, "SIGSTOP {target}"),
-            Kind::StallLog(program) => write!(f, "stall the stderr of {program}"),
-            Kind::CloseLog(program) => write!(f, "close the stderr of {program}"),
-            Kind::FillDisk(program) => write!(f, "fill the disk of {program}"),
-            Kind::Unmount(program) => write!(f, "unmount the disk of {program}"),
-            Kind::DeleteStore(StorePart::Directory) => {
+            DisturbanceKind::Stop(target) => write!(f, "SIGSTOP {target}"),
+            DisturbanceKind::StallLog(program) => write!(f, "stall the stderr of {program}"),
+            DisturbanceKind::CloseLog(program) => write!(f, "close the stderr of {program}"),
+            DisturbanceKind::FillDisk(program) => write!(f, "fill the disk of {program}"),
+            DisturbanceKind::Unmount(program) => write!(f, "unmount the disk of {program}"),
+            DisturbanceKind::DeleteStore(StorePart::Directory) => {
                 f.write_str("delete the scheduler's directory")
             }
-            Kind::DeleteStore(StorePart::Database) => {
+            DisturbanceKind::DeleteStore(StorePart::Database) => {
                 f.write_str("delete the scheduler's database")
             }
-            Kind::DeleteStore(StorePart::WriteAheadLog) => {
+            DisturbanceKind::DeleteStore(StorePart::WriteAheadLog) => {
                 f.write_str("delete the scheduler's write-ahead log")
             }
-            Kind::TruncateStore => f.write_str("kill -9 the scheduler and empty its database"),
-            Kind::CutLink(worker, Direction::ToWorker) => {
+            DisturbanceKind::TruncateStore => {
+                f.write_str("kill -9 the scheduler and empty its database")
+            }
+            DisturbanceKind::CutLink(worker, Direction::ToWorker) => {
                 write!(f, "lose packets to worker {worker}")
             }
-            Kind::CutLink(worker, Direction::ToScheduler) => {
+            DisturbanceKind::CutLink(worker, Direction::ToScheduler) => {
                 write!(f, "lose packets from worker {worker}")
             }
-            Kind::CutLink(worker, Direction::Both) => {
+            DisturbanceKind::CutLink(worker, Direction::Both) => {
                 write!(f, "lose packets to and from worker {worker}")
             }
-            Kind::IdleConnections(program, count) => {
+            DisturbanceKind::IdleConnections(program, count) => {
                 write!(f, "open {count} silent connections to {program}")
             }
-            Kind::JumpClock(program, seconds) => {
+            DisturbanceKind::JumpClock(program, seconds) => {
                 write!(f, "move the wall clock of {program} by {seconds} s")
             }
         }
@@ -164,7 +171,7 @@ impl fmt::Display for Kind {
 pub struct Disturbance {
     pub at: Duration,
     pub lasts: Duration,
-    pub kind: Kind,
+    pub kind: DisturbanceKind,
 }
 
 impl fmt::Display for Disturbance {
@@ -176,7 +183,7 @@ impl fmt::Display for Disturbance {
 
 /// Draws the disturbances of a seed for this number of workers, ordered by time. At most one loses the store, and it is the last.
 pub fn draw(seed: u64, workers: usize) -> Vec<Disturbance> {
-    let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
+    let mut dice = PlanDice(ChaCha8Rng::seed_from_u64(seed));
     let count = dice.between(*COUNT.start()..COUNT.end() + 1);
     let mut plan: Vec<Disturbance> = (0..count)
         .map(|_| Disturbance {
@@ -199,7 +206,7 @@ pub fn draw(seed: u64, workers: usize) -> Vec<Disturbance> {
 /// directory was deleted cannot tell the empty directory from a new one, so a store is lost only while a scheduler lives.
 fn scheduler_lives_from(plan: &[Disturbance]) -> Duration {
     let kills = plan.iter().filter(|disturbance| {
-        let Kind::Kill(targets) = &disturbance.kind else {
+        let DisturbanceKind::Kill(targets) = &disturbance.kind else {
             return false;
         };
         targets.contains(&Target::Program(Program::Scheduler))
@@ -208,9 +215,9 @@ fn scheduler_lives_from(plan: &[Disturbance]) -> Duration {
     ends.max().unwrap_or_default()
 }
 
-struct Dice(ChaCha8Rng);
+struct PlanDice(ChaCha8Rng);
 
-impl Dice {
+impl PlanDice {
     fn between(&mut self, range: std::ops::Range<u64>) -> u64 {
         range.start + self.0.next_u64() % (range.end - range.start)
     }
@@ -230,21 +237,21 @@ impl Dice {
         }
     }
 
-    fn kind(&mut self, workers: usize) -> Kind {
+    fn kind(&mut self, workers: usize) -> DisturbanceKind {
         match self.between(0..15) {
-            0..=2 => Kind::Kill(vec![self.target(workers)]),
-            3 | 4 => Kind::Kill(self.several(workers)),
-            5 | 6 => Kind::Stop(self.target(workers)),
-            7 => Kind::StallLog(self.program(workers)),
-            8 => Kind::CloseLog(self.program(workers)),
-            9 => Kind::FillDisk(self.program(workers)),
-            10 => Kind::Unmount(self.program(workers)),
-            11 | 12 => Kind::CutLink(self.worker(workers), self.direction()),
-            13 => Kind::IdleConnections(self.program(workers), IDLE_CONNECTIONS),
+            0..=2 => DisturbanceKind::Kill(vec![self.target(workers)]),
+            3 | 4 => DisturbanceKind::Kill(self.several(workers)),
+            5 | 6 => DisturbanceKind::Stop(self.target(workers)),
+            7 => DisturbanceKind::StallLog(self.program(workers)),
+            8 => DisturbanceKind::CloseLog(self.program(workers)),
+            9 => DisturbanceKind::FillDisk(self.program(workers)),
+            10 => DisturbanceKind::Unmount(self.program(workers)),
+            11 | 12 => DisturbanceKind::CutLink(self.worker(workers), self.direction()),
+            13 => DisturbanceKind::IdleConnections(self.program(workers), IDLE_CONNECTIONS),
             _ => {
                 let seconds = self.between(1..200_000).cast_signed();
                 let sign = if self.one_in(2) { -1 } else { 1 };
-                Kind::JumpClock(self.program(workers), sign * seconds)
+                DisturbanceKind::JumpClock(self.program(workers), sign * seconds)
             }
         }
     }
@@ -287,12 +294,12 @@ impl Dice {
         }
     }
 
-    fn loss_of_store(&mut self) -> Kind {
+    fn loss_of_store(&mut self) -> DisturbanceKind {
         match self.between(0..4) {
-            0 => Kind::DeleteStore(StorePart::Directory),
-            1 => Kind::DeleteStore(StorePart::Database),
-            2 => Kind::DeleteStore(StorePart::WriteAheadLog),
-            _ => Kind::TruncateStore,
+            0 => DisturbanceKind::DeleteStore(StorePart::Directory),
+            1 => DisturbanceKind::DeleteStore(StorePart::Database),
+            2 => DisturbanceKind::DeleteStore(StorePart::WriteAheadLog),
+            _ => DisturbanceKind::TruncateStore,
         }
     }
 }
@@ -317,7 +324,7 @@ mod tests {
     fn a_worker_and_its_keeper_die_in_the_same_moment_in_some_seeds() {
         let mut plans = (0..200).flat_map(|seed| draw(seed, WORKERS));
         assert!(plans.any(|disturbance| {
-            let Kind::Kill(targets) = disturbance.kind else {
+            let DisturbanceKind::Kill(targets) = disturbance.kind else {
                 return false;
             };
             (0..WORKERS).any(|number| {

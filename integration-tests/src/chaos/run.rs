@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::Settings;
-use super::machines::Machines;
-use super::plan::{self, Direction, Disturbance, Kind, Program, StorePart, Target};
-use super::testimony::{self, Sight};
-use crate::e2e::{Link, Programs, Stage, range_config};
+use super::ChaosSettings;
+use super::machines::ChaosMachines;
+use super::plan::{self, Direction, Disturbance, DisturbanceKind, Program, StorePart, Target};
+use super::testimony::{self, ShownCompletions};
+use crate::e2e::{LinkEffect, Programs, Stage, range_config};
 
 /// Number of tasks, enough to keep the workers busy throughout the plan.
 const TASKS: u64 = 240;
@@ -31,7 +31,7 @@ const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ChaosOutcome {
     /// The names of the disturbances that took place.
     pub disturbances: Vec<&'static str>,
     pub runs: usize,
@@ -48,14 +48,14 @@ pub struct Outcome {
 /// If this machine cannot play it.
 pub fn run(
     programs: Programs,
-    settings: Settings,
+    settings: ChaosSettings,
     log: &mut dyn FnMut(&str),
-) -> Result<Outcome, String> {
+) -> Result<ChaosOutcome, String> {
     let started = Instant::now();
     let stage = Stage::with(programs);
     open_to_all(&stage).map_err(|error| format!("cannot prepare the folder: {error}"))?;
     let config = write_work(&stage);
-    let machines = Machines::new(&stage, &config, settings)?;
+    let machines = ChaosMachines::new(&stage, &config, settings)?;
     let plan = plan::draw(settings.seed, settings.workers);
     let epoch = Arc::new(AtomicU32::new(0));
     let question = machines.on_scheduler_host(&stage.brasserie_command(&[
@@ -64,7 +64,7 @@ pub fn run(
         "--scheduler",
         &machines.scheduler_address(),
     ]));
-    let ledger = Ledger::start(question, Arc::clone(&epoch));
+    let ledger = StatusLedger::start(question, Arc::clone(&epoch));
     let mut play = Play {
         stage,
         machines,
@@ -97,7 +97,7 @@ pub fn run(
     } = play;
     drop(machines);
     let kept = (!violations.is_empty()).then(|| stage.keep());
-    Ok(Outcome {
+    Ok(ChaosOutcome {
         disturbances,
         runs: lines.iter().filter(|line| line.what == "start").count(),
         took: started.elapsed(),
@@ -131,8 +131,8 @@ fn write_work(stage: &Stage) -> std::path::PathBuf {
 /// A run in progress.
 struct Play {
     stage: Stage,
-    machines: Machines,
-    ledger: Ledger,
+    machines: ChaosMachines,
+    ledger: StatusLedger,
     epoch: Arc<AtomicU32>,
     lasting: Vec<(Instant, Lasting)>,
     violations: Vec<String>,
@@ -194,61 +194,61 @@ impl Play {
 
     fn begin(&mut self, disturbance: &Disturbance) -> Result<(), String> {
         let lasting = match &disturbance.kind {
-            Kind::Kill(targets) => {
+            DisturbanceKind::Kill(targets) => {
                 self.machines.signal(targets, Signal::SIGKILL);
                 None
             }
-            Kind::Stop(target) => {
+            DisturbanceKind::Stop(target) => {
                 self.machines.signal(&[*target], Signal::SIGSTOP);
                 Some(Lasting::Stopped(*target))
             }
-            Kind::StallLog(program) => {
+            DisturbanceKind::StallLog(program) => {
                 self.machines
                     .log(*program)
                     .stall()
                     .map_err(|error| error.to_string())?;
                 Some(Lasting::Log(*program))
             }
-            Kind::CloseLog(program) => {
+            DisturbanceKind::CloseLog(program) => {
                 self.machines.log(*program).close();
                 Some(Lasting::Log(*program))
             }
-            Kind::FillDisk(program) => {
+            DisturbanceKind::FillDisk(program) => {
                 self.machines.fill_disk(*program)?;
                 Some(Lasting::Full(*program))
             }
-            Kind::Unmount(program) => {
+            DisturbanceKind::Unmount(program) => {
                 self.machines.unmount(*program);
                 Some(Lasting::Unmounted(*program))
             }
-            Kind::CutLink(worker, direction) => {
+            DisturbanceKind::CutLink(worker, direction) => {
                 let (here, there) = (Program::Scheduler, Program::Worker(*worker));
                 if *direction != Direction::ToScheduler {
-                    self.machines.set_one_way(here, there, &Link::CUT);
+                    self.machines.set_one_way(here, there, &LinkEffect::CUT);
                 }
                 if *direction != Direction::ToWorker {
-                    self.machines.set_one_way(there, here, &Link::CUT);
+                    self.machines.set_one_way(there, here, &LinkEffect::CUT);
                 }
                 Some(Lasting::Link(*worker))
             }
-            Kind::IdleConnections(program, count) => {
+            DisturbanceKind::IdleConnections(program, count) => {
                 let command = self.machines.connect_silently(*program, *count);
                 let child = command.and_then(|mut command| command.spawn());
                 Some(Lasting::Connections(
                     child.map_err(|error| error.to_string())?,
                 ))
             }
-            Kind::JumpClock(program, seconds) => {
+            DisturbanceKind::JumpClock(program, seconds) => {
                 let jumped = self.machines.jump_clock(*program, *seconds);
                 jumped.map_err(|error| error.to_string())?;
                 None
             }
-            Kind::DeleteStore(part) => {
+            DisturbanceKind::DeleteStore(part) => {
                 self.machines.delete_store(*part);
                 self.wait_for_operator(*part)?;
                 None
             }
-            Kind::TruncateStore => {
+            DisturbanceKind::TruncateStore => {
                 self.machines
                     .signal(&[Target::Program(Program::Scheduler)], Signal::SIGKILL);
                 self.machines.truncate_store();
@@ -271,8 +271,8 @@ impl Play {
             Lasting::Unmounted(program) => self.machines.remount(program)?,
             Lasting::Link(worker) => {
                 let (here, there) = (Program::Scheduler, Program::Worker(worker));
-                self.machines.set_one_way(here, there, &Link::GOOD);
-                self.machines.set_one_way(there, here, &Link::GOOD);
+                self.machines.set_one_way(here, there, &LinkEffect::GOOD);
+                self.machines.set_one_way(there, here, &LinkEffect::GOOD);
             }
             Lasting::Connections(mut child) => {
                 // The process may have ended by itself.
@@ -339,23 +339,23 @@ impl Play {
 }
 
 /// A thread that requests the scheduler's status, and remembers the completions that it showed.
-struct Ledger {
+struct StatusLedger {
     stop: Arc<AtomicBool>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<SeenStatuses>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Seen {
-    sights: Vec<Sight>,
+struct SeenStatuses {
+    sights: Vec<ShownCompletions>,
     last: Option<Value>,
 }
 
-impl Ledger {
+impl StatusLedger {
     fn start(mut question: Command, epoch: Arc<AtomicU32>) -> Self {
         question.stdin(Stdio::null()).stderr(Stdio::null());
         let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::new(Mutex::new(Seen::default()));
+        let seen = Arc::new(Mutex::new(SeenStatuses::default()));
         let (stopped, shared) = (Arc::clone(&stop), Arc::clone(&seen));
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::SeqCst) {
@@ -364,7 +364,7 @@ impl Ledger {
                 let status = ask(&mut question);
                 let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 let done = status.as_ref().and_then(testimony::durably_done);
-                seen.sights.extend(done.map(|done| Sight {
+                seen.sights.extend(done.map(|done| ShownCompletions {
                     at: testimony::uptime(),
                     done,
                     epoch,
@@ -374,14 +374,14 @@ impl Ledger {
                 std::thread::park_timeout(ASK_EVERY);
             }
         });
-        Ledger {
+        StatusLedger {
             stop,
             seen,
             thread: Some(thread),
         }
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, SeenStatuses> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -405,7 +405,7 @@ impl Ledger {
             .map_or_else(|| "none".to_owned(), Value::to_string)
     }
 
-    fn end(&mut self) -> Vec<Sight> {
+    fn end(&mut self) -> Vec<ShownCompletions> {
         self.stop.store(true, Ordering::SeqCst);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
@@ -415,7 +415,7 @@ impl Ledger {
     }
 }
 
-impl Drop for Ledger {
+impl Drop for StatusLedger {
     fn drop(&mut self) {
         self.end();
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A line that a task wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct TaskLine {
     pub(super) what: String,
     pub(super) node: String,
     pub(super) invocation: String,
@@ -20,7 +20,7 @@ pub(super) struct Line {
 
 /// Completions that `status` showed as durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sight {
+pub(super) struct ShownCompletions {
     /// The time after the answer.
     pub(super) at: Duration,
     pub(super) done: u64,
@@ -39,7 +39,7 @@ pub(super) fn uptime() -> Duration {
 ///
 /// # Errors
 /// If a line has another format.
-pub(super) fn read(runs: &Path) -> Result<Vec<Line>, String> {
+pub(super) fn read(runs: &Path) -> Result<Vec<TaskLine>, String> {
     let text = fs::read_to_string(runs).unwrap_or_default();
     // A line without a line feed is still being written.
     let whole = text
@@ -50,12 +50,12 @@ pub(super) fn read(runs: &Path) -> Result<Vec<Line>, String> {
         .collect()
 }
 
-fn parse(line: &str) -> Option<Line> {
+fn parse(line: &str) -> Option<TaskLine> {
     let words: Vec<&str> = line.splitn(6, ' ').collect();
     let [what, node, invocation, at, fence, _place] = words[..] else {
         return None;
     };
-    Some(Line {
+    Some(TaskLine {
         what: what.to_owned(),
         node: node.to_owned(),
         invocation: invocation.to_owned(),
@@ -92,7 +92,11 @@ fn not_on_disk(error: &Value) -> Option<u64> {
 }
 
 /// Checks all invariants, and returns the violations. `nodes` is the number of tasks.
-pub(super) fn violations(lines: &[Line], sights: &[Sight], nodes: u64) -> Vec<String> {
+pub(super) fn violations(
+    lines: &[TaskLine],
+    sights: &[ShownCompletions],
+    nodes: u64,
+) -> Vec<String> {
     let mut found = Vec::new();
     for line in lines.iter().filter(|line| line.what == "overlap") {
         found.push(format!(
@@ -106,7 +110,7 @@ pub(super) fn violations(lines: &[Line], sights: &[Sight], nodes: u64) -> Vec<St
     found
 }
 
-fn repeated_invocations(lines: &[Line], found: &mut Vec<String>) {
+fn repeated_invocations(lines: &[TaskLine], found: &mut Vec<String>) {
     let mut starts: BTreeMap<&str, usize> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.what == "start") {
         *starts.entry(&line.invocation).or_default() += 1;
@@ -116,7 +120,7 @@ fn repeated_invocations(lines: &[Line], found: &mut Vec<String>) {
     }
 }
 
-fn fences(lines: &[Line], found: &mut Vec<String>) {
+fn fences(lines: &[TaskLine], found: &mut Vec<String>) {
     let mut last: BTreeMap<&str, i64> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.what == "start") {
         let Some(fence) = line.fence else { continue };
@@ -131,7 +135,12 @@ fn fences(lines: &[Line], found: &mut Vec<String>) {
     }
 }
 
-fn completions(lines: &[Line], sights: &[Sight], nodes: u64, found: &mut Vec<String>) {
+fn completions(
+    lines: &[TaskLine],
+    sights: &[ShownCompletions],
+    nodes: u64,
+    found: &mut Vec<String>,
+) {
     for pair in sights.windows(2) {
         if pair[0].epoch == pair[1].epoch && pair[0].done > pair[1].done {
             found.push(format!(
@@ -148,7 +157,8 @@ fn completions(lines: &[Line], sights: &[Sight], nodes: u64, found: &mut Vec<Str
             Some(last) if last.at < sights[sights.len() - 1].at => last.at,
             Some(_) | None => Duration::MAX,
         };
-        let started = |line: &&Line| line.what == "start" && line.at > sight.at && line.at <= until;
+        let started =
+            |line: &&TaskLine| line.what == "start" && line.at > sight.at && line.at <= until;
         let mut again: Vec<&str> = lines
             .iter()
             .filter(started)
@@ -174,8 +184,8 @@ mod tests {
 
     use super::*;
 
-    fn line(what: &str, node: &str, invocation: &str, at: u64, fence: Option<i64>) -> Line {
-        Line {
+    fn line(what: &str, node: &str, invocation: &str, at: u64, fence: Option<i64>) -> TaskLine {
+        TaskLine {
             what: what.to_owned(),
             node: node.to_owned(),
             invocation: invocation.to_owned(),
@@ -195,8 +205,8 @@ mod tests {
         );
     }
 
-    fn sight(at: u64, done: u64, epoch: u32) -> Sight {
-        Sight {
+    fn sight(at: u64, done: u64, epoch: u32) -> ShownCompletions {
+        ShownCompletions {
             at: Duration::from_secs(at),
             done,
             epoch,
@@ -207,7 +217,7 @@ mod tests {
     fn lines_are_read_as_the_task_writes_them() {
         assert_eq!(
             parse("start n1 3-4 12.50 none /a b/c"),
-            Some(Line {
+            Some(TaskLine {
                 at: Duration::from_millis(12_500),
                 ..line("start", "n1", "3-4", 0, None)
             })
@@ -235,7 +245,8 @@ mod tests {
 
     #[test]
     fn each_violation_is_found() {
-        let count = |lines: &[Line], sights: &[Sight]| violations(lines, sights, 2).len();
+        let count =
+            |lines: &[TaskLine], sights: &[ShownCompletions]| violations(lines, sights, 2).len();
         assert_eq!(count(&[line("overlap", "a", "1", 1, None)], &[]), 1);
         let start = line("start", "a", "1", 1, None);
         assert_eq!(

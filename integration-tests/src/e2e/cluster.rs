@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::witness::{Question, Witness};
 use super::{
-    Host, Link, Network, Process, SchedulerSpec, Stage, WorkerSpec, wait_within, warn_not_run,
+    Host, LinkEffect, Network, Process, SchedulerSpec, Stage, WorkerSpec, wait_within, warn_not_run,
 };
 
 /// The longest chain of timeouts takes about ten seconds if each is a second. The rest is a reserve for a busy machine.
@@ -41,7 +41,7 @@ impl LossTime {
 
 /// A worker of a cluster.
 #[derive(Debug)]
-pub struct Worker {
+pub struct ClusterWorker {
     pub host: Host,
     pub process: Process,
     spec: WorkerSpec,
@@ -51,7 +51,7 @@ pub struct Worker {
 #[derive(Debug)]
 pub struct Cluster {
     // Declared first, so that programs end before their network and folder are removed.
-    workers: Vec<Worker>,
+    workers: Vec<ClusterWorker>,
     scheduler: Process,
     witness: Option<Witness>,
     pub network: Network,
@@ -126,7 +126,7 @@ impl Cluster {
         spec.flags
             .extend(CALL_TIMEOUTS.iter().map(|&flag| flag.to_owned()));
         let process = start_worker(&self.stage, &self.network, host, &spec);
-        self.workers.push(Worker {
+        self.workers.push(ClusterWorker {
             host,
             process,
             spec,
@@ -142,7 +142,7 @@ impl Cluster {
         self.wait_healthy(count);
     }
 
-    pub fn worker(&self, number: usize) -> &Worker {
+    pub fn worker(&self, number: usize) -> &ClusterWorker {
         &self.workers[number]
     }
 
@@ -151,7 +151,7 @@ impl Cluster {
     }
 
     /// Sets the link between the scheduler and a worker, in both directions.
-    pub fn set_link(&self, worker: usize, link: &Link) {
+    pub fn set_link(&self, worker: usize, link: &LinkEffect) {
         self.network
             .set(self.network.host(0), self.workers[worker].host, link);
     }

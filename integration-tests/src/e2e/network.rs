@@ -42,24 +42,24 @@ pub struct Percent(pub u8);
 
 /// The effect of one direction of a link on packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkEffect {
     pub loss: Percent,
     pub doubling: Percent,
     /// Drawn for each packet separately, so that later packets may overtake earlier ones.
     pub delay: RangeInclusive<Duration>,
 }
 
-impl Link {
+impl LinkEffect {
     /// A link that delivers every packet at once.
-    pub const GOOD: Link = Link {
+    pub const GOOD: LinkEffect = LinkEffect {
         loss: Percent(0),
         doubling: Percent(0),
         delay: Duration::ZERO..=Duration::ZERO,
     };
     /// A link that silently drops every packet.
-    pub const CUT: Link = Link {
+    pub const CUT: LinkEffect = LinkEffect {
         loss: Percent(100),
-        ..Link::GOOD
+        ..LinkEffect::GOOD
     };
 }
 
@@ -167,7 +167,7 @@ impl Network {
     ///
     /// # Panics
     /// If the switch has died.
-    pub fn set_one_way(&self, from: Host, to: Host, link: &Link) -> Packets {
+    pub fn set_one_way(&self, from: Host, to: Host, link: &LinkEffect) -> Packets {
         let part = |percent: Percent| f64::from(percent.0) / 100.0;
         self.ask(&json!({ "link": {
             "from": from.0, "to": to.0, "loss": part(link.loss), "doubling": part(link.doubling),
@@ -179,7 +179,7 @@ impl Network {
     ///
     /// # Panics
     /// If the switch has died.
-    pub fn set(&self, one: Host, other: Host, link: &Link) {
+    pub fn set(&self, one: Host, other: Host, link: &LinkEffect) {
         self.set_one_way(one, other, link);
         self.set_one_way(other, one, link);
     }

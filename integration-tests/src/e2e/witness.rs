@@ -42,7 +42,7 @@ impl Question {
 
 /// One answer.
 #[derive(Clone, Copy, Debug)]
-struct Sight {
+struct WitnessSample {
     /// The time after the answer, since the epoch by this machine's clock, as in the tasks' records.
     at: Duration,
     /// The number of done tasks.
@@ -53,7 +53,7 @@ struct Sight {
 #[derive(Debug)]
 pub(super) struct Witness {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Vec<Sight>>>,
+    thread: Option<JoinHandle<Vec<WitnessSample>>>,
 }
 
 impl Witness {
@@ -64,7 +64,7 @@ impl Witness {
             let mut sights = Vec::new();
             while !stopped.load(Ordering::Relaxed) {
                 sights.extend(question.ask().as_ref().and_then(done).map(|done| {
-                    Sight {
+                    WitnessSample {
                         at: SystemTime::now()
                             .duration_since(SystemTime::UNIX_EPOCH)
                             .expect("the clock is set"),
@@ -89,7 +89,7 @@ impl Witness {
         compare(&self.end(), records);
     }
 
-    fn end(&mut self) -> Vec<Sight> {
+    fn end(&mut self) -> Vec<WitnessSample> {
         self.stop.store(true, Ordering::Relaxed);
         let Some(thread) = self.thread.take() else {
             return Vec::new();
@@ -115,7 +115,7 @@ fn done(status: &Value) -> Option<usize> {
     usize::try_from(done).ok()
 }
 
-fn compare(sights: &[Sight], records: &RunRecords) {
+fn compare(sights: &[WitnessSample], records: &RunRecords) {
     assert!(
         sights.len() > 1,
         "the scheduler was hardly ever seen: {sights:?}"
@@ -167,7 +167,8 @@ mod tests {
     }
 
     fn is_refused(done: [usize; 2], runs: &[RunRecord]) -> bool {
-        let sights = [(at(2), done[0]), (at(4), done[1])].map(|(at, done)| Sight { at, done });
+        let sights =
+            [(at(2), done[0]), (at(4), done[1])].map(|(at, done)| WitnessSample { at, done });
         let records = RunRecords {
             runs: runs.to_vec(),
             overlaps: Vec::new(),

@@ -41,7 +41,7 @@ pub struct Attack {
 
 /// The result of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct AttackReport {
     pub frames: u64,
     pub connections: u64,
     /// Resident memory after the first per cent of the frames.
@@ -72,9 +72,9 @@ impl Attack {
     ///
     /// # Errors
     /// If the server was damaged.
-    pub fn run(self, progress: &(dyn Fn(u64) + Sync)) -> Result<Report, Damage> {
+    pub fn run(self, progress: &(dyn Fn(u64) + Sync)) -> Result<AttackReport, Damage> {
         let (looked_at, connections) = (AtomicU64::new(0), AtomicU64::new(0));
-        let mut watch = Watch {
+        let mut watch = MemoryWatch {
             attack: self,
             first: None,
             most: 0,
@@ -113,7 +113,7 @@ impl Attack {
             progress(frames);
             number += 1;
         }
-        Ok(Report {
+        Ok(AttackReport {
             frames: looked_at.into_inner(),
             connections: connections.into_inner(),
             first_bytes: watch.first.unwrap_or(0),
@@ -137,13 +137,13 @@ impl Attack {
 }
 
 /// Measures the memory of the server.
-struct Watch {
+struct MemoryWatch {
     attack: Attack,
     first: Option<u64>,
     most: u64,
 }
 
-impl Watch {
+impl MemoryWatch {
     fn look(&mut self, frames: u64) -> Result<(), Damage> {
         let seed = self.attack.seed;
         let now = resident_bytes(self.attack.process).ok_or(Damage::Dead { frames, seed })?;

@@ -33,7 +33,7 @@ pub fn default_spec(stage: &Stage, config: &Value) -> SchedulerSpec {
 }
 
 /// A scheduler that runs as a process.
-pub struct Cluster {
+pub struct BenchCluster {
     // Declared first, because fields are dropped in this order.
     pub scheduler: Process,
     pub client: Client,
@@ -52,7 +52,7 @@ pub struct TaskCosts {
     pub worker_mib: f64,
 }
 
-impl Cluster {
+impl BenchCluster {
     /// Starts the scheduler of a new cluster with default timeouts.
     pub fn start(config: &Value) -> Self {
         let stage = stage();
@@ -61,7 +61,7 @@ impl Cluster {
     }
 
     pub fn start_on(stage: Stage, spec: SchedulerSpec) -> Self {
-        Cluster {
+        BenchCluster {
             scheduler: stage.start_scheduler(&spec),
             client: Client::new(spec.port),
             spec,

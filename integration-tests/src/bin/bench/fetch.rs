@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use integration_tests::e2e::{Process, range_config, wait_within};
 use serde_json::Value;
 
-use crate::cluster::{Cluster, PATIENCE, processors, with_job};
-use crate::figures::{Line, Pair, Report, Samples, times_ms};
-use crate::marks::Marks;
+use crate::cluster::{BenchCluster, PATIENCE, processors, with_job};
+use crate::figures::{BenchReport, Figure, Pair, Samples, times_ms};
+use crate::marks::FirstWrites;
 use crate::meter::{MachineMeter, Meter};
-use counter::{Calls, Counter};
+use counter::{CallCounts, Counter};
 
 /// Warm-up after the first completion, enough for several requests of a worker and for learning the times of tasks.
 const WARM_UP: Duration = Duration::from_secs(4);
@@ -33,9 +33,9 @@ enum Mode {
 
 /// Tasks of one kind.
 #[derive(Clone, Copy, Debug)]
-struct Workload {
+struct BenchWorkload {
     name: &'static str,
-    task: Task,
+    task: BenchTask,
     /// Whether the task may be queued on the worker.
     bufferable: bool,
     /// The job's estimate of its duration, in seconds.
@@ -43,41 +43,41 @@ struct Workload {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Task {
+enum BenchTask {
     /// A process that ends at once.
     Nothing,
     /// A process that sleeps for this many seconds.
     Sleep(f64),
 }
 
-const WORKLOADS: [Workload; 5] = [
-    Workload {
+const WORKLOADS: [BenchWorkload; 5] = [
+    BenchWorkload {
         name: "true",
-        task: Task::Nothing,
+        task: BenchTask::Nothing,
         bufferable: false,
         estimate: None,
     },
-    Workload {
+    BenchWorkload {
         name: "true, bufferable",
-        task: Task::Nothing,
+        task: BenchTask::Nothing,
         bufferable: true,
         estimate: None,
     },
-    Workload {
+    BenchWorkload {
         name: "true, bufferable, estimated",
-        task: Task::Nothing,
+        task: BenchTask::Nothing,
         bufferable: true,
         estimate: Some(0.002),
     },
-    Workload {
+    BenchWorkload {
         name: "200 ms, bufferable",
-        task: Task::Sleep(0.2),
+        task: BenchTask::Sleep(0.2),
         bufferable: true,
         estimate: None,
     },
-    Workload {
+    BenchWorkload {
         name: "20 ms",
-        task: Task::Sleep(0.02),
+        task: BenchTask::Sleep(0.02),
         bufferable: false,
         estimate: None,
     },
@@ -85,7 +85,7 @@ const WORKLOADS: [Workload; 5] = [
 
 /// The result of a window.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+struct FetchSample {
     /// Tasks a second.
     rate: f64,
     /// The idle part of the processors: of the whole machine, or, for sleeping tasks, the processors without a task.
@@ -99,7 +99,7 @@ struct Sample {
 type PushPull<T> = [T; 2];
 
 /// Measures pairs, each for this many seconds.
-pub fn measure(seconds: u64, pairs: usize) -> Report {
+pub fn measure(seconds: u64, pairs: usize) -> BenchReport {
     let window = Duration::from_secs(seconds);
     let mut lines = Vec::new();
     for workload in &WORKLOADS {
@@ -120,7 +120,7 @@ pub fn measure(seconds: u64, pairs: usize) -> Report {
         });
         lines.extend(delays(&name, &samples));
     }
-    Report::new("fetch: pull beside push", "push", lines)
+    BenchReport::new("fetch: pull beside push", "push", lines)
 }
 
 /// Runs both modes in alternating order, so that neither is always the first on a rested machine.
@@ -141,18 +141,18 @@ fn in_both<T>(pair: &Pair<'_>, name: &str, mut run: impl FnMut(Mode) -> T) -> Pu
     }
 }
 
-fn rates(workload: &Workload, samples: &Samples<PushPull<Sample>>) -> Vec<Line> {
+fn rates(workload: &BenchWorkload, samples: &Samples<PushPull<FetchSample>>) -> Vec<Figure> {
     let name = workload.name;
-    let of = |of: fn(&Sample) -> f64| {
+    let of = |of: fn(&FetchSample) -> f64| {
         let middle = |mode: usize| samples.median(|pair| of(&pair[mode]));
         (middle(0), middle(1))
     };
     let line = |what: &str, unit, (push, pull): (f64, f64)| {
-        Line::new(format!("{name}: {what}"), unit, pull).beside(push)
+        Figure::new(format!("{name}: {what}"), unit, pull).beside(push)
     };
     let mut lines = vec![
         line("tasks a second", "/s", of(|s| s.rate)).more_is_better(),
-        Line::new(
+        Figure::new(
             format!("{name}: share of push, median of the pairs"),
             "",
             samples.median(|[push, pull]| pull.rate / push.rate),
@@ -162,7 +162,7 @@ fn rates(workload: &Workload, samples: &Samples<PushPull<Sample>>) -> Vec<Line> 
         line("scheduler a task", "us", of(|s| s.scheduler_us)),
         line("worker a task", "us", of(|s| s.worker_us)),
     ];
-    if let Task::Sleep(long) = workload.task {
+    if let BenchTask::Sleep(long) = workload.task {
         let middle = |mode: usize| samples.median(|pair| gap_ms(pair[mode].rate, long));
         lines.push(line("from an end to a start", "ms", (middle(0), middle(1))));
     }
@@ -175,9 +175,9 @@ fn gap_ms(rate: f64, long: f64) -> f64 {
     (processors() / rate - long) * 1e3
 }
 
-fn calls(workload: &Workload, [push, pull]: PushPull<EachTask>) -> Vec<Line> {
+fn calls(workload: &BenchWorkload, [push, pull]: PushPull<EachTask>) -> Vec<Figure> {
     let line = |what: &str, push: f64, pull: f64| {
-        Line::new(format!("{}: {what}", workload.name), "", pull).beside(push)
+        Figure::new(format!("{}: {what}", workload.name), "", pull).beside(push)
     };
     vec![
         line("calls a task, both ways", push.all(), pull.all()),
@@ -187,12 +187,12 @@ fn calls(workload: &Workload, [push, pull]: PushPull<EachTask>) -> Vec<Line> {
     ]
 }
 
-fn delays(name: &str, samples: &Samples<PushPull<Vec<Duration>>>) -> Vec<Line> {
+fn delays(name: &str, samples: &Samples<PushPull<Vec<Duration>>>) -> Vec<Figure> {
     let of = |mode: usize| times_ms(samples.iter().flat_map(|pair| pair[mode].iter().copied()));
     let (push, pull) = (of(0), of(1));
     [(50, "median"), (90, "90 of 100"), (100, "longest")]
         .map(|(percent, what)| {
-            Line::new(
+            Figure::new(
                 format!("{name}: to the process, {what}"),
                 "ms",
                 pull.at(percent),
@@ -205,10 +205,10 @@ fn delays(name: &str, samples: &Samples<PushPull<Vec<Duration>>>) -> Vec<Line> {
 // ---- one measurement ----
 
 /// A scheduler and a worker.
-struct Bench {
+struct FetchBench {
     // Declared first, because fields are dropped in this order.
     worker: Process,
-    cluster: Cluster,
+    cluster: BenchCluster,
     /// The proxy that counts the worker's calls, if they are counted.
     counter: Option<Counter>,
 }
@@ -219,9 +219,9 @@ enum Counted {
     No,
 }
 
-impl Bench {
+impl FetchBench {
     fn start(config: &Value, mode: Mode, counted: Counted) -> Self {
-        let cluster = Cluster::start(config);
+        let cluster = BenchCluster::start(config);
         cluster.wait_for_nodes();
         let counter = match counted {
             Counted::Yes => Some(Counter::before(cluster.spec.port)),
@@ -231,7 +231,7 @@ impl Bench {
         // The worker and its keeper cannot be told apart before this line.
         worker.wait_for_output("the worker takes calls");
         cluster.client.wait_healthy(1);
-        Bench {
+        FetchBench {
             worker,
             cluster,
             counter,
@@ -262,7 +262,7 @@ impl Bench {
     }
 }
 
-fn start_worker(cluster: &Cluster, mode: Mode, counter: Option<&Counter>) -> Process {
+fn start_worker(cluster: &BenchCluster, mode: Mode, counter: Option<&Counter>) -> Process {
     let mut worker = cluster.stage.worker_spec("one", &cluster.spec);
     worker.flags.clear();
     if mode == Mode::Pull {
@@ -275,16 +275,16 @@ fn start_worker(cluster: &Cluster, mode: Mode, counter: Option<&Counter>) -> Pro
 }
 
 /// Returns a config with enough nodes for any window. It declares no slots, so a worker has one for each processor, as much as it requests.
-fn config(workload: &Workload, window: Duration) -> Value {
+fn config(workload: &BenchWorkload, window: Duration) -> Value {
     let most = match workload.task {
-        Task::Nothing => MOST_RATE,
-        Task::Sleep(seconds) => 1.0 / seconds,
+        BenchTask::Nothing => MOST_RATE,
+        BenchTask::Sleep(seconds) => 1.0 / seconds,
     };
     let seconds = (window + 3 * WARM_UP).as_secs_f64();
     let nodes = (most * processors() * seconds) as usize;
     let command = match workload.task {
-        Task::Nothing => vec!["/bin/true".to_owned()],
-        Task::Sleep(seconds) => vec!["/bin/sleep".to_owned(), seconds.to_string()],
+        BenchTask::Nothing => vec!["/bin/true".to_owned()],
+        BenchTask::Sleep(seconds) => vec!["/bin/sleep".to_owned(), seconds.to_string()],
     };
     let mut config = with_job(range_config(nodes, None), "work", command);
     let job = &mut config["bistro_job->work"];
@@ -295,8 +295,8 @@ fn config(workload: &Workload, window: Duration) -> Value {
     config
 }
 
-fn sample(workload: &Workload, mode: Mode, window: Duration) -> Sample {
-    let bench = Bench::start(&config(workload, window), mode, Counted::No);
+fn sample(workload: &BenchWorkload, mode: Mode, window: Duration) -> FetchSample {
+    let bench = FetchBench::start(&config(workload, window), mode, Counted::No);
     let (tasks, lasted, (machine, of_scheduler, of_worker)) = bench.window(window, || {
         (
             MachineMeter::start(),
@@ -306,11 +306,11 @@ fn sample(workload: &Workload, mode: Mode, window: Duration) -> Sample {
     });
     let rate = tasks / lasted.as_secs_f64();
     let each = |used: Duration| used.as_secs_f64() * 1e6 / tasks;
-    Sample {
+    FetchSample {
         rate,
         idle: match workload.task {
-            Task::Nothing => machine.idle(),
-            Task::Sleep(seconds) => 1.0 - rate * seconds / processors(),
+            BenchTask::Nothing => machine.idle(),
+            BenchTask::Sleep(seconds) => 1.0 - rate * seconds / processors(),
         },
         scheduler_us: each(of_scheduler.used()),
         worker_us: each(of_worker.used()),
@@ -334,11 +334,11 @@ impl EachTask {
 }
 
 /// Counts in a separate run, because counting costs time.
-fn count(workload: &Workload, mode: Mode, window: Duration) -> EachTask {
-    let bench = Bench::start(&config(workload, window), mode, Counted::Yes);
+fn count(workload: &BenchWorkload, mode: Mode, window: Duration) -> EachTask {
+    let bench = FetchBench::start(&config(workload, window), mode, Counted::Yes);
     let counter = bench.counter.as_ref().expect("it counts");
     let (tasks, _, before) = bench.window(window, || counter.calls());
-    let Calls {
+    let CallCounts {
         requests,
         statuses,
         heartbeats,
@@ -355,8 +355,8 @@ fn count(workload: &Workload, mode: Mode, window: Duration) -> EachTask {
 
 /// Measures from sending a job to the first write of its process, one job at a time.
 fn latencies(mode: Mode, rest: Duration) -> Vec<Duration> {
-    let bench = Bench::start(&range_config(1, None), mode, Counted::No);
-    let marks = Marks::new(&bench.cluster.stage);
+    let bench = FetchBench::start(&range_config(1, None), mode, Counted::No);
+    let marks = FirstWrites::new(&bench.cluster.stage);
     let submissions = (0..SUBMISSIONS).map(|number| {
         std::thread::sleep(rest);
         marks.submit(&bench.cluster, number).1

@@ -60,8 +60,8 @@ impl<T> Samples<T> {
         what: impl Into<String>,
         unit: &'static str,
         of: impl Fn(&T) -> f64,
-    ) -> Line {
-        Line::new(what, unit, self.median(of))
+    ) -> Figure {
+        Figure::new(what, unit, self.median(of))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
@@ -101,7 +101,7 @@ impl Times {
 
 /// The promise or direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
+pub enum FigureBound {
     AtMost(f64),
     AtLeast(f64),
     /// No promise; lower values are better.
@@ -111,59 +111,59 @@ pub enum Bound {
 
 /// One figure.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct Figure {
     pub what: String,
     pub unit: &'static str,
     pub figure: f64,
     baseline: Option<f64>,
-    bound: Bound,
+    bound: FigureBound,
 }
 
 /// All figures of one benchmark.
-pub struct Report {
+pub struct BenchReport {
     name: String,
     /// The name of the baselines.
     baseline: &'static str,
-    lines: Vec<Line>,
+    lines: Vec<Figure>,
     /// Lines of text below the figures.
     table: Vec<String>,
 }
 
-impl Line {
+impl Figure {
     pub fn new(what: impl Into<String>, unit: &'static str, figure: f64) -> Self {
-        Line {
+        Figure {
             what: what.into(),
             unit,
             figure,
             baseline: None,
-            bound: Bound::LessIsBetter,
+            bound: FigureBound::LessIsBetter,
         }
     }
 
     pub fn beside(self, baseline: f64) -> Self {
-        Line {
+        Figure {
             baseline: Some(baseline),
             ..self
         }
     }
 
     pub fn at_most(self, most: f64) -> Self {
-        Line {
-            bound: Bound::AtMost(most),
+        Figure {
+            bound: FigureBound::AtMost(most),
             ..self
         }
     }
 
     pub fn at_least(self, least: f64) -> Self {
-        Line {
-            bound: Bound::AtLeast(least),
+        Figure {
+            bound: FigureBound::AtLeast(least),
             ..self
         }
     }
 
     pub fn more_is_better(self) -> Self {
-        Line {
-            bound: Bound::MoreIsBetter,
+        Figure {
+            bound: FigureBound::MoreIsBetter,
             ..self
         }
     }
@@ -172,17 +172,17 @@ impl Line {
     fn ratio(&self) -> Option<f64> {
         let baseline = self.baseline?;
         let ratio = match self.bound {
-            Bound::AtMost(_) | Bound::LessIsBetter => baseline / self.figure,
-            Bound::AtLeast(_) | Bound::MoreIsBetter => self.figure / baseline,
+            FigureBound::AtMost(_) | FigureBound::LessIsBetter => baseline / self.figure,
+            FigureBound::AtLeast(_) | FigureBound::MoreIsBetter => self.figure / baseline,
         };
         ratio.is_finite().then_some(ratio)
     }
 
     pub fn is_kept(&self) -> bool {
         match self.bound {
-            Bound::AtMost(most) => self.figure <= most,
-            Bound::AtLeast(least) => self.figure >= least,
-            Bound::LessIsBetter | Bound::MoreIsBetter => true,
+            FigureBound::AtMost(most) => self.figure <= most,
+            FigureBound::AtLeast(least) => self.figure >= least,
+            FigureBound::LessIsBetter | FigureBound::MoreIsBetter => true,
         }
     }
 
@@ -190,9 +190,9 @@ impl Line {
         let optional = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
         let verdict = if self.is_kept() { "kept" } else { "NOT KEPT" };
         let promise = match self.bound {
-            Bound::AtMost(most) => format!("at most {most}: {verdict}"),
-            Bound::AtLeast(least) => format!("at least {least}: {verdict}"),
-            Bound::LessIsBetter | Bound::MoreIsBetter => String::new(),
+            FigureBound::AtMost(most) => format!("at most {most}: {verdict}"),
+            FigureBound::AtLeast(least) => format!("at least {least}: {verdict}"),
+            FigureBound::LessIsBetter | FigureBound::MoreIsBetter => String::new(),
         };
         let row = format!(
             "{:<58}{:>12.3} {:<6}{:>14}{:>12}  {promise}",
@@ -207,9 +207,9 @@ impl Line {
 
     fn json(&self) -> Value {
         let (most, least) = match self.bound {
-            Bound::AtMost(most) => (Some(most), None),
-            Bound::AtLeast(least) => (None, Some(least)),
-            Bound::LessIsBetter | Bound::MoreIsBetter => (None, None),
+            FigureBound::AtMost(most) => (Some(most), None),
+            FigureBound::AtLeast(least) => (None, Some(least)),
+            FigureBound::LessIsBetter | FigureBound::MoreIsBetter => (None, None),
         };
         json!({
             "what": self.what, "unit": self.unit, "figure": self.figure, "baseline": self.baseline, "ratio": self.ratio(),
@@ -218,9 +218,9 @@ impl Line {
     }
 }
 
-impl Report {
-    pub fn new(name: impl Into<String>, baseline: &'static str, lines: Vec<Line>) -> Self {
-        Report {
+impl BenchReport {
+    pub fn new(name: impl Into<String>, baseline: &'static str, lines: Vec<Figure>) -> Self {
+        BenchReport {
             name: name.into(),
             baseline,
             lines,
@@ -230,16 +230,16 @@ impl Report {
 
     /// Adds lines of text below the figures.
     pub fn with_table(self, table: Vec<String>) -> Self {
-        Report { table, ..self }
+        BenchReport { table, ..self }
     }
 
     #[cfg(test)]
-    pub fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[Figure] {
         &self.lines
     }
 
     pub fn is_kept(&self) -> bool {
-        self.lines.iter().all(Line::is_kept)
+        self.lines.iter().all(Figure::is_kept)
     }
 
     pub fn table(&self) -> String {
@@ -259,7 +259,7 @@ impl Report {
     }
 
     pub fn json(&self) -> Value {
-        let lines: Vec<Value> = self.lines.iter().map(Line::json).collect();
+        let lines: Vec<Value> = self.lines.iter().map(Figure::json).collect();
         json!({
             "name": self.name, "baseline": self.baseline, "kept": self.is_kept(), "lines": lines, "table": self.table,
         })
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_promise_is_kept_from_the_right_side() {
-        let line = Line::new("it", "us", 2.0).beside(8.0);
+        let line = Figure::new("it", "us", 2.0).beside(8.0);
         assert_eq!(line.ratio(), Some(4.0));
         assert!(line.clone().at_most(2.0).is_kept() && !line.clone().at_most(1.9).is_kept());
         assert!(line.clone().at_least(2.0).is_kept() && !line.clone().at_least(2.1).is_kept());

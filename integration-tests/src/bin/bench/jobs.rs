@@ -14,8 +14,8 @@ use brasserie_thrift::generated::scheduler::{
 use integration_tests::e2e::{Process, range_config, wait_within};
 use serde_json::Value;
 
-use crate::cluster::{BareStore, Cluster, PATIENCE, api_job, with_job};
-use crate::figures::{Line, Report, per_second, times_ms, times_of};
+use crate::cluster::{BareStore, BenchCluster, PATIENCE, api_job, with_job};
+use crate::figures::{BenchReport, Figure, per_second, times_ms, times_of};
 
 /// Minimum jobs of a meaningful measurement.
 pub const LEAST: usize = 1000;
@@ -41,22 +41,22 @@ const MOST_GROWTH_MIB: f64 = 4.0;
 const MOST_SAVE_MS: f64 = 5.0;
 
 /// A scheduler, a worker with one slot, and the task that holds it.
-struct Bench {
+struct JobsBench {
     // Declared first, because fields are dropped in this order.
     _worker: Process,
-    cluster: Cluster,
+    cluster: BenchCluster,
 }
 
 /// Measures with `jobs` jobs.
-pub fn measure(jobs: usize) -> Report {
+pub fn measure(jobs: usize) -> BenchReport {
     let mut lines = by_api(jobs);
     lines.extend(by_file(jobs));
-    Report::new("jobs", "bare sync", lines)
+    BenchReport::new("jobs", "bare sync", lines)
 }
 
-fn by_api(jobs: usize) -> Vec<Line> {
+fn by_api(jobs: usize) -> Vec<Figure> {
     eprintln!("jobs: by API");
-    let bench = Bench::start(0);
+    let bench = JobsBench::start(0);
     let mut store = BareStore::new(&bench.cluster.stage);
     let bare = times_of(SAVES, |_| store.save()).at(50);
     let first = bench.saves("first");
@@ -68,17 +68,17 @@ fn by_api(jobs: usize) -> Vec<Line> {
     let later = bench.saves("later");
     let what = format!("jobs by API, {AT_A_TIME} under way, to {jobs}");
     let mut lines = vec![
-        Line::new("saveJob with no other jobs, median", "ms", first.answered).beside(bare),
-        Line::new("  the scheduler's processor time for it", "ms", first.cost)
+        Figure::new("saveJob with no other jobs, median", "ms", first.answered).beside(bare),
+        Figure::new("  the scheduler's processor time for it", "ms", first.cost)
             .at_most(MOST_SAVE_MS),
-        Line::new(what, "/s", rate).more_is_better(),
-        Line::new(
+        Figure::new(what, "/s", rate).more_is_better(),
+        Figure::new(
             format!("saveJob with {jobs} jobs, median"),
             "ms",
             later.answered,
         )
         .beside(bare),
-        Line::new("  the scheduler's processor time for it", "ms", later.cost)
+        Figure::new("  the scheduler's processor time for it", "ms", later.cost)
             .at_most(MOST_SAVE_MS),
     ];
     lines.extend(bench.questions(jobs, |number| {
@@ -87,10 +87,10 @@ fn by_api(jobs: usize) -> Vec<Line> {
     lines
 }
 
-fn by_file(jobs: usize) -> Vec<Line> {
+fn by_file(jobs: usize) -> Vec<Figure> {
     eprintln!("jobs: by file: {jobs} of them");
     let began = Instant::now();
-    let bench = Bench::start(jobs);
+    let bench = JobsBench::start(jobs);
     let up = began.elapsed().as_secs_f64();
     eprintln!("jobs: by file: one of them changes");
     let changes = times_ms((0..3).map(|round| {
@@ -105,12 +105,12 @@ fn by_file(jobs: usize) -> Vec<Line> {
         changed.elapsed()
     }));
     let mut lines = vec![
-        Line::new(
+        Figure::new(
             format!("start with {jobs} jobs in the file, until the first task runs"),
             "s",
             up,
         ),
-        Line::new(
+        Figure::new(
             "one of them changed in the file, until it is in force, median",
             "ms",
             changes.at(50),
@@ -120,17 +120,17 @@ fn by_file(jobs: usize) -> Vec<Line> {
     lines
 }
 
-impl Bench {
+impl JobsBench {
     /// Starts with `jobs` jobs in the file, besides the one whose first task holds the slot.
     fn start(jobs: usize) -> Self {
-        let cluster = Cluster::start(&config(jobs, "bench"));
+        let cluster = BenchCluster::start(&config(jobs, "bench"));
         let worker = cluster.start_worker("one");
         wait_within(PATIENCE, "the only slot to be taken", || {
             let status = cluster.client.status()?;
             let mut jobs = status.jobs.iter().flatten();
             jobs.any(|job| job.running == Some(1)).then_some(())
         });
-        Bench {
+        JobsBench {
             _worker: worker,
             cluster,
         }
@@ -160,7 +160,7 @@ impl Bench {
     }
 
     /// Measures the cost of waiting, and of answers meanwhile.
-    fn questions(&self, jobs: usize, name: impl Fn(usize) -> String) -> Vec<Line> {
+    fn questions(&self, jobs: usize, name: impl Fn(usize) -> String) -> Vec<Figure> {
         eprintln!("jobs: at rest");
         // The last added jobs may still need work, so the queries run once before.
         self.ask_all(&name);
@@ -174,22 +174,22 @@ impl Bench {
         let mut lines = self.ask_all(&name);
         let growth = self.cluster.resident_mib() - held;
         lines.push(
-            Line::new(format!("share of a core at rest, {REST:?}"), "share", share)
+            Figure::new(format!("share of a core at rest, {REST:?}"), "share", share)
                 .at_most(MOST_AT_REST),
         );
-        lines.push(Line::new(
+        lines.push(Figure::new(
             format!("memory with {jobs} jobs, {NODES} nodes each"),
             "MiB",
             held,
         ));
         lines.push(
-            Line::new("  and more of it after all questions again", "MiB", growth)
+            Figure::new("  and more of it after all questions again", "MiB", growth)
                 .at_most(MOST_GROWTH_MIB),
         );
         lines
     }
 
-    fn ask_all(&self, name: &impl Fn(usize) -> String) -> Vec<Line> {
+    fn ask_all(&self, name: &impl Fn(usize) -> String) -> Vec<Figure> {
         // The jobs are far apart, so that caches do not help.
         let scattered = |number: usize| name(number * 7919);
         let job = self.ask("getJob", |number| {
@@ -232,15 +232,15 @@ impl Bench {
         promised.chain(status).collect()
     }
 
-    fn ask(&self, what: &str, question: impl Fn(usize)) -> [Line; 2] {
+    fn ask(&self, what: &str, question: impl Fn(usize)) -> [Figure; 2] {
         self.ask_some(what, QUESTIONS, question)
     }
 
-    fn ask_some(&self, what: &str, count: usize, question: impl Fn(usize)) -> [Line; 2] {
+    fn ask_some(&self, what: &str, count: usize, question: impl Fn(usize)) -> [Figure; 2] {
         let took = times_of(count, question);
         [
-            Line::new(format!("{what}, median of {count}"), "ms", took.at(50)),
-            Line::new(format!("{what}, longest"), "ms", took.at(100)),
+            Figure::new(format!("{what}, median of {count}"), "ms", took.at(50)),
+            Figure::new(format!("{what}, longest"), "ms", took.at(100)),
         ]
     }
 }

@@ -15,20 +15,20 @@ use brasserie_worker::logs::{LogConfig, LogStore};
 use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
 
 use crate::cluster::PATIENCE;
-use crate::figures::{Line, Report, Samples, per_second};
+use crate::figures::{BenchReport, Figure, Samples, per_second};
 
 /// A common length of lines, with the newline.
 const LINE_BYTES: usize = 80;
 
 /// Lines a second.
-struct Sample {
+struct LogSample {
     cat: f64,
     log: f64,
     file: f64,
 }
 
 /// Measures pairs without a scheduler, because a line only passes the worker's process runner and its logs.
-pub fn measure(lines: usize, pairs: usize) -> Report {
+pub fn measure(lines: usize, pairs: usize) -> BenchReport {
     let samples = Samples::take("logs", pairs, |pair| {
         pair.begin("cat");
         let cat = rate(lines, through_cat);
@@ -36,7 +36,7 @@ pub fn measure(lines: usize, pairs: usize) -> Report {
         let log = rate(lines, |dir, lines| through_worker(dir, lines, Output::Log));
         pair.begin("a file");
         let file = rate(lines, |dir, lines| through_worker(dir, lines, Output::File));
-        Sample { cat, log, file }
+        LogSample { cat, log, file }
     });
     let cat = samples.median(|s| s.cat);
     let into_log = format!("lines of {LINE_BYTES} bytes a second into the log, median of {pairs}");
@@ -48,8 +48,8 @@ pub fn measure(lines: usize, pairs: usize) -> Report {
         samples.line("share of the baseline, into the log", "", |s| s.log / s.cat),
         samples.line("share of the baseline, into a file", "", |s| s.file / s.cat),
     ];
-    let lines = lines.map(Line::more_is_better).into();
-    Report::new("logs", "cat into a file", lines)
+    let lines = lines.map(Figure::more_is_better).into();
+    BenchReport::new("logs", "cat into a file", lines)
 }
 
 /// Measures in a separate folder, always on the same disk.

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Parser, ValueEnum, value_parser};
-use figures::Report;
+use figures::BenchReport;
 use integration_tests::e2e::play_role;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// Benchmarks with their baselines.
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
-struct Options {
+struct BenchOptions {
     #[arg(value_enum, default_value_t = Which::All)]
     which: Which,
     /// Calls of one measurement of `rpc`
@@ -89,7 +89,7 @@ struct Options {
     scale: schedule::Scale,
     /// Run only these parts of `schedule`
     #[arg(long, value_enum, value_delimiter = ',')]
-    parts: Vec<schedule::Part>,
+    parts: Vec<schedule::EnginePart>,
     /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
@@ -133,7 +133,7 @@ enum Which {
     All,
 }
 
-type Benchmark = (Which, fn(&Options) -> Report);
+type Benchmark = (Which, fn(&BenchOptions) -> BenchReport);
 
 /// All benchmarks, in the order of their runs.
 const BENCHMARKS: [Benchmark; 14] = [
@@ -160,20 +160,20 @@ fn main() -> ExitCode {
     if let Some(code) = play_role() {
         return code;
     }
-    let options = Options::parse();
+    let options = BenchOptions::parse();
     let chosen = BENCHMARKS
         .iter()
         .filter(|(which, _)| [Which::All, *which].contains(&options.which));
-    let reports: Vec<Report> = chosen.map(|(_, measure)| measure(&options)).collect();
+    let reports: Vec<BenchReport> = chosen.map(|(_, measure)| measure(&options)).collect();
     if options.json {
-        let all = reports.iter().map(Report::json).collect();
+        let all = reports.iter().map(BenchReport::json).collect();
         println!("{:#}", Value::Array(all));
     } else {
         reports
             .iter()
             .for_each(|report| print!("{}", report.table()));
     }
-    match reports.iter().all(Report::is_kept) {
+    match reports.iter().all(BenchReport::is_kept) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }

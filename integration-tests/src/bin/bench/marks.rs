@@ -10,19 +10,19 @@ use integration_tests::e2e::Stage;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-use crate::cluster::{Cluster, api_job};
+use crate::cluster::{BenchCluster, api_job};
 
 /// Limit for one task, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SHELL: &str = "/bin/sh";
 
 /// Receives the first writes of all tasks.
-pub struct Marks {
+pub struct FirstWrites {
     path: PathBuf,
     arrived: Receiver<Instant>,
 }
 
-impl Marks {
+impl FirstWrites {
     pub fn new(stage: &Stage) -> Self {
         let path = stage.path("marks");
         mkfifo(&path, Mode::S_IRWXU).expect("a pipe in a temporary folder");
@@ -38,7 +38,7 @@ impl Marks {
                 }
             }
         });
-        Marks { path, arrived }
+        FirstWrites { path, arrived }
     }
 
     /// Returns the command of every task, which writes one byte.
@@ -63,7 +63,7 @@ impl Marks {
 
     /// Submits a job that starts at once. Returns the times from sending `saveJob` to its answer, when the job is durable, and to the first
     /// write of its process.
-    pub fn submit(&self, cluster: &Cluster, number: usize) -> (Duration, Duration) {
+    pub fn submit(&self, cluster: &BenchCluster, number: usize) -> (Duration, Duration) {
         let job = api_job(format!("job{number}"), self.command().to_vec());
         let sent = Instant::now();
         cluster.client.save_job(job).expect("a good job is taken");

@@ -5,8 +5,8 @@ use std::time::Duration;
 use integration_tests::e2e::{Process, range_config, resident_bytes};
 use nix::unistd::Pid;
 
-use crate::cluster::{Cluster, PATIENCE, with_job};
-use crate::figures::{Line, Report, mib};
+use crate::cluster::{BenchCluster, PATIENCE, with_job};
+use crate::figures::{BenchReport, Figure, mib};
 
 /// Number of workers that share the sleeping tasks.
 const WORKERS: usize = 4;
@@ -14,17 +14,17 @@ const WORKERS: usize = 4;
 const REST: Duration = Duration::from_secs(3);
 
 /// Measures with `sleeping` concurrently sleeping tasks, and `waiting` waiting ones.
-pub fn measure(sleeping: usize, waiting: usize) -> Report {
+pub fn measure(sleeping: usize, waiting: usize) -> BenchReport {
     let mut lines = asleep(sleeping);
     eprintln!("memory: {waiting} tasks wait");
     let few = of_waiting(1);
     let many = of_waiting(waiting);
     let label = format!("scheduler, {waiting} tasks wait, names of their nodes included");
-    lines.push(Line::new(label, "B", each(few, many, waiting)));
-    Report::new("memory, bytes a task", "", lines)
+    lines.push(Figure::new(label, "B", each(few, many, waiting)));
+    BenchReport::new("memory, bytes a task", "", lines)
 }
 
-fn asleep(count: usize) -> Vec<Line> {
+fn asleep(count: usize) -> Vec<Figure> {
     eprintln!("memory: {count} tasks sleep on {WORKERS} workers");
     let slots = count.div_ceil(WORKERS);
     let cluster = start(count, slots, &["/bin/sleep", "1000000"]);
@@ -49,17 +49,17 @@ fn asleep(count: usize) -> Vec<Line> {
         .sum();
     let idle = idle * u64::try_from(WORKERS).expect("a few");
     vec![
-        Line::new(
+        Figure::new(
             format!("scheduler, {count} tasks run"),
             "B",
             each(of_scheduler, resident(cluster.scheduler.id()), count),
         ),
-        Line::new(
+        Figure::new(
             format!("worker, {slots} tasks run on each of {WORKERS}"),
             "B",
             each(idle, busy, count),
         ),
-        Line::new(
+        Figure::new(
             "worker that runs nothing, in all",
             "MiB",
             mib(idle) / WORKERS as f64,
@@ -89,8 +89,8 @@ fn of_waiting(count: usize) -> u64 {
     resident(cluster.scheduler.id())
 }
 
-fn start(nodes: usize, slots: usize, command: &[&str]) -> Cluster {
-    Cluster::start(&with_job(range_config(nodes, Some(slots)), "rest", command))
+fn start(nodes: usize, slots: usize, command: &[&str]) -> BenchCluster {
+    BenchCluster::start(&with_job(range_config(nodes, Some(slots)), "rest", command))
 }
 
 fn resident(pid: Pid) -> u64 {

@@ -6,8 +6,8 @@ use integration_tests::e2e::range_config;
 use integration_tests::e2e::wait_within;
 use serde_json::Value;
 
-use crate::cluster::{BareStore, Cluster, PATIENCE, api_job, with_job};
-use crate::figures::{Line, Report, times_ms, times_of};
+use crate::cluster::{BareStore, BenchCluster, PATIENCE, api_job, with_job};
+use crate::figures::{BenchReport, Figure, times_ms, times_of};
 
 /// Number of saves, each of a new job, which takes memory on all nodes.
 const SAVES: usize = 20;
@@ -23,9 +23,9 @@ const MOST_SAVE_MS: f64 = 200.0;
 const MOST_CHANGE_MS: f64 = 1000.0;
 
 /// Measures with `nodes` nodes.
-pub fn measure(nodes: usize) -> Report {
+pub fn measure(nodes: usize) -> BenchReport {
     eprintln!("nodes: {nodes} of them");
-    let cluster = Cluster::start(&config("n", nodes));
+    let cluster = BenchCluster::start(&config("n", nodes));
     wait_for_nodes(&cluster, nodes);
     let mut store = BareStore::new(&cluster.stage);
     let bare = times_of(SAVES, |_| store.save());
@@ -56,26 +56,26 @@ pub fn measure(nodes: usize) -> Report {
     }));
     let bare_names = times_of(CHANGES, |_| names(nodes));
     let lines = vec![
-        Line::new(
+        Figure::new(
             format!("saveJob on {nodes} nodes until its durable answer, median of {SAVES}"),
             "ms",
             saves.at(50),
         )
         .beside(bare.at(50)),
-        Line::new("  longest", "ms", saves.at(100))
+        Figure::new("  longest", "ms", saves.at(100))
             .beside(bare.at(100))
             .at_most(MOST_SAVE_MS),
-        Line::new(
+        Figure::new(
             format!("file with {nodes} new nodes until in force, median of {CHANGES}"),
             "ms",
             changes.at(50),
         )
         .beside(bare_names.at(50))
         .at_most(MOST_CHANGE_MS),
-        Line::new("  longest", "ms", changes.at(100)).beside(bare_names.at(100)),
-        Line::new("memory after that", "MiB", cluster.resident_mib()),
+        Figure::new("  longest", "ms", changes.at(100)).beside(bare_names.at(100)),
+        Figure::new("memory after that", "MiB", cluster.resident_mib()),
     ];
-    Report::new("nodes", "sync; names", lines)
+    BenchReport::new("nodes", "sync; names", lines)
 }
 
 /// Does the minimum work of any program for new nodes: writes their names, and collects them in a set.
@@ -84,7 +84,7 @@ fn names(nodes: usize) {
     assert_eq!(names.len(), nodes);
 }
 
-fn wait_for_nodes(cluster: &Cluster, nodes: usize) {
+fn wait_for_nodes(cluster: &BenchCluster, nodes: usize) {
     let nodes = i64::try_from(nodes).expect("a number of nodes");
     wait_within(PATIENCE, "the nodes to be in force", || {
         let status = cluster.client.status()?;

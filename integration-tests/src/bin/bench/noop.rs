@@ -15,8 +15,8 @@ use brasserie_worker::process::{
 use brasserie_worker::{Runner, start_with};
 use integration_tests::e2e::range_config;
 
-use crate::cluster::{Cluster, TaskCosts, with_job};
-use crate::figures::{Line, Report, Samples};
+use crate::cluster::{BenchCluster, TaskCosts, with_job};
+use crate::figures::{BenchReport, Figure, Samples};
 use crate::meter::Meter;
 
 /// Promised minimum.
@@ -87,7 +87,7 @@ pub fn play_worker() -> Option<ExitCode> {
 }
 
 /// Measures `rounds` times.
-pub fn measure(tasks: usize, rounds: usize) -> Report {
+pub fn measure(tasks: usize, rounds: usize) -> BenchReport {
     let samples = Samples::take("noop", rounds, |round| {
         round.begin(&format!("{tasks} tasks"));
         costs(tasks)
@@ -95,31 +95,31 @@ pub fn measure(tasks: usize, rounds: usize) -> Report {
     let what = format!("tasks a second with {SLOTS} slots, median of {rounds}");
     let rate = samples.median(|costs| costs.rate);
     let lines = vec![
-        Line::new(what, "/s", rate).at_least(LEAST_RATE),
-        Line::new("the same beside the goal", "/s", rate)
+        Figure::new(what, "/s", rate).at_least(LEAST_RATE),
+        Figure::new("the same beside the goal", "/s", rate)
             .beside(GOAL_RATE)
             .more_is_better(),
         samples.line("processor time of the scheduler a task", "us", |s| {
             s.scheduler_us
         }),
         samples.line("processor time of the worker a task", "us", |s| s.worker_us),
-        Line::new(
+        Figure::new(
             "most memory of the scheduler",
             "MiB",
             samples.most(|s| s.scheduler_mib),
         ),
-        Line::new(
+        Figure::new(
             "most memory of the worker",
             "MiB",
             samples.most(|s| s.worker_mib),
         ),
     ];
-    Report::new("noop", "goal", lines)
+    BenchReport::new("noop", "goal", lines)
 }
 
 fn costs(count: usize) -> TaskCosts {
     let config = with_job(range_config(count, Some(SLOTS)), "nothing", ["nothing"]);
-    let cluster = Cluster::start(&config);
+    let cluster = BenchCluster::start(&config);
     cluster.wait_for_nodes();
     let of_scheduler = Meter::start(cluster.scheduler.id());
     let stage = &cluster.stage;

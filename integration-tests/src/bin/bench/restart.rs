@@ -8,8 +8,8 @@ use brasserie_common::Timeouts;
 use brasserie_thrift::generated::brasserie::ClusterStatus;
 use integration_tests::e2e::{Process, fast_timeouts, wait_within};
 
-use crate::cluster::{Cluster, stage};
-use crate::figures::{Line, Report, times_ms};
+use crate::cluster::{BenchCluster, stage};
+use crate::figures::{BenchReport, Figure, times_ms};
 
 /// The minimum that workers accept.
 const HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const TASK_TIME: Duration = Duration::from_secs(1000);
 
 /// One restart, with times since the start of the scheduler's process.
 #[derive(Clone, Debug)]
-struct Round {
+struct RestartRound {
     /// The time until every worker has sent a heartbeat.
     all_back: Duration,
     /// The time until the initial wait ended.
@@ -38,41 +38,41 @@ struct Round {
 
 /// The directory of the restarted scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Directory {
+enum RestartDirectory {
     Same,
     Empty,
 }
 
 /// A scheduler with its workers, all of which are healthy between rounds.
-struct Bench {
+struct RestartBench {
     // Declared first, because fields are dropped in this order.
     _workers: Vec<Process>,
-    cluster: Cluster,
+    cluster: BenchCluster,
     count: usize,
 }
 
 /// Measures `rounds` restarts of each kind.
-pub fn measure(workers: usize, rounds: usize) -> Report {
+pub fn measure(workers: usize, rounds: usize) -> BenchReport {
     eprintln!("restart: starting {workers} workers");
-    let mut bench = Bench::start(workers);
+    let mut bench = RestartBench::start(workers);
     let (mut same, mut empty) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         eprintln!("restart: round {} of {rounds}: its directory", round + 1);
-        same.push(bench.restart(Directory::Same, round));
+        same.push(bench.restart(RestartDirectory::Same, round));
         eprintln!("restart: round {} of {rounds}: an empty one", round + 1);
-        empty.push(bench.restart(Directory::Empty, round));
+        empty.push(bench.restart(RestartDirectory::Empty, round));
     }
     report(workers, &same, &empty)
 }
 
-impl Bench {
+impl RestartBench {
     fn start(count: usize) -> Self {
         let stage = stage();
         // Each worker has a task, so that it has something to report to a restarted scheduler.
         let config = stage.write_work(count, TASK_TIME);
         let loss = format!("--lose-unhealthy-worker-after={}s", LOSS_TIME.as_secs());
         let spec = stage.scheduler_spec(&config).with(&loss);
-        let mut cluster = Cluster::start_on(stage, spec.clone().with("--new-cluster"));
+        let mut cluster = BenchCluster::start_on(stage, spec.clone().with("--new-cluster"));
         // A scheduler that finds an empty directory later is one of the same cluster.
         cluster.spec = spec;
         let workers = (0..count)
@@ -82,17 +82,17 @@ impl Bench {
             let status = cluster.client.status()?;
             (healthy(&status) == count && running(&status) == count).then_some(())
         });
-        Bench {
+        RestartBench {
             _workers: workers,
             cluster,
             count,
         }
     }
 
-    fn restart(&mut self, directory: Directory, round: usize) -> Round {
+    fn restart(&mut self, directory: RestartDirectory, round: usize) -> RestartRound {
         match directory {
-            Directory::Same => {}
-            Directory::Empty => {
+            RestartDirectory::Same => {}
+            RestartDirectory::Empty => {
                 let directory = self.cluster.stage.path(&format!("scheduler-{round}"));
                 self.cluster.spec.data_dir = directory;
                 self.wait_for_a_later_second();
@@ -121,7 +121,7 @@ impl Bench {
             }
             (left.is_some() && healthy(&status) == self.count).then_some(now)
         });
-        Round {
+        RestartRound {
             all_back: all_back.expect("healthy workers have been heard"),
             left: left.expect("it was waited for"),
             all_healthy,
@@ -179,7 +179,7 @@ fn kill_margin() -> Duration {
     timeouts.lost_task_min_backoff(Duration::ZERO)
 }
 
-fn report(workers: usize, same: &[Round], empty: &[Round]) -> Report {
+fn report(workers: usize, same: &[RestartRound], empty: &[RestartRound]) -> BenchReport {
     let promised = (HEARTBEAT_PERIOD * PROMISED_HEARTBEATS).as_secs_f64();
     let margin = kill_margin().as_secs_f64();
     let mut lines = Vec::new();
@@ -197,7 +197,7 @@ fn report(workers: usize, same: &[Round], empty: &[Round]) -> Report {
     let most = most.at_most(margin + promised);
     lines.extend([least.at_least(margin), middle, most]);
     lines.extend(spread(name, "all are healthy", empty, |r| r.all_healthy));
-    let is_kept = lines.iter().all(Line::is_kept);
+    let is_kept = lines.iter().all(Figure::is_kept);
     let mut table = Vec::new();
     for (name, rounds) in [("same directory", same), ("empty directory", empty)] {
         for reason in rounds.iter().map(|r| &r.reason).collect::<BTreeSet<_>>() {
@@ -209,19 +209,19 @@ fn report(workers: usize, same: &[Round], empty: &[Round]) -> Report {
         }
     }
     let name = format!("restart: {workers} workers, since the scheduler's start");
-    Report::new(name, "", lines).with_table(table)
+    BenchReport::new(name, "", lines).with_table(table)
 }
 
 /// Returns the least, the median and the longest of a time of all rounds.
 fn spread(
     name: &str,
     what: &str,
-    rounds: &[Round],
-    time: impl Fn(&Round) -> Duration,
-) -> [Line; 3] {
+    rounds: &[RestartRound],
+    time: impl Fn(&RestartRound) -> Duration,
+) -> [Figure; 3] {
     let times = times_ms(rounds.iter().map(time));
     [("least", 0), ("median", 50), ("most", 100)].map(|(which, percent)| {
         let what = format!("{name}: {what}, {which} of {}", rounds.len());
-        Line::new(what, "s", times.at(percent) / 1e3)
+        Figure::new(what, "s", times.at(percent) / 1e3)
     })
 }

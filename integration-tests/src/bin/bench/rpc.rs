@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::figures::{Report, Samples, per_second};
+use crate::figures::{BenchReport, Samples, per_second};
 
 /// Promised on two cores.
 const LEAST_RATE: f64 = 100_000.0;
@@ -29,13 +29,13 @@ const FRAME_BYTES: usize = 20;
 const LENGTH_BYTES: usize = 4;
 
 /// Calls a second, and frames a second over bare TCP.
-struct Sample {
+struct RpcSample {
     rate: f64,
     bare: f64,
 }
 
 /// Measures pairs of measurement and baseline.
-pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> Report {
+pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> BenchReport {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -46,7 +46,7 @@ pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> Report {
         let rate = thrift_rate(&runtime, calls, pipelined);
         pair.begin("bare TCP");
         let bare = runtime.block_on(echo_rate(calls, pipelined));
-        Sample { rate, bare }
+        RpcSample { rate, bare }
     });
     let rate = format!("calls a second, median of {pairs}");
     let share = "share of the bare rate, median of the pairs";
@@ -59,7 +59,7 @@ pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> Report {
             .line(share, "", |s| s.rate / s.bare)
             .more_is_better(),
     ];
-    Report::new("rpc", "bare TCP", lines)
+    BenchReport::new("rpc", "bare TCP", lines)
 }
 
 struct Alive;

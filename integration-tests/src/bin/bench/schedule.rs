@@ -8,11 +8,11 @@ mod workload;
 
 use clap::ValueEnum;
 
-use crate::figures::{Line, Report};
+use crate::figures::{BenchReport, Figure};
 
 /// The part of the engine to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum EnginePart {
     /// One completion, and its subsequent starts
     Event,
     /// All jobs on all nodes, from cold
@@ -42,7 +42,7 @@ pub enum Scale {
 
 impl Scale {
     /// Adds a promise to a line, which a smoke test does not make.
-    fn at_most(self, line: Line, most: f64) -> Line {
+    fn at_most(self, line: Figure, most: f64) -> Figure {
         match self {
             Scale::Smoke => line,
             Scale::Usual | Scale::Large => line.at_most(most),
@@ -51,16 +51,16 @@ impl Scale {
 }
 
 /// Measures these parts; all parts if the list is empty.
-pub fn measure(scale: Scale, parts: &[Part]) -> Report {
+pub fn measure(scale: Scale, parts: &[EnginePart]) -> BenchReport {
     // Memory comes first, while the process is small.
     let all = [
-        Part::Memory,
-        Part::Event,
-        Part::Pass,
-        Part::Throughput,
-        Part::Waiting,
-        Part::Refresh,
-        Part::Asking,
+        EnginePart::Memory,
+        EnginePart::Event,
+        EnginePart::Pass,
+        EnginePart::Throughput,
+        EnginePart::Waiting,
+        EnginePart::Refresh,
+        EnginePart::Asking,
     ];
     let chosen = all
         .iter()
@@ -69,16 +69,16 @@ pub fn measure(scale: Scale, parts: &[Part]) -> Report {
     for part in chosen {
         eprintln!("schedule: {part:?}");
         lines.extend(match part {
-            Part::Event => measures::event(scale),
-            Part::Pass => measures::pass(scale),
-            Part::Throughput => measures::throughput(scale),
-            Part::Memory => measures::memory(scale),
-            Part::Waiting => measures::waiting(scale),
-            Part::Refresh => measures::refresh(scale),
-            Part::Asking => asking::asking(scale),
+            EnginePart::Event => measures::event(scale),
+            EnginePart::Pass => measures::pass(scale),
+            EnginePart::Throughput => measures::throughput(scale),
+            EnginePart::Memory => measures::memory(scale),
+            EnginePart::Waiting => measures::waiting(scale),
+            EnginePart::Refresh => measures::refresh(scale),
+            EnginePart::Asking => asking::asking(scale),
         });
     }
-    Report::new("schedule", "brute force", lines)
+    BenchReport::new("schedule", "brute force", lines)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use brasserie_thrift::generated::brasserie::{
 };
 use integration_tests::e2e::{Client, Process, range_config, wait_within};
 
-use crate::cluster::{Cluster, processors, stage, with_job};
-use crate::figures::{Line, Report};
+use crate::cluster::{BenchCluster, processors, stage, with_job};
+use crate::figures::{BenchReport, Figure};
 
 /// The shares of the scheduler that stays, and of the one that is killed.
 const SHARES: [f64; 2] = [100.0, 300.0];
@@ -47,14 +47,14 @@ const MOST_ERROR: f64 = 0.05;
 /// Promised minimum use of the processors by the remaining scheduler.
 const LEAST_USE: f64 = 0.9;
 
-struct Side {
-    cluster: Cluster,
+struct ShareSide {
+    cluster: BenchCluster,
     /// The last known progress.
-    last: Progress,
+    last: SideProgress,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Progress {
+struct SideProgress {
     done: i64,
     /// Tasks that ended in another way, and tasks that can never run.
     spoiled: i64,
@@ -62,26 +62,26 @@ struct Progress {
 
 /// A sample at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct ShareSample {
     at: Duration,
-    of: [Progress; 2],
+    of: [SideProgress; 2],
     /// The second's recent part of the usage of both, as the worker records it.
     got: Option<f64>,
 }
 
-struct Bench {
+struct SharesBench {
     // Declared first, because fields are dropped in this order.
     worker: Process,
-    sides: [Side; 2],
+    sides: [ShareSide; 2],
     /// The port of the worker.
     port: u16,
     started: Instant,
-    looks: Vec<Look>,
+    looks: Vec<ShareSample>,
 }
 
 /// Measures once; all durations are fixed.
-pub fn measure() -> Report {
-    let mut bench = Bench::start();
+pub fn measure() -> BenchReport {
+    let mut bench = SharesBench::start();
     eprintln!("shares: both under way");
     bench.watch(START_UP);
     let begun = bench.look();
@@ -104,7 +104,8 @@ pub fn measure() -> Report {
     bench.watch(BACK);
     let end = bench.look();
     let times = [begun, steady, alone, before, back, end];
-    Report::new("shares: 1 to 3, one worker", "share", bench.lines(times)).with_table(bench.table())
+    BenchReport::new("shares: 1 to 3, one worker", "share", bench.lines(times))
+        .with_table(bench.table())
 }
 
 fn share() -> f64 {
@@ -112,18 +113,18 @@ fn share() -> f64 {
 }
 
 /// Returns the second's part of the tasks completed between two samples. All tasks take the same time.
-fn part(from: Look, to: Look) -> f64 {
+fn part(from: ShareSample, to: ShareSample) -> f64 {
     let [one, other] = [0, 1].map(|side| (to.of[side].done - from.of[side].done) as f64);
     other / (one + other)
 }
 
 /// Returns the part of the processors' time that tasks of one side used.
-fn used(side: usize, from: Look, to: Look) -> f64 {
+fn used(side: usize, from: ShareSample, to: ShareSample) -> f64 {
     let tasks = (to.of[side].done - from.of[side].done) as f64;
     tasks * TASK / (processors() * (to.at - from.at).as_secs_f64())
 }
 
-impl Side {
+impl ShareSide {
     fn start() -> Self {
         let command = ["/bin/sleep".to_owned(), TASK.to_string()];
         let mut config = with_job(range_config(TASKS, None), "sleep", command);
@@ -133,14 +134,14 @@ impl Side {
         let stage = stage();
         let config = stage.write("config.json", &config.to_string());
         let spec = stage.scheduler_spec(&config).with(LOSS_TIME);
-        Side {
-            cluster: Cluster::start_on(stage, spec.with("--new-cluster")),
-            last: Progress::default(),
+        ShareSide {
+            cluster: BenchCluster::start_on(stage, spec.with("--new-cluster")),
+            last: SideProgress::default(),
         }
     }
 
     /// Returns the progress, or the last known one while the scheduler is down or loading.
-    fn progress(&mut self) -> Progress {
+    fn progress(&mut self) -> SideProgress {
         let status = self.cluster.client.status();
         let job = status.and_then(|status| status.jobs?.into_iter().next());
         if let Some(now) = job.and_then(|job| progress_of(&job)) {
@@ -151,16 +152,16 @@ impl Side {
     }
 }
 
-fn progress_of(job: &JobStatus) -> Option<Progress> {
-    Some(Progress {
+fn progress_of(job: &JobStatus) -> Option<SideProgress> {
+    Some(SideProgress {
         done: job.done?,
         spoiled: job.incomplete? + job.error? + job.in_backoff? + job.failed?,
     })
 }
 
-impl Bench {
+impl SharesBench {
     fn start() -> Self {
-        let sides = [Side::start(), Side::start()];
+        let sides = [ShareSide::start(), ShareSide::start()];
         let first = &sides[0].cluster;
         let mut spec = first.stage.worker_spec("w", &first.spec);
         spec.flags.push("--work-fetch=cluster".to_owned());
@@ -185,7 +186,7 @@ impl Bench {
             .and_then(|workers| workers.into_iter().next());
         let address = address.and_then(|worker| worker.address);
         let port = address.and_then(|address| address.rsplit_once(':')?.1.parse().ok());
-        Bench {
+        SharesBench {
             worker,
             sides,
             port: port.expect("a healthy worker has an address"),
@@ -194,10 +195,10 @@ impl Bench {
         }
     }
 
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> ShareSample {
         let [one, other] = &mut self.sides;
         let of = [one.progress(), other.progress()];
-        let look = Look {
+        let look = ShareSample {
             at: self.started.elapsed(),
             of,
             got: self.got(),
@@ -223,45 +224,46 @@ impl Bench {
         Some(overview.of_association.get(1)?.got)
     }
 
-    fn lines(&self, [begun, steady, alone, before, back, end]: [Look; 6]) -> Vec<Line> {
+    fn lines(&self, [begun, steady, alone, before, back, end]: [ShareSample; 6]) -> Vec<Figure> {
         let share = share();
         let error = (part(begun, steady) - share).abs();
-        let is_even =
-            |look: &&Look| look.at >= back.at && look.got.is_some_and(|got| got >= share - EVEN);
+        let is_even = |look: &&ShareSample| {
+            look.at >= back.at && look.got.is_some_and(|got| got >= share - EVEN)
+        };
         // If equality is never reached, the end counts.
         let even = self.looks.iter().find(is_even).copied().unwrap_or(end);
         // Tasks that did not succeed on the undisturbed side.
         let spoiled = (end.of[0].spoiled - steady.of[0].spoiled) as f64;
         vec![
-            Line::new(
+            Figure::new(
                 "the second's part of all task-seconds",
                 "",
                 part(begun, steady),
             )
             .beside(share)
             .more_is_better(),
-            Line::new("how far that is from its share", "", error).at_most(MOST_ERROR),
-            Line::new(
+            Figure::new("how far that is from its share", "", error).at_most(MOST_ERROR),
+            Figure::new(
                 "processors in use meanwhile",
                 "",
                 used(0, begun, steady) + used(1, begun, steady),
             )
             .more_is_better(),
-            Line::new(
+            Figure::new(
                 "processors used by the first while the second is lost",
                 "",
                 used(0, alone, before),
             )
             .at_least(LEAST_USE),
-            Line::new("tasks of the first that ended badly", "", spoiled).at_most(0.0),
-            Line::new(
+            Figure::new("tasks of the first that ended badly", "", spoiled).at_most(0.0),
+            Figure::new(
                 "until the second, back again, has got its share of what counts",
                 "s",
                 (even.at - back.at).as_secs_f64(),
             )
             .at_most(PAID_BACK.as_secs_f64()),
-            Line::new("the second's part until then", "", part(back, even)).at_least(share),
-            Line::new(
+            Figure::new("the second's part until then", "", part(back, even)).at_least(share),
+            Figure::new(
                 "the second's part, all of it after it is back",
                 "",
                 part(back, end),

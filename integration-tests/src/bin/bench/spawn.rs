@@ -9,8 +9,8 @@ use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::Pid;
 
-use crate::cluster::{Cluster, TaskCosts, with_job};
-use crate::figures::{Line, Report, Samples, per_second};
+use crate::cluster::{BenchCluster, TaskCosts, with_job};
+use crate::figures::{BenchReport, Figure, Samples, per_second};
 use crate::meter::Meter;
 
 /// Promised minimum: a task may cost a third more than its process.
@@ -23,7 +23,7 @@ const SLOTS: usize = 2;
 const PROGRAM: &std::ffi::CStr = c"/bin/true";
 
 /// Measures pairs of measurement and baseline.
-pub fn measure(tasks: usize, pairs: usize) -> Report {
+pub fn measure(tasks: usize, pairs: usize) -> BenchReport {
     // The costs of the tasks, and the bare processes a second.
     let samples = Samples::take("spawn", pairs, |pair| {
         pair.begin("posix_spawn");
@@ -38,8 +38,8 @@ pub fn measure(tasks: usize, pairs: usize) -> Report {
             .line(rate, "/s", |(costs, _)| costs.rate)
             .beside(samples.median(|(_, bare)| *bare))
             .more_is_better(),
-        Line::new("share of the bare rate, median of the pairs", "", ratio).at_least(LEAST_RATIO),
-        Line::new("the same beside the goal", "", ratio)
+        Figure::new("share of the bare rate, median of the pairs", "", ratio).at_least(LEAST_RATIO),
+        Figure::new("the same beside the goal", "", ratio)
             .beside(GOAL_RATIO)
             .more_is_better(),
         samples.line(
@@ -53,7 +53,7 @@ pub fn measure(tasks: usize, pairs: usize) -> Report {
             |(costs, _)| costs.worker_us,
         ),
     ];
-    Report::new("spawn", "posix_spawn", lines)
+    BenchReport::new("spawn", "posix_spawn", lines)
 }
 
 fn bare_rate(count: usize) -> f64 {
@@ -85,7 +85,7 @@ fn bare_rate(count: usize) -> f64 {
 fn costs(count: usize) -> TaskCosts {
     let program = PROGRAM.to_str().expect("a plain path");
     let config = with_job(range_config(count, Some(SLOTS)), "nothing", [program]);
-    let cluster = Cluster::start(&config);
+    let cluster = BenchCluster::start(&config);
     cluster.wait_for_nodes();
     let worker = cluster.start_worker("one");
     // The worker and its keeper cannot be told apart before this line.

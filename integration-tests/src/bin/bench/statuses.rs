@@ -6,9 +6,9 @@ use integration_tests::e2e::{SchedulerSpec, Stage, range_config, wait_within, wr
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::cluster::{Cluster, PATIENCE, default_spec, stage, with_job};
-use crate::figures::{Line, Report, mib, per_second, times_ms};
-use crate::marks::Marks;
+use crate::cluster::{BenchCluster, PATIENCE, default_spec, stage, with_job};
+use crate::figures::{BenchReport, Figure, mib, per_second, times_ms};
+use crate::marks::FirstWrites;
 
 /// Number of restarts.
 const ROUNDS: usize = 5;
@@ -26,15 +26,15 @@ const DELETED: usize = 51_000;
 const SETTLED: Duration = Duration::from_secs(15);
 
 /// Measures with `statuses` statuses of one job.
-pub fn measure(statuses: usize) -> Report {
+pub fn measure(statuses: usize) -> BenchReport {
     let stage = stage();
-    let marks = Marks::new(&stage);
+    let marks = FirstWrites::new(&stage);
     let spec = used_spec(&stage, &config(&marks, statuses + LEFT));
     eprintln!("statuses: writing {statuses} of them");
     let began = Instant::now();
     write_history(&spec.data_dir, &[("work", "n", statuses)]);
     let rate = per_second(statuses, began.elapsed());
-    let mut cluster = Cluster::start_on(stage, spec);
+    let mut cluster = BenchCluster::start_on(stage, spec);
     let _worker = cluster.start_worker("one");
     marks.next_within(PATIENCE);
     let mut rounds = Vec::new();
@@ -62,34 +62,34 @@ pub fn measure(statuses: usize) -> Report {
     }
     let seconds = |which: usize| times_ms(rounds.iter().map(|round| round[which])).at(50) / 1e3;
     let lines = vec![
-        Line::new(
+        Figure::new(
             format!("restart on {statuses} statuses: first answer, median of {ROUNDS}"),
             "s",
             seconds(0),
         )
         .at_most(MOST_ANSWER_S),
-        Line::new(
+        Figure::new(
             "  first heartbeat of the worker, which tries each second",
             "s",
             seconds(1),
         ),
-        Line::new("  first task starts", "s", seconds(2)).at_most(MOST_TASK_S),
-        Line::new("  processor time until the first answer", "s", seconds(3)),
-        Line::new("memory after that", "MiB", cluster.resident_mib()),
-        Line::new("statuses that the store writes", "/s", rate).more_is_better(),
+        Figure::new("  first task starts", "s", seconds(2)).at_most(MOST_TASK_S),
+        Figure::new("  processor time until the first answer", "s", seconds(3)),
+        Figure::new("memory after that", "MiB", cluster.resident_mib()),
+        Figure::new("statuses that the store writes", "/s", rate).more_is_better(),
     ];
-    Report::new("statuses", "", lines)
+    BenchReport::new("statuses", "", lines)
 }
 
 /// Measures the size after `missing` completions of missing nodes are deleted, and after the history of a job is deleted.
-pub fn forget(missing: usize) -> Report {
+pub fn forget(missing: usize) -> BenchReport {
     let mut lines = expire(missing);
     lines.extend(delete_history());
-    Report::new("retention", "", lines)
+    BenchReport::new("retention", "", lines)
 }
 
 /// Measures a scheduler with one completion that it keeps, and others that it deletes after [`KEPT_FOR`].
-fn expire(missing: usize) -> Vec<Line> {
+fn expire(missing: usize) -> Vec<Figure> {
     let stage = stage();
     let spec =
         used_spec(&stage, &idle(1)).with(&format!("--keep-missing-for={}s", KEPT_FOR.as_secs()));
@@ -100,7 +100,7 @@ fn expire(missing: usize) -> Vec<Line> {
     );
     let before = size_mib(&spec);
     let began = Instant::now();
-    let mut cluster = Cluster::start_on(stage, spec);
+    let mut cluster = BenchCluster::start_on(stage, spec);
     wait_within(PATIENCE, "an answer", || cluster.client.status());
     let held = cluster.resident_mib();
     eprintln!("retention: {before:.0} MiB on disk, {held:.0} MiB in memory; forgetting");
@@ -116,27 +116,27 @@ fn expire(missing: usize) -> Vec<Line> {
     wait_within(PATIENCE, "an answer", || cluster.client.status());
     let took = took.saturating_sub(KEPT_FOR).as_secs_f64();
     vec![
-        Line::new(
+        Figure::new(
             format!("store with {missing} completions of missing nodes"),
             "MiB",
             before,
         ),
-        Line::new("  after they were forgotten", "MiB", after),
-        Line::new("memory with them", "MiB", held),
-        Line::new("  after they were forgotten", "MiB", held_after),
-        Line::new("  after a restart", "MiB", cluster.resident_mib()),
-        Line::new("time in which they were forgotten, at most", "s", took),
+        Figure::new("  after they were forgotten", "MiB", after),
+        Figure::new("memory with them", "MiB", held),
+        Figure::new("  after they were forgotten", "MiB", held_after),
+        Figure::new("  after a restart", "MiB", cluster.resident_mib()),
+        Figure::new("time in which they were forgotten, at most", "s", took),
     ]
 }
 
 /// Measures `delete-history` of a job, while a worker is connected that could repeat its completions.
-fn delete_history() -> Vec<Line> {
+fn delete_history() -> Vec<Figure> {
     let stage = stage();
     let spec = used_spec(&stage, &idle(DELETED));
     eprintln!("retention: deleting the history of {DELETED} tasks");
     write_history(&spec.data_dir, &[("work", "n", DELETED)]);
     let before = size_mib(&spec);
-    let cluster = Cluster::start_on(stage, spec);
+    let cluster = BenchCluster::start_on(stage, spec);
     let mut worker = cluster.start_worker("one");
     cluster.client.wait_healthy(1);
     let (stage, spec) = (&cluster.stage, &cluster.spec);
@@ -150,23 +150,23 @@ fn delete_history() -> Vec<Line> {
     worker.signal(Signal::SIGTERM);
     worker.wait();
     vec![
-        Line::new(
+        Figure::new(
             format!("store with {DELETED} completions of a job"),
             "MiB",
             before,
         ),
-        Line::new("  when their history has been deleted", "MiB", then),
-        Line::new(
+        Figure::new("  when their history has been deleted", "MiB", then),
+        Figure::new(
             "  when the file has shrunk, while a worker could repeat them",
             "MiB",
             remembered,
         ),
-        Line::new(
+        Figure::new(
             "  when no such worker is left, or after a day",
             "MiB",
             shrunk_mib(spec),
         ),
-        Line::new("time of the deletion", "s", took),
+        Figure::new("time of the deletion", "s", took),
     ]
 }
 
@@ -206,7 +206,7 @@ fn shrunk_mib(spec: &SchedulerSpec) -> f64 {
     })
 }
 
-fn config(marks: &Marks, nodes: usize) -> Value {
+fn config(marks: &FirstWrites, nodes: usize) -> Value {
     let [shell, option, mark] = marks.command();
     let command = [shell, option, format!("{mark}; sleep 0.05")];
     let mut config = with_job(range_config(nodes, Some(1)), "work", command);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use integration_tests::e2e::range_config;
 
-use crate::cluster::{BareStore, Cluster};
-use crate::figures::{Line, Report, times_ms};
-use crate::marks::Marks;
+use crate::cluster::{BareStore, BenchCluster};
+use crate::figures::{BenchReport, Figure, times_ms};
+use crate::marks::FirstWrites;
 
 /// Promised limit for the median.
 const MOST_MS: f64 = 5.0;
@@ -18,7 +18,7 @@ const MOST_MS: f64 = 5.0;
 const REST: Duration = Duration::from_millis(25);
 
 /// The times of one submission.
-struct Sample {
+struct SubmitSample {
     /// Time from sending `saveJob` to its answer, when the job is durable.
     answered: Duration,
     /// Time from sending `saveJob` to the arrival of the task's own first write.
@@ -28,19 +28,19 @@ struct Sample {
 }
 
 /// Measures sequential submissions, each of a new job on one node.
-pub fn measure(submissions: usize) -> Report {
+pub fn measure(submissions: usize) -> BenchReport {
     eprintln!("submit: {submissions} submissions");
-    let cluster = Cluster::start(&range_config(1, Some(2)));
+    let cluster = BenchCluster::start(&range_config(1, Some(2)));
     let _worker = cluster.start_worker("one");
     cluster.client.wait_healthy(1);
-    let marks = Marks::new(&cluster.stage);
+    let marks = FirstWrites::new(&cluster.stage);
     let mut store = BareStore::new(&cluster.stage);
-    let samples: Vec<Sample> = (0..submissions)
+    let samples: Vec<SubmitSample> = (0..submissions)
         .map(|number| {
             let (answered, started) = marks.submit(&cluster, number);
             std::thread::sleep(REST);
             let bare = bare_start(&mut store, &marks);
-            Sample {
+            SubmitSample {
                 answered,
                 started,
                 bare,
@@ -51,7 +51,7 @@ pub fn measure(submissions: usize) -> Report {
 }
 
 /// Does the minimum of any program that starts a process only once its submission is on disk.
-fn bare_start(store: &mut BareStore, marks: &Marks) -> Duration {
+fn bare_start(store: &mut BareStore, marks: &FirstWrites) -> Duration {
     let [program, arguments @ ..] = marks.command();
     let sent = Instant::now();
     store.save();
@@ -65,8 +65,8 @@ fn bare_start(store: &mut BareStore, marks: &Marks) -> Duration {
     started
 }
 
-fn report(samples: &[Sample]) -> Report {
-    let times = |of: fn(&Sample) -> Duration| times_ms(samples.iter().map(of));
+fn report(samples: &[SubmitSample]) -> BenchReport {
+    let times = |of: fn(&SubmitSample) -> Duration| times_ms(samples.iter().map(of));
     let (started, answered, bare) = (
         times(|s| s.started),
         times(|s| s.answered),
@@ -74,20 +74,20 @@ fn report(samples: &[Sample]) -> Report {
     );
     let count = samples.len();
     let lines = vec![
-        Line::new(
+        Figure::new(
             format!("submission to process, median of {count}"),
             "ms",
             started.at(50),
         )
         .beside(bare.at(50))
         .at_most(MOST_MS),
-        Line::new("submission to process, 99 of 100", "ms", started.at(99)).beside(bare.at(99)),
-        Line::new("submission to process, longest", "ms", started.at(100)).beside(bare.at(100)),
-        Line::new(
+        Figure::new("submission to process, 99 of 100", "ms", started.at(99)).beside(bare.at(99)),
+        Figure::new("submission to process, longest", "ms", started.at(100)).beside(bare.at(100)),
+        Figure::new(
             "submission to its durable answer, median",
             "ms",
             answered.at(50),
         ),
     ];
-    Report::new("submit", "sync and start", lines)
+    BenchReport::new("submit", "sync and start", lines)
 }

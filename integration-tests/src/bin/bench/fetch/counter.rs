@@ -16,7 +16,7 @@ const METHODS: [&str; 3] = ["requestWork", "updateStatus", "processHeartbeat"];
 
 /// The number of calls of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Calls {
+pub struct CallCounts {
     pub requests: u64,
     pub statuses: u64,
     pub heartbeats: u64,
@@ -45,10 +45,10 @@ impl Counter {
         Counter { port: own, counts }
     }
 
-    pub fn calls(&self) -> Calls {
+    pub fn calls(&self) -> CallCounts {
         let [requests, statuses, heartbeats, others] =
             [0, 1, 2, 3].map(|at| self.counts[at].load(Ordering::Relaxed));
-        Calls {
+        CallCounts {
             requests,
             statuses,
             heartbeats,
@@ -57,9 +57,9 @@ impl Counter {
     }
 }
 
-impl Calls {
-    pub fn since(self, before: Calls) -> Calls {
-        Calls {
+impl CallCounts {
+    pub fn since(self, before: CallCounts) -> CallCounts {
+        CallCounts {
             requests: self.requests - before.requests,
             statuses: self.statuses - before.statuses,
             heartbeats: self.heartbeats - before.heartbeats,

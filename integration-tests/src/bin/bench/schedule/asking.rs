@@ -8,7 +8,7 @@ use brasserie_common_config::Config;
 use brasserie_scheduler_engine::{Allowance, Allowances, Engine, WorkerIndex};
 
 use super::workload::{DATABASES_A_HOST, Size, WORKERS, worker_name};
-use super::{Line, Scale};
+use super::{Figure, Scale};
 use crate::meter::timed;
 
 /// Number of groups of jobs with different estimates.
@@ -17,7 +17,7 @@ const GROUPS: u64 = 100;
 const VERDICT: f64 = 20.0;
 
 /// Computes verdicts about ready tasks of many jobs for all workers in turn. The baseline walks over the jobs for each worker.
-pub fn asking(scale: Scale) -> Vec<Line> {
+pub fn asking(scale: Scale) -> Vec<Figure> {
     let jobs = match scale {
         Scale::Smoke => 200,
         Scale::Usual | Scale::Large => 10_000,
@@ -54,7 +54,7 @@ pub fn asking(scale: Scale) -> Vec<Line> {
     assert_eq!(told, walked, "both find the same");
     assert_eq!(told, (WORKERS * jobs * size.nodes()) as u64, "all is ready");
     let micros = |time: Duration| time.as_secs_f64() * 1e6 / WORKERS as f64;
-    let line = Line::new(
+    let line = Figure::new(
         format!("{WORKERS} workers ask, {jobs} jobs in {GROUPS} groups: what there is for one"),
         "us",
         micros(verdicts),

@@ -12,7 +12,7 @@ use super::workload::{DATABASES_A_HOST, SLOTS_A_HOST, Size, TaskTimes, Window};
 use crate::meter::timed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BruteTaskState {
     Waiting,
     Running,
     Done,
@@ -25,7 +25,7 @@ type Task = (u32, u32);
 pub struct Brute {
     size: Size,
     /// The state by job and database.
-    states: Vec<Vec<State>>,
+    states: Vec<Vec<BruteTaskState>>,
     running: Vec<Task>,
     nodes: Vec<u32>,
     rng: Rng,
@@ -35,7 +35,7 @@ impl Brute {
     pub fn new(size: Size) -> Self {
         Brute {
             size,
-            states: vec![vec![State::Waiting; size.nodes()]; size.jobs],
+            states: vec![vec![BruteTaskState::Waiting; size.nodes()]; size.jobs],
             running: Vec::new(),
             nodes: (0..u32::try_from(size.nodes()).expect("few nodes")).collect(),
             rng: Rng::new(11, Purpose::Placement),
@@ -44,11 +44,11 @@ impl Brute {
 
     fn end(&mut self, ended: &[Task]) {
         for &(job, node) in ended {
-            self.states[job as usize][node as usize] = State::Done;
+            self.states[job as usize][node as usize] = BruteTaskState::Done;
         }
         let states = &self.states;
         self.running
-            .retain(|(job, node)| states[*job as usize][*node as usize] == State::Running);
+            .retain(|(job, node)| states[*job as usize][*node as usize] == BruteTaskState::Running);
     }
 
     /// Runs one pass. It copies the statuses, counts the free slots, puts each job's candidates in random order, and takes one task of each
@@ -65,7 +65,7 @@ impl Brute {
         }
         self.rng.shuffle(&mut self.nodes);
         let candidates = snapshot.iter().map(|states| {
-            let waits = |node: &&u32| states[**node as usize] == State::Waiting;
+            let waits = |node: &&u32| states[**node as usize] == BruteTaskState::Waiting;
             self.nodes.iter().filter(waits).copied().collect()
         });
         let mut candidates: Vec<(u32, Vec<u32>)> = (0..).zip(candidates).collect();
@@ -91,7 +91,7 @@ impl Brute {
             });
         }
         for &(job, node) in &started {
-            self.states[job as usize][node as usize] = State::Running;
+            self.states[job as usize][node as usize] = BruteTaskState::Running;
         }
         self.running.extend(&started);
         started

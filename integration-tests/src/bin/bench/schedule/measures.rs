@@ -9,7 +9,7 @@ use brasserie_scheduler_engine::{Judged, Restart, Task, Tries};
 
 use super::brute::{self, Brute};
 use super::workload::{Simulation, Size, done};
-use super::{Line, Scale};
+use super::{Figure, Scale};
 use crate::meter::{forget_peak, peak, resident, timed};
 
 /// Promised limit in milliseconds for a slice of a refresh.
@@ -44,7 +44,7 @@ fn millis(time: Duration) -> f64 {
 }
 
 /// Measures the cost of one completion and its subsequent starts.
-pub fn event(scale: Scale) -> Vec<Line> {
+pub fn event(scale: Scale) -> Vec<Figure> {
     let sizes: &[usize] = match scale {
         Scale::Smoke => &[1000],
         Scale::Usual => &[10_000, 100_000, 1_000_000],
@@ -62,7 +62,7 @@ pub fn event(scale: Scale) -> Vec<Line> {
         let mut brute = Brute::new(size);
         brute.pass();
         let pass = timed(|| brute.pass()).1;
-        Line::new(
+        Figure::new(
             format!("one completion and start, {nodes} nodes"),
             "us",
             window.micros_an_event(),
@@ -74,12 +74,12 @@ pub fn event(scale: Scale) -> Vec<Line> {
 }
 
 /// Measures a pass over everything from cold.
-pub fn pass(scale: Scale) -> Vec<Line> {
+pub fn pass(scale: Scale) -> Vec<Figure> {
     let sizes: &[(usize, usize, f64)] = match scale {
         Scale::Smoke => &[(1000, 2, 1e9)],
         Scale::Usual | Scale::Large => &[(300_000, 5, 200.0), (1_000_000, 1, 300.0)],
     };
-    let line = |&(nodes, jobs, most): &(usize, usize, f64)| -> Vec<Line> {
+    let line = |&(nodes, jobs, most): &(usize, usize, f64)| -> Vec<Figure> {
         let size = Size::of_nodes(nodes, jobs);
         let config = size.config();
         let table = Arc::new(size.table(&config));
@@ -102,23 +102,23 @@ pub fn pass(scale: Scale) -> Vec<Line> {
         let ((), another) = timed(|| engine.apply_config(Time::ZERO, more));
         let what = format!("{nodes} nodes x {jobs} jobs");
         vec![
-            Line::new(
+            Figure::new(
                 format!("full pass from cold, {what}"),
                 "ms",
                 millis(columns + starts),
             )
             .beside(millis(brute))
             .at_most(most),
-            Line::new("  of it: what may run where", "ms", millis(columns)),
-            Line::new("  before it: the forest", "ms", millis(forest)),
-            Line::new("  after it: another job", "ms", millis(another)).at_most(ANOTHER_JOB),
+            Figure::new("  of it: what may run where", "ms", millis(columns)),
+            Figure::new("  before it: the forest", "ms", millis(forest)),
+            Figure::new("  after it: another job", "ms", millis(another)).at_most(ANOTHER_JOB),
         ]
     };
     sizes.iter().flat_map(line).collect()
 }
 
 /// Measures the used part of the slots' time.
-pub fn throughput(scale: Scale) -> Vec<Line> {
+pub fn throughput(scale: Scale) -> Vec<Figure> {
     let mut lines = Vec::new();
     match scale {
         Scale::Smoke => {
@@ -143,7 +143,7 @@ pub fn throughput(scale: Scale) -> Vec<Line> {
 
 /// Measures one engine with ascending task times, with promises from `least` seconds on. The baseline runs as long as it simulates, so it
 /// is measured only at the times in `brute`.
-fn steady(size: Size, seconds: &[u64], least: u64, brute: &[u64]) -> Vec<Line> {
+fn steady(size: Size, seconds: &[u64], least: u64, brute: &[u64]) -> Vec<Figure> {
     let mut simulation = None;
     let line = |&mean: &u64| {
         let time = Duration::from_secs(mean);
@@ -154,7 +154,7 @@ fn steady(size: Size, seconds: &[u64], least: u64, brute: &[u64]) -> Vec<Line> {
         simulation.run(2 * time, 0);
         let window = simulation.run(2 * time, 0);
         let what = format!("{} nodes x {} jobs, mean {mean} s", size.nodes(), size.jobs);
-        let mut line = Line::new(what, "share", window.normalised_throughput());
+        let mut line = Figure::new(what, "share", window.normalised_throughput());
         if brute.contains(&mean) {
             line = line.beside(brute::window(size, time, time, time).normalised_throughput());
         }
@@ -168,7 +168,7 @@ fn steady(size: Size, seconds: &[u64], least: u64, brute: &[u64]) -> Vec<Line> {
 }
 
 /// Measures a root resource whose slots change `changes_a_minute` times a minute.
-fn changing(size: Size, changes_a_minute: u32) -> Line {
+fn changing(size: Size, changes_a_minute: u32) -> Figure {
     let mean = Duration::from_secs(1);
     // Runs for a tenth of a minute, because the tasks suffice for little more, with at least one change.
     let length = Duration::from_secs(6);
@@ -186,7 +186,7 @@ fn changing(size: Size, changes_a_minute: u32) -> Line {
         size.jobs,
         size.slots()
     );
-    let line = Line::new(what, "share", window.normalised_throughput());
+    let line = Figure::new(what, "share", window.normalised_throughput());
     if size.nodes() < LEAST_PROMISED {
         line.more_is_better()
     } else {
@@ -195,14 +195,14 @@ fn changing(size: Size, changes_a_minute: u32) -> Line {
 }
 
 /// Measures the memory of nodes, jobs and statuses in bytes.
-pub fn memory(scale: Scale) -> Vec<Line> {
+pub fn memory(scale: Scale) -> Vec<Figure> {
     let nodes = match scale {
         Scale::Smoke => 5000,
         // The spare capacity of half-filled pages would count too much with fewer nodes.
         Scale::Usual => 4_000_000,
         Scale::Large => 10_000_000,
     };
-    let promised = |line: Line, most: f64| scale.at_most(line, most);
+    let promised = |line: Figure, most: f64| scale.at_most(line, most);
     let size = Size::of_nodes(nodes, 1);
     let before = resident();
     let mut engine = size.engine();
@@ -210,7 +210,7 @@ pub fn memory(scale: Scale) -> Vec<Line> {
     // Smaller tables are scaled to ten million nodes.
     let gib = |bytes: f64| bytes / nodes as f64 * TEN_MILLION / GIB;
     let mut lines = vec![promised(
-        Line::new(
+        Figure::new(
             format!("{nodes} nodes and a job, told for ten million"),
             "GiB",
             gib(with_one),
@@ -224,7 +224,7 @@ pub fn memory(scale: Scale) -> Vec<Line> {
     engine.apply_config(Time::ZERO, Arc::clone(&config));
     let per_node = |bytes: f64| bytes.max(0.0) / nodes as f64;
     lines.push(promised(
-        Line::new(
+        Figure::new(
             "a job that never ran",
             "B/node",
             per_node(resident() - former),
@@ -237,7 +237,7 @@ pub fn memory(scale: Scale) -> Vec<Line> {
         engine.restate(Time::ZERO, task, done(Time::ZERO), None, Restart::AtOnce);
     }
     lines.push(promised(
-        Line::new(
+        Figure::new(
             "a job that is done everywhere",
             "B/node",
             per_node(resident() - former),
@@ -246,7 +246,7 @@ pub fn memory(scale: Scale) -> Vec<Line> {
     ));
     let former = resident();
     let started = std::iter::from_fn(|| engine.place(Time::ZERO)).count();
-    lines.push(Line::new(
+    lines.push(Figure::new(
         format!("each of {started} running tasks, and who waits for their slots"),
         "B",
         (resident() - former).max(0.0) / started as f64,
@@ -255,7 +255,7 @@ pub fn memory(scale: Scale) -> Vec<Line> {
     let table = Arc::new(size.table(&config));
     engine.apply_nodes(Time::ZERO, table);
     lines.push(promised(
-        Line::new(
+        Figure::new(
             "most during a refresh, told for ten million",
             "GiB",
             gib(peak() - before),
@@ -266,7 +266,7 @@ pub fn memory(scale: Scale) -> Vec<Line> {
 }
 
 /// Measures node tables that come into force in slices while tasks complete and start: the same names again, and new ones.
-pub fn refresh(scale: Scale) -> Vec<Line> {
+pub fn refresh(scale: Scale) -> Vec<Figure> {
     let nodes = match scale {
         Scale::Smoke => 5000,
         Scale::Usual => 1_000_000,
@@ -308,7 +308,7 @@ pub fn refresh(scale: Scale) -> Vec<Line> {
         }
         let name = "  names that nobody has are given back: longest slice".to_owned();
         lines.extend(lines_of_slices(scale, name, slices));
-        lines.push(Line::new(
+        lines.push(Figure::new(
             "  memory afterwards, against that before",
             "MiB",
             (resident() - before) / MIB,
@@ -317,20 +317,20 @@ pub fn refresh(scale: Scale) -> Vec<Line> {
     lines
 }
 
-fn lines_of_slices(scale: Scale, name: String, mut slices: Vec<Duration>) -> [Line; 3] {
+fn lines_of_slices(scale: Scale, name: String, mut slices: Vec<Duration>) -> [Figure; 3] {
     let total: Duration = slices.iter().sum();
     slices.sort_unstable();
     let longest = slices.last().copied().unwrap_or_default();
     let usual = slices.get(slices.len() / 2).copied().unwrap_or_default();
     [
-        scale.at_most(Line::new(name, "ms", millis(longest)), SLICE_OF_REFRESH),
-        Line::new("  half of the slices take less than", "ms", millis(usual)),
-        Line::new(format!("  all {}", slices.len()), "ms", millis(total)),
+        scale.at_most(Figure::new(name, "ms", millis(longest)), SLICE_OF_REFRESH),
+        Figure::new("  half of the slices take less than", "ms", millis(usual)),
+        Figure::new(format!("  all {}", slices.len()), "ms", millis(total)),
     ]
 }
 
 /// Measures jobs that wait while no slot is free.
-pub fn waiting(scale: Scale) -> Vec<Line> {
+pub fn waiting(scale: Scale) -> Vec<Figure> {
     let (jobs, nodes) = match scale {
         Scale::Smoke => (50, 250),
         Scale::Usual | Scale::Large => (30_000, 1000),
@@ -363,10 +363,10 @@ pub fn waiting(scale: Scale) -> Vec<Line> {
     });
     assert_eq!(next, 1, "one starts");
     let line = |what: &str, time| {
-        Line::new(format!("{jobs} jobs wait: {what}"), "ms", millis(time)).at_most(ANSWER)
+        Figure::new(format!("{jobs} jobs wait: {what}"), "ms", millis(time)).at_most(ANSWER)
     };
     vec![
-        Line::new(
+        Figure::new(
             format!("{jobs} jobs wait: a completion and start"),
             "ms",
             millis(event),
