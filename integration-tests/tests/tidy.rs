@@ -160,7 +160,21 @@ fn lib_roots_of_pure_crates_deny_hash_order() {
     }
 }
 
-/// The permitted dependencies between crates: ARCHITECTURE.md, "Crates".
+/// A reader should finish the entry pages before they get tired.
+#[test]
+fn the_entry_pages_are_short() {
+    for (page, most_kib) in [("README.md", 8), ("ARCHITECTURE.md", 10)] {
+        let bytes = fs::metadata(root().join(page))
+            .expect("the page exists")
+            .len();
+        assert!(
+            bytes <= most_kib * 1024,
+            "{page} has {bytes} bytes; {most_kib} KiB are enough"
+        );
+    }
+}
+
+/// The permitted dependencies between crates: docs/src/design/crates.md.
 #[test]
 fn crates_know_only_whom_they_may() {
     let may: BTreeMap<&str, &[&str]> = BTreeMap::from([

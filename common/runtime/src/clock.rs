@@ -1,4 +1,4 @@
-//! The only module that reads a clock or the system's entropy.
+//! The only module that reads the clock of the cores, the wall clock or the system's entropy.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,11 +1,11 @@
-//! All waits and rates of the worker core, and the earliest of several deadlines.
+//! The waits and rates of heartbeats and reports, and the earliest of several deadlines.
 
 use std::time::Duration;
 
 use brasserie_common::Time;
 
-/// The wait after a failed heartbeat or an unacknowledged report, unless the next heartbeat is due earlier. A worker finds a restarted
-/// scheduler within a second. A scheduler that is down or refuses costs each worker one attempt a second.
+/// The wait for the next heartbeat after a failed one, or after a report that was not acknowledged, unless the next heartbeat is due
+/// earlier. A worker finds a restarted scheduler within a second. A scheduler that is down or refuses costs each worker one attempt a second.
 pub(crate) const HEARTBEAT_RETRY: Duration = Duration::from_secs(1);
 
 /// The number of heartbeats that may leave back to back while joining or after lost connections: the first one, the echo of the set id, the
@@ -15,7 +15,8 @@ pub(crate) const EAGER_BURST: u32 = 4;
 /// The interval of heartbeats after the burst. With the burst, at most 20 leave in any second (4 + 1 s / 62.5 ms).
 pub(crate) const EAGER_INTERVAL: Duration = Duration::from_micros(62_500);
 
-/// The pause after a status that was not acknowledged. It doubles each further time, up to [`LONGEST_REPORT_RETRY`].
+/// The pause after a status that was not acknowledged. It doubles each further time, up to [`LONGEST_REPORT_RETRY`], except after calls that
+/// did not leave the worker.
 pub(crate) const REPORT_RETRY: Duration = Duration::from_secs(1);
 
 /// The longest pause. While the store cannot write, a thousand workers with a hundred ended tasks each send the scheduler 12,500 statuses a

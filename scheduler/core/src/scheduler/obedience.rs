@@ -1,4 +1,4 @@
-//! Pool that obey another scheduler instance. This instance takes over workers of an older one, and steps down for a newer one.
+//! Workers that obey another scheduler instance. This instance takes over workers of an older one, and steps down for a newer one.
 //!
 //! Only a refusal makes a scheduler step down. A scheduler that a heartbeat names may long be dead; it makes the record stale instead,
 //! which a wait resolves. A worker that refuses has met the newer instance and never comes back to this one.

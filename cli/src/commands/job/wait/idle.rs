@@ -15,7 +15,7 @@ const NAMES_COMMAND_AFTER: Duration = Duration::from_secs(9);
 /// Units of durations in sentences.
 const UNITS: [&str; 5] = ["ms", "s", "min", "h", "d"];
 
-/// The jobs of which no task runs, and the printed reason.
+/// The time without a running task, and the reason that was printed last.
 pub(super) struct Idle {
     /// The flag that names the scheduler to another command, with a space before it; empty for the default.
     flag: String,
