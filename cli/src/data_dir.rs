@@ -255,14 +255,14 @@ fn other_file(file: &str, old: &Config, new: &Config) -> String {
     let of_others = match others.is_empty() {
         true => String::new(),
         false => format!(
-            " What it has done of {} stays in the directory, and does not run again if that file runs here again within 30 days.",
+            " The completed tasks of {} stay in the directory, and do not run again if that file runs here again within 30 days.",
             job_names(&others)
         ),
     };
     let of_common = match common.is_empty() {
         true => " No job of this file is among them, so all of its tasks run.".to_owned(),
         false => format!(
-            " What it has done of {} does not run again on nodes with the same names.",
+            " The completed tasks of {} do not run again on nodes with the same names.",
             job_names(&common)
         ),
     };

@@ -39,13 +39,13 @@ pub enum CardAmount {
 /// The reason why a number of slots is no amount of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CardAmountError {
-    #[error("less than no card")]
+    #[error("less than no GPU")]
     Negative,
-    #[error("not in whole thousandths of a card")]
+    #[error("not in whole thousandths of a GPU")]
     Finer,
-    #[error("more than one card, and not in whole cards")]
+    #[error("more than one GPU, and not in whole GPUs")]
     Uneven,
-    #[error("more cards than can be counted")]
+    #[error("more GPUs than can be counted")]
     TooMany,
 }
 
@@ -104,9 +104,9 @@ fn decimal(number: f64) -> Option<(i64, i32)> {
 impl fmt::Display for CardAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CardAmount::Part(milli) => write!(f, "{} of a card", Milli(*milli)),
-            CardAmount::Whole(1) => f.write_str("1 whole card"),
-            CardAmount::Whole(cards) => write!(f, "{cards} whole cards"),
+            CardAmount::Part(milli) => write!(f, "{} of a GPU", Milli(*milli)),
+            CardAmount::Whole(1) => f.write_str("1 whole GPU"),
+            CardAmount::Whole(cards) => write!(f, "{cards} whole GPUs"),
         }
     }
 }
@@ -324,14 +324,14 @@ pub struct CardUse(BTreeMap<Arc<str>, u64>);
 /// The reason why shares are not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CardConflict {
-    #[error("there is no card `{0}` here")]
+    #[error("there is no GPU `{0}` here")]
     NoSuchCard(Arc<str>),
-    #[error("it is given card `{0}` twice")]
+    #[error("it is given GPU `{0}` twice")]
     Twice(Arc<str>),
-    #[error("{milli} thousandths of card `{device}` are none, or more than it has")]
+    #[error("{milli} thousandths of GPU `{device}` are none, or more than it has")]
     NoShare { device: Arc<str>, milli: u32 },
     #[error(
-        "{} of card `{device}` are wanted, and {} are free", Milli(*.wanted), Milli(*.free)
+        "{} of GPU `{device}` are wanted, and {} are free", Milli(*.wanted), Milli(*.free)
     )]
     Taken {
         device: Arc<str>,
@@ -342,7 +342,7 @@ pub enum CardConflict {
     TooFew(CardNeed),
     #[error("it needs {0}, and there is not as much free")]
     InUse(CardNeed),
-    #[error("card `{0}` is kept for a task that was passed too often")]
+    #[error("GPU `{0}` is reserved for a task that was overtaken too often")]
     Kept(Arc<str>),
 }
 

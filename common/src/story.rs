@@ -174,7 +174,7 @@ impl fmt::Display for Ending {
                 Some(name) => write!(f, "was killed by signal {signal} ({name})"),
                 None => write!(f, "was killed by signal {signal}"),
             },
-            Ending::Unknown => f.write_str("ended, and nobody knows how: its worker was lost, or another process took its exit code"),
+            Ending::Unknown => f.write_str("ended in an unknown way: its worker was lost, or another process took its exit code"),
         }
     }
 }

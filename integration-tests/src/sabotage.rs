@@ -1,4 +1,4 @@
-//! `simulate --sabotage`: injects each known bug, and shows which law catches it and after how many seeds. Needs the feature `sabotage`.
+//! `simulate --sabotage`: injects each bug of the list, and shows which law catches it and after how many seeds. Needs the feature `sabotage`.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub fn replay(name: &str, seed: u64, _settings: &SeedSettings, _printer: &mut Pr
 
 #[cfg(not(feature = "sabotage"))]
 fn not_built_in(rest: &str) -> ExitCode {
-    eprintln!("simulate: this program was built without the known bugs; run\n  {COMMAND} {rest}");
+    eprintln!("simulate: this program was built without the injected bugs; run\n  {COMMAND} {rest}");
     ExitCode::from(2)
 }
 
@@ -112,7 +112,7 @@ mod built_in {
     fn unknown(name: &str) -> ExitCode {
         let known: Vec<String> = Sabotage::ALL.into_iter().map(Sabotage::name).collect();
         eprintln!(
-            "simulate: no known bug is called `{name}`; there are all, or one of {}",
+            "simulate: no injected bug is called `{name}`; there are all, or one of {}",
             known.join(", ")
         );
         ExitCode::from(2)

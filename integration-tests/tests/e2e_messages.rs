@@ -73,7 +73,8 @@ fn a_worker_with_a_wrong_address_says_which_why_and_that_it_tries_again() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
     let spec = stage.calm_spec(&config);
-    let _scheduler = stage.start_scheduler(&spec);
+    let scheduler = stage.start_scheduler(&spec);
+    scheduler.wait_for_output("the scheduler is up");
     for (shard, port, why) in [
         ("page", spec.http_port, "HTTP"),
         ("none", free_port(), "refused"),

@@ -339,7 +339,7 @@ fn a_run_says_what_earlier_runs_in_its_directory_have_done() {
     let other = echoing(&stage, "two.json", "second");
     let other = in_it(&["run", text(&other)]);
     let told = format!(
-        "the last run in this directory was of {}, with job `j`. What it has done of job `j` does not run again on nodes with the same names. \
+        "the last run in this directory was of {}, with job `j`. The completed tasks of job `j` do not run again on nodes with the same names. \
          Use another --data-dir",
         text(&config)
     );

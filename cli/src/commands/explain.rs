@@ -59,11 +59,11 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<CommandEnding> {
     let is_ended = note.is_some();
     let mut text = note.unwrap_or_default();
     if let Some(time) = time {
-        text.push_str(&format!("This node is that of {time}.\n"));
+        text.push_str(&format!("This node stands for {time}.\n"));
     }
     if reasons.is_empty() {
         text.push_str(match (&args.node, is_ended) {
-            (_, true) => "The results show nothing that keeps it from running, but no worker is there any more: whether one can take it, a further run shows.\n",
+            (_, true) => "The results show nothing that keeps it from running, but no worker is connected any more: only another run can show whether one can take it.\n",
             (Some(_), false) => "Nothing keeps this task from running.\n",
             (None, false) => "Nothing keeps this job from running.\n",
         });

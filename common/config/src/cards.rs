@@ -97,8 +97,8 @@ pub(crate) fn check_need(at: &At, job: &JobConfig, config: &Config, notes: &mut 
             .card_scale()
             .map_or(1.0, |(_, multiplier)| multiplier),
     );
-    let help = "a task takes whole cards, or a part of one in whole thousandths; see `multiply_logical_by` of `gpu_card`";
-    let text = format!("{slots} of `{name}` at {multiplier} cards a slot are {error}");
+    let help = "a task takes whole GPUs, or a part of one in whole thousandths; see `multiply_logical_by` of `gpu_card`";
+    let text = format!("{slots} of `{name}` at {multiplier} GPUs a slot are {error}");
     let said = at.get("resources");
     let problem = match said.as_ref().and_then(|said| said.get(name)) {
         Some(at) => at.problem(text),

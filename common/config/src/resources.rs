@@ -260,7 +260,7 @@ fn warn_of_other_levels(entry: &At, config: &Config, notes: &mut Notes) {
     for resource in models.filter(|r| r.name.starts_with(CARD_PREFIX)) {
         let level = &config.levels[resource.level.index()];
         let text = format!(
-            "the resource `{}` is one of level `{level}`, so no card counts for it",
+            "the resource `{}` is one of level `{level}`, so no GPU counts for it",
             resource.name
         );
         let problem = entry.key_problem(text).help("declare it at level `worker`");

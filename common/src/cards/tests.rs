@@ -105,13 +105,13 @@ fn what_is_refused_is_told() {
     let told = |text: &str| Err(text.to_owned());
     assert_eq!(
         check(&[share(0, 301)]),
-        told("0.301 of card `bus0` are wanted, and 0.3 are free")
+        told("0.301 of GPU `bus0` are wanted, and 0.3 are free")
     );
-    assert_eq!(check(&[share(2, 1)]), told("there is no card `bus2` here"));
+    assert_eq!(check(&[share(2, 1)]), told("there is no GPU `bus2` here"));
     let twice = [share(1, 1), share(1, 1)];
-    assert_eq!(check(&twice), told("it is given card `bus1` twice"));
+    assert_eq!(check(&twice), told("it is given GPU `bus1` twice"));
     for milli in [0, 1001, u32::MAX] {
-        let text = format!("{milli} thousandths of card `bus1` are none, or more than it has");
+        let text = format!("{milli} thousandths of GPU `bus1` are none, or more than it has");
         assert_eq!(check(&[share(1, milli)]), Err(text));
     }
 }
@@ -119,13 +119,13 @@ fn what_is_refused_is_told() {
 #[test]
 fn needs_are_said_in_words() {
     let text = |all, models: &[(&str, u32)]| need(all, models).to_string();
-    assert_eq!(text(CardAmount::Whole(1), &[]), "1 whole card");
-    assert_eq!(text(CardAmount::Part(250), &[]), "0.25 of a card");
+    assert_eq!(text(CardAmount::Whole(1), &[]), "1 whole GPU");
+    assert_eq!(text(CardAmount::Part(250), &[]), "0.25 of a GPU");
     assert_eq!(
         text(CardAmount::Whole(3), &[("A", 1)]),
-        "1 whole card of `A` and 2 whole cards"
+        "1 whole GPU of `A` and 2 whole GPUs"
     );
-    assert_eq!(text(CardAmount::NONE, &[("A", 2)]), "2 whole cards of `A`");
+    assert_eq!(text(CardAmount::NONE, &[("A", 2)]), "2 whole GPUs of `A`");
 }
 
 /// Returns whether any set of GPUs fits, by trying all of them.

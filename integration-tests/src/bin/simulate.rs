@@ -55,7 +55,7 @@ struct SimulateOptions {
     /// Check no laws, to measure the speed
     #[arg(long, conflicts_with_all = ["without", "sabotage"])]
     no_laws: bool,
-    /// Inject this known bug, or `all` in turn, and report which law catches it within `--seeds` seeds
+    /// Inject this bug, or `all` in turn, and report which law catches it within `--seeds` seeds
     #[arg(long)]
     sabotage: Option<String>,
     /// Runs in which workers fetch work

@@ -39,7 +39,7 @@ const STEPS: &[VerifyStep] = &[
         ],
     },
     VerifyStep {
-        name: "house rules (tidy)",
+        name: "rules of the code (tidy)",
         program: "cargo",
         args: &[
             "test",
@@ -56,7 +56,7 @@ const STEPS: &[VerifyStep] = &[
         args: &["build", "docs"],
     },
     VerifyStep {
-        name: "known bugs are caught by the simulator's laws, and the contract needs each rule",
+        name: "injected bugs are caught by the simulator's laws, and the contract needs each rule",
         program: "cargo",
         args: &[
             "test",

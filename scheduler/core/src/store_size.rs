@@ -69,7 +69,7 @@ impl fmt::Display for StoreWarning {
             }
         })?;
         f.write_str(
-            ": without room no completion is acknowledged and nothing starts. Free room on that disk, or keep less: --keep-missing-for, \
+            ": without room no completion is acknowledged and nothing starts. Free space on that disk, or keep less: --keep-missing-for, \
              --keep-missing-count and `brasserie job delete-history`",
         )
     }

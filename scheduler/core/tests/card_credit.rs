@@ -121,7 +121,7 @@ impl Choosing {
 
     fn turn_down_one(&mut self) {
         let (call, ..) = self.s.take_start();
-        let why = "it needs 1 whole card, and there is not as much free".to_owned();
+        let why = "it needs 1 whole GPU, and there is not as much free".to_owned();
         let outcome = CallOutcome::Refused(RefusalCode::Busy, why);
         self.s.complete(call, outcome);
     }

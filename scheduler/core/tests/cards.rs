@@ -102,7 +102,7 @@ fn a_worker_that_has_not_the_cards_costs_the_task_nothing() {
     s.join(&w);
     let (call, task, _) = s.take_start();
     assert_eq!(task.gpus, [half("bus0")]);
-    let why = "there is no card `bus0` here".to_owned();
+    let why = "there is no GPU `bus0` here".to_owned();
     s.complete(call, CallOutcome::Refused(RefusalCode::Busy, why));
     let counts = s.status().jobs[0].counts;
     assert_eq!((counts.running, counts.unstarted), (0, 1));

@@ -226,8 +226,8 @@ impl fmt::Display for Lack {
             Lack::Cards { need, free } => (need, free),
         };
         let cards = match free.len() {
-            1 => "1 card".to_owned(),
-            cards => format!("{cards} cards"),
+            1 => "1 GPU".to_owned(),
+            cards => format!("{cards} GPUs"),
         };
         match free[..] {
             [first, ..] if free.iter().all(|of_card| *of_card == first) => {
@@ -409,7 +409,7 @@ impl Reason {
             (full, "with as many tasks as they can run"),
             (&not_asked.count, "with as much work as they asked for"),
             (late, late_by.at_workers()),
-            (turned_down, "without free cards for it a moment ago"),
+            (turned_down, "without free GPUs for it a moment ago"),
         ] {
             if *count > 0 {
                 write!(f, "{separator}{count} {what}")?;

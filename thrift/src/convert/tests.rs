@@ -1577,7 +1577,7 @@ fn work_requests_with_senseless_lists_are_refused() {
     );
     assert_eq!(
         refused_demand(|d| d.processor = None),
-        "WorkRequest.demands[1].processor: \"\" is not allowed; allowed is \"CPU\" or a model of cards"
+        "WorkRequest.demands[1].processor: \"\" is not allowed; allowed is \"CPU\" or a model of GPUs"
     );
     assert!(
         refused_demand(|d| d.processor = Some("x".repeat(2000)))

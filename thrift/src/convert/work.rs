@@ -249,7 +249,7 @@ pub(super) fn usage(cpus: f64) -> BTreeMap<String, OrderedFloat<f64>> {
 fn processor(path: &str, name: Option<String>) -> Result<Processor, WireError> {
     let name: NodeName = parse_name(path, name.unwrap_or_default())?;
     if name.as_str().is_empty() {
-        let allowed = "\"CPU\" or a model of cards";
+        let allowed = "\"CPU\" or a model of GPUs";
         return Err(WireError::new(
             path,
             FieldProblem::unknown_word("", allowed),

@@ -100,7 +100,7 @@ pub async fn examine(what: &Examined) -> Vec<Finding> {
     found
 }
 
-const CARDS: &str = "graphics cards";
+const CARDS: &str = "GPUs";
 
 fn cards(counted: Result<usize, String>) -> Finding {
     match counted {
@@ -190,7 +190,7 @@ mod tests {
                 "systemd",
                 "clock",
                 "data directory",
-                "graphics cards"
+                "GPUs"
             ]
         );
         assert!(found.iter().all(|finding| !finding.text.is_empty()));

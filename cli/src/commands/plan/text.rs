@@ -196,7 +196,7 @@ fn add_jobs(jobs: &PlannedJobs, text: &mut String) {
     for job in &jobs.changed {
         let runs_on = match job.tasks.running {
             0 => "",
-            _ => "; what runs was started with the present configuration",
+            _ => "; the running tasks were started with the present configuration",
         };
         let (name, tasks) = (printable(&job.name), job.tasks.clause());
         text.push_str(&format!("  {name}: {tasks}{runs_on}\n"));
@@ -505,7 +505,7 @@ old on db1  w1      in 5.0 s  SIGTERM, and SIGKILL after 2.0 s  its job is not c
         let text = of(&usable(), &jobs, "new.json");
         for part in [
             "\nnew jobs of which no task starts at once\n  b: its tasks wait for `a`\n  c\n",
-            "\nchanged jobs at present\n  a: 3 tasks: 1 running, 2 done; what runs was started with the present configuration\n",
+            "\nchanged jobs at present\n  a: 3 tasks: 1 running, 2 done; the running tasks were started with the present configuration\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

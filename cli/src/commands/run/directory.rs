@@ -147,7 +147,7 @@ fn check_store(directory: &Path) -> Result<()> {
         false => "is gone",
     };
     let message = format!(
-        "an earlier run has used {}, and its store, {}, {what}: what that run has completed would run again",
+        "an earlier run has used {}, and its store, {}, {what}: the tasks that it has completed would run again",
         directory.display(),
         store.display()
     );

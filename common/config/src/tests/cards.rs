@@ -52,23 +52,23 @@ fn slots_that_are_no_amount_of_cards_disable_their_job() {
         assert!(!parsed.config.jobs[0].can_run());
         problems
     };
-    let help = "a task takes whole cards, or a part of one in whole thousandths; see `multiply_logical_by` of `gpu_card`";
+    let help = "a task takes whole GPUs, or a part of one in whole thousandths; see `multiply_logical_by` of `gpu_card`";
     assert_eq!(
         of("0.25", r#""resources": {"gpu": 5}"#),
         [format!(
-            "5:23: bistro_job->x.resources.gpu: 5 of `gpu` at 0.25 cards a slot are more than one card, and not in whole cards; {help}"
+            "5:23: bistro_job->x.resources.gpu: 5 of `gpu` at 0.25 GPUs a slot are more than one GPU, and not in whole GPUs; {help}"
         )]
     );
     assert_eq!(
         of("0.0003", r#""resources": {"GPU: K40": 1}"#),
         [format!(
-            "4:1: bistro_job->x: by default, 1 of `gpu` at 0.0003 cards a slot are not in whole thousandths of a card; {help}"
+            "4:1: bistro_job->x: by default, 1 of `gpu` at 0.0003 GPUs a slot are not in whole thousandths of a GPU; {help}"
         )]
     );
     assert_eq!(
         of("-1", r#""resources": {"gpu": 2}"#),
         [format!(
-            "5:23: bistro_job->x.resources.gpu: 2 of `gpu` at -1 cards a slot are less than no card; {help}"
+            "5:23: bistro_job->x.resources.gpu: 2 of `gpu` at -1 GPUs a slot are less than no GPU; {help}"
         )]
     );
     // One mistake gives one problem.

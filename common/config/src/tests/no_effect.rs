@@ -128,7 +128,7 @@ fn what_machines_offer() {
             ""
         ),
         [
-            "3:24: bistro_settings.physical_resources.gpu_card: the resource `GPU: K40` is one of level `host`, so no card counts for it; declare it at level `worker`"
+            "3:24: bistro_settings.physical_resources.gpu_card: the resource `GPU: K40` is one of level `host`, so no GPU counts for it; declare it at level `worker`"
         ]
     );
     // Only `none` is allowed for GPUs, so the key has no effect there.

@@ -74,16 +74,16 @@ fn what_is_free_in_pieces_is_no_card_and_explain_says_so() {
         assert_eq!(adopted, AdoptOutcome::Adopted);
     }
     assert_eq!(place_all(&mut engine, T0), []);
-    let no_worker = "no worker can take it now: 1 without room (worker `w1` has 2 cards with";
+    let no_worker = "no worker can take it now: 1 without room (worker `w1` has 2 GPUs with";
     assert_eq!(
         explain(&mut engine, "whole", "a"),
-        [format!("{no_worker} 0.5 free each, 1 whole card needed)")]
+        [format!("{no_worker} 0.5 free each, 1 whole GPU needed)")]
     );
     let more = task(&mut engine, "more", "a");
     engine.adopt_running(more, w1, &[], (&[share("c1", 250)], None));
     assert_eq!(
         explain(&mut engine, "whole", "a"),
-        [format!("{no_worker} 0.5, 0.25 free, 1 whole card needed)")]
+        [format!("{no_worker} 0.5, 0.25 free, 1 whole GPU needed)")]
     );
     engine.set_eligibility(w1, Eligibility::Draining);
     assert_eq!(
@@ -135,7 +135,7 @@ fn too_many_cards_for_every_worker_are_infeasible() {
     let (mut engine, _) = engine_with(config, &["a"], &["A", "B"]);
     assert_eq!(
         explain(&mut engine, "greedy", "a")[0],
-        "it can never run on the connected workers: it needs 3 whole cards, and `w1` has 1 of `A` and 1 of `B`"
+        "it can never run on the connected workers: it needs 3 whole GPUs, and `w1` has 1 of `A` and 1 of `B`"
     );
     engine.upsert_worker(&shard("w1"), with_cards(&["A", "B", "A"]));
     let placed = place_all(&mut engine, T0);

@@ -588,7 +588,7 @@ fn a_task_that_was_turned_down_lets_others_go_there_first() {
         0
     );
     let why = explain(&mut engine, "whole", "a");
-    let turned_down = "no worker can take it now: 1 without free cards for it a moment ago";
+    let turned_down = "no worker can take it now: 1 without free GPUs for it a moment ago";
     assert_eq!(why, turned_down);
     let found = engine.work_found(worker)[&Processor::Cards("A".into())];
     assert!(found.ready > 0 && found.late == 0, "{found:?}");

@@ -41,7 +41,7 @@ impl Obstacle {
         let message = match self {
             Obstacle::TooManyTasks(limit) => format!("it runs as many tasks as it can: {limit}"),
             Obstacle::Cards(conflict) => format!(
-                "task `{}` on `{}` cannot have its cards: {conflict}",
+                "task `{}` on `{}` cannot have its GPUs: {conflict}",
                 task.job, task.node
             ),
             Obstacle::Processors => "all of its processors are busy".to_owned(),

@@ -78,7 +78,7 @@ fn never(told: &WorkerWishes) -> Result<()> {
 /// Formats the result for people.
 pub(super) fn text(told: &WorkerWishes) -> String {
     let worker = called(told.shard.as_deref(), &told.address);
-    let mut text = format!("Told {worker} to ask for work now.\n");
+    let mut text = format!("Requested that {worker} asks for work now.\n");
     for wish in &told.wishes {
         let asks = match &wish.asks {
             Asks::Now => "it is asked now".to_owned(),
@@ -171,7 +171,7 @@ mod tests {
             ],
         };
         let expected = "\
-Told worker `w1` to ask for work now.
+Requested that worker `w1` asks for work now.
 s:1: it is asked now
   no longer waited for: CPU: backed off\\u{1b}
 s:2: in 20.0 s at the earliest: requested by the scheduler

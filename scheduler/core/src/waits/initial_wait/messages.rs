@@ -255,13 +255,13 @@ pub(super) fn startup_wait_warning(wait: Duration, timeouts: &Timeouts) -> Optio
     let (gap, safe) = (timeouts.max_healthcheck_gap(), timeouts.min_safe_wait());
     if wait < gap {
         Some(format!(
-            "{flag} is shorter than {}, the time in which every healthy worker shows itself: what runs on one may be started \
+            "{flag} is shorter than {}, the time in which every healthy worker shows itself: a task that runs on one may be started \
              a second time",
             format_duration(gap)
         ))
     } else if wait < safe {
         Some(format!(
-            "{flag} is shorter than the safe wait of {}: what runs on a worker that cannot reach this scheduler may be \
+            "{flag} is shorter than the safe wait of {}: a task that runs on a worker without a connection to it may be \
              started a second time",
             format_duration(safe)
         ))

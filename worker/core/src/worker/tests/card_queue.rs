@@ -103,7 +103,7 @@ fn who_may_not_wait_gets_cards_at_once_or_is_refused() {
     assert_eq!(begun(&rig.run(first)), ["a GPU-0,GPU-1"]);
     let (code, text) = refusal(&rig.run(at_once(wants("b", 2, HALF))));
     assert_eq!(code, RefusalCode::Busy);
-    let said = "cannot have its cards: it needs 0.5 of a card, and there is not as much free";
+    let said = "cannot have its GPUs: it needs 0.5 of a GPU, and there is not as much free";
     assert!(text.contains(said), "{text}");
     // A task that needs more than the machine can ever provide is refused, too.
     let (code, text) = refusal(&rig.run(wants("c", 3, CardAmount::Whole(3))));

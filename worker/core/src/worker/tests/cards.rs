@@ -67,21 +67,21 @@ fn what_the_machine_has_not_free_is_refused_and_nothing_runs() {
         let (code, text) = refusal(&rig.run(with("b", number, shares)));
         // `Busy` means that the task may run later or elsewhere. It is no fault of the task.
         assert_eq!(code, RefusalCode::Busy);
-        text.strip_prefix("task `job` on `b` cannot have its cards: ")
+        text.strip_prefix("task `job` on `b` cannot have its GPUs: ")
             .unwrap_or_else(|| panic!("{text}"))
             .to_owned()
     };
     assert_eq!(
         refused(2, &[("bus0", 301)]),
-        "0.301 of card `bus0` are wanted, and 0.3 are free"
+        "0.301 of GPU `bus0` are wanted, and 0.3 are free"
     );
     assert_eq!(
         refused(3, &[("bus1", 1000), ("bus2", 1)]),
-        "there is no card `bus2` here"
+        "there is no GPU `bus2` here"
     );
     assert_eq!(
         refused(4, &[("bus1", 1), ("bus1", 1)]),
-        "it is given card `bus1` twice"
+        "it is given GPU `bus1` twice"
     );
     for (number, milli) in [(5, 0), (6, 1001)] {
         assert!(refused(number, &[("bus1", milli)]).contains("are none, or more than it has"));
@@ -129,5 +129,5 @@ fn a_card_that_failed_is_given_to_nobody_and_its_task_goes_on() {
     assert_eq!(rig.run(other.clone()), started(&other, &["0"]));
     rig.hear(cards(&[("bus0", "GPU-0"), ("bus1", "GPU-1")]));
     let (_, text) = refusal(&rig.run(with("c", 4, &[("bus0", 1)])));
-    assert!(text.ends_with("0.001 of card `bus0` are wanted, and 0 are free"));
+    assert!(text.ends_with("0.001 of GPU `bus0` are wanted, and 0 are free"));
 }

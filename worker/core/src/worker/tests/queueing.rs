@@ -192,7 +192,7 @@ fn cards_are_waited_for_and_let_others_pass() {
     strange.task.gpus[0].device = "bus7".into();
     let (code, text) = refusal(&rig.run(strange));
     assert_eq!(code, RefusalCode::Busy);
-    assert!(text.contains("there is no card `bus7` here"), "{text}");
+    assert!(text.contains("there is no GPU `bus7` here"), "{text}");
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn one_whose_card_is_gone_ends_and_loses_no_retry() {
     assert!(status.is_incomplete_backoff());
     let text = status.exception().unwrap();
     assert!(
-        text.contains("it never began: task `job` on `b` cannot have its cards"),
+        text.contains("it never began: task `job` on `b` cannot have its GPUs"),
         "{text}"
     );
     assert_eq!((story.fault, story.ended_by), (Fault::Worker, None));
