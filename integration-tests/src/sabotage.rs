@@ -25,7 +25,9 @@ pub fn replay(name: &str, seed: u64, _settings: &SeedSettings, _printer: &mut Pr
 
 #[cfg(not(feature = "sabotage"))]
 fn not_built_in(rest: &str) -> ExitCode {
-    eprintln!("simulate: this program was built without the injected bugs; run\n  {COMMAND} {rest}");
+    eprintln!(
+        "simulate: this program was built without the injected bugs; run\n  {COMMAND} {rest}"
+    );
     ExitCode::from(2)
 }
 
