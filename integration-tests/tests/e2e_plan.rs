@@ -73,7 +73,7 @@ fn plan_counts_present_tasks(stage: &Stage, spec: &SchedulerSpec, text: &str) {
     let more = more.to_str().expect("a path of this test");
     let expected = [
         "new jobs of which no task starts at once\n  after: its tasks wait for `work`",
-        "changed jobs at present\n  work: 3 tasks: 2 running, 1 waiting; what runs",
+        "changed jobs at present\n  work: 3 tasks: 2 running, 1 waiting; the running tasks",
         "no running task is killed",
     ];
     says(&plan(stage, spec, &[more]), 0, &expected);
