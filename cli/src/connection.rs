@@ -29,7 +29,7 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUnknownJobException,
 };
 use brasserie_thrift::rpc::{
-    CallError, ClientConfig, ClientPool, PeerAddr, Timeouts, Unknown as Unanswered,
+    CallError, CallTimeouts, ClientConfig, ClientPool, PeerAddr, Unknown as Unanswered,
 };
 use serde_json::Value;
 use thrift::ApplicationErrorKind;
@@ -169,9 +169,9 @@ impl Connection {
 
     /// Creates a connection for changes, which take longer.
     pub(crate) fn patient(address: &str) -> Result<Self> {
-        let timeouts = Timeouts {
+        let timeouts = CallTimeouts {
             receive: PATIENCE,
-            ..Timeouts::DEFAULT
+            ..CallTimeouts::DEFAULT
         };
         let config = ClientConfig {
             timeouts,

@@ -14,6 +14,21 @@ pub(crate) use brasserie_common::time::readable_duration as duration;
 /// The command that runs failed tasks of a run again.
 const RETRY: &str = "`brasserie run` with --retry-failed";
 
+/// The last text that a command printed of one kind, so that it prints each text once until another follows.
+#[derive(Default)]
+pub(crate) struct LastText(String);
+
+impl LastText {
+    /// Returns the text unless it was the last one.
+    pub(crate) fn changed(&mut self, text: String) -> Option<String> {
+        if text == self.0 {
+            return None;
+        }
+        self.0.clone_from(&text);
+        Some(text)
+    }
+}
+
 /// Formats a table without frames, with columns as wide as their widest cell. Numbers are aligned right. Cells are made printable.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     let clean = |row: &Vec<String>| row.iter().map(|cell| printable(cell)).collect();

@@ -12,6 +12,8 @@ pub enum Purpose {
     InvocationIds,
     /// `node_order: random`, and the job that goes first.
     Placement,
+    /// The draws of the policy `randomized_priority`.
+    Policy,
     /// Jitter of backoffs.
     Backoff,
 }
@@ -28,6 +30,7 @@ impl Rng {
             Purpose::InvocationIds => 2,
             Purpose::Placement => 3,
             Purpose::Backoff => 4,
+            Purpose::Policy => 5,
         });
         Rng(rng)
     }

@@ -17,7 +17,7 @@ pub enum Sabotage {
     /// The initial wait ends while one recorded instance is missing.
     EndWaitOneWorkerEarly,
     /// A lost task may start again at once.
-    IgnoreSafetyBackoff,
+    IgnoreSafetyWait,
     /// A lost task may start again after its configured backoff.
     RestartLostAtConfiguredBackoff,
     /// The worker keeps its sequence number when it meets a new scheduler.
@@ -66,7 +66,7 @@ pub enum Sabotage {
     ShareDirectory,
     /// A worker instance is recorded when it gets its first task, not when it associates.
     RecordAtFirstTask,
-    /// The safety backoff of a lost worker's tasks is stored in another record than the worker's loss.
+    /// The safety wait of a lost worker's tasks is stored in another record than the worker's loss.
     LeaveRecordBeforeBackoff,
     /// The record stays trusted although a worker names a scheduler that the directory does not remember.
     TrustStaleRecord,
@@ -98,11 +98,11 @@ pub enum Sabotage {
     SuccessorBeforeTheDead,
     /// "Lost" and "was not running" are replaced by the end of any run.
     AnyRunReplacesProvisional,
-    /// A restarted scheduler forgets the safety backoffs of lost tasks.
-    ForgetSafetyBackoffs,
+    /// A restarted scheduler forgets the safety waits of lost tasks.
+    ForgetSafetyWaits,
     /// Orphans are asked to end at once, without their delay.
     KillOrphansAtOnce,
-    /// Forgiving a lost task ends its safety backoff, too.
+    /// Forgiving a lost task ends its safety wait, too.
     ForgiveSafetyToo,
     /// The name of a removed node is reused while tasks run there.
     GiveBackNamesInUse,
@@ -166,7 +166,7 @@ impl Sabotage {
         Sabotage::AcceptStatusInNew,
         Sabotage::RetrySentInvocation,
         Sabotage::EndWaitOneWorkerEarly,
-        Sabotage::IgnoreSafetyBackoff,
+        Sabotage::IgnoreSafetyWait,
         Sabotage::RestartLostAtConfiguredBackoff,
         Sabotage::KeepCounterForNewScheduler,
         Sabotage::AskWithoutRaising,
@@ -207,7 +207,7 @@ impl Sabotage {
         Sabotage::BumpWithUsualBackoff,
         Sabotage::SuccessorBeforeTheDead,
         Sabotage::AnyRunReplacesProvisional,
-        Sabotage::ForgetSafetyBackoffs,
+        Sabotage::ForgetSafetyWaits,
         Sabotage::KillOrphansAtOnce,
         Sabotage::ForgiveSafetyToo,
         Sabotage::GiveBackNamesInUse,

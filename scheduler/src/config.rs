@@ -346,7 +346,7 @@ impl Flags {
             timeouts: workers.timeouts(),
             allow_bump_unhealthy_worker: workers.allow_bump_unhealthy_worker,
             startup_wait: workers.caution_startup_wait_for_workers,
-            call_timeouts: rpc::Timeouts {
+            call_timeouts: rpc::CallTimeouts {
                 connect: workers.thrift_connect_timeout,
                 send: workers.thrift_send_timeout,
                 receive: workers.thrift_receive_timeout,
@@ -417,7 +417,7 @@ mod tests {
     fn defaults_are_the_protocols() {
         let options = parse(&[]).unwrap().into_options().unwrap();
         assert_eq!(options.timeouts, Timeouts::default());
-        assert_eq!(options.call_timeouts, rpc::Timeouts::DEFAULT);
+        assert_eq!(options.call_timeouts, rpc::CallTimeouts::DEFAULT);
         assert_eq!(options.periods, Periods::default());
         assert_eq!(options.work, RequestPolicy::default());
         assert_eq!(options.listen.socket().port(), 6789);

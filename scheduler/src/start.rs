@@ -13,9 +13,7 @@ use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
 use brasserie_scheduler_core::{
     Answer, ConfigOrigin, Durable, Event, ExitReason, Query, Scheduler,
 };
-use brasserie_thrift::rpc::{
-    ClientConfig, ClientPool, Limits, Server, ServerHandle, Timeouts as CallTimeouts,
-};
+use brasserie_thrift::rpc::{CallTimeouts, ClientConfig, ClientPool, Limits, Server, ServerHandle};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{
-    CallError, CallResult, ClientConfig, ClientPool, ClientProtocol, ConnectionLosses, Limits,
-    NotSent, PeerAddr, Timeouts, Unknown,
+    CallError, CallResult, CallTimeouts, ClientConfig, ClientPool, ClientProtocol,
+    ConnectionLosses, Limits, NotSent, PeerAddr, Unknown,
 };
 use thrift::ApplicationErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,7 +21,7 @@ const SHORT: Duration = Duration::from_millis(500);
 
 fn pool(protocol: ClientProtocol) -> ClientPool {
     // Long, so that a busy machine does not cause a timeout.
-    let timeouts = Timeouts {
+    let timeouts = CallTimeouts {
         connect: PATIENCE,
         send: PATIENCE,
         receive: PATIENCE,
@@ -35,7 +35,7 @@ fn pool(protocol: ClientProtocol) -> ClientPool {
 
 fn impatient(receive: Duration) -> ClientPool {
     ClientPool::new(ClientConfig {
-        timeouts: Timeouts {
+        timeouts: CallTimeouts {
             connect: SHORT,
             send: SHORT,
             receive,

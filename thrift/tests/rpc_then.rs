@@ -7,7 +7,7 @@ use rpc_support::*;
 use std::time::Duration;
 
 use brasserie_thrift::rpc::{
-    CallResult, ClientConfig, ClientPool, Limits, NotSent, PeerAddr, Timeouts, Unknown,
+    CallResult, CallTimeouts, ClientConfig, ClientPool, Limits, NotSent, PeerAddr, Unknown,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
@@ -28,7 +28,7 @@ struct Caller {
 impl Caller {
     fn new(send: Duration, receive: Duration) -> Self {
         let (told, ends) = mpsc::unbounded_channel();
-        let timeouts = Timeouts {
+        let timeouts = CallTimeouts {
             connect: PATIENCE,
             send,
             receive,

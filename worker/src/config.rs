@@ -8,7 +8,7 @@ use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
 use brasserie_common_runtime::{AddressError, ListenAddress, LogFormat, NetworkExposure};
-use brasserie_thrift::rpc::Timeouts;
+use brasserie_thrift::rpc::CallTimeouts;
 use clap::Parser;
 use clap::error::ErrorKind;
 
@@ -317,7 +317,7 @@ impl Cli {
             cgroup_root: self.cgroup_root,
             cgroup_freeze_timeout: self.cgroup_freeze_timeout,
             work_fetch: self.work_fetch,
-            timeouts: Timeouts {
+            timeouts: CallTimeouts {
                 connect: self.thrift_connect_timeout,
                 send: self.thrift_send_timeout,
                 receive: self.thrift_receive_timeout,
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(scheduler.share, 100.0);
         assert_eq!(options.heartbeat_period, Duration::from_secs(15));
         assert_eq!(options.listen, ListenAddress::ANY_LOOPBACK_PORT);
-        assert_eq!(options.timeouts, Timeouts::DEFAULT);
+        assert_eq!(options.timeouts, CallTimeouts::DEFAULT);
         assert_eq!(options.logs.max_bytes, 10 << 30);
         assert_eq!(options.nvidia_smi, None);
         assert_eq!(options.cgroup_root, None);

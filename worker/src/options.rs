@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::{ListenAddress, LogFormat};
-use brasserie_thrift::rpc::Timeouts;
+use brasserie_thrift::rpc::CallTimeouts;
 
 use crate::groups::FREEZE_TIMEOUT;
 use crate::keeper::StartedBy;
@@ -48,7 +48,7 @@ pub struct StartOptions {
     pub cgroup_freeze_timeout: Duration,
     pub work_fetch: WorkFetchFlags,
     /// The timeouts of calls to schedulers.
-    pub timeouts: Timeouts,
+    pub timeouts: CallTimeouts,
     pub started_by: StartedBy,
     pub log_format: LogFormat,
 }
@@ -114,7 +114,7 @@ impl StartOptions {
             cgroup_root: None,
             cgroup_freeze_timeout: FREEZE_TIMEOUT,
             work_fetch: WorkFetchFlags::default(),
-            timeouts: Timeouts::DEFAULT,
+            timeouts: CallTimeouts::DEFAULT,
             started_by: StartedBy::Operator,
             log_format: LogFormat::Text,
         }

@@ -54,6 +54,9 @@ const SLACK: Duration = Duration::from_secs(1);
 /// How much later than the worker itself its keeper may end the last task of a worker that is stopped or hangs. Half of it is a grace for a
 /// slow worker, the other half is for the killing. It is less than the second at the end of every derived wait.
 pub const KEEPER_DELAY: Duration = Duration::from_millis(500);
+/// The longest life of a message, an assumption. It is far above all timeouts of connections, so no message arrives later than this after its
+/// sending.
+pub const MESSAGE_LIFE: Duration = Duration::from_secs(600);
 /// The least loss time of a worker by its own clock. It must be positive whatever the flags, or the worker would never end itself.
 const MIN_OWN_LOSS: Duration = Duration::from_millis(500);
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use brasserie_common::{Fault, ServiceAddress, Story, Time, WorkReply, WorkRequestSeq};
 use brasserie_worker_fetch::{
-    Association, AssociationIndex, Computing, Fetcher, FetcherStep, FixedTasks, Leaves,
-    ProcessorKind, ProcessorType, ProcessorUsage, Processors, ReportContent, ReportPolicy, Saved,
-    SavedRec, Scene, Schedule, Setup, Standing, Task, TaskNumber, TaskProgress, TaskResult,
+    Association, AssociationIndex, AssociationState, Computing, Fetcher, FetcherInput, FetcherStep,
+    FixedTasks, Leaves, ProcessorKind, ProcessorType, ProcessorUsage, Processors, ReportContent,
+    ReportPolicy, Saved, SavedRec, Schedule, Setup, Task, TaskNumber, TaskProgress, TaskResult,
     TaskStage, Unreported, remaining,
 };
 
@@ -29,7 +29,7 @@ pub struct Client {
     notes: Vec<Note>,
     /// Completions that wait for a contact.
     unreported: Vec<Unreported>,
-    standings: Vec<Standing>,
+    standings: Vec<AssociationState>,
     computing: Computing,
     deadlines: Deadlines,
     dispatch: Dispatch,
@@ -117,7 +117,7 @@ impl Client {
             tasks: Vec::new(),
             notes: Vec::new(),
             unreported: Vec::new(),
-            standings: vec![Standing::default(); schedulers.len()],
+            standings: vec![AssociationState::default(); schedulers.len()],
             computing: Computing::Allowed,
             deadlines: scenario.policy.deadlines,
             dispatch: scenario.policy.dispatch,
@@ -192,7 +192,7 @@ impl Client {
             computing,
             ..
         } = self;
-        let step = fetcher.next(&Scene {
+        let step = fetcher.next(&FetcherInput {
             now,
             computing: *computing,
             tasks,
@@ -378,7 +378,7 @@ impl Client {
     /// Returns the state of each scheduler, and the missing instance-seconds of the buffer for each type.
     pub fn glance(&mut self, now: Time) -> (Vec<Glance>, Vec<f64>) {
         self.look();
-        let overview = self.fetcher.overview(&Scene {
+        let overview = self.fetcher.overview(&FetcherInput {
             now,
             computing: self.computing,
             tasks: &self.tasks,

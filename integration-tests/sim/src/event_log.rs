@@ -9,7 +9,7 @@ use brasserie_common::{
     StatusBits, WorkDemand, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerId,
 };
 
-pub use crate::words::*;
+pub use crate::event_types::*;
 
 /// The GPUs that a task needs, for a worker that chooses them.
 #[derive(Clone, Debug, PartialEq, Eq)]

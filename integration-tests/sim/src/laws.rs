@@ -248,7 +248,7 @@ fn registry() -> Vec<Box<dyn Stated>> {
         Box::new(durability::RecordedBeforeHealthy::default()),
         Box::new(durability::OneSchedulerADirectory::default()),
         Box::new(loss::LeftInOneCommit::default()),
-        Box::new(loss::SafetyBackoff::default()),
+        Box::new(loss::SafetyWait::default()),
         Box::new(completions::Backoff::default()),
         Box::new(completions::FinalStaysFinal::default()),
         Box::new(completions::NoStatusInNew::default()),

@@ -58,7 +58,7 @@ const FOUND: [(u64, &str); 19] = [
     ),
     (
         553_198,
-        "a worker that hears no answer holds itself HEALTHY by an earlier scheduler's word, and outlived its tasks' safety backoff",
+        "a worker that hears no answer holds itself HEALTHY by an earlier scheduler's word, and outlived its tasks' safety wait",
     ),
     (
         508_923,

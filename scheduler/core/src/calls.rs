@@ -142,13 +142,13 @@ pub(crate) struct Calls {
     last: u64,
     /// The workers that have been requested to exit, with the reasons for their logs. Each has at most one open call.
     suicides: BTreeMap<WorkerId, Arc<str>>,
-    open: BTreeMap<CallId, (Time, Purpose)>,
+    open: BTreeMap<CallId, (Time, CallPurpose)>,
     deadlines: BTreeSet<(Time, CallId)>,
 }
 
 /// The purpose of a call, which decides how its outcome is handled.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Purpose {
+pub(crate) enum CallPurpose {
     Fetch {
         shard: Shard,
         worker: WorkerId,
@@ -188,17 +188,17 @@ pub(crate) enum Purpose {
     },
 }
 
-impl Purpose {
+impl CallPurpose {
     /// Returns the callee. `None` for a request to exit, whose outcome says nothing about the worker.
     pub(crate) fn peer(&self) -> Option<(&Shard, WorkerId)> {
         match self {
-            Purpose::Fetch { shard, worker }
-            | Purpose::Start { shard, worker, .. }
-            | Purpose::Healthcheck { shard, worker, .. }
-            | Purpose::Notify { shard, worker, .. }
-            | Purpose::EndOrphan { shard, worker, .. } => Some((shard, *worker)),
-            Purpose::Kill { worker, killed, .. } => Some((&killed.shard, *worker)),
-            Purpose::Suicide { .. } => None,
+            CallPurpose::Fetch { shard, worker }
+            | CallPurpose::Start { shard, worker, .. }
+            | CallPurpose::Healthcheck { shard, worker, .. }
+            | CallPurpose::Notify { shard, worker, .. }
+            | CallPurpose::EndOrphan { shard, worker, .. } => Some((shard, *worker)),
+            CallPurpose::Kill { worker, killed, .. } => Some((&killed.shard, *worker)),
+            CallPurpose::Suicide { .. } => None,
         }
     }
 }
@@ -206,26 +206,26 @@ impl Purpose {
 /// Returns the worker of a refused call and the scheduler instance that the refusal names. Healthchecks and suicide requests also go to
 /// workers that do not obey this scheduler yet or any more, so their refusals do not count.
 pub(crate) fn obeyed_instead(
-    purpose: &Purpose,
+    purpose: &CallPurpose,
     outcome: &CallOutcome<CallReply>,
 ) -> Option<(Shard, WorkerId, SchedulerId)> {
     let CallOutcome::Refused(RefusalCode::BoundTo(obeyed), _) = outcome else {
         return None;
     };
     match purpose {
-        Purpose::Fetch { shard, worker }
-        | Purpose::Start { shard, worker, .. }
-        | Purpose::Notify { shard, worker, .. } => Some((shard.clone(), *worker, *obeyed)),
-        Purpose::Healthcheck { .. }
-        | Purpose::Suicide { .. }
-        | Purpose::Kill { .. }
-        | Purpose::EndOrphan { .. } => None,
+        CallPurpose::Fetch { shard, worker }
+        | CallPurpose::Start { shard, worker, .. }
+        | CallPurpose::Notify { shard, worker, .. } => Some((shard.clone(), *worker, *obeyed)),
+        CallPurpose::Healthcheck { .. }
+        | CallPurpose::Suicide { .. }
+        | CallPurpose::Kill { .. }
+        | CallPurpose::EndOrphan { .. } => None,
     }
 }
 
 impl Calls {
     /// Opens a call with this deadline.
-    pub(crate) fn open(&mut self, deadline: Time, purpose: Purpose) -> CallId {
+    pub(crate) fn open(&mut self, deadline: Time, purpose: CallPurpose) -> CallId {
         self.last += 1;
         let id = CallId(self.last);
         self.open.insert(id, (deadline, purpose));
@@ -234,10 +234,10 @@ impl Calls {
     }
 
     /// Closes an open call. Returns its deadline and its purpose.
-    pub(crate) fn close(&mut self, id: CallId) -> Option<(Time, Purpose)> {
+    pub(crate) fn close(&mut self, id: CallId) -> Option<(Time, CallPurpose)> {
         let (deadline, purpose) = self.open.remove(&id)?;
         self.deadlines.remove(&(deadline, id));
-        if let Purpose::Suicide { worker } = &purpose {
+        if let CallPurpose::Suicide { worker } = &purpose {
             self.suicides.remove(worker);
         }
         Some((deadline, purpose))

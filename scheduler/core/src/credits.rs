@@ -37,6 +37,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use amounts::Amounts;
+use brasserie_common::health::timeouts::MESSAGE_LIFE;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::Supply;
 use brasserie_common::{
@@ -58,8 +59,6 @@ pub use workload::Relief;
 pub const DEFERRED_DELAY: Duration = Duration::from_secs(1);
 /// How long a request stays open before a placement has considered it. Its worker then has abandoned it: two heartbeat periods, by default.
 const MAX_OPEN: Duration = Duration::from_secs(30);
-/// The longest assumed lifetime of a message.
-const MESSAGE_LIFE: Duration = Duration::from_secs(600);
 
 /// Whether a worker may get tasks at all: it is HEALTHY, does not drain, and nothing is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

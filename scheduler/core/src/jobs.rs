@@ -18,7 +18,7 @@ use brasserie_common_config::{
 use combined::{CombinedConfig, File};
 use file::FileSource;
 
-use crate::nodes::{NodesOf, has_same_nodes};
+use crate::nodes::{SourceNodes, has_same_nodes};
 use crate::record::{Durable, JobVersion, SavedJob, until_synced};
 
 pub use change::{ExpectedVersion, JobChange, JobChanged};
@@ -67,7 +67,7 @@ struct RefusedFile {
 
 /// Whether the engine has the configuration that the jobs make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum InForce {
+enum EngineConfigState {
     #[default]
     Current,
     Changed,
@@ -91,7 +91,7 @@ pub(crate) struct Jobs {
     held: BTreeMap<JobName, Hold>,
     awaited: BTreeMap<RecordSeq, (JobName, Awaited)>,
     last_version: JobVersion,
-    in_force: InForce,
+    in_force: EngineConfigState,
 }
 
 impl Jobs {
@@ -204,12 +204,12 @@ impl Jobs {
         self.file = Some(file);
         self.file_warnings = warnings;
         self.source.comes(origin);
-        self.in_force = InForce::Changed;
+        self.in_force = EngineConfigState::Changed;
     }
 
     /// Returns whether these nodes are for the engine. While a file is refused, nodes of other sources than those in force are not: they
     /// would belong to the refused file, and take nodes and times from the one in force.
-    pub(crate) fn wants(&self, found: &NodesOf) -> bool {
+    pub(crate) fn wants(&self, found: &SourceNodes) -> bool {
         let file = self.file.as_ref();
         self.refused.is_none()
             || file.is_some_and(|file| has_same_nodes(&file.config, &found.config))
@@ -253,13 +253,13 @@ impl Jobs {
                 }
                 Awaited::Deletion => self.reconsider_file(),
             }
-            self.in_force = InForce::Changed;
+            self.in_force = EngineConfigState::Changed;
         }
     }
 
     /// Returns the configuration if the engine does not have it yet.
     pub(crate) fn take_changed(&mut self) -> Option<Arc<Config>> {
-        let changed = std::mem::take(&mut self.in_force) == InForce::Changed;
+        let changed = std::mem::take(&mut self.in_force) == EngineConfigState::Changed;
         let file = self.file.as_ref().filter(|_| changed)?;
         Some(self.combined.combine(file, &self.given, &self.held))
     }
@@ -442,7 +442,7 @@ impl Jobs {
                 Awaited::Deletion => s.put(true),
             }
         });
-        s.put((last_version, *in_force == InForce::Changed));
+        s.put((last_version, *in_force == EngineConfigState::Changed));
     }
 }
 

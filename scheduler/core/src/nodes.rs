@@ -4,26 +4,17 @@ use std::sync::{Arc, Weak};
 
 use brasserie_common::WallTime;
 use brasserie_common_config::Config;
-use brasserie_scheduler_engine::NodeTable;
+use brasserie_scheduler_engine::{NodeTable, NodesOwner};
 
 /// A node table and the configuration whose sources gave it.
 #[derive(Clone, Debug)]
-pub struct NodesOf {
+pub struct SourceNodes {
     pub nodes: Arc<NodeTable>,
     pub config: Arc<Config>,
 }
 
-/// Whether nodes are those of the configuration in force. Between the two events, the nodes of new sources seem to be gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum NodesOwner {
-    /// The nodes are of another configuration, or one of the two was never loaded.
-    #[default]
-    OtherConfig,
-    ThisConfig,
-}
-
 /// The node tables that are or may come into force.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct NodesInForce {
     owner: NodesOwner,
     /// When the nodes came into force; for people.
@@ -32,9 +23,20 @@ pub(crate) struct NodesInForce {
     tables: Vec<(Weak<NodeTable>, Arc<Config>)>,
 }
 
+impl Default for NodesInForce {
+    /// Returns the state before the first load.
+    fn default() -> Self {
+        NodesInForce {
+            owner: NodesOwner::OtherConfig,
+            since: None,
+            tables: Vec::new(),
+        }
+    }
+}
+
 impl NodesInForce {
     /// Notes a table that may come into force.
-    pub(crate) fn note_table(&mut self, NodesOf { nodes, config }: &NodesOf) {
+    pub(crate) fn note_table(&mut self, SourceNodes { nodes, config }: &SourceNodes) {
         self.tables.retain(|(table, _)| table.strong_count() > 0);
         self.tables
             .push((Arc::downgrade(nodes), Arc::clone(config)));

@@ -26,7 +26,7 @@ const MAX_DOUBLINGS: u32 = 8;
 /// The number of kills after which an orphan is shown as a problem. One kill may merely not have worked yet.
 const STUBBORN: u32 = 2;
 /// A task and one of its runs. A further run of a task is an orphan if its main run is.
-pub type RunKey = (Task, InvocationId);
+pub type OrphanKey = (Task, InvocationId);
 
 /// Every orphan that is to be killed, and when to call each worker about them.
 ///
@@ -37,7 +37,7 @@ pub type RunKey = (Task, InvocationId);
 pub(crate) struct Orphans {
     unchecked: Unchecked,
     /// The orphans. Invariant: only of runs that are known.
-    by_run: BTreeMap<RunKey, Orphan>,
+    by_run: BTreeMap<OrphanKey, Orphan>,
     by_shard: BTreeMap<Shard, OnShard>,
     /// The workers that were evaluated in this turn. Their due orphans are killed at its end.
     evaluated: BTreeSet<Shard>,
@@ -72,14 +72,14 @@ enum OrphanStep {
 #[derive(Clone, Debug, Default)]
 struct OnShard {
     /// The orphans in `OrphanStep::Waiting`. Invariant: each has the time of its step.
-    waiting: BTreeSet<(Time, RunKey)>,
+    waiting: BTreeSet<(Time, OrphanKey)>,
     open: BTreeSet<CallId>,
 }
 
 /// An orphan that was killed repeatedly and still runs.
 #[derive(Clone, Copy, Debug)]
 pub struct StubbornOrphan<'a> {
-    pub run: RunKey,
+    pub run: OrphanKey,
     pub shard: &'a Shard,
     /// The number of kill requests that may have arrived.
     pub asked: u32,
@@ -89,7 +89,7 @@ pub struct StubbornOrphan<'a> {
 
 impl Orphans {
     /// Notes an orphan that may run for `delay` after it was first found.
-    pub(crate) fn note(&mut self, now: Time, run: RunKey, shard: &Shard, delay: Duration) {
+    pub(crate) fn note(&mut self, now: Time, run: OrphanKey, shard: &Shard, delay: Duration) {
         match self.by_run.get(&run) {
             None => {
                 let orphan = Orphan {
@@ -115,12 +115,12 @@ impl Orphans {
     }
 
     /// Forgets an orphan whose run is over, is wanted again, or may run on.
-    pub(crate) fn forget(&mut self, run: RunKey) {
+    pub(crate) fn forget(&mut self, run: OrphanKey) {
         self.leave_step(run);
         self.by_run.remove(&run);
     }
 
-    fn wait_until(&mut self, run: RunKey, at: Time) {
+    fn wait_until(&mut self, run: OrphanKey, at: Time) {
         self.leave_step(run);
         if let Some(orphan) = self.by_run.get_mut(&run) {
             orphan.step = OrphanStep::Waiting(at);
@@ -165,7 +165,7 @@ impl Orphans {
         })
     }
 
-    fn leave_step(&mut self, run: RunKey) {
+    fn leave_step(&mut self, run: OrphanKey) {
         let Some(orphan) = self.by_run.get(&run) else {
             return;
         };
@@ -198,12 +198,12 @@ impl Orphans {
     }
 
     /// Returns when the run was first found to be an orphan; `None` if it is none.
-    pub(crate) fn since(&self, run: RunKey) -> Option<Time> {
+    pub(crate) fn since(&self, run: OrphanKey) -> Option<Time> {
         self.by_run.get(&run).map(|orphan| orphan.since)
     }
 
     /// Notes that a kill of the run was requested.
-    pub(crate) fn kill_requested(&mut self, now: Time, run: RunKey, call: CallId) {
+    pub(crate) fn kill_requested(&mut self, now: Time, run: OrphanKey, call: CallId) {
         self.leave_step(run);
         if let Some(orphan) = self.by_run.get_mut(&run) {
             orphan.step = OrphanStep::Asked(call);
@@ -218,7 +218,7 @@ impl Orphans {
     pub(crate) fn kill_answered<T>(
         &mut self,
         now: Time,
-        (run, shard, call): (RunKey, &Shard, CallId),
+        (run, shard, call): (OrphanKey, &Shard, CallId),
         kill_wait: Duration,
         outcome: &CallOutcome<T>,
     ) {
@@ -236,7 +236,7 @@ impl Orphans {
     fn note_answer<T>(
         &mut self,
         now: Time,
-        (run, call): (RunKey, CallId),
+        (run, call): (OrphanKey, CallId),
         kill_wait: Duration,
         outcome: &CallOutcome<T>,
     ) {
@@ -269,7 +269,7 @@ impl Orphans {
     }
 
     /// Iterates over the orphans of a worker that are due.
-    pub(crate) fn due(&self, shard: &Shard, now: Time) -> impl Iterator<Item = RunKey> + '_ {
+    pub(crate) fn due(&self, shard: &Shard, now: Time) -> impl Iterator<Item = OrphanKey> + '_ {
         let waiting = self.by_shard.get(shard).into_iter();
         let waiting = waiting.flat_map(|on| on.waiting.iter());
         waiting

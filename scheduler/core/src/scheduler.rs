@@ -49,7 +49,7 @@ use crate::estimates::Estimates;
 use crate::fences::Fences;
 use crate::jobs::Jobs;
 use crate::news::{News, NewsKind};
-use crate::nodes::{NodesInForce, NodesOf};
+use crate::nodes::{NodesInForce, SourceNodes};
 use crate::notices::Notices;
 use crate::options::Options;
 use crate::orphans::Orphans;
@@ -294,7 +294,7 @@ impl Scheduler {
             } => self.config_loaded(now, (config, warnings, origin)),
             Event::ConfigFailed { message } => self.config_failed(message),
             Event::NodesLoaded { nodes, config } => {
-                self.nodes_loaded(now, NodesOf { nodes, config });
+                self.nodes_loaded(now, SourceNodes { nodes, config });
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
         }

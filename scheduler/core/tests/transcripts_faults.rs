@@ -373,7 +373,7 @@ fn an_instance_that_was_lost_is_not_taken_back_by_the_next_scheduler_either() {
         |call: &Call| matches!(call, Call::RequestSuicide { worker, .. } if *worker == w.id);
     assert!(s.take_call(suicide).is_some());
     s.join(&other);
-    assert!(s.starts().is_empty(), "the safety backoff runs anew");
+    assert!(s.starts().is_empty(), "the safety wait runs anew");
     let mut waited = secs(0);
     while s.starts().is_empty() {
         assert!(waited < secs(400), "it starts again some time");
@@ -925,7 +925,7 @@ fn a_worker_says_what_it_waits_for_and_what_it_lacks() {
     s.sync_at_once = false;
     let foreign = WorkerSetId {
         scheduler: SchedulerId::new(5, 5),
-        standing: brasserie_common::Standing::Settled,
+        standing: brasserie_common::SetCertainty::Settled,
         ..WorkerSetId::default()
     };
     let first = s.heartbeat(&a, foreign).unwrap().worker_set;

@@ -35,7 +35,7 @@ use crate::refresh::disposal::Disposal;
 use crate::refresh::slice_length::SliceLength;
 use crate::slots::Slots;
 use crate::tasks::Tasks;
-use crate::types::NodesOf;
+use crate::types::NodesOwner;
 pub use presence::NodePresence;
 
 /// Decides which tasks may run where. Pure: callers pass the time in, and the only output is what methods return.
@@ -107,9 +107,9 @@ impl Engine {
 
     /// Sets the configuration that the nodes in force belong to. Re-evaluates every gate if that changed, because a job can be done as a
     /// whole only on its own nodes.
-    pub fn set_nodes_of(&mut self, of: NodesOf) {
-        let before = self.tasks.set_nodes_of(of);
-        if before != of && self.tasks.has_gates() {
+    pub fn set_nodes_owner(&mut self, owner: NodesOwner) {
+        let before = self.tasks.set_nodes_owner(owner);
+        if before != owner && self.tasks.has_gates() {
             self.rebuild_jobs(BTreeSet::new(), &BTreeSet::new());
         }
     }

@@ -18,7 +18,7 @@ use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
 use crate::names::Names;
 use crate::pool::work_need::LearnedStep;
-use crate::types::{NodesOf, Task};
+use crate::types::{NodesOwner, Task};
 use job::Job;
 use runs::{PlacedRun, RunTable};
 use waits::Waits;
@@ -38,7 +38,7 @@ pub(crate) struct Tasks {
     /// Number of links between jobs and the jobs that they wait for as a whole.
     gates: usize,
     /// The configuration that the nodes in force belong to.
-    nodes_of: NodesOf,
+    nodes_owner: NodesOwner,
     runs: RunTable,
     waits: Waits,
 }
@@ -58,7 +58,7 @@ impl Tasks {
             configured: Vec::new(),
             by_dependency: Vec::new(),
             gates: 0,
-            nodes_of: NodesOf::default(),
+            nodes_owner: NodesOwner::default(),
             runs: RunTable::default(),
             waits: Waits::default(),
         }
@@ -120,13 +120,13 @@ impl Tasks {
         &self.configured
     }
 
-    pub(crate) fn nodes_of(&self) -> NodesOf {
-        self.nodes_of
+    pub(crate) fn nodes_owner(&self) -> NodesOwner {
+        self.nodes_owner
     }
 
     /// Sets the configuration that the nodes in force belong to. Returns the former one.
-    pub(crate) fn set_nodes_of(&mut self, of: NodesOf) -> NodesOf {
-        std::mem::replace(&mut self.nodes_of, of)
+    pub(crate) fn set_nodes_owner(&mut self, owner: NodesOwner) -> NodesOwner {
+        std::mem::replace(&mut self.nodes_owner, owner)
     }
 
     /// Removes the settings of all jobs.

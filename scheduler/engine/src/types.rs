@@ -43,14 +43,14 @@ pub struct WorkerResources {
     pub room: Option<TaskRoom>,
 }
 
-/// The configuration whose node sources gave the nodes in force.
+/// Whether the nodes in force are those of the configuration in force. Between the load of a configuration and that of its nodes, the nodes
+/// of new sources seem to be gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum NodesOf {
-    /// The configuration in force.
+pub enum NodesOwner {
     #[default]
     ThisConfig,
-    /// Another configuration. The sources of the one in force have not been read yet.
-    AnotherConfig,
+    /// The nodes are of another configuration, or one of the two was never loaded.
+    OtherConfig,
 }
 
 /// Limits of a running task on its machine, from the configuration; 0 = unlimited.

@@ -8,7 +8,7 @@ use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::{ListenAddress, ServiceManager};
 use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Durable, Options, Retention};
-use brasserie_thrift::rpc::Timeouts as CallTimeouts;
+use brasserie_thrift::rpc::CallTimeouts;
 
 use crate::sources::{ConfigSource, Periods};
 use crate::store::{DirectoryUse, LostRecords, UsedBy};

@@ -8,15 +8,15 @@ use std::time::Duration;
 use brasserie_common::cluster_view::{ClusterView, ScheduleView};
 use brasserie_scheduler::{ConfigSource, SchedulerHandle, StartOptions, start};
 use brasserie_thrift::generated::brasserie::*;
-use brasserie_thrift::rpc::{ClientConfig, ClientPool, Timeouts};
+use brasserie_thrift::rpc::{CallTimeouts, ClientConfig, ClientPool};
 
 use crate::{Client, PATIENCE, Place, read, status, until};
 
 /// Returns a client with a long timeout, because scripts take time.
 fn patient(scheduler: &SchedulerHandle) -> Client {
-    let timeouts = Timeouts {
+    let timeouts = CallTimeouts {
         receive: PATIENCE,
-        ..Timeouts::DEFAULT
+        ..CallTimeouts::DEFAULT
     };
     Client {
         pool: ClientPool::new(ClientConfig {

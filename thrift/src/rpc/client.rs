@@ -18,9 +18,9 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::frame::{ClientProtocol, Dialect};
-use super::limits::{Limits, Timeouts, USUAL_FRAME_BYTES};
+use super::limits::{CallTimeouts, Limits, USUAL_FRAME_BYTES};
 use super::link::{CallEnding, Done, Link, Overdue, Rejected, Sequence};
-use super::link_task::{EndedBy, LinkTask};
+use super::link_task::{ClosedBy, LinkTask};
 use super::outcome::{CallResult, NotSent, Unknown};
 use super::protocol::{CallKind, MessageName, encode_frame};
 
@@ -62,7 +62,7 @@ pub struct ClientConfig {
     /// The dialect of its calls.
     pub protocol: ClientProtocol,
     /// The timeouts of its calls.
-    pub timeouts: Timeouts,
+    pub timeouts: CallTimeouts,
     /// The limits of its memory and connections.
     pub limits: Limits,
 }
@@ -76,7 +76,7 @@ pub struct ClientPool {
 }
 
 struct Inner {
-    timeouts: Timeouts,
+    timeouts: CallTimeouts,
     limits: Arc<Limits>,
     peers: Mutex<HashMap<PeerAddr, Arc<Peer>>>,
     next_sequence: AtomicI32,
@@ -488,7 +488,7 @@ impl Ticket {
         })
     }
 
-    async fn wait(mut self, timeouts: &Timeouts) -> CallEnding {
+    async fn wait(mut self, timeouts: &CallTimeouts) -> CallEnding {
         let send_by = Instant::now() + timeouts.send;
         if let Ok(ended) = timeout_at(send_by, &mut self.slot).await {
             return known(ended);
@@ -530,10 +530,10 @@ struct LossSignal(watch::Sender<()>);
 
 impl LossSignal {
     /// Notes that a connection has ended. The pool already opens another one for the next call.
-    fn ended(&self, by: EndedBy) {
+    fn ended(&self, by: ClosedBy) {
         match by {
-            EndedBy::Us => {}
-            EndedBy::Peer => {
+            ClosedBy::Us => {}
+            ClosedBy::Peer => {
                 self.0.send_replace(());
             }
         }
@@ -585,7 +585,7 @@ mod tests {
         };
         let limit = Duration::from_secs(60);
         let config = ClientConfig {
-            timeouts: Timeouts {
+            timeouts: CallTimeouts {
                 connect: limit,
                 send: limit,
                 receive: limit,

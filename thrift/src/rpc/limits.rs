@@ -118,7 +118,7 @@ impl Default for Limits {
 
 /// The time limits of the phases of a call. The defaults are the protocol's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct CallTimeouts {
     /// Limit for resolving the name and opening the connection.
     pub connect: Duration,
     /// Limit from submitting the call until the kernel has its whole frame.
@@ -127,18 +127,18 @@ pub struct Timeouts {
     pub receive: Duration,
 }
 
-impl Timeouts {
+impl CallTimeouts {
     /// 1 s, 1 s, 2 s. A slower peer is treated as lost, and the protocol repeats calls.
-    pub const DEFAULT: Timeouts = Timeouts {
+    pub const DEFAULT: CallTimeouts = CallTimeouts {
         connect: Duration::from_secs(1),
         send: Duration::from_secs(1),
         receive: Duration::from_secs(2),
     };
 }
 
-impl Default for Timeouts {
+impl Default for CallTimeouts {
     fn default() -> Self {
-        Timeouts::DEFAULT
+        CallTimeouts::DEFAULT
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::limits::{FRAMES_PER_WRITE, Limits, OVERDUE_CHECK, Timeouts};
+use super::limits::{CallTimeouts, FRAMES_PER_WRITE, Limits, OVERDUE_CHECK};
 use super::outcome::{CallResult, NotSent, Unknown, decode_reply};
 use super::protocol::CallKind;
 
@@ -333,7 +333,7 @@ impl Link {
     }
 
     /// Ends the overdue calls with functions, and returns the time of the next check.
-    pub(super) fn end_overdue(&self, timeouts: &Timeouts) -> Option<Instant> {
+    pub(super) fn end_overdue(&self, timeouts: &CallTimeouts) -> Option<Instant> {
         let now = Instant::now();
         let mut state = self.state.lock();
         let at = state.check_at?;

@@ -9,12 +9,12 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, LENGTH_BYTES};
-use super::limits::{KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES, Timeouts};
+use super::limits::{CallTimeouts, KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES};
 use super::link::{Link, Sequence, Useless};
 
 /// The side that ended a connection of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EndedBy {
+pub(super) enum ClosedBy {
     /// The connection was unused, or the pool is gone.
     Us,
     /// The peer closed the connection, it broke, or it was closed because the peer was silent or did not read.
@@ -25,7 +25,7 @@ pub(super) struct LinkTask {
     stream: TcpStream,
     link: Arc<Link>,
     limits: Arc<Limits>,
-    timeouts: Timeouts,
+    timeouts: CallTimeouts,
     input: BytesMut,
 }
 
@@ -49,14 +49,14 @@ enum Close {
 }
 
 impl Close {
-    fn by(&self) -> EndedBy {
+    fn by(&self) -> ClosedBy {
         match self {
-            Close::Idle | Close::ShutDown => EndedBy::Us,
+            Close::Idle | Close::ShutDown => ClosedBy::Us,
             Close::PeerClosed
             | Close::Io(_)
             | Close::Frame(_)
             | Close::NoSequence
-            | Close::Unresponsive(_) => EndedBy::Peer,
+            | Close::Unresponsive(_) => ClosedBy::Peer,
         }
     }
 }
@@ -72,7 +72,7 @@ impl LinkTask {
         stream: TcpStream,
         link: Arc<Link>,
         limits: Arc<Limits>,
-        timeouts: Timeouts,
+        timeouts: CallTimeouts,
     ) -> Self {
         LinkTask {
             stream,
@@ -84,7 +84,7 @@ impl LinkTask {
     }
 
     /// Moves bytes until the connection ends. Its link then accepts no more calls.
-    pub(super) async fn run(mut self, shutdown: CancellationToken) -> EndedBy {
+    pub(super) async fn run(mut self, shutdown: CancellationToken) -> ClosedBy {
         let close = loop {
             if let Err(close) = self.turn(&shutdown).await {
                 break close;

@@ -38,7 +38,7 @@ mod server;
 pub use client::{ClientConfig, ClientPool, ConnectionLosses, PeerAddr};
 pub use connection::Accepts;
 pub use frame::ClientProtocol;
-pub use limits::{Limits, Timeouts};
+pub use limits::{CallTimeouts, Limits};
 pub use outcome::{CallError, CallResult, NotSent, Unknown};
 pub use protocol::CallKind;
 pub use responder::{IncomingCall, LACK_OF_ROOM, Responder, Service};

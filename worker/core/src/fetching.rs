@@ -1,9 +1,9 @@
 //! The work fetch of a pull worker: passes associations and tasks to the policies, and returns their decisions.
 
 mod jobs;
+mod operator_requests;
 mod requests;
 mod view;
-mod wishes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,9 +25,9 @@ use crate::effect::Refusal;
 use crate::event::RunTask;
 use crate::machine::{Begin, processor_of};
 use crate::tasks::{PullTask, WorkerTask};
+pub(crate) use operator_requests::fetches_none;
 pub(crate) use requests::DecidedRequest;
 pub(crate) use view::{SchedulerView, WorkerMoment, unreported};
-pub(crate) use wishes::fetches_none;
 
 /// More processors of one type than any machine has.
 const MOST_INSTANCES: f64 = 1_000_000.0;
@@ -438,7 +438,7 @@ impl Fetching {
     pub(crate) fn next_step(&mut self, moment: &WorkerMoment<'_>) -> FetcherStep {
         self.asked_until = moment.now + pause_after(moment.tasks.len());
         let standings = self.standings(moment.schedulers);
-        self.fetcher.next(&moment.scene(&standings))
+        self.fetcher.next(&moment.input(&standings))
     }
 
     /// Returns what people see of the work fetch. `unanswered` returns for how long a scheduler has not answered, and why.
@@ -448,7 +448,7 @@ impl Fetching {
         unanswered: impl Fn(AssociationIndex) -> Option<String>,
     ) -> Overview {
         let standings = self.standings(moment.schedulers);
-        let mut overview = self.fetcher.overview(&moment.scene(&standings));
+        let mut overview = self.fetcher.overview(&moment.input(&standings));
         for (told, view) in overview.of_association.iter_mut().zip(moment.schedulers) {
             let takes = self.takes_requests[view.index.0];
             told.reason = true_reason(view, takes, unanswered(view.index), told.reason.take());

@@ -5,9 +5,10 @@ use std::hash::Hasher;
 use std::time::Duration;
 
 use brasserie_common::fingerprint::Shape;
+use brasserie_common::health::timeouts::MESSAGE_LIFE;
 use brasserie_common::{CallId, Time};
 
-use crate::timer::{EAGER_BURST, EAGER_INTERVAL, HEARTBEAT_RETRY, MESSAGE_LIFE};
+use crate::timer::{EAGER_BURST, EAGER_INTERVAL, HEARTBEAT_RETRY};
 
 /// The heartbeats of one association. At most one is in flight.
 #[derive(Clone, Debug)]

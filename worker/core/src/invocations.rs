@@ -8,7 +8,7 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common::{InvocationId, NodeName, SchedulerId, Time};
 
 use crate::event::RunTask;
-use crate::timer::MESSAGE_LIFE;
+use brasserie_common::health::timeouts::MESSAGE_LIFE;
 
 /// The maximum number of ids in one generation, about 4 MiB of memory. A worker cannot start as many tasks in most of a minute, so an id
 /// that the floor refuses is nearly a minute late.

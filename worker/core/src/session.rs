@@ -22,7 +22,7 @@ use brasserie_common::{
 };
 use brasserie_worker_fetch::AssociationIndex;
 
-use self::life::{Life, Patience};
+use self::life::{KillPace, Life};
 use self::own_health::OwnHealth;
 use crate::config::{AssociationOptions, MemberList, Options};
 use crate::effect::{ExitReason, Goodbye};
@@ -124,7 +124,7 @@ pub(crate) struct Session {
     /// The description that the next heartbeat carries.
     description: WorkerDescription,
     life: Life,
-    patience: Patience,
+    kill_pace: KillPace,
     health: OwnHealth,
     /// The latest scheduler instance that ever answered a heartbeat or fetched the running tasks.
     newest: Option<SchedulerId>,
@@ -166,7 +166,7 @@ impl Session {
             members,
             description,
             life: Life::Running,
-            patience: Patience::Normal,
+            kill_pace: KillPace::AsUsual,
             health: OwnHealth::new(now, period),
             newest: None,
             binding: Binding::Unbound,

@@ -33,9 +33,6 @@ pub(crate) const DYING_REPORTS_WAIT: Duration = Duration::from_secs(1);
 /// The maximum wait for the answer to the goodbye. The goodbye only saves the scheduler the loss time, so it must not delay the operator.
 pub(crate) const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
-/// The longest life of a message. It is far above all timeouts of connections, so no message arrives later than this after its sending.
-pub(crate) const MESSAGE_LIFE: Duration = Duration::from_secs(600);
-
 /// Returns the earliest deadline. [`Time::NEVER`] counts as no deadline.
 pub(crate) fn earliest(deadlines: impl IntoIterator<Item = Option<Time>>) -> Option<Time> {
     deadlines

@@ -2,9 +2,9 @@
 //! associations that are over or ends the program.
 
 mod association;
+mod calls;
 mod processes;
 mod requests;
-mod talks;
 mod work_fetch;
 
 use std::hash::Hasher;

@@ -32,7 +32,7 @@ use reasons::Reasons;
 
 /// The inputs of the choice.
 #[derive(Clone, Copy, Debug)]
-pub struct Grounds<'a> {
+pub struct FetchInput<'a> {
     pub now: Time,
     pub profile: &'a Profile,
     pub preemption: Preemption,
@@ -105,10 +105,10 @@ impl Source {
     }
 }
 
-/// The reasons and the order of all schedulers, derived from [`Grounds`].
+/// The reasons and the order of all schedulers, derived from [`FetchInput`].
 #[derive(Clone, Debug)]
 pub struct Survey<'a> {
-    grounds: Grounds<'a>,
+    fetch_input: FetchInput<'a>,
     /// The reasons by association.
     reasons: Vec<Reasons>,
     fetchable: Vec<PerType<f64>>,
@@ -119,18 +119,18 @@ pub struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    pub fn new(grounds: Grounds<'a>) -> Self {
-        let reasons = Reasons::of_all(&grounds);
-        let priorities = priorities(&grounds);
-        let mut held = vec![0_u32; grounds.associations.len()];
-        for task in grounds.tasks {
+    pub fn new(fetch_input: FetchInput<'a>) -> Self {
+        let reasons = Reasons::of_all(&fetch_input);
+        let priorities = priorities(&fetch_input);
+        let mut held = vec![0_u32; fetch_input.associations.len()];
+        for task in fetch_input.tasks {
             if let Some(held) = held.get_mut(task.association.0) {
                 *held = held.saturating_add(1);
             }
         }
         Survey {
-            grounds,
-            fetchable: fetchable(&grounds, &reasons),
+            fetch_input,
+            fetchable: fetchable(&fetch_input, &reasons),
             reasons,
             held,
             order: priorities.in_order(),
@@ -178,7 +178,7 @@ impl<'a> Survey<'a> {
 
     /// Returns the request to make now, if any.
     pub fn choose(&self) -> Option<FetchRequest> {
-        let for_cards = match self.grounds.profile.first_asked {
+        let for_cards = match self.fetch_input.profile.first_asked {
             FirstAsked::ForIdleCards => self.choose_for(|of_type| self.is_idle_card(of_type)),
             FirstAsked::InTurn => None,
         };
@@ -188,14 +188,14 @@ impl<'a> Survey<'a> {
     }
 
     fn is_idle_card(&self, of_type: ProcessorType) -> bool {
-        let idle = self.grounds.outlook.of_type[of_type].idle_now;
+        let idle = self.fetch_input.outlook.of_type[of_type].idle_now;
         of_type != ProcessorType::CPU && amount(idle) > TOLERANCE
     }
 
     /// Returns a request to the first scheduler that must be asked for one of the types for which `may_run_dry` holds.
     fn choose_for(&self, may_run_dry: impl Fn(ProcessorType) -> bool) -> Option<FetchRequest> {
-        let mut found = self.grounds.processors.table(&None);
-        let mut kept = self.grounds.processors.table(&false);
+        let mut found = self.fetch_input.processors.table(&None);
+        let mut kept = self.fetch_input.processors.table(&false);
         for association in &self.order {
             if self.reason(*association).is_some() || self.was_asked(*association) {
                 continue;
@@ -211,7 +211,7 @@ impl<'a> Survey<'a> {
                 let is_others = found[for_type].is_some_and(|found| found != *association);
                 !is_others
                     && !kept[for_type]
-                    && self.saturated(for_type) < self.grounds.profile.high_water()
+                    && self.saturated(for_type) < self.fetch_input.profile.high_water()
                     && self.may_be_asked_too(*association, for_type)
             });
             if request.is_some() {
@@ -231,7 +231,7 @@ impl<'a> Survey<'a> {
             return None;
         }
         self.request(association, |for_type| {
-            self.saturated(for_type) < self.grounds.profile.high_water()
+            self.saturated(for_type) < self.fetch_input.profile.high_water()
                 && self.may_be_asked_too(association, for_type)
                 && !self.has_better_source(association, for_type)
         })
@@ -239,16 +239,16 @@ impl<'a> Survey<'a> {
 
     /// Returns the first request to a new scheduler, whose run times are unknown: one task of each type.
     pub fn initial(&self, association: AssociationIndex) -> Option<FetchRequest> {
-        let known = self.grounds.associations.get(association.0)?;
-        let source = self.grounds.sources.get(association.0)?;
+        let known = self.fetch_input.associations.get(association.0)?;
+        let source = self.fetch_input.sources.get(association.0)?;
         if source.no_more_work || has_no_share(known) || self.was_asked(association) {
             return None;
         }
-        let mut demands = self.grounds.processors.table(&Demand::default());
+        let mut demands = self.fetch_input.processors.table(&Demand::default());
         for for_type in self.open_types() {
             demands[for_type].secs = demand::AS_LITTLE_AS_CAN_BE;
             // A task that may not wait is sent only for an idle instance.
-            let idle = amount(self.grounds.outlook.of_type[for_type].idle_now);
+            let idle = amount(self.fetch_input.outlook.of_type[for_type].idle_now);
             demands[for_type].idle = idle.min(1.0);
         }
         FetchRequest::new(association, demands)
@@ -274,7 +274,7 @@ impl<'a> Survey<'a> {
             let pair = self.pair(association, for_type);
             let could_use_more =
                 !self.is_limited(association) || amount(pair.limited_shortfall) > 0.0;
-            let is_low = self.saturated(for_type) < self.grounds.profile.low_water()
+            let is_low = self.saturated(for_type) < self.fetch_input.profile.low_water()
                 && !self.has_stock(association, for_type);
             // A request without a demand for this type would only ask for other types, which may be backed off.
             if may_run_dry(for_type)
@@ -295,10 +295,10 @@ impl<'a> Survey<'a> {
         association: AssociationIndex,
         for_type: ProcessorType,
     ) -> bool {
-        let source = self.grounds.sources.get(association.0);
+        let source = self.fetch_input.sources.get(association.0);
         source.is_some_and(|source| source.of_type[for_type].turned_down)
             && self.pair_reason(association, for_type) == Some(PairReason::BackedOff)
-            && amount(self.grounds.outlook.of_type[for_type].idle_now) <= TOLERANCE
+            && amount(self.fetch_input.outlook.of_type[for_type].idle_now) <= TOLERANCE
     }
 
     /// Returns whether a full buffer of the scheduler's tasks waits although GPUs are idle. None of these tasks fits into the idle part of
@@ -307,14 +307,14 @@ impl<'a> Survey<'a> {
         if for_type == ProcessorType::CPU {
             return false;
         }
-        let high = self.grounds.profile.high_water();
-        let waiting = self.grounds.tasks.iter().filter(|task| {
+        let high = self.fetch_input.profile.high_water();
+        let waiting = self.fetch_input.tasks.iter().filter(|task| {
             let is_its = task.association == association;
             is_its && task.usage.processor_type() == for_type && !task.stage.is_executing()
         });
         let amounts =
             waiting.map(|task| amount(task.remaining).min(high) * task.usage.of(for_type));
-        amount(amounts.sum::<f64>()) >= high * self.grounds.processors.instances(for_type)
+        amount(amounts.sum::<f64>()) >= high * self.fetch_input.processors.instances(for_type)
     }
 
     /// Returns whether a request for another type may ask for this type too, even if the pair is backed off.
@@ -335,33 +335,33 @@ impl<'a> Survey<'a> {
 
     /// Returns whether the scheduler has an unanswered request, which a new one would replace.
     fn was_asked(&self, association: AssociationIndex) -> bool {
-        let mut asked = self.grounds.outstanding.iter();
+        let mut asked = self.fetch_input.outstanding.iter();
         asked.any(|(_, asked)| *asked == Some(association))
     }
 
     /// Returns the types that have instances and no unanswered request.
     fn open_types(&self) -> impl Iterator<Item = ProcessorType> {
-        let Grounds {
+        let FetchInput {
             processors,
             outstanding,
             ..
-        } = self.grounds;
+        } = self.fetch_input;
         processors.types().filter(move |of_type| {
             processors.instances(*of_type) > 0.0 && outstanding[*of_type].is_none()
         })
     }
 
     fn saturated(&self, of_type: ProcessorType) -> f64 {
-        amount(self.grounds.outlook.of_type[of_type].saturated)
+        amount(self.fetch_input.outlook.of_type[of_type].saturated)
     }
 
     fn pair(&self, association: AssociationIndex, of_type: ProcessorType) -> PairOutlook {
-        let outlook = self.grounds.outlook.of_association.get(association.0);
+        let outlook = self.fetch_input.outlook.of_association.get(association.0);
         outlook.map_or_else(PairOutlook::default, |outlook| outlook.of_type[of_type])
     }
 
     fn is_limited(&self, association: AssociationIndex) -> bool {
-        let association = self.grounds.associations.get(association.0);
+        let association = self.fetch_input.associations.get(association.0);
         association.is_some_and(Association::is_limited)
     }
 }
@@ -372,18 +372,18 @@ fn has_no_share(association: &Association) -> bool {
 
 /// Returns the priorities of the schedulers that can be asked for work. Queued work counts as received. As a part of the buffer it would
 /// outweigh hours of received work where tasks are as long as the buffer, and shares would be violated.
-fn priorities(grounds: &Grounds<'_>) -> Priorities {
-    let counted: Vec<bool> = grounds
+fn priorities(fetch_input: &FetchInput<'_>) -> Priorities {
+    let counted: Vec<bool> = fetch_input
         .sources
         .iter()
-        .map(|source| source.can_be_asked(grounds.now))
+        .map(|source| source.can_be_asked(fetch_input.now))
         .collect();
-    let mut priorities = Priorities::new(grounds.associations, grounds.rec, &counted);
-    for task in grounds.tasks {
+    let mut priorities = Priorities::new(fetch_input.associations, fetch_input.rec, &counted);
+    for task in fetch_input.tasks {
         let of_type = task.usage.processor_type();
-        if grounds.processors.types().any(|known| known == of_type) {
-            let queued = amount(task.remaining) * amount(task.usage.peak(grounds.processors));
-            let rec = update_average(0.0, 0.0, queued / DAY, grounds.profile.rec_half_life);
+        if fetch_input.processors.types().any(|known| known == of_type) {
+            let queued = amount(task.remaining) * amount(task.usage.peak(fetch_input.processors));
+            let rec = update_average(0.0, 0.0, queued / DAY, fetch_input.profile.rec_half_life);
             priorities.count_as_got(task.association, rec);
         }
     }
@@ -392,18 +392,18 @@ fn priorities(grounds: &Grounds<'_>) -> Priorities {
 
 /// Returns each association's share of each type among the schedulers without a reason against them. If no such scheduler has a share, each
 /// may have all.
-fn fetchable(grounds: &Grounds<'_>, reasons: &[Reasons]) -> Vec<PerType<f64>> {
-    let shares = || grounds.associations.iter().map(|one| amount(one.share));
-    let mut sums = grounds.processors.table(&0.0);
+fn fetchable(fetch_input: &FetchInput<'_>, reasons: &[Reasons]) -> Vec<PerType<f64>> {
+    let shares = || fetch_input.associations.iter().map(|one| amount(one.share));
+    let mut sums = fetch_input.processors.table(&0.0);
     for (share, reasons) in shares().zip(reasons) {
-        for of_type in grounds.processors.types() {
+        for of_type in fetch_input.processors.types() {
             if reasons.of_association.is_none() && reasons.of_type[of_type].is_none() {
                 sums[of_type] += share;
             }
         }
     }
     let of_one = |share: f64| {
-        let mut all = grounds.processors.table(&1.0);
+        let mut all = fetch_input.processors.table(&1.0);
         for (of_type, sum) in sums.iter().filter(|(_, sum)| **sum > 0.0) {
             all[of_type] = share / sum;
         }

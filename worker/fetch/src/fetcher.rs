@@ -1,6 +1,6 @@
 //! Combines the policies of work fetch into one state machine, which decides what to ask of which scheduler and which tasks run.
 //!
-//! The caller reports events to a [`Fetcher`] and shows it the tasks at the worker ([`Scene`]). The fetcher returns the next
+//! The caller reports events to a [`Fetcher`] and shows it the tasks at the worker ([`FetcherInput`]). The fetcher returns the next
 //! [`FetcherStep`] and, independently, a [`Schedule`]. Both calls scan all tasks, so the caller makes them only when they are due.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use super::amounts::amount;
 use super::contact_state::ContactState;
 use super::driver::{CheckEvent, Computing, ContactDriver, ListReason};
 use super::estimates::{Estimates, Lengths};
-use super::job_sched::{Hand, Preemption, Schedule};
+use super::job_sched::{Preemption, Schedule, SchedulingInput};
 use super::members::Members;
 use super::outlook::Outlook;
 use super::profile::Profile;
@@ -23,14 +23,14 @@ use super::reason::RpcReason;
 use super::rec::{Accounting, SavedRec};
 use super::report::Unreported;
 use super::rpc_policy::Terms;
-use super::rr_sim::Situation;
+use super::rr_sim::SimulationInput;
 use super::types::{Association, AssociationIndex, ProcessorType, Processors, Task, TaskNumber};
 
 mod asking;
+mod conversion;
 mod outstanding;
 mod overview;
 mod saving;
-mod words;
 
 pub use overview::{AssociationOverview, Overview, PairOverview, TypeOverview};
 pub use saving::Saved;
@@ -60,20 +60,20 @@ pub struct Setup {
 
 /// The state that a fetcher inspects.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub struct FetcherInput<'a> {
     pub now: Time,
     pub computing: Computing,
     /// All tasks at the worker that have not ended, of all associations.
     pub tasks: &'a [Task],
     /// The standings by association.
-    pub standings: &'a [Standing],
+    pub standings: &'a [AssociationState],
     /// Completions that are held back to be reported together.
     pub unreported: &'a [Unreported],
 }
 
 /// The state of an association that the fetcher does not track itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct AssociationState {
     /// The operator has suspended the scheduler.
     pub is_suspended: bool,
     /// The scheduler does not count the worker as one of its healthy workers.
@@ -243,7 +243,7 @@ impl Fetcher {
 
     /// Returns the type of this name among the worker's processors.
     pub fn processor_type(&self, called: &Processor) -> Option<ProcessorType> {
-        words::type_called(&self.processors, called)
+        conversion::type_called(&self.processors, called)
     }
 
     /// Adapts to other processors of the worker. The contact state of types that stay is kept.
@@ -370,7 +370,7 @@ impl Fetcher {
         self.wants_choice = false;
         self.accounting.adjust(now, tasks, &self.processors);
         let outlook = self.outlook(now, tasks);
-        let hand = Hand {
+        let input = SchedulingInput {
             now,
             profile: &self.profile,
             preemption: self.preemption,
@@ -382,7 +382,7 @@ impl Fetcher {
             held_back: fixed.held_back,
             outlook: &outlook,
         };
-        let schedule = hand.choose();
+        let schedule = input.choose();
         if schedule.wants_fetch {
             self.check(CheckEvent::IdleProcessors);
         }
@@ -391,11 +391,11 @@ impl Fetcher {
 
     /// Returns the simulation's result for these tasks.
     pub fn outlook(&self, now: Time, tasks: &[Task]) -> Outlook {
-        self.situation(now, tasks).outlook()
+        self.simulation_input(now, tasks).outlook()
     }
 
-    fn situation<'a>(&'a self, now: Time, tasks: &'a [Task]) -> Situation<'a> {
-        Situation {
+    fn simulation_input<'a>(&'a self, now: Time, tasks: &'a [Task]) -> SimulationInput<'a> {
+        SimulationInput {
             now,
             processors: &self.processors,
             associations: &self.associations,

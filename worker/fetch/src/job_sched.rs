@@ -43,7 +43,7 @@ pub enum Preemption {
 
 /// The inputs of the choice.
 #[derive(Clone, Copy, Debug)]
-pub struct Hand<'a> {
+pub struct SchedulingInput<'a> {
     pub now: Time,
     pub profile: &'a Profile,
     pub preemption: Preemption,
@@ -77,7 +77,7 @@ pub struct Schedule {
     pub wants_fetch: bool,
 }
 
-impl Hand<'_> {
+impl SchedulingInput<'_> {
     pub fn choose(&self) -> Schedule {
         let contenders = Contenders::new(self);
         let list = run_list::make(self, &contenders);

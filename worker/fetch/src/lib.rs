@@ -44,13 +44,13 @@ pub use driver::{
 };
 pub use estimates::{Estimates, Lengths, SavedEstimate, TaskProgress, remaining};
 pub use fetch::{
-    AssociationReason, Demand, FetchRequest, Grounds, PairReason, Source, SourcePair, Survey,
+    AssociationReason, Demand, FetchInput, FetchRequest, PairReason, Source, SourcePair, Survey,
 };
 pub use fetcher::{
-    AssociationOverview, Fetcher, FetcherStep, FixedTasks, Leaves, Overview, PairOverview, Request,
-    Saved, Scene, Setup, Standing, TaskResult, TypeOverview,
+    AssociationOverview, AssociationState, Fetcher, FetcherInput, FetcherStep, FixedTasks, Leaves,
+    Overview, PairOverview, Request, Saved, Setup, TaskResult, TypeOverview,
 };
-pub use job_sched::{Hand, Preemption, Schedule};
+pub use job_sched::{Preemption, Schedule, SchedulingInput};
 pub use members::{Attempt, ListChange, Members};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use pair_backoff::{PairBackoff, PairBackoffs, SavedPair, SentRequest, TypeReply};
@@ -61,7 +61,7 @@ pub use reason::{RpcReason, Wish};
 pub use rec::{Accounting, SavedRec, update_average};
 pub use report::{Circumstances, Overdue, ReportContent, ReportReason, Reporting, Unreported};
 pub use rpc_policy::{ListReading, RpcPolicy, SavedRpc, SavedWait, Terms};
-pub use rr_sim::Situation;
+pub use rr_sim::SimulationInput;
 pub use saved_state::{SavedJob, SavedScheduler, SavedState, SavedStateError};
 pub use task_errors::is_infrastructure_failure;
 pub use types::{

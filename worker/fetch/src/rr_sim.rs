@@ -39,7 +39,7 @@ const LEAST_AVAILABILITY: f64 = 0.01;
 
 /// The input of the simulation.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
+pub struct SimulationInput<'a> {
     pub now: Time,
     pub processors: &'a Processors,
     pub associations: &'a Associations,
@@ -50,7 +50,7 @@ pub struct Situation<'a> {
     pub profile: &'a Profile,
 }
 
-impl Situation<'_> {
+impl SimulationInput<'_> {
     pub fn outlook(&self) -> Outlook {
         let mut simulation = Simulation::new(self);
         simulation.run();
@@ -96,7 +96,7 @@ struct Simulated {
 
 /// The state of the simulation.
 struct Simulation<'a> {
-    situation: &'a Situation<'a>,
+    simulation_input: &'a SimulationInput<'a>,
     /// The tasks in the order of arrival.
     tasks: Vec<Simulated>,
     queues: Queues,
@@ -124,22 +124,22 @@ struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    fn new(situation: &'a Situation<'a>) -> Self {
-        let Situation {
+    fn new(simulation_input: &'a SimulationInput<'a>) -> Self {
+        let SimulationInput {
             processors,
             associations,
             tasks: given,
             ..
-        } = *situation;
+        } = *simulation_input;
         let mut given: Vec<&Task> = (given.iter())
-            .filter(|task| situation.is_simulated(task))
+            .filter(|task| simulation_input.is_simulated(task))
             .collect();
         given.sort_by_key(|task| (task.received, task.number));
         let tasks: Vec<_> = given
             .iter()
-            .map(|task| simulated(situation, task))
+            .map(|task| simulated(simulation_input, task))
             .collect();
-        let queues = Queues::new(situation, &tasks);
+        let queues = Queues::new(simulation_input, &tasks);
         let mut counted = vec![false; associations.len()];
         for task in &tasks {
             counted[task.association.0] = true;
@@ -154,18 +154,18 @@ impl<'a> Simulation<'a> {
             limited_at: None,
         };
         let mut simulation = Simulation {
-            situation,
+            simulation_input,
             queues,
             by_deadline,
-            latest: LatestEnd::new(situation, &tasks),
-            priorities: Priorities::new(associations, situation.rec, &counted),
+            latest: LatestEnd::new(simulation_input, &tasks),
+            priorities: Priorities::new(associations, simulation_input.rec, &counted),
             active: Vec::new(),
             used: processors.table(&0.0),
             used_by: vec![processors.table(&0.0); associations.len()],
             could_use: Vec::new(),
             elapsed: 0.0,
-            end: amount(situation.profile.high_water()),
-            low_water: amount(situation.profile.low_water()),
+            end: amount(simulation_input.profile.high_water()),
+            low_water: amount(simulation_input.profile.low_water()),
             picked_beyond: false,
             missed: Vec::new(),
             outlook: Outlook {
@@ -186,7 +186,7 @@ impl<'a> Simulation<'a> {
             let pair = &mut of_type[task.of_type];
             pair.runnable = pair.runnable.saturating_add(1);
             pair.queued += task.left;
-            for each in self.situation.processors.types() {
+            for each in self.simulation_input.processors.types() {
                 of_type[each].used_by_all += task.usage.of(each);
             }
         }
@@ -194,11 +194,11 @@ impl<'a> Simulation<'a> {
 
     /// Computes the instances that each association can use: its limit times the largest usage of one of its tasks.
     fn bound_by_limits(&mut self) {
-        let Situation {
+        let SimulationInput {
             processors,
             associations,
             ..
-        } = *self.situation;
+        } = *self.simulation_input;
         let mut most = vec![processors.table(&0.0_f64); associations.len()];
         for task in &self.tasks {
             let most = &mut most[task.association.0][task.of_type];
@@ -222,8 +222,8 @@ impl<'a> Simulation<'a> {
 
     fn run(&mut self) {
         self.pick();
-        for of_type in self.situation.processors.types() {
-            let idle = self.situation.processors.instances(of_type) - self.used[of_type];
+        for of_type in self.simulation_input.processors.types() {
+            let idle = self.simulation_input.processors.instances(of_type) - self.used[of_type];
             self.outlook.of_type[of_type].idle_now = idle.max(0.0);
         }
         while let Some(best) = self.first_to_end() {
@@ -284,11 +284,11 @@ impl<'a> Simulation<'a> {
             return;
         }
         let within = seconds.min(self.end - self.elapsed);
-        let Situation {
+        let SimulationInput {
             processors,
             associations,
             ..
-        } = *self.situation;
+        } = *self.simulation_input;
         for of_type in processors.types() {
             let of_it = &mut self.outlook.of_type[of_type];
             let idle = processors.instances(of_type) - self.used[of_type];
@@ -317,14 +317,14 @@ impl<'a> Simulation<'a> {
             self.by_deadline.pop();
         }
         let first = (self.by_deadline.last()).and_then(|index| self.tasks[*index].deadline);
-        let latest = self.elapsed + self.latest.seconds(self.situation.processors);
+        let latest = self.elapsed + self.latest.seconds(self.simulation_input.processors);
         first.is_none_or(|deadline| latest * (1.0 + ROUNDING) <= deadline - self.low_water)
     }
 
     /// Picks the tasks that run next, GPU tasks first. Schedulers take turns by priority until all instances are taken, or no task fits
     /// into the remaining GPUs.
     fn pick(&mut self) {
-        let processors = self.situation.processors;
+        let processors = self.simulation_input.processors;
         self.active.clear();
         self.used = processors.table(&0.0);
         self.used_by.fill(processors.table(&0.0));
@@ -336,7 +336,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn pick_of(&mut self, of_type: ProcessorType) {
-        let instances = self.situation.processors.instances(of_type);
+        let instances = self.simulation_input.processors.instances(of_type);
         let mut places = self.used[of_type];
         let mut skipped = 0;
         let mut priorities = self.priorities.clone();
@@ -363,7 +363,7 @@ impl<'a> Simulation<'a> {
                 continue;
             }
             self.active.push(index);
-            for each in self.situation.processors.types() {
+            for each in self.simulation_input.processors.types() {
                 let uses = task.usage.of(each);
                 self.used[each] += uses;
                 self.used_by[association.0][each] += uses;
@@ -387,12 +387,12 @@ impl<'a> Simulation<'a> {
     }
 
     fn finish(mut self) -> Outlook {
-        let processors = self.situation.processors;
+        let processors = self.simulation_input.processors;
         // If the late tasks together leave an instance free, the type is never busy.
         let instances = |of_type: ProcessorType| {
             let taken = self.missed.iter();
             let taken = taken.map(|index| self.tasks[*index].usage.of(of_type).floor());
-            match self.situation.processors[of_type].instances {
+            match self.simulation_input.processors[of_type].instances {
                 all if taken.sum::<f64>() < f64::from(all) => 0,
                 all if all > MOST_PLACES => 0,
                 all => all as usize,
@@ -420,8 +420,8 @@ impl<'a> Simulation<'a> {
     }
 }
 
-fn simulated(situation: &Situation, task: &Task) -> Simulated {
-    let processors = situation.processors;
+fn simulated(simulation_input: &SimulationInput, task: &Task) -> Simulated {
+    let processors = simulation_input.processors;
     let of_type = task.usage.processor_type();
     let usage = ProcessorUsage {
         cpus: amount(task.usage.cpus),
@@ -443,7 +443,7 @@ fn simulated(situation: &Situation, task: &Task) -> Simulated {
         fraction_of_host: if host > 0.0 { peak / host } else { 0.0 },
         left,
         duration: left,
-        deadline: situation.deadline(task),
+        deadline: simulation_input.deadline(task),
         done: false,
     }
 }

@@ -18,9 +18,9 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
-use super::aside;
+use super::blocking;
 use super::lease::LeaseLedger;
-use super::parts::{LeaseVerdict, Parts};
+use super::leases::{LeaseVerdict, Parts};
 use super::rounds::{round_pause, signal_all_of};
 use super::start::Start;
 use super::{
@@ -121,7 +121,7 @@ pub(super) fn run(arguments: &[OsString], policy: &KeeperPolicy) -> Result<i32, 
     let program = begun.program;
     // The other threads start only now: earlier ones would keep the capability that this thread has given up.
     log_writer::stderr();
-    aside::thread();
+    blocking::thread();
     let guard = Guard {
         program,
         name: name_of(arguments),
@@ -316,7 +316,7 @@ impl Guard {
     fn sweep_groups(&self) {
         if let Some(places) = self.ledger.places() {
             let program = self.program;
-            let _ = aside::run(move || places::sweep(&places, program));
+            let _ = blocking::run(move || places::sweep(&places, program));
         }
     }
 

@@ -29,10 +29,10 @@
 //!
 //! `brasserie run` has a keeper without a lease. It starts a worker program with a keeper of its own, which has a lease.
 
-mod aside;
+mod blocking;
 mod guard;
 pub mod lease;
-mod parts;
+mod leases;
 mod rounds;
 mod start;
 mod sweep;

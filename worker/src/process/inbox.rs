@@ -20,7 +20,7 @@ const QUEUE_LIMIT: usize = 16_384;
 
 /// The number of a run inside the runner; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct TaskNumber(pub u64);
+pub(super) struct RunNumber(pub u64);
 
 /// The reason why a task was not accepted. Nothing happened, and the sink receives nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,14 +45,14 @@ pub enum KillError {
 /// A command for the supervisor.
 pub(super) enum SupervisorCommand {
     Spawn {
-        number: TaskNumber,
+        number: RunNumber,
         key: Arc<RunKey>,
         request: Box<SpawnRequest>,
     },
     /// Ends the run as [`Inbox::take_kill`] says.
-    Kill(TaskNumber),
+    Kill(RunNumber),
     /// Stops or continues the run's processes.
-    Pause { number: TaskNumber, stops: Stops },
+    Pause { number: RunNumber, stops: Stops },
     KillAll {
         wait: Duration,
         by: EndedBy,
@@ -107,10 +107,10 @@ pub(super) struct Inbox {
 }
 
 struct InboxState {
-    keys: HashMap<Arc<RunKey>, TaskNumber>,
+    keys: HashMap<Arc<RunKey>, RunNumber>,
     queue: VecDeque<SupervisorCommand>,
     /// The requested kills whose command is in the queue, one per run.
-    kills: HashMap<TaskNumber, RunKill>,
+    kills: HashMap<RunNumber, RunKill>,
     next: u64,
     stage: IntakeStage,
 }
@@ -170,7 +170,7 @@ impl Inbox {
             if state.keys.contains_key(&key) {
                 return Err(SpawnError::AlreadyRunning);
             }
-            let number = TaskNumber(state.next);
+            let number = RunNumber(state.next);
             state.next += 1;
             state.keys.insert(Arc::clone(&key), number);
             state.queue.push_back(SupervisorCommand::Spawn {
@@ -249,8 +249,8 @@ impl Inbox {
     }
 
     /// Returns the number of the next task.
-    pub(super) fn next(&self) -> TaskNumber {
-        TaskNumber(self.state.lock().next)
+    pub(super) fn next(&self) -> RunNumber {
+        RunNumber(self.state.lock().next)
     }
 
     pub(super) fn wake_fd(&self) -> &EventFd {
@@ -263,7 +263,7 @@ impl Inbox {
     }
 
     /// Returns the kill that a [`SupervisorCommand::Kill`] of this run stands for.
-    pub(super) fn take_kill(&self, number: TaskNumber) -> Option<RunKill> {
+    pub(super) fn take_kill(&self, number: RunNumber) -> Option<RunKill> {
         self.state.lock().kills.remove(&number)
     }
 

@@ -14,7 +14,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
 use siphasher::sip::SipHasher13;
 
-use super::inbox::TaskNumber;
+use super::inbox::RunNumber;
 use super::launch::Limit;
 use crate::marker::Marker;
 
@@ -58,7 +58,7 @@ impl LimitMarks {
         }
     }
 
-    pub(super) fn limit(self, task: TaskNumber) -> Option<Limit> {
+    pub(super) fn limit(self, task: RunNumber) -> Option<Limit> {
         let number = u32::try_from(task.0).ok()?;
         let mark = self.own? << NUMBER_BITS | u64::from(number);
         Some(Limit {
@@ -76,12 +76,12 @@ impl LimitMarks {
     }
 
     /// Returns the task to which a process belongs. `None` if it carries no mark of this worker, or is gone.
-    pub(super) fn task_of(self, pid: Pid) -> Option<TaskNumber> {
+    pub(super) fn task_of(self, pid: Pid) -> Option<RunNumber> {
         self.task_by(mark_of(pid)?)
     }
 
-    fn task_by(self, mark: u64) -> Option<TaskNumber> {
-        (Some(mark >> NUMBER_BITS) == self.own).then_some(TaskNumber(mark & u64::from(u32::MAX)))
+    fn task_by(self, mark: u64) -> Option<RunNumber> {
+        (Some(mark >> NUMBER_BITS) == self.own).then_some(RunNumber(mark & u64::from(u32::MAX)))
     }
 }
 
@@ -119,17 +119,17 @@ mod tests {
     #[test]
     fn a_mark_names_a_task_of_this_worker_alone() {
         let marks = LimitMarks { own: Some(7) };
-        let mark = marks.limit(TaskNumber(5)).expect("a mark").hard;
+        let mark = marks.limit(RunNumber(5)).expect("a mark").hard;
         let limits = |hard| {
             format!(
                 "Max cpu time  1  2  seconds\nMax file locks            {hard} {hard} locks\nMax x  9 9\n"
             )
         };
         assert_eq!(mark_in(&limits(mark)), Some(mark));
-        assert_eq!(marks.task_by(mark), Some(TaskNumber(5)));
+        assert_eq!(marks.task_by(mark), Some(RunNumber(5)));
         assert_eq!(LimitMarks { own: Some(6) }.task_by(mark), None);
         assert_eq!(mark_in("Max file locks  unlimited  unlimited  locks"), None);
-        assert_eq!(marks.limit(TaskNumber(1 << 32)), None);
+        assert_eq!(marks.limit(RunNumber(1 << 32)), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, getpid, getsid};
 
-use super::inbox::TaskNumber;
+use super::inbox::RunNumber;
 use super::marks::LimitMarks;
 use super::task::{EndStage, TaskProcess};
 use crate::marker::marker;
@@ -50,12 +50,12 @@ pub enum OrphanHandling {
 /// The task to which an orphan belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OrphanOwner {
-    Task(TaskNumber),
+    Task(RunNumber),
     /// Its task has ended: the orphan appeared too late to be ended with it.
     Ended,
     /// It has left its session and carries neither mark. Its task started before the task with this number.
     Unknown {
-        before: TaskNumber,
+        before: RunNumber,
     },
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Strays {
     known: BTreeMap<Pid, OrphanProcess>,
     /// The tasks of processes that were reaped after the list was last read: the list may lack other processes of these tasks. `None`: an
     /// unknown task.
-    unsettled: Vec<Option<TaskNumber>>,
+    unsettled: Vec<Option<RunNumber>>,
     marks: LimitMarks,
     text: Vec<u8>,
 }
@@ -122,7 +122,7 @@ impl Strays {
 
     /// Returns the number of remaining processes of a task. It includes dying processes of an unknown owner if this task may have started
     /// them. It is at least one if orphans of this task may appear and die too fast for a check to see them all.
-    pub(super) fn of(&self, number: TaskNumber) -> usize {
+    pub(super) fn of(&self, number: RunNumber) -> usize {
         let is_its = |orphan: &&OrphanProcess| match orphan.owner {
             OrphanOwner::Task(owner) => owner == number,
             OrphanOwner::Unknown { before } => orphan.is_dying && number < before,
@@ -132,8 +132,8 @@ impl Strays {
         known.max(usize::from(self.may_miss(number)))
     }
 
-    fn may_miss(&self, number: TaskNumber) -> bool {
-        let is_its = |of: &Option<TaskNumber>| of.is_none_or(|of| of == number);
+    fn may_miss(&self, number: RunNumber) -> bool {
+        let is_its = |of: &Option<RunNumber>| of.is_none_or(|of| of == number);
         self.unsettled.iter().any(is_its)
     }
 
@@ -141,9 +141,9 @@ impl Strays {
     /// `over`, or are in their last stage. `next` is the number of the next task.
     pub(super) fn look(
         &mut self,
-        tasks: &HashMap<TaskNumber, TaskProcess>,
-        over: Option<TaskNumber>,
-        next: TaskNumber,
+        tasks: &HashMap<RunNumber, TaskProcess>,
+        over: Option<RunNumber>,
+        next: RunNumber,
     ) -> OrphanFinding {
         let mut listed = self.listed(tasks);
         self.unsettled.clear();
@@ -188,7 +188,7 @@ impl Strays {
             true => OrphanFinding::Killed,
             false => OrphanFinding::Tolerated,
         };
-        let lives = |number: TaskNumber, task: &TaskProcess| {
+        let lives = |number: RunNumber, task: &TaskProcess| {
             over != Some(number) && !matches!(task.stage, EndStage::Swept | EndStage::Emptying)
         };
         for (pid, orphan) in &mut self.known {
@@ -210,7 +210,7 @@ impl Strays {
         found
     }
 
-    fn listed(&mut self, tasks: &HashMap<TaskNumber, TaskProcess>) -> Vec<Pid> {
+    fn listed(&mut self, tasks: &HashMap<RunNumber, TaskProcess>) -> Vec<Pid> {
         let Some(list) = &self.list else {
             return Vec::new();
         };
@@ -262,14 +262,14 @@ fn is_alive(pid: Pid) -> bool {
 struct Whose<'a> {
     /// Sessions and groups of running tasks, and of orphans whose tasks are known.
     groups: HashMap<Pid, OrphanOwner>,
-    tasks: &'a HashMap<TaskNumber, TaskProcess>,
+    tasks: &'a HashMap<RunNumber, TaskProcess>,
     marks: LimitMarks,
     own_session: Pid,
 }
 
 impl<'a> Whose<'a> {
     fn new(
-        tasks: &'a HashMap<TaskNumber, TaskProcess>,
+        tasks: &'a HashMap<RunNumber, TaskProcess>,
         known: &BTreeMap<Pid, OrphanProcess>,
         marks: LimitMarks,
     ) -> Self {
@@ -295,7 +295,7 @@ impl<'a> Whose<'a> {
         }
     }
 
-    fn find(&self, pid: Pid, next: TaskNumber) -> Option<OrphanProcess> {
+    fn find(&self, pid: Pid, next: RunNumber) -> Option<OrphanProcess> {
         let process = proc_table::find(pid)?;
         // Every task has sessions of its own. A process in the worker's session descends from a program that the worker runs for itself,
         // such as `nvidia-smi`, so it belongs to no task.

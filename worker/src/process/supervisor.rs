@@ -19,7 +19,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use super::command::{Commands, Reserved, TaskPipes};
 use super::events::{self, TaskEvent};
-use super::inbox::{Inbox, Stops, SupervisorCommand, TaskNumber};
+use super::inbox::{Inbox, RunNumber, Stops, SupervisorCommand};
 use super::launch::{Child, Launch, Limit, SpawnMethod};
 use super::pipes::{LineSplitter, Pipe, PipeKind, StatusCollector, StderrLines};
 use super::rate::RateLimit;
@@ -76,15 +76,15 @@ pub(super) struct Supervisor {
     groups: Option<Groups>,
     /// The pinned file that was missing at the last start, and the reason.
     missing: Option<String>,
-    tasks: HashMap<TaskNumber, TaskProcess>,
-    timers: BinaryHeap<Reverse<(Instant, TaskNumber, Timer)>>,
+    tasks: HashMap<RunNumber, TaskProcess>,
+    timers: BinaryHeap<Reverse<(Instant, RunNumber, Timer)>>,
     /// The young tasks, ordered by time, which is the order of starts.
-    young: VecDeque<(Instant, TaskNumber)>,
+    young: VecDeque<(Instant, RunNumber)>,
     strays: Strays,
     /// The time of the next check for orphans.
     next_check: Option<Instant>,
     /// Tasks whose end waits for the death of their orphans.
-    waiting_for_orphans: Vec<TaskNumber>,
+    waiting_for_orphans: Vec<RunNumber>,
     ending: SupervisorEnding,
     waiting_for_end: Vec<Box<dyn FnOnce() + Send>>,
     read_buffer: Vec<u8>,
@@ -238,7 +238,7 @@ impl Supervisor {
         if token == WAKE_TOKEN {
             return;
         }
-        let number = TaskNumber(token >> 2);
+        let number = RunNumber(token >> 2);
         match PipeKind::ALL
             .into_iter()
             .find(|kind| kind.index() as u64 == token & 3)
@@ -251,7 +251,7 @@ impl Supervisor {
         }
     }
 
-    fn spawn(&mut self, number: TaskNumber, key: Arc<RunKey>, request: &SpawnRequest) {
+    fn spawn(&mut self, number: RunNumber, key: Arc<RunKey>, request: &SpawnRequest) {
         let tag = TaskTag::new(key.invocation, &key.job, &key.node);
         if self.ending != SupervisorEnding::No {
             let reason = "the worker is ending its tasks; this one did not start".to_owned();
@@ -334,7 +334,7 @@ impl Supervisor {
 
     fn launch(
         &mut self,
-        number: TaskNumber,
+        number: RunNumber,
         request: &SpawnRequest,
         arguments: &[String],
     ) -> Result<(Child, [OwnedFd; 3], Option<TaskGroup>), StartFailure> {
@@ -394,7 +394,7 @@ impl Supervisor {
         Ok((child, pipes.read, group))
     }
 
-    fn watch(&self, number: TaskNumber, child: &Child) -> Result<(), StartFailure> {
+    fn watch(&self, number: RunNumber, child: &Child) -> Result<(), StartFailure> {
         // The event is reported once. A child that is just being started holds a copy of the descriptor, so closing it would not remove
         // it from the epoll. The event would then repeat until that child runs its program.
         let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;

@@ -11,7 +11,7 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult,
 };
 use brasserie_thrift::rpc::{
-    CallResult, ClientConfig, ClientPool, ConnectionLosses, Limits, PeerAddr, Timeouts, Unknown,
+    CallResult, CallTimeouts, ClientConfig, ClientPool, ConnectionLosses, Limits, PeerAddr, Unknown,
 };
 use brasserie_worker_core::{Call, CallReply, Goodbye};
 use thrift::ApplicationErrorKind;
@@ -46,7 +46,7 @@ pub(crate) struct SchedulerClient {
 impl SchedulerClient {
     pub(crate) fn new(
         scheduler: &SchedulerOptions,
-        timeouts: Timeouts,
+        timeouts: CallTimeouts,
         heartbeat_period: Duration,
     ) -> Self {
         let limits = Limits {
@@ -69,7 +69,7 @@ impl SchedulerClient {
     }
 
     /// Returns the time after which no call with these timeouts can still have an outcome.
-    pub(crate) fn deadline(timeouts: Timeouts) -> Duration {
+    pub(crate) fn deadline(timeouts: CallTimeouts) -> Duration {
         (timeouts.connect + timeouts.send) * CONNECTION_ATTEMPTS + timeouts.receive + DEADLINE_SLACK
     }
 

@@ -16,7 +16,7 @@ use crate::commands::run::progress::{ended, plain_pause, speed};
 use crate::commands::run::rate::Rate;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::output::{
-    complain, duration, print, print_json, printable, printable_block, shell_word,
+    LastText, complain, duration, print, print_json, printable, printable_block, shell_word,
 };
 use idle::Idle;
 
@@ -109,7 +109,10 @@ async fn wait(connection: &Connection, args: &WaitArgs) -> Result<(Vec<JobStatus
                 return Err(error);
             }
             Err(error) => {
-                if let Some(text) = progress.new_text(format!("{error:#}; trying again")) {
+                if let Some(text) = progress
+                    .last_text
+                    .changed(format!("{error:#}; trying again"))
+                {
                     complain!("brasserie: {text}");
                 }
             }
@@ -131,7 +134,7 @@ struct WaitProgress {
     started: Instant,
     /// `None`: no line was shown yet.
     last_line: Option<Instant>,
-    told: String,
+    last_text: LastText,
     rates: BTreeMap<String, Rate>,
 }
 
@@ -140,7 +143,7 @@ impl WaitProgress {
         WaitProgress {
             started,
             last_line: None,
-            told: String::new(),
+            last_text: LastText::default(),
             rates: BTreeMap::new(),
         }
     }
@@ -169,18 +172,9 @@ impl WaitProgress {
             return None;
         }
         // A changed rate alone is not reported.
-        self.new_text(counts.join("; "))?;
+        self.last_text.changed(counts.join("; "))?;
         self.last_line = Some(now);
         Some(lines.join("; "))
-    }
-
-    /// Returns the text unless it was the last one.
-    fn new_text(&mut self, text: String) -> Option<String> {
-        if text == self.told {
-            return None;
-        }
-        self.told.clone_from(&text);
-        Some(text)
     }
 }
 

@@ -90,7 +90,7 @@ impl Printer {
     }
 
     /// Returns the next lines, at most a few mebibytes; empty if there are no new lines.
-    pub(super) fn next(&mut self) -> Vec<Piece> {
+    pub(super) fn next(&mut self) -> Vec<LogPiece> {
         let Some(tail) = self
             .tail
             .as_mut()
@@ -121,7 +121,7 @@ impl Printer {
     }
 
     /// Prints the pieces from [`Printer::next`]. Blocks while the readers are slow.
-    pub(super) fn print(&mut self, pieces: Vec<Piece>) {
+    pub(super) fn print(&mut self, pieces: Vec<LogPiece>) {
         for piece in pieces {
             match piece.print() {
                 Ok(OutputReader::Listens) => {}
@@ -137,12 +137,12 @@ impl Printer {
 }
 
 /// Text for one stream.
-pub(super) struct Piece {
+pub(super) struct LogPiece {
     stream: LogStream,
     text: String,
 }
 
-impl Piece {
+impl LogPiece {
     fn print(&self) -> Result<OutputReader> {
         match self.stream {
             LogStream::Stdout => print_raw(&self.text),
@@ -156,13 +156,13 @@ impl Piece {
 }
 
 /// Joins successive lines of one stream to one piece.
-fn pieces(lines: Vec<(LogStream, LogLine)>, streams: Streams) -> Vec<Piece> {
+fn pieces(lines: Vec<(LogStream, LogLine)>, streams: Streams) -> Vec<LogPiece> {
     let how = |is_terminal| match is_terminal {
         true => TaskText::Printable,
         false => TaskText::AsWritten,
     };
     let (out, error) = (how(stdout().is_terminal()), how(stderr().is_terminal()));
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<LogPiece> = Vec::new();
     for (stream, line) in lines {
         let (stream, how) = match (stream, streams) {
             (LogStream::Statuses, _) => continue,
@@ -172,7 +172,7 @@ fn pieces(lines: Vec<(LogStream, LogLine)>, streams: Streams) -> Vec<Piece> {
         let text = lines::text(&line.into(), ShownNames::JobAndNode, how);
         match pieces.last_mut() {
             Some(last) if last.stream == stream => last.text.push_str(&text),
-            Some(_) | None => pieces.push(Piece { stream, text }),
+            Some(_) | None => pieces.push(LogPiece { stream, text }),
         }
     }
     pieces

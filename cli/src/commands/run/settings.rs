@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use brasserie_common::BackoffPolicy;
 use brasserie_common::backoff::AfterLast;
+use brasserie_common::text::counted;
 use brasserie_common_config::{
     Config, Format, MAX_CONFIG_BYTES, ParseOptions, PathUse, UnknownKeys, check_bytes, parse_bytes,
 };
@@ -131,9 +132,11 @@ fn missing_programs(file: &Path, config: &Config, path: &OsStr) -> Vec<String> {
         };
         let job = printable(job.name.as_str());
         warnings.extend(why.map(|why| format!("job `{job}` can start no task: {why}")));
-        if warnings.len() == MAX_WARNINGS {
-            break;
-        }
+    }
+    if let Some(more) = warnings.len().checked_sub(MAX_WARNINGS + 1) {
+        warnings.truncate(MAX_WARNINGS);
+        let more = counted(more as u64 + 1, "more job");
+        warnings.push(format!("{more} can start no task"));
     }
     warnings
 }

@@ -12,7 +12,7 @@ use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
-use crate::output::{complain, print, printable};
+use crate::output::{LastText, complain, print, printable};
 
 /// Time between two checks whether the worker has left.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
@@ -98,17 +98,10 @@ fn sentence(shard: &str, running: i32) -> String {
     )
 }
 
-/// The last complaint about one thing, so that it is printed once.
-#[derive(Debug, Default)]
-struct Told(String);
-
-impl Told {
-    /// Prints the complaint unless it was the last one.
-    fn say(&mut self, complaint: String) {
-        if self.0 != complaint {
-            complain!("brasserie: {complaint}");
-            self.0 = complaint;
-        }
+/// Prints a complaint unless it was the last one of its kind.
+fn complain_once(last: &mut LastText, complaint: String) {
+    if let Some(complaint) = last.changed(complaint) {
+        complain!("brasserie: {complaint}");
     }
 }
 
@@ -119,7 +112,7 @@ async fn wait_until_left(
     pool: &WorkerConnections,
     (peer, worker): (&PeerAddr, &ListedWorker),
 ) {
-    let (mut of_worker, mut of_scheduler) = (Told::default(), Told::default());
+    let (mut of_worker, mut of_scheduler) = (LastText::default(), LastText::default());
     let mut closed_since: Option<Instant> = None;
     loop {
         let sight = pool.look(peer, worker).await;
@@ -137,19 +130,24 @@ async fn wait_until_left(
         };
         match scheduler.bounded_status().await {
             Ok(status) => {
-                of_scheduler = Told::default();
+                of_scheduler = LastText::default();
                 let closed_for = closed_since.map(|since| since.elapsed());
                 if has_left(&status, worker, closed_for) {
                     return;
                 }
             }
             Err(_) if closed_since.is_some() => return,
-            Err(error) => of_scheduler.say(format!("{error:#}; trying again")),
+            Err(error) => {
+                complain_once(&mut of_scheduler, format!("{error:#}; trying again"));
+            }
         }
         if !trouble.is_empty() {
-            of_worker.say(format!(
-                "it is not clear whether the worker at {peer} has left: {trouble}; the command tries again"
-            ));
+            complain_once(
+                &mut of_worker,
+                format!(
+                    "it is not clear whether the worker at {peer} has left: {trouble}; the command tries again"
+                ),
+            );
         }
         tokio::time::sleep(BETWEEN_CHECKS).await;
     }

@@ -1,8 +1,8 @@
 //! `brasserie worker work-fetch`: shows from which schedulers a worker requests work, how much, and why it requests none.
 
+mod fetch_now;
 mod json;
 mod text;
-mod wishes;
 
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &WorkFetchArgs) -> Result<CommandEnding> {
         pool: WorkerConnections::new(),
     };
     if args.now {
-        return wishes::run(&look, args.from.as_ref(), args.json);
+        return fetch_now::run(&look, args.from.as_ref(), args.json);
     }
     if !args.watch {
         let seen = block_on(look.once())??;

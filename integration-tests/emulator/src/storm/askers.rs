@@ -2,8 +2,8 @@
 
 use brasserie_common::{Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 use brasserie_worker_fetch::{
-    Association, AssociationIndex, Computing, Fetcher, FetcherStep, Leaves, Preemption,
-    ProcessorKind, ProcessorUsage, Processors, Profile, Saved, Scene, Setup, Standing, Task,
+    Association, AssociationIndex, AssociationState, Computing, Fetcher, FetcherInput, FetcherStep,
+    Leaves, Preemption, ProcessorKind, ProcessorUsage, Processors, Profile, Saved, Setup, Task,
     TaskNumber, TaskResult, TaskStage,
 };
 
@@ -165,11 +165,11 @@ impl Ours {
             from = *done;
         }
         let tasks: Vec<Task> = self.tasks.iter().map(|(task, _)| task.clone()).collect();
-        let step = self.fetcher.next(&Scene {
+        let step = self.fetcher.next(&FetcherInput {
             now,
             computing: Computing::Allowed,
             tasks: &tasks,
-            standings: &[Standing::default()],
+            standings: &[AssociationState::default()],
             unreported: &[],
         });
         match step {

@@ -31,7 +31,7 @@ law! {
         credits: BTreeMap<(SchedulerId, WorkerId), RequestedCredit>,
         /// GPUs of the run that is sent next: the model if it must be one, and the number.
         cards: Option<(Run, Option<Processor>, f64)>,
-        pieces: BTreeMap<Run, Piece>,
+        pieces: BTreeMap<Run, WorkPiece>,
         /// Runs whose workers choose their GPUs.
         chosen_there: BTreeSet<Run>,
         /// The GPU model that each run had.
@@ -377,13 +377,13 @@ impl WithinCredit {
         Ok(())
     }
 
-    fn piece(&mut self, run: Run, terms: &WorkTerms) -> Piece {
+    fn piece(&mut self, run: Run, terms: &WorkTerms) -> WorkPiece {
         let cards = self.cards.take().filter(|(of, ..)| *of == run);
         let (processor, usage) = match cards {
             Some((_, of, cards)) => (of, cards),
             None => (Some(Processor::Cpu), terms.cpus.unwrap_or(1.0)),
         };
-        Piece {
+        WorkPiece {
             processor,
             usage,
             seconds: terms.est_duration.unwrap_or(DEFAULT_ESTIMATE),
@@ -465,9 +465,9 @@ fn asks_for_work(world: &World<'_>, worker: WorkerId) -> bool {
     there.any(|own| own.description().id == worker && own.description().supply == Supply::AsAsked)
 }
 
-/// A run as a piece of work.
+/// The work of a run.
 #[derive(Clone, Debug)]
-struct Piece {
+struct WorkPiece {
     /// The type of processor; `None` for GPUs of any model.
     processor: Option<Processor>,
     usage: f64,

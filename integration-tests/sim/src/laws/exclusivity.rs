@@ -202,7 +202,7 @@ struct Had {
 law! {
     /// The processes of a worker whose tasks were given away end before those may run again.
     ///
-    /// Source: B9, R4 and R22. A zombie that outlives the safety backoff overlaps with the next run of its task.
+    /// Source: B9, R4 and R22. A zombie that outlives the safety wait overlaps with the next run of its task.
     pub struct ZombiesEnd = "zombies_end" {
         given_away: BTreeMap<WorkerId, GivenAway>,
         /// The last worker whose tasks were given away; its ends follow.

@@ -372,7 +372,7 @@ impl UnknownTasksHoldBack {
 }
 
 law! {
-    /// The record with which a worker leaves holds the completion of each of its tasks, with the safety backoff that the cause requires.
+    /// The record with which a worker leaves holds the completion of each of its tasks, with the safety wait that the cause requires.
     ///
     /// Source: B7, R4 and R26. After a crash between two records, tasks would start too early or never.
     pub struct LeftInOneCommit = "left_in_one_commit" {
@@ -444,7 +444,7 @@ impl LeftInOneCommit {
             return Ok(());
         }
         Err(format!(
-            "worker {} leaves with {task}, which gets {safety_seconds} s of safety backoff instead of {:?}",
+            "worker {} leaves with {task}, which gets {safety_seconds} s of safety wait instead of {:?}",
             leaving.worker, leaving.least
         ))
     }
@@ -474,15 +474,15 @@ struct Leaving {
 }
 
 law! {
-    /// A lost task does not start again before its safety backoff is over, counted again in full after a restart.
+    /// A lost task does not start again before its safety wait is over, counted again in full after a restart.
     ///
     /// Source: B7 and R26. Until then its old process may live on a worker that cannot be reached.
-    pub struct SafetyBackoff = "safety_backoff" {
+    pub struct SafetyWait = "safety_wait" {
         started: BTreeMap<SchedulerId, Time>,
     }
 }
 
-impl Law for SafetyBackoff {
+impl Law for SafetyWait {
     fn observe(&mut self, happening: &Happening, now: &Moment<'_>) -> Verdict {
         match *happening {
             Happening::SchedulerStarted { scheduler, .. } => {

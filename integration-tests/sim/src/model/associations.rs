@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use brasserie_common::{Health, InvocationId, SchedulerId, StatusBits, Time, WorkerId};
 
 use crate::event_log::{Ask, Fact, Happening, OutcomeKind};
-use crate::words::SetMark;
+use crate::event_types::SetMark;
 
 /// The number of healthchecks remembered per worker, without those that never ran. It exceeds the number that a scheduler keeps open (64),
 /// so every check that a scheduler counts is known here.

@@ -234,8 +234,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         CALM.but(&[(FaultKind::SchedulerCrash, secs(60))]),
     ),
     focus(
-        Sabotage::IgnoreSafetyBackoff,
-        &["safety_backoff", "backoff"],
+        Sabotage::IgnoreSafetyWait,
+        &["safety_wait", "backoff"],
         CALM.but(&[(FaultKind::WorkerKilled, secs(20))]),
     ),
     focus(
@@ -634,8 +634,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     )
     .beginning_at(35),
     focus(
-        Sabotage::ForgetSafetyBackoffs,
-        &["safety_backoff"],
+        Sabotage::ForgetSafetyWaits,
+        &["safety_wait"],
         WorldRequirements {
             faults: &[
                 (FaultKind::WorkerKilled, secs(10)),
@@ -656,7 +656,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::ForgiveSafetyToo,
-        &["safety_backoff", "backoff"],
+        &["safety_wait", "backoff"],
         CALM.but(&[
             (FaultKind::WorkerKilled, secs(20)),
             (FaultKind::OperatorForgives, secs(3)),

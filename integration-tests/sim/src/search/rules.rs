@@ -321,7 +321,7 @@ fn status_rules() -> Vec<Rule> {
         ),
         rule(
             "R26",
-            Sabotage::ForgetSafetyBackoffs,
+            Sabotage::ForgetSafetyWaits,
             SLOW,
             NO.scheduler_crashes(1).cuts(1).leaps(4),
             &[2, 7],

@@ -10,7 +10,8 @@ use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
 };
 use brasserie_thrift::rpc::{
-    CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service, Timeouts,
+    CallResult, CallTimeouts, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server,
+    Service,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -79,7 +80,7 @@ fn thrift_rate(runtime: &Runtime, calls: usize, pipelined: usize) -> f64 {
         let server = Server::bind(any_port()).await.expect("a port is free");
         let stop = CancellationToken::new();
         let handle = server.serve(Alive, Limits::DEFAULT, stop.clone());
-        let timeouts = Timeouts {
+        let timeouts = CallTimeouts {
             connect: CALL_PATIENCE,
             send: CALL_PATIENCE,
             receive: CALL_PATIENCE,

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 
 use brasserie_common::fingerprint::Shape;
 
-use super::{Calls, Purpose};
+use super::{CallPurpose, Calls};
 
 impl Calls {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
@@ -26,15 +26,15 @@ impl Calls {
     }
 }
 
-impl Purpose {
+impl CallPurpose {
     fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.put(std::mem::discriminant(self));
         match self {
-            Purpose::Fetch { shard, worker } => {
+            CallPurpose::Fetch { shard, worker } => {
                 s.put(shard);
                 s.worker(*worker);
             }
-            Purpose::Start {
+            CallPurpose::Start {
                 shard,
                 worker,
                 task,
@@ -44,7 +44,7 @@ impl Purpose {
                 s.worker(*worker);
                 s.invocation(*invocation);
             }
-            Purpose::Healthcheck {
+            CallPurpose::Healthcheck {
                 shard,
                 worker,
                 invocation,
@@ -53,7 +53,7 @@ impl Purpose {
                 s.worker(*worker);
                 s.healthcheck(*invocation);
             }
-            Purpose::Notify {
+            CallPurpose::Notify {
                 shard,
                 worker,
                 tasks,
@@ -65,8 +65,8 @@ impl Purpose {
                     s.invocation(*invocation);
                 });
             }
-            Purpose::Suicide { worker } => s.worker(*worker),
-            Purpose::Kill {
+            CallPurpose::Suicide { worker } => s.worker(*worker),
+            CallPurpose::Kill {
                 worker,
                 request,
                 killed,
@@ -76,7 +76,7 @@ impl Purpose {
                 s.put((&killed.shard, killed.request, killed.held));
                 s.invocation(killed.invocation);
             }
-            Purpose::EndOrphan {
+            CallPurpose::EndOrphan {
                 shard,
                 worker,
                 task,

@@ -6,8 +6,8 @@ use brasserie_common::{Hold, JobName, NodeName, RecordSeq, WallTime};
 use brasserie_common_config::{Config, JobConfig, ParsedJob, Problem};
 
 use super::{
-    Awaited, Given, InForce, JobRefusal, Jobs, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_SAVED_BYTES,
-    MAX_SAVED_JOBS, parse, stamp,
+    Awaited, EngineConfigState, Given, JobRefusal, Jobs, MAX_HELD_JOBS, MAX_JOB_BYTES,
+    MAX_SAVED_BYTES, MAX_SAVED_JOBS, parse, stamp,
 };
 use crate::record::{JobVersion, Record, SavedJob};
 
@@ -127,7 +127,7 @@ impl Jobs {
         self.awaited.retain(|_, (name, _)| name != job);
         self.held.remove(job);
         self.last_version = self.last_version.next();
-        self.in_force = InForce::Changed;
+        self.in_force = EngineConfigState::Changed;
         self.awaited.insert(seq, (job.clone(), Awaited::Deletion));
         let version = self.last_version;
         let job = job.clone();
@@ -150,7 +150,7 @@ impl Jobs {
             }
             self.held.insert(job.clone(), hold);
             self.combined.mark_changed(job);
-            self.in_force = InForce::Changed;
+            self.in_force = EngineConfigState::Changed;
         }
         self.awaited
             .retain(|_, (name, awaited)| name != job || !matches!(awaited, Awaited::Resume));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use brasserie_common::{InvocationId, Shard, TaskKey, Time};
 
-use super::{Orphan, OrphanStep, Orphans, RunKey};
+use super::{Orphan, OrphanKey, OrphanStep, Orphans};
 
 /// A run at that moment.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl OrphanNow {
 
 impl Orphans {
     /// Returns the run as an orphan at this moment, if it is one.
-    pub fn snapshot(&self, run: RunKey) -> Option<OrphanNow> {
+    pub fn snapshot(&self, run: OrphanKey) -> Option<OrphanNow> {
         self.by_run.get(&run).map(Orphan::now)
     }
 }

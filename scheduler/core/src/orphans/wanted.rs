@@ -8,9 +8,7 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::time::format_duration;
 use brasserie_common::{JobId, JobName};
 use brasserie_common_config::{Config, JobConfig, Shared};
-use brasserie_scheduler_engine::{Engine, Task};
-
-use crate::nodes::NodesOwner;
+use brasserie_scheduler_engine::{Engine, NodesOwner, Task};
 
 /// The reason for which a task is no longer wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

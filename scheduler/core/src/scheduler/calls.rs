@@ -5,7 +5,7 @@ use std::sync::Arc;
 use brasserie_common::{CallId, CallOutcome, ServiceAddress, Shard, Time, WorkerId};
 
 use super::Scheduler;
-use crate::calls::{CallDraft, CallReply, Purpose, obeyed_instead};
+use crate::calls::{CallDraft, CallPurpose, CallReply, obeyed_instead};
 
 impl Scheduler {
     pub(super) fn call(
@@ -13,7 +13,7 @@ impl Scheduler {
         now: Time,
         peer: ServiceAddress,
         call: CallDraft,
-        purpose: Purpose,
+        purpose: CallPurpose,
     ) -> CallId {
         let deadline = now + self.options.call_deadline;
         let id = self.calls.open(deadline, purpose);
@@ -35,7 +35,7 @@ impl Scheduler {
         if self.calls.may_ask_to_die(worker) {
             self.calls.note_asked_to_die(worker, why);
             let call = CallDraft::RequestSuicide { worker };
-            self.call(now, peer, call, Purpose::Suicide { worker });
+            self.call(now, peer, call, CallPurpose::Suicide { worker });
         }
     }
 
@@ -80,30 +80,30 @@ impl Scheduler {
             return self.step_down(*newer);
         }
         match purpose {
-            Purpose::Fetch { shard, worker } => self.fetched(now, &shard, worker, outcome),
-            Purpose::Start {
+            CallPurpose::Fetch { shard, worker } => self.fetched(now, &shard, worker, outcome),
+            CallPurpose::Start {
                 shard,
                 worker,
                 task,
                 invocation,
             } => self.start_completed(now, (&shard, worker), task, invocation, outcome),
-            Purpose::Healthcheck {
+            CallPurpose::Healthcheck {
                 shard,
                 worker,
                 invocation,
             } => self.healthcheck_sent(now, &shard, worker, invocation, &outcome),
-            Purpose::Notify {
+            CallPurpose::Notify {
                 shard,
                 worker,
                 tasks,
             } => self.notified(now, &shard, worker, &tasks, &outcome),
-            Purpose::Suicide { .. } => {}
-            Purpose::Kill {
+            CallPurpose::Suicide { .. } => {}
+            CallPurpose::Kill {
                 worker: _,
                 request,
                 killed,
             } => self.kill_completed(request, killed, outcome),
-            Purpose::EndOrphan {
+            CallPurpose::EndOrphan {
                 shard,
                 worker: _,
                 task,

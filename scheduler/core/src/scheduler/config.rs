@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use brasserie_common::{JobId, Time};
 use brasserie_common_config::Config;
-use brasserie_scheduler_engine::{NodesOf as TableOf, TimesGiven};
+use brasserie_scheduler_engine::{NodesOwner, TimesGiven};
 
 use super::Scheduler;
 use crate::jobs::{ConfigOrigin, SourceInForce};
 use crate::news::News;
-use crate::nodes::{NodesOf, NodesOwner};
+use crate::nodes::SourceNodes;
 use crate::times::record_of;
 
 /// The most nodes that are reported to the engine in one turn: about a millisecond.
@@ -90,14 +90,11 @@ impl Scheduler {
     /// are done.
     fn set_owner_of_nodes(&mut self, owner: NodesOwner) {
         self.nodes.set_owner(owner);
-        self.engine.set_nodes_of(match owner {
-            NodesOwner::OtherConfig => TableOf::AnotherConfig,
-            NodesOwner::ThisConfig => TableOf::ThisConfig,
-        });
+        self.engine.set_nodes_owner(owner);
     }
 
     /// Begins to put nodes in force. Until they are, the nodes in force decide.
-    pub(super) fn nodes_loaded(&mut self, now: Time, loaded: NodesOf) {
+    pub(super) fn nodes_loaded(&mut self, now: Time, loaded: SourceNodes) {
         self.nodes_error = None;
         self.put_jobs_in_force(now);
         if self.jobs.wants(&loaded) {

@@ -6,7 +6,7 @@ use brasserie_common::{CallOutcome, Health, InvocationId, Shard, Time, WorkerId}
 use brasserie_scheduler_engine::Task;
 
 use super::Scheduler;
-use crate::calls::{CallDraft, CallReply, NewWorker, Purpose};
+use crate::calls::{CallDraft, CallPurpose, CallReply, NewWorker};
 use crate::pool::remote::{Evaluated, Evaluation};
 use crate::record::LeftCause;
 
@@ -85,7 +85,7 @@ impl Scheduler {
             return;
         }
         let (worker, peer) = (remote.id(), remote.address().clone());
-        let purpose = Purpose::Fetch {
+        let purpose = CallPurpose::Fetch {
             shard: shard.clone(),
             worker,
         };
@@ -175,7 +175,7 @@ impl Scheduler {
             invocation,
             new_worker,
         };
-        let purpose = Purpose::Healthcheck {
+        let purpose = CallPurpose::Healthcheck {
             shard: shard.clone(),
             worker,
             invocation,
@@ -225,7 +225,7 @@ impl Scheduler {
             tasks: tasks.clone(),
             sequence,
         };
-        let purpose = Purpose::Notify {
+        let purpose = CallPurpose::Notify {
             shard: shard.clone(),
             worker,
             tasks,

@@ -1,7 +1,7 @@
 //! `brasserie worker forget`: an operator declares worker instances dead, so that nothing waits for them any more.
 //!
 //! The declaration is a record like that of any other departure ([`LeftCause::Forgotten`]), and counts as their certain death: the initial
-//! wait no longer waits for them, their loss causes no hold-back, and their tasks have no safety backoff. An instance that returns
+//! wait no longer waits for them, their loss causes no hold-back, and their tasks have no safety wait. An instance that returns
 //! nevertheless has left, so it is asked to die. If the instance was lost before, the waits that remain because it may be alive end. The
 //! operator is responsible for the rest: the machine or the process is dead, and no process of its tasks is alive.
 

@@ -8,7 +8,7 @@ use brasserie_scheduler_engine::Task;
 
 use super::effect::Reply;
 use super::{Scheduler, View};
-use crate::calls::{CallDraft, CallReply, KilledTask, Purpose};
+use crate::calls::{CallDraft, CallPurpose, CallReply, KilledTask};
 use crate::news::News;
 use crate::refusal::Rejection;
 use crate::runs::kill_request;
@@ -62,7 +62,7 @@ impl Scheduler {
                 invocation,
                 kill,
             },
-            Purpose::Kill {
+            CallPurpose::Kill {
                 worker,
                 request,
                 killed: Box::new(killed),

@@ -54,7 +54,7 @@ impl Scheduler {
         }
     }
 
-    /// Loses the instance of a shard, which can run tasks no longer, or none after the usual safety backoff. Returns the record of the
+    /// Loses the instance of a shard, which can run tasks no longer, or none after the usual safety wait. Returns the record of the
     /// loss, unless the instance was lost before.
     pub(super) fn lose(
         &mut self,

@@ -139,7 +139,7 @@ impl<'a> Ledger<'a> {
     ) -> Option<Shard> {
         let not_before = not_before(self.engine, now, &status);
         let not_before = not_before.map(|at| match status.safety_seconds {
-            1.. if sabotage::on(Sabotage::IgnoreSafetyBackoff) => now,
+            1.. if sabotage::on(Sabotage::IgnoreSafetyWait) => now,
             _ => at,
         });
         let shard = self.runs.find(task, invocation);
@@ -328,7 +328,7 @@ impl<'a> Ledger<'a> {
         status: StoredStatus,
     ) {
         let not_before = remaining_backoff(now, self.wall, &status);
-        if status.safety_seconds > 0 && !sabotage::on(Sabotage::ForgetSafetyBackoffs) {
+        if status.safety_seconds > 0 && !sabotage::on(Sabotage::ForgetSafetyWaits) {
             let safety = Duration::from_secs(u64::from(status.safety_seconds));
             self.safety.raise(task, LostRun::Unknown, now + safety);
         }
@@ -354,7 +354,7 @@ pub(super) fn not_before(engine: &Engine, now: Time, status: &StoredStatus) -> O
 /// never longer than configured. The safety part starts again in full.
 fn remaining_backoff(now: Time, wall: WallTime, status: &StoredStatus) -> Option<Time> {
     let waits = status.uses_backoff() || status.safety_seconds > 0;
-    let forgets = status.safety_seconds > 0 && sabotage::on(Sabotage::ForgetSafetyBackoffs);
+    let forgets = status.safety_seconds > 0 && sabotage::on(Sabotage::ForgetSafetyWaits);
     if !waits || status.is_failed() || status.is_done() || forgets {
         return None;
     }

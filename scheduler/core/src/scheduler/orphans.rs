@@ -10,8 +10,8 @@ use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::Task;
 
 use super::{Scheduler, View};
-use crate::calls::{CallDraft, CallReply, Purpose};
-use crate::orphans::RunKey;
+use crate::calls::{CallDraft, CallPurpose, CallReply};
+use crate::orphans::OrphanKey;
 use crate::orphans::wanted::{WantedTasks, changed_jobs};
 use crate::runs::RunState;
 
@@ -24,9 +24,9 @@ const ORPHAN: usize = 10;
 /// The result of a check.
 #[derive(Debug, Default)]
 struct Checked {
-    orphans: Vec<(RunKey, Shard, Duration)>,
+    orphans: Vec<(OrphanKey, Shard, Duration)>,
     /// The runs that were orphans and are wanted.
-    wanted: Vec<(RunKey, Shard)>,
+    wanted: Vec<(OrphanKey, Shard)>,
     /// The last checked task; `None`: the end of the range.
     up_to: Option<Task>,
 }
@@ -71,7 +71,7 @@ impl Scheduler {
     }
 
     /// Checks a listed run that this scheduler has not placed, or had placed before the configuration changed.
-    pub(super) fn check_adopted(&mut self, now: Time, run: RunKey, shard: &Shard) {
+    pub(super) fn check_adopted(&mut self, now: Time, run: OrphanKey, shard: &Shard) {
         if self.runs.find(run.0, run.1).is_some()
             && let Some(delay) = self.view().wanted().kill_delay(run.0)
         {
@@ -98,13 +98,13 @@ impl Scheduler {
             Health::Healthy | Health::Unhealthy => {}
         }
         let (worker, peer) = (remote.id(), remote.address().clone());
-        let runs_there = |(task, invocation): &RunKey| {
+        let runs_there = |(task, invocation): &OrphanKey| {
             let run = self.runs.find(*task, *invocation);
             run.is_some_and(|run| run.state == RunState::Running)
         };
         let due = self.orphans.due(shard, now).filter(runs_there);
         let due = due.filter(|run| self.view().may_kill(now, *run));
-        let due: Vec<RunKey> = due.take(self.orphans.kills_left(shard)).collect();
+        let due: Vec<OrphanKey> = due.take(self.orphans.kills_left(shard)).collect();
         for run in due {
             let (task, invocation) = run;
             let kill = Kill {
@@ -117,7 +117,7 @@ impl Scheduler {
                 invocation,
                 kill,
             };
-            let purpose = Purpose::EndOrphan {
+            let purpose = CallPurpose::EndOrphan {
                 shard: shard.clone(),
                 worker,
                 task,
@@ -133,7 +133,7 @@ impl Scheduler {
         &mut self,
         now: Time,
         shard: &Shard,
-        (run, call): (RunKey, CallId),
+        (run, call): (OrphanKey, CallId),
         outcome: &CallOutcome<CallReply>,
     ) {
         let kill = self.view().kill_request(run.0.job);
@@ -162,7 +162,7 @@ impl View<'_> {
         for (task, runs) in self.runs.running_in(from..=to) {
             let delay = wanted.kill_delay(task);
             for run in runs {
-                let key: RunKey = (task, run.invocation);
+                let key: OrphanKey = (task, run.invocation);
                 *left = left.saturating_sub(1);
                 match delay {
                     Some(delay) => checked.orphans.push((key, run.shard.clone(), delay)),
@@ -191,7 +191,7 @@ impl View<'_> {
     }
 
     /// Checks whether the run may still be killed, because the configuration may have changed since it was found.
-    fn may_kill(&self, now: Time, run: RunKey) -> bool {
+    fn may_kill(&self, now: Time, run: OrphanKey) -> bool {
         let since = self.orphans.since(run);
         let delay = self.wanted().kill_delay(run.0);
         since

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use brasserie_common::cluster_view::MAX_SCHEDULES;
 use brasserie_common::{JobName, Time};
 use brasserie_common_config::{Changes, Config};
-use brasserie_scheduler_engine::{Counts, NodeTable};
+use brasserie_scheduler_engine::{Counts, NodeTable, NodesOwner};
 
 use super::event::Event;
 use super::{Scheduler, View, task_key};
 use crate::jobs::ConfigOrigin;
-use crate::nodes::{NodesOwner, has_same_nodes};
+use crate::nodes::has_same_nodes;
 use crate::orphans::snapshot::{OrphanNow, RunNow};
 use crate::record::Durable;
 use crate::times::schedules;

@@ -10,7 +10,7 @@ use brasserie_common::{
 use brasserie_scheduler_engine::{Placement, Task, Tries};
 
 use super::{Scheduler, View, task_key};
-use crate::calls::{CallDraft, CallReply, Purpose};
+use crate::calls::{CallDraft, CallPurpose, CallReply};
 use crate::news::News;
 use crate::notices::StartTrouble;
 use crate::runs::{Run, RunState};
@@ -122,7 +122,7 @@ impl Scheduler {
             invocation,
             sequence: remote.sequence(),
         };
-        let purpose = Purpose::Start {
+        let purpose = CallPurpose::Start {
             shard: shard.clone(),
             worker,
             task,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use brasserie_common::worker::Intake;
 use brasserie_common::{
     BackoffDuration, CallOutcome, InvocationId, JobName, ListedState, NodeName, Principal,
-    RefusalCode, ReportedStatus, RunningTask, SchedulerId, Shard, Standing, WorkerId, WorkerSetId,
+    RefusalCode, ReportedStatus, RunningTask, SchedulerId, SetCertainty, Shard, WorkerId,
+    WorkerSetId,
 };
 use brasserie_common_config::{ParseOptions, parse};
 use brasserie_scheduler_core::{Answer, CallReply, Event, JobChange, Options, Query, TaskList};
@@ -228,10 +229,10 @@ impl World {
             return Err("`workers ...` is missing".to_owned());
         }
         let mut members = Vec::new();
-        let mut standing = Standing::Unsettled;
+        let mut standing = SetCertainty::Unsettled;
         while let Some(word) = w.next() {
             match word {
-                "settled" => standing = Standing::Settled,
+                "settled" => standing = SetCertainty::Settled,
                 worker => members.push(self.names.find_worker(worker)?),
             }
         }

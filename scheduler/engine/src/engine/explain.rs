@@ -16,7 +16,7 @@ use crate::queues::states::{Dependency, Structure, structure};
 use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait, resume};
 use crate::slots::{is_met, need_of};
 use crate::tasks::job::Job;
-use crate::types::{Eligibility, NodesOf, Task, TaskState};
+use crate::types::{Eligibility, NodesOwner, Task, TaskState};
 
 impl Engine {
     /// Returns every reason why the task does not run now; never empty.
@@ -225,7 +225,7 @@ impl Engine {
 
     /// Adds the jobs that must be done as a whole before this one.
     fn explain_gates(&self, forest: &Forest, job: &Job, reasons: &mut Vec<Reason>) {
-        if self.tasks.nodes_of() == NodesOf::AnotherConfig && !job.after_all.is_empty() {
+        if self.tasks.nodes_owner() == NodesOwner::OtherConfig && !job.after_all.is_empty() {
             reasons.push(Reason::OtherNodes);
         }
         for &on in &job.after_all {

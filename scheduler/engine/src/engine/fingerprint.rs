@@ -30,7 +30,7 @@ impl Engine {
         self.tasks.shape(s);
         s.opt(self.tasks.waits().all_held_until(), Shape::deadline);
         self.pool.shape(s);
-        s.put((self.policy.cursor(), self.tasks.nodes_of()));
+        s.put((self.policy.cursor(), self.tasks.nodes_owner()));
     }
 
     /// Returns a hash of the state, for searches that visit each state once.

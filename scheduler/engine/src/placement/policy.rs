@@ -84,7 +84,7 @@ pub(crate) fn make(policy: SchedulerPolicy, seed: u64) -> Box<dyn Policy> {
         SchedulerPolicy::RoundRobin => Box::new(round_robin::RoundRobin::default()),
         SchedulerPolicy::RankedPriority => Box::new(ranked_priority::RankedPriority),
         SchedulerPolicy::RandomizedPriority => Box::new(
-            randomized_priority::RandomizedPriority::new(Rng::new(seed, Purpose::Placement)),
+            randomized_priority::RandomizedPriority::new(Rng::new(seed, Purpose::Policy)),
         ),
         SchedulerPolicy::LongTail => Box::new(long_tail::LongTail),
     }

@@ -10,7 +10,7 @@ use super::{QueueSide, Queues};
 use crate::forest::Forest;
 use crate::tasks::Tasks;
 use crate::tasks::job::Job;
-use crate::types::{NodesOf, TaskState};
+use crate::types::{NodesOwner, TaskState};
 
 /// Whether the jobs may start that wait until all of a job is done. For a job that waits for several, the worst of their gates.
 ///
@@ -72,9 +72,9 @@ impl Queues {
     /// depend on the answer itself.
     fn gate_before(&self, tasks: &Tasks, job: &Job) -> Gate {
         let gates = job.after_all.iter().map(|on| self.gate_of(tasks, *on));
-        let known = match tasks.nodes_of() {
-            NodesOf::AnotherConfig if !job.after_all.is_empty() => Gate::Closed,
-            NodesOf::AnotherConfig | NodesOf::ThisConfig => Gate::Open,
+        let known = match tasks.nodes_owner() {
+            NodesOwner::OtherConfig if !job.after_all.is_empty() => Gate::Closed,
+            NodesOwner::OtherConfig | NodesOwner::ThisConfig => Gate::Open,
         };
         let gate = gates.max().unwrap_or_default().max(known);
         match gate {

@@ -8,7 +8,7 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{Card, GpuShare, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId, PhysicalKind, ResourceLimit};
 
-use crate::{NodeTable, NodesOf, Row, WorkerResources};
+use crate::{NodeTable, NodesOwner, Row, WorkerResources};
 
 pub(super) type Key = (String, String);
 
@@ -16,7 +16,7 @@ pub(super) type Key = (String, String);
 pub(super) struct Plain {
     pub(super) config: Option<Arc<Config>>,
     pub(super) nodes: Option<Arc<NodeTable>>,
-    pub(super) nodes_of: NodesOf,
+    pub(super) nodes_owner: NodesOwner,
     pub(super) statuses: BTreeMap<Key, StoredStatus>,
     pub(super) waits: BTreeMap<Key, Time>,
     pub(super) held: BTreeSet<Key>,
@@ -335,7 +335,7 @@ impl Plain {
                 && !self.running.contains_key(&on)
         });
         let names = &job.run_only_after_all_nodes_are_done_for;
-        let are_others = self.nodes_of == NodesOf::AnotherConfig && !names.is_empty();
+        let are_others = self.nodes_owner == NodesOwner::OtherConfig && !names.is_empty();
         if hindered
             || are_others
             || !depends

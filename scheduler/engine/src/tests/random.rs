@@ -21,8 +21,8 @@ use crate::queues::gates::Gate;
 use crate::work::WorkBudget;
 use crate::{
     AdoptOutcome, Allowance, Allowances, Due, Eligibility, Engine, HoldBack, NodeTable,
-    NodeTableBuilder, NodesOf, Placement, Reason, Restart, Row, Task, TaskState, Tries, WorkFound,
-    WorkerIndex, WorkerResources,
+    NodeTableBuilder, NodesOwner, Placement, Reason, Restart, Row, Task, TaskState, Tries,
+    WorkFound, WorkerIndex, WorkerResources,
 };
 
 const JOBS: [&str; 5] = ["j0", "j1", "j2", "j3", "j4"];
@@ -317,11 +317,11 @@ impl Pair {
     }
 
     fn change_owner(&mut self, dice: &mut Dice) {
-        self.plain.nodes_of = match dice.chance(2) {
-            true => NodesOf::AnotherConfig,
-            false => NodesOf::ThisConfig,
+        self.plain.nodes_owner = match dice.chance(2) {
+            true => NodesOwner::OtherConfig,
+            false => NodesOwner::ThisConfig,
         };
-        self.engine.set_nodes_of(self.plain.nodes_of);
+        self.engine.set_nodes_owner(self.plain.nodes_owner);
     }
 
     fn begin_reclaim(&mut self, seed: u64) {

@@ -3,7 +3,7 @@
 use brasserie_common::Time;
 use tokio::time::Instant;
 
-use super::super::limits::Timeouts;
+use super::super::limits::CallTimeouts;
 use super::super::outcome::{NotSent, Unknown};
 use super::super::protocol::CallKind;
 use super::{
@@ -58,7 +58,7 @@ impl LinkState {
     pub(super) fn take_overdue(
         &mut self,
         now: Instant,
-        timeouts: &Timeouts,
+        timeouts: &CallTimeouts,
         told: &mut Told,
     ) -> bool {
         let (mut silent, mut is_stuck) = (false, false);

@@ -2,7 +2,7 @@
 
 use brasserie_common::{ReportPolicy, SchedulerId, ServiceAddress, Time, WorkerId};
 use brasserie_worker_fetch::{
-    AssociationIndex, Computing, ReportContent, Scene, Standing, Task, Unreported,
+    AssociationIndex, AssociationState, Computing, FetcherInput, ReportContent, Task, Unreported,
 };
 
 use super::Fetching;
@@ -36,9 +36,9 @@ pub(crate) struct WorkerMoment<'a> {
 }
 
 impl<'a> WorkerMoment<'a> {
-    pub(super) fn scene(&self, standings: &'a [Standing]) -> Scene<'a> {
+    pub(super) fn input(&self, standings: &'a [AssociationState]) -> FetcherInput<'a> {
         let computes = self.schedulers.iter().any(|view| view.is_running);
-        Scene {
+        FetcherInput {
             now: self.now,
             computing: match computes {
                 true => Computing::Allowed,
@@ -52,9 +52,9 @@ impl<'a> WorkerMoment<'a> {
 }
 
 impl Fetching {
-    pub(super) fn standings(&self, schedulers: &[SchedulerView<'_>]) -> Vec<Standing> {
+    pub(super) fn standings(&self, schedulers: &[SchedulerView<'_>]) -> Vec<AssociationState> {
         let all = schedulers.iter().zip(&self.takes_requests);
-        all.map(|(view, takes)| Standing {
+        all.map(|(view, takes)| AssociationState {
             is_suspended: false,
             is_absent: view.is_absent || !takes.any(),
             wants_no_more_work: !view.is_running,

@@ -76,12 +76,12 @@ impl Life {
     }
 }
 
-/// Whether the operator has requested the end a second time.
+/// Whether processes still get their kill wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Patience {
-    Normal,
-    /// Every process has been killed without a wait.
-    Exhausted,
+pub(super) enum KillPace {
+    AsUsual,
+    /// The operator has requested the end a second time: every process has been killed at once.
+    AtOnce,
 }
 
 /// How close an association is to its end.
@@ -237,12 +237,12 @@ impl Session {
                 by: WantedBy::Signal,
                 ..
             } => {
-                self.patience = Patience::Exhausted;
+                self.kill_pace = KillPace::AtOnce;
                 Some(self.leave(now, Duration::ZERO))
             }
-            Life::Leaving { .. } | Life::Dying { .. } => match self.patience {
-                Patience::Normal => {
-                    self.patience = Patience::Exhausted;
+            Life::Leaving { .. } | Life::Dying { .. } => match self.kill_pace {
+                KillPace::AsUsual => {
+                    self.kill_pace = KillPace::AtOnce;
                     if let Life::Leaving { kill_by, .. } = &mut self.life {
                         *kill_by = now;
                     }
@@ -251,7 +251,7 @@ impl Session {
                         wait: KillWait::OfAll(Duration::ZERO),
                     })
                 }
-                Patience::Exhausted => None,
+                KillPace::AtOnce => None,
             },
             Life::Farewell { .. } | Life::Gone => None,
         }
@@ -267,12 +267,12 @@ impl Session {
                     since,
                     quiet_since: None,
                 };
-                match self.patience {
-                    Patience::Normal => Some(KillAll {
+                match self.kill_pace {
+                    KillPace::AsUsual => Some(KillAll {
                         by: EndedBy::Suicide,
                         wait: KillWait::OwnSince(since),
                     }),
-                    Patience::Exhausted => None,
+                    KillPace::AtOnce => None,
                 }
             }
             Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => None,

@@ -13,7 +13,7 @@ impl Session {
     /// for people.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.worker(self.id());
-        s.put((&self.description.shard, self.patience));
+        s.put((&self.description.shard, self.kill_pace));
         s.put(self.description.intake);
         s.put(self.description.usable.cpu_cores.to_bits());
         s.each(&self.description.usable.gpus, |s, card| {

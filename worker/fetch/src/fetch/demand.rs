@@ -54,7 +54,7 @@ impl Survey<'_> {
         association: AssociationIndex,
         is_asked_for: impl Fn(ProcessorType) -> bool,
     ) -> Option<FetchRequest> {
-        let mut demands = self.grounds.processors.table(&Demand::default());
+        let mut demands = self.fetch_input.processors.table(&Demand::default());
         for for_type in self.open_types().filter(|of_type| is_asked_for(*of_type)) {
             demands[for_type] = self.demand(association, for_type);
         }
@@ -64,7 +64,7 @@ impl Survey<'_> {
     /// Converts seconds to the scheduler's estimates. BOINC's servers receive the correction and apply it unless it is implausible; a
     /// Brasserie scheduler does not know it.
     pub(super) fn as_it_reckons(&self, association: AssociationIndex, secs: f64) -> f64 {
-        let source = self.grounds.sources.get(association.0);
+        let source = self.fetch_input.sources.get(association.0);
         if source.is_some_and(|source| !source.is_tried) {
             return secs.min(AS_LITTLE_AS_CAN_BE);
         }
@@ -83,21 +83,21 @@ impl Survey<'_> {
         association: AssociationIndex,
         for_type: ProcessorType,
     ) -> bool {
-        let source = self.grounds.sources.get(association.0);
+        let source = self.fetch_input.sources.get(association.0);
         let used = amount(self.pair(association, for_type).used_by_all);
-        self.grounds.preemption == Preemption::Off
+        self.fetch_input.preemption == Preemption::Off
             && source.is_some_and(|source| !source.is_tried)
-            && used + TOLERANCE >= self.grounds.processors.instances(for_type)
-            && amount(self.grounds.outlook.of_type[for_type].idle_now) <= TOLERANCE
+            && used + TOLERANCE >= self.fetch_input.processors.instances(for_type)
+            && amount(self.fetch_input.outlook.of_type[for_type].idle_now) <= TOLERANCE
     }
 
     pub(super) fn demand(&self, association: AssociationIndex, for_type: ProcessorType) -> Demand {
         if self.awaits_first_completion(association, for_type) {
             return Demand::default();
         }
-        let outlook = &self.grounds.outlook.of_type[for_type];
+        let outlook = &self.fetch_input.outlook.of_type[for_type];
         let idle = amount(outlook.idle_now);
-        let Some(known) = self.grounds.associations.get(association.0) else {
+        let Some(known) = self.fetch_input.associations.get(association.0) else {
             return Demand::default();
         };
         let estimated_delay = amount(outlook.busy);
@@ -113,11 +113,11 @@ impl Survey<'_> {
                 false => Demand::default(),
             };
         }
-        let all = self.grounds.processors.instances(for_type);
+        let all = self.fetch_input.processors.instances(for_type);
         let part = (all * self.fetchable_share(association, for_type)).min(all);
         let most = (MOST_PARTS * part).min(all);
         let idle = idle.min(most.max(1.0));
-        let most = (most * self.grounds.profile.high_water()).max(AS_LITTLE_AS_CAN_BE);
+        let most = (most * self.fetch_input.profile.high_water()).max(AS_LITTLE_AS_CAN_BE);
         let shortfall = amount(outlook.shortfall).min(most);
         let pair = self.pair(association, for_type);
         let is_limited = self.is_limited(association);

@@ -17,10 +17,10 @@ impl Survey<'_> {
     /// first scheduler in order qualifies, if its tasks fill its part of the instances for less than the low water mark. The others have
     /// had their share, and with long tasks the next one here would be theirs.
     pub(super) fn for_own_part(&self) -> Option<FetchRequest> {
-        if self.grounds.profile.buffer == Buffer::Common {
+        if self.fetch_input.profile.buffer == Buffer::Common {
             return None;
         }
-        let mut has_first = self.grounds.processors.table(&false);
+        let mut has_first = self.fetch_input.processors.table(&false);
         let mut order = self.order.iter();
         order.find_map(|association| {
             let is_excluded = self.reason(*association).is_some()
@@ -29,7 +29,7 @@ impl Survey<'_> {
             if is_excluded {
                 return None;
             }
-            let mut demands = self.grounds.processors.table(&Demand::default());
+            let mut demands = self.fetch_input.processors.table(&Demand::default());
             for for_type in self.open_types() {
                 let may_be_asked = self.pair_reason(*association, for_type).is_none();
                 if may_be_asked && !std::mem::replace(&mut has_first[for_type], true) {
@@ -43,8 +43,8 @@ impl Survey<'_> {
     /// Returns the work that the scheduler's part lacks up to the high water mark; nothing if the part is filled up to the low water mark.
     /// Tasks longer than the low water mark get no part, because the next of them is best chosen when an instance is free.
     fn own_part(&self, association: AssociationIndex, for_type: ProcessorType) -> Demand {
-        let profile = self.grounds.profile;
-        let instances = self.grounds.processors.instances(for_type);
+        let profile = self.fetch_input.profile;
+        let instances = self.fetch_input.processors.instances(for_type);
         let part = instances * self.part(association);
         let (low, high) = (profile.low_water(), profile.high_water());
         let here = self.work_here(association, for_type);
@@ -60,15 +60,15 @@ impl Survey<'_> {
             secs: self.as_it_reckons(association, missing),
             instances: 0.0,
             idle: 0.0,
-            estimated_delay: amount(self.grounds.outlook.of_type[for_type].busy),
+            estimated_delay: amount(self.fetch_input.outlook.of_type[for_type].busy),
         }
     }
 
     /// Returns the scheduler's fraction of all shares. Schedulers without work count too, or the part would change with each answer.
     fn part(&self, association: AssociationIndex) -> f64 {
-        let all = self.grounds.associations.iter();
+        let all = self.fetch_input.associations.iter();
         let all: f64 = all.map(|one| amount(one.share)).sum();
-        let own = self.grounds.associations.get(association.0);
+        let own = self.fetch_input.associations.get(association.0);
         match own.filter(|own| !has_no_share(own)) {
             Some(Association { share, .. }) if all > 0.0 => amount(*share) / all,
             Some(_) | None => 0.0,
@@ -77,7 +77,7 @@ impl Survey<'_> {
 
     /// Returns the work of a type at the worker.
     fn work_here(&self, association: AssociationIndex, for_type: ProcessorType) -> Here {
-        let tasks = self.grounds.tasks.iter();
+        let tasks = self.fetch_input.tasks.iter();
         let mut here = Here::default();
         for task in tasks.filter(|task| task.usage.processor_type() == for_type) {
             let (usage, remaining) = (amount(task.usage.of(for_type)), amount(task.remaining));

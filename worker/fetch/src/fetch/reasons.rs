@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::super::amounts::amount;
 use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors, TaskStage};
-use super::{Grounds, Source, has_no_share};
+use super::{FetchInput, Source, has_no_share};
 
 /// The reason why nothing is asked of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,17 +79,17 @@ pub(super) struct Reasons {
 }
 
 impl Reasons {
-    pub fn of_all(grounds: &Grounds<'_>) -> Vec<Self> {
-        let held = AssociationTasks::of_all(grounds);
+    pub fn of_all(fetch_input: &FetchInput<'_>) -> Vec<Self> {
+        let held = AssociationTasks::of_all(fetch_input);
         let all = held.iter().enumerate();
         all.map(|(index, held)| {
             let index = AssociationIndex(index);
-            let mut of_type = grounds.processors.table(&None);
-            for for_type in grounds.processors.types() {
-                of_type[for_type] = pair_reason(grounds, index, for_type);
+            let mut of_type = fetch_input.processors.table(&None);
+            for for_type in fetch_input.processors.types() {
+                of_type[for_type] = pair_reason(fetch_input, index, for_type);
             }
             Reasons {
-                of_association: association_reason(grounds, index, held),
+                of_association: association_reason(fetch_input, index, held),
                 of_type,
             }
         })
@@ -105,9 +105,9 @@ struct AssociationTasks {
 }
 
 impl AssociationTasks {
-    fn of_all(grounds: &Grounds<'_>) -> Vec<Self> {
-        let mut all = vec![AssociationTasks::default(); grounds.associations.len()];
-        for task in grounds.tasks {
+    fn of_all(fetch_input: &FetchInput<'_>) -> Vec<Self> {
+        let mut all = vec![AssociationTasks::default(); fetch_input.associations.len()];
+        for task in fetch_input.tasks {
             let Some(held) = all.get_mut(task.association.0) else {
                 continue;
             };
@@ -124,11 +124,11 @@ impl AssociationTasks {
 }
 
 fn association_reason(
-    grounds: &Grounds<'_>,
+    fetch_input: &FetchInput<'_>,
     index: AssociationIndex,
     held: &AssociationTasks,
 ) -> Option<AssociationReason> {
-    let Some(source) = grounds.sources.get(index.0) else {
+    let Some(source) = fetch_input.sources.get(index.0) else {
         return Some(AssociationReason::Suspended);
     };
     let Source {
@@ -141,7 +141,7 @@ fn association_reason(
         is_tried: _,
         of_type: _,
     } = source;
-    let too_many = most_unacknowledged(grounds.processors);
+    let too_many = most_unacknowledged(fetch_input.processors);
     let first_match = [
         (*suspended, AssociationReason::Suspended),
         (*list_pending, AssociationReason::ListPending),
@@ -152,10 +152,13 @@ fn association_reason(
             AssociationReason::TooManyUnacknowledged,
         ),
         (
-            held.runnable > grounds.profile.max_runnable,
+            held.runnable > fetch_input.profile.max_runnable,
             AssociationReason::TooManyRunnable,
         ),
-        (*min_rpc_time > grounds.now, AssociationReason::MinRpcTime),
+        (
+            *min_rpc_time > fetch_input.now,
+            AssociationReason::MinRpcTime,
+        ),
     ];
     first(first_match)
 }
@@ -169,21 +172,21 @@ pub fn most_unacknowledged(processors: &Processors) -> usize {
 }
 
 fn pair_reason(
-    grounds: &Grounds<'_>,
+    fetch_input: &FetchInput<'_>,
     index: AssociationIndex,
     for_type: ProcessorType,
 ) -> Option<PairReason> {
-    let association = grounds.associations.get(index.0)?;
-    let source = grounds.sources.get(index.0)?;
+    let association = fetch_input.associations.get(index.0)?;
+    let source = fetch_input.sources.get(index.0)?;
     let source = source.of_type[for_type];
-    let saturated = amount(grounds.outlook.of_type[for_type].saturated);
-    let idle = amount(grounds.outlook.of_type[for_type].idle_now);
+    let saturated = amount(fetch_input.outlook.of_type[for_type].saturated);
+    let idle = amount(fetch_input.outlook.of_type[for_type].idle_now);
     let is_covered = source
         .credit
-        .is_none_or(|credit| credit.covers(grounds.now, idle));
-    let outlook = grounds.outlook.of_association.get(index.0);
+        .is_none_or(|credit| credit.covers(fetch_input.now, idle));
+    let outlook = fetch_input.outlook.of_association.get(index.0);
     let limited_at = outlook.and_then(|outlook| outlook.limited_at);
-    let profile = grounds.profile;
+    let profile = fetch_input.profile;
     let soon = profile.work_buffer_min.min(profile.fetch_time);
     let first_match = [
         (source.no_apps, PairReason::NoApps),
@@ -196,13 +199,13 @@ fn pair_reason(
             PairReason::MaxConcurrent,
         ),
         (
-            source.backed_off_until > grounds.now && is_covered,
+            source.backed_off_until > fetch_input.now && is_covered,
             PairReason::BackedOff,
         ),
         (
             source
                 .credit
-                .is_some_and(|credit| credit.brings(grounds.now, idle)),
+                .is_some_and(|credit| credit.brings(fetch_input.now, idle)),
             PairReason::Follows,
         ),
     ];

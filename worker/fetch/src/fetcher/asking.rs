@@ -13,11 +13,12 @@ use super::super::fetch::{FetchRequest, Survey, most_unacknowledged};
 use super::super::pair_backoff::{EndsEarly, PairBackoffs, SentRequest};
 use super::super::profile::Profile;
 use super::super::reason::{RpcReason, Wish};
-use super::super::rr_sim::Situation;
+use super::super::rr_sim::SimulationInput;
 use super::super::types::{Association, AssociationIndex, PerType};
-use super::words::{candidate, demands, grounds, heard, note_waiting, processor, sources};
+use super::conversion::{candidate, demands, fetch_input, heard, note_waiting, processor, sources};
 use super::{
-    Fetcher, FetcherStep, Outstanding, REFILL_TIME, REPEAT_AFTER, RequestPhase, Scene, draw, terms,
+    Fetcher, FetcherInput, FetcherStep, Outstanding, REFILL_TIME, REPEAT_AFTER, RequestPhase, draw,
+    terms,
 };
 
 impl Fetcher {
@@ -58,15 +59,15 @@ impl Fetcher {
     }
 
     /// Returns the next step. The caller must perform it.
-    pub fn next(&mut self, scene: &Scene<'_>) -> FetcherStep {
-        self.give_up_pending(scene);
-        if let Some(again) = self.ask_again(scene) {
+    pub fn next(&mut self, input: &FetcherInput<'_>) -> FetcherStep {
+        self.give_up_pending(input);
+        if let Some(again) = self.ask_again(input) {
             return again;
         }
-        let now = scene.now;
+        let now = input.now;
         self.miss_what_should_have_come(now);
         if self.driver.in_progress().is_none() && self.wakes <= now {
-            let step = self.look(scene);
+            let step = self.look(input);
             if let Some(step) = step {
                 return step;
             }
@@ -74,43 +75,43 @@ impl Fetcher {
         FetcherStep::Wait { until: self.due() }
     }
 
-    fn look(&mut self, scene: &Scene<'_>) -> Option<FetcherStep> {
-        self.look_at_pairs(scene);
+    fn look(&mut self, input: &FetcherInput<'_>) -> Option<FetcherStep> {
+        self.look_at_pairs(input);
         let too_many = most_unacknowledged(&self.processors);
-        let mut standings = scene.standings.iter();
+        let mut standings = input.standings.iter();
         self.is_choked = standings.any(|one| one.unacknowledged > too_many);
         let mut chosen = None;
         let outstanding = self.asked_by_type();
         let with_tasks: BTreeSet<AssociationIndex> =
-            scene.tasks.iter().map(|task| task.association).collect();
+            input.tasks.iter().map(|task| task.association).collect();
         let all = self.contacts.iter_mut().enumerate();
         let mut candidates: Vec<Candidate<'_>> = all
             .map(|(index, state)| {
-                let standing = scene.standings.get(index).copied().unwrap_or_default();
+                let standing = input.standings.get(index).copied().unwrap_or_default();
                 let has_here = with_tasks.contains(&AssociationIndex(index));
                 candidate(state, standing, has_here)
             })
             .collect();
         let round = RoundInputs {
-            now: scene.now,
+            now: input.now,
             profile: &self.profile,
-            computing: scene.computing,
-            unreported: scene.unreported,
+            computing: input.computing,
+            unreported: input.unreported,
         };
-        let situation = Situation {
-            now: scene.now,
+        let simulation_input = SimulationInput {
+            now: input.now,
             processors: &self.processors,
             associations: &self.associations,
             rec: self.accounting.averages(),
-            tasks: scene.tasks,
+            tasks: input.tasks,
             profile: &self.profile,
         };
         let decision = self.driver.next(&round, &mut candidates, |candidates| {
             let states = candidates.iter().map(|candidate| &*candidate.state);
-            let sources = sources(&self.processors, states, scene.standings, &self.estimates);
-            let outlook = situation.outlook();
-            let request = Survey::new(grounds(
-                &situation,
+            let sources = sources(&self.processors, states, input.standings, &self.estimates);
+            let outlook = simulation_input.outlook();
+            let request = Survey::new(fetch_input(
+                &simulation_input,
                 self.preemption,
                 &sources,
                 &outlook,
@@ -130,22 +131,22 @@ impl Fetcher {
                 Some(FetcherStep::ReadList { association, why })
             }
             Decision::Contact(contact) => {
-                let request = self.request_of(contact, chosen, scene, &outstanding);
-                Some(self.ask(scene, contact, request))
+                let request = self.request_of(contact, chosen, input, &outstanding);
+                Some(self.ask(input, contact, request))
             }
         }
     }
 
     /// Ends backoffs and flags whose reason has passed.
-    fn look_at_pairs(&mut self, scene: &Scene<'_>) {
+    fn look_at_pairs(&mut self, input: &FetcherInput<'_>) {
         for contact in &mut self.contacts {
-            contact.pairs.distrust_old_flags(scene.now);
+            contact.pairs.distrust_old_flags(input.now);
         }
         let mut contacts = self.contacts.iter();
         if !contacts.any(|contact| contact.pairs.awaits_idleness()) {
             return;
         }
-        let outlook = self.outlook(scene.now, scene.tasks);
+        let outlook = self.outlook(input.now, input.tasks);
         for of_type in self.processors.types() {
             if outlook.of_type[of_type].idle_now > 0.0 {
                 for contact in &mut self.contacts {
@@ -160,22 +161,22 @@ impl Fetcher {
         &self,
         contact: Contact,
         chosen: Option<FetchRequest>,
-        scene: &Scene<'_>,
+        input: &FetcherInput<'_>,
         outstanding: &PerType<Option<AssociationIndex>>,
     ) -> Option<FetchRequest> {
         match contact.work {
             RequestedWork::Chosen => chosen,
             RequestedWork::Piggyback => {
-                let outlook = self.outlook(scene.now, scene.tasks);
+                let outlook = self.outlook(input.now, input.tasks);
                 let sources = sources(
                     &self.processors,
                     self.contacts.iter(),
-                    scene.standings,
+                    input.standings,
                     &self.estimates,
                 );
-                let situation = self.situation(scene.now, scene.tasks);
-                let survey = Survey::new(grounds(
-                    &situation,
+                let simulation_input = self.simulation_input(input.now, input.tasks);
+                let survey = Survey::new(fetch_input(
+                    &simulation_input,
                     self.preemption,
                     &sources,
                     &outlook,
@@ -191,7 +192,7 @@ impl Fetcher {
 
     fn ask(
         &mut self,
-        scene: &Scene<'_>,
+        input: &FetcherInput<'_>,
         contact: Contact,
         request: Option<FetchRequest>,
     ) -> FetcherStep {
@@ -216,11 +217,11 @@ impl Fetcher {
         let mut demands = demands(&self.processors, request.as_ref());
         let (linger, mut credits) = (self.linger(), self.processors.table(&None));
         if !linger.is_zero() {
-            note_waiting(&self.processors, scene.tasks, &mut demands);
+            note_waiting(&self.processors, input.tasks, &mut demands);
         }
         for demand in &demands {
             if let Some(of_type) = self.processor_type(&demand.processor) {
-                credits[of_type] = Credit::of(scene.now, linger, demand);
+                credits[of_type] = Credit::of(input.now, linger, demand);
             }
         }
         self.contacts[association.0].pairs.asked(&credits);
@@ -233,7 +234,7 @@ impl Fetcher {
             },
             demands,
             linger,
-            since: scene.now,
+            since: input.now,
             attempt,
             phase: RequestPhase::InFlight,
             ended: self.processors.table(&false),
@@ -456,17 +457,17 @@ impl Fetcher {
     }
 
     /// Gives up requests whose verdicts have been pending for too long, or whose scheduler no longer counts the worker as healthy.
-    fn give_up_pending(&mut self, scene: &Scene<'_>) {
+    fn give_up_pending(&mut self, input: &FetcherInput<'_>) {
         for place in 0..self.outstanding.len() {
             let Some(outstanding) = &self.outstanding[place] else {
                 continue;
             };
-            let is_absent = scene.standings.get(place).is_some_and(|one| one.is_absent);
+            let is_absent = input.standings.get(place).is_some_and(|one| one.is_absent);
             if is_absent && outstanding.phase != RequestPhase::InFlight {
                 self.reset(AssociationIndex(place));
-            } else if outstanding.is_given_up(scene.now, self.patience) {
+            } else if outstanding.is_given_up(input.now, self.patience) {
                 let contact = &mut self.contacts[place];
-                contact.rpc.deferred(scene.now, 0.0, &self.profile);
+                contact.rpc.deferred(input.now, 0.0, &self.profile);
                 contact.pairs.drop_credit();
                 self.end(AssociationIndex(place), CheckEvent::ContactOver);
             }
@@ -474,7 +475,7 @@ impl Fetcher {
     }
 
     /// Returns a request to repeat: to the next member, or to the same one for its pending verdicts.
-    fn ask_again(&mut self, scene: &Scene<'_>) -> Option<FetcherStep> {
+    fn ask_again(&mut self, input: &FetcherInput<'_>) -> Option<FetcherStep> {
         let all = self.outstanding.iter_mut().zip(&self.contacts).enumerate();
         for (place, (outstanding, contact)) in all {
             let Some(outstanding) = outstanding else {
@@ -482,7 +483,7 @@ impl Fetcher {
             };
             match outstanding.phase {
                 RequestPhase::Retry => {}
-                RequestPhase::Pending { repeat_at } if repeat_at <= scene.now => {}
+                RequestPhase::Pending { repeat_at } if repeat_at <= input.now => {}
                 RequestPhase::InFlight | RequestPhase::Pending { .. } => continue,
             }
             let to = outstanding.attempt.ask_again(&contact.members).clone();

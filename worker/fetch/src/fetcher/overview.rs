@@ -6,8 +6,8 @@ use brasserie_common::work_overview::{Asks, RequestOverview, RequestState, WaitO
 use super::super::fetch::Survey;
 use super::super::types::{AssociationIndex, ProcessorType};
 use super::super::wait::{Wait, left};
-use super::words::{grounds, sources};
-use super::{Fetcher, RequestPhase, Scene, Standing};
+use super::conversion::{fetch_input, sources};
+use super::{AssociationState, Fetcher, FetcherInput, RequestPhase};
 
 pub use brasserie_common::work_overview::{
     AssociationOverview, Overview, PairOverview, TypeOverview,
@@ -18,19 +18,19 @@ const ABSENT: &str = "it does not take the worker for healthy: it is asked when 
 
 impl Fetcher {
     /// Returns the overview without the health of the associations, which the fetcher does not know; the caller adds it.
-    pub fn overview(&self, scene: &Scene<'_>) -> Overview {
-        let now = scene.now;
-        let outlook = self.outlook(now, scene.tasks);
+    pub fn overview(&self, input: &FetcherInput<'_>) -> Overview {
+        let now = input.now;
+        let outlook = self.outlook(now, input.tasks);
         let sources = sources(
             &self.processors,
             self.contacts.iter(),
-            scene.standings,
+            input.standings,
             &self.estimates,
         );
         let outstanding = self.asked_by_type();
-        let situation = self.situation(now, scene.tasks);
-        let survey = Survey::new(grounds(
-            &situation,
+        let simulation_input = self.simulation_input(now, input.tasks);
+        let survey = Survey::new(fetch_input(
+            &simulation_input,
             self.preemption,
             &sources,
             &outlook,
@@ -88,7 +88,12 @@ impl Fetcher {
     }
 
     /// Returns when the scheduler is asked after the operator's request.
-    pub fn asks(&self, now: Time, association: AssociationIndex, standing: Standing) -> Asks {
+    pub fn asks(
+        &self,
+        now: Time,
+        association: AssociationIndex,
+        standing: AssociationState,
+    ) -> Asks {
         let later = |left, why: &str| {
             let why = why.to_owned();
             Asks::Later { left, why }

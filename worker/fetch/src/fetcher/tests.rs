@@ -58,12 +58,12 @@ fn association(share: f64) -> Association {
     }
 }
 
-/// A fetcher and the scene that it sees.
+/// A fetcher and its input.
 struct Rig {
     fetcher: Fetcher,
     now: Time,
     tasks: Vec<Task>,
-    standings: Vec<Standing>,
+    standings: Vec<AssociationState>,
 }
 
 impl Rig {
@@ -90,19 +90,19 @@ impl Rig {
             fetcher: Fetcher::new(setup, Time::ZERO, saved),
             now: Time::ZERO,
             tasks: Vec::new(),
-            standings: vec![Standing::default(); shares.len()],
+            standings: vec![AssociationState::default(); shares.len()],
         }
     }
 
     fn next(&mut self) -> FetcherStep {
-        let scene = Scene {
+        let input = FetcherInput {
             now: self.now,
             computing: Computing::Allowed,
             tasks: &self.tasks,
             standings: &self.standings,
             unreported: &[],
         };
-        self.fetcher.next(&scene)
+        self.fetcher.next(&input)
     }
 
     /// Advances time until the fetcher sends a request; `None` if it sends none before `end`.
@@ -617,14 +617,14 @@ fn the_overview_says_why_nobody_is_asked() {
     let mut rig = Rig::new(&[100.0, 0.0]);
     rig.meets_all();
     let request = rig.asks();
-    let scene = Scene {
+    let input = FetcherInput {
         now: rig.now,
         computing: Computing::Allowed,
         tasks: &rig.tasks,
         standings: &rig.standings,
         unreported: &[],
     };
-    let overview = rig.fetcher.overview(&scene);
+    let overview = rig.fetcher.overview(&input);
     assert_eq!(overview.of_type[0].idle_now, 4.0);
     let (asked, other) = match request.association {
         FIRST => (0, 1),

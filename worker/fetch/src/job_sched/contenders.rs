@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::super::amounts::amount;
 use super::super::types::{PerType, ProcessorType, Task, TaskStage};
-use super::Hand;
+use super::SchedulingInput;
 
 /// The position of a contender; earlier arrivals have lower places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,16 +28,16 @@ pub(super) struct Contender<'a> {
 }
 
 impl<'a> Contenders<'a> {
-    pub fn new(hand: &Hand<'a>) -> Self {
+    pub fn new(input: &SchedulingInput<'a>) -> Self {
         let there = |task: &&Task| {
             let of_type = task.usage.processor_type();
-            task.association.0 < hand.associations.len()
-                && hand.processors.types().any(|known| known == of_type)
+            task.association.0 < input.associations.len()
+                && input.processors.types().any(|known| known == of_type)
         };
-        let mut tasks: Vec<&Task> = hand.tasks.iter().filter(there).collect();
+        let mut tasks: Vec<&Task> = input.tasks.iter().filter(there).collect();
         tasks.sort_by_key(|task| (task.received, task.number));
         let contenders = tasks.into_iter();
-        Contenders(contenders.map(|task| Contender::new(hand, task)).collect())
+        Contenders(contenders.map(|task| Contender::new(input, task)).collect())
     }
 
     pub fn all(&self) -> impl Iterator<Item = (ContenderPlace, &Contender<'a>)> {
@@ -70,8 +70,8 @@ impl ContenderSet {
 }
 
 impl<'a> Contender<'a> {
-    fn new(hand: &Hand<'a>, task: &'a Task) -> Self {
-        let host = hand.processors.peak();
+    fn new(input: &SchedulingInput<'a>, task: &'a Task) -> Self {
+        let host = input.processors.peak();
         let of_type = task.usage.processor_type();
         let cards = task.usage.cards.map(|(of, much)| (of, amount(much)));
         Contender {
@@ -79,10 +79,10 @@ impl<'a> Contender<'a> {
             of_type,
             cpus: amount(task.usage.cpus),
             cards: cards.filter(|_| of_type != ProcessorType::CPU),
-            fraction_of_host: amount(task.usage.peak(hand.processors) / host),
+            fraction_of_host: amount(task.usage.peak(input.processors) / host),
             remaining: amount(task.remaining),
-            is_ending: hand.ending.contains(&task.number),
-            is_held_back: !task.stage.is_executing() && hand.held_back.contains(&task.number),
+            is_ending: input.ending.contains(&task.number),
+            is_held_back: !task.stage.is_executing() && input.held_back.contains(&task.number),
         }
     }
 
@@ -165,10 +165,10 @@ pub(super) type InDanger = Vec<PerType<u32>>;
 ///
 /// BOINC counts a task for some time after its simulation no longer names it, so that two tasks do not displace each other in turn. The
 /// simulation here does not depend on which task runs, and such a memory only violated shares.
-pub(super) fn in_danger(hand: &Hand<'_>, contenders: &Contenders<'_>) -> InDanger {
-    let mut counts = vec![hand.processors.table(&0_u32); hand.associations.len()];
+pub(super) fn in_danger(input: &SchedulingInput<'_>, contenders: &Contenders<'_>) -> InDanger {
+    let mut counts = vec![input.processors.table(&0_u32); input.associations.len()];
     let all = contenders.all().map(|(_, contender)| contender);
-    for contender in all.filter(|one| one.can_run() && hand.outlook.misses(one.task.number)) {
+    for contender in all.filter(|one| one.can_run() && input.outlook.misses(one.task.number)) {
         let count = &mut counts[contender.task.association.0][contender.of_type];
         *count = count.saturating_add(1);
     }

@@ -11,7 +11,7 @@ use super::contenders::{
 };
 use super::precedence::{Width, give_turns, more_cpus};
 use super::run_list::RunList;
-use super::{Hand, Schedule};
+use super::{Schedule, SchedulingInput};
 
 /// CPUs by which GPU tasks may exceed the worker's CPUs, because an idle GPU costs more than an overloaded CPU.
 const CPUS_BEYOND: f64 = 1.0;
@@ -26,7 +26,7 @@ pub(super) struct EnforcedTasks {
 impl EnforcedTasks {
     pub fn schedule(
         &self,
-        hand: &Hand<'_>,
+        input: &SchedulingInput<'_>,
         contenders: &Contenders<'_>,
         list: &RunList,
     ) -> Schedule {
@@ -44,7 +44,7 @@ impl EnforcedTasks {
         let displaced = contenders
             .all()
             .filter(|(place, contender)| contender.is_executing() && !self.runs.has(*place));
-        let spoken_for = held_back(hand, contenders);
+        let spoken_for = held_back(input, contenders);
         let is_unclaimed =
             |of_type: ProcessorType| self.idle[of_type] - spoken_for[of_type] > TOLERANCE;
         Schedule {
@@ -52,20 +52,20 @@ impl EnforcedTasks {
             preempt: displaced.map(|(place, _)| number(place)).collect(),
             resume,
             next: list
-                .next(hand, contenders, &self.runs)
+                .next(input, contenders, &self.runs)
                 .into_iter()
                 .map(number)
                 .collect(),
             idle: self.idle.clone(),
-            wants_fetch: hand.processors.types().any(is_unclaimed),
+            wants_fetch: input.processors.types().any(is_unclaimed),
         }
     }
 }
 
 /// Returns the processors that held-back tasks will take. Work fetched for these would find them taken. The simulation, which does not know
 /// of held-back tasks, does not count them as idle either.
-fn held_back(hand: &Hand<'_>, contenders: &Contenders<'_>) -> PerType<f64> {
-    let mut takes = hand.processors.table(&0.0);
+fn held_back(input: &SchedulingInput<'_>, contenders: &Contenders<'_>) -> PerType<f64> {
+    let mut takes = input.processors.table(&0.0);
     let all = contenders.all().map(|(_, contender)| contender);
     for contender in all.filter(|one| one.is_held_back() && one.could_run()) {
         takes[ProcessorType::CPU] += contender.cpus;
@@ -77,16 +77,16 @@ fn held_back(hand: &Hand<'_>, contenders: &Contenders<'_>) -> PerType<f64> {
 }
 
 pub(super) fn enforce(
-    hand: &Hand<'_>,
+    input: &SchedulingInput<'_>,
     contenders: &Contenders<'_>,
     list: &RunList,
 ) -> EnforcedTasks {
-    let mut room = FreeResources::new(hand, contenders);
+    let mut room = FreeResources::new(input, contenders);
     let stays = list.stays();
     for (place, _) in contenders.all().filter(|(place, _)| stays.has(*place)) {
         room.take(place);
     }
-    for entry in by_importance(hand, contenders, list) {
+    for entry in by_importance(input, contenders, list) {
         room.take_if_fits(entry.place);
     }
     // A running task goes on if no other task needs its place.
@@ -100,7 +100,7 @@ pub(super) fn enforce(
 
 /// Returns the listed tasks and the running tasks within their time slices, by importance.
 fn by_importance(
-    hand: &Hand<'_>,
+    input: &SchedulingInput<'_>,
     contenders: &Contenders<'_>,
     list: &RunList,
 ) -> Vec<RunListEntry> {
@@ -110,7 +110,7 @@ fn by_importance(
         listed.add(entry.place);
     }
     for (place, contender) in contenders.all() {
-        if !listed.has(place) && is_in_slice(hand, contender) {
+        if !listed.has(place) && is_in_slice(input, contender) {
             let reason = Reason::Slice;
             entries.push(RunListEntry { place, reason });
         }
@@ -121,32 +121,32 @@ fn by_importance(
         let is_in_danger = |entry: &RunListEntry| entry.reason == Reason::Deadline;
         let key = |entry: &RunListEntry, contender: &Contender<'_>| {
             let on_cards = contender.cards.is_some();
-            let in_slice = is_in_slice(hand, contender);
+            let in_slice = is_in_slice(input, contender);
             (!is_in_danger(entry), !on_cards, !in_slice)
         };
         key(one, one_is)
             .cmp(&key(other, other_is))
-            .then_with(|| match hand.profile.precedence {
+            .then_with(|| match input.profile.precedence {
                 Precedence::Begun if !is_in_danger(one) => Ordering::Equal,
                 Precedence::Begun | Precedence::MoreCpus => more_cpus(one_is, other_is),
             })
     });
-    match hand.profile.precedence {
+    match input.profile.precedence {
         Precedence::MoreCpus => entries,
         Precedence::Begun => {
             let counted = entries.into_iter().map(|entry| (entry, Width::Counts));
             let mut counted: Vec<(RunListEntry, Width)> = counted.collect();
-            give_turns(hand, contenders, &mut counted, list.stays());
+            give_turns(input, contenders, &mut counted, list.stays());
             counted.into_iter().map(|(entry, _)| entry).collect()
         }
     }
 }
 
-fn is_in_slice(hand: &Hand<'_>, contender: &Contender<'_>) -> bool {
+fn is_in_slice(input: &SchedulingInput<'_>, contender: &Contender<'_>) -> bool {
     match contender.task.stage {
         TaskStage::Executing { since } => {
-            let slice = amount(hand.profile.time_slice);
-            !contender.is_ending() && hand.now.since(since).as_secs_f64() <= slice
+            let slice = amount(input.profile.time_slice);
+            !contender.is_ending() && input.now.since(since).as_secs_f64() <= slice
         }
         TaskStage::Queued | TaskStage::WaitingForInputs { .. } | TaskStage::Preempted { .. } => {
             false
@@ -167,12 +167,12 @@ struct FreeResources<'a> {
 }
 
 impl<'a> FreeResources<'a> {
-    fn new(hand: &Hand<'a>, contenders: &'a Contenders<'a>) -> Self {
+    fn new(input: &SchedulingInput<'a>, contenders: &'a Contenders<'a>) -> Self {
         FreeResources {
             contenders,
-            processors: hand.processors,
-            used: hand.processors.table(&0.0),
-            concurrency: Concurrency::new(hand.associations),
+            processors: input.processors,
+            used: input.processors.table(&0.0),
+            concurrency: Concurrency::new(input.associations),
             order: Vec::new(),
             runs: contenders.marks(),
             keeps_cpus: false,

@@ -14,20 +14,20 @@ use std::collections::BTreeMap;
 
 use super::super::profile::Precedence;
 use super::super::types::{AssociationIndex, TaskStage};
-use super::Hand;
 use super::Preemption;
+use super::SchedulingInput;
 use super::contenders::{Contender, ContenderSet, Contenders, InDanger, Reason, RunListEntry};
 
 /// Returns the running tasks that do not stop for any other task.
 pub(super) fn stays(
-    hand: &Hand<'_>,
+    input: &SchedulingInput<'_>,
     contenders: &Contenders<'_>,
     in_danger: &InDanger,
 ) -> ContenderSet {
-    let has_reason = has_reason_to_stop(hand, contenders, in_danger);
+    let has_reason = has_reason_to_stop(input, contenders, in_danger);
     let mut stays = contenders.marks();
     for (place, contender) in contenders.all() {
-        let may_stop = match hand.preemption {
+        let may_stop = match input.preemption {
             Preemption::Off => false,
             Preemption::Suspend => {
                 has_reason && contender.cards.is_none() && !contender.is_ending()
@@ -42,8 +42,12 @@ pub(super) fn stays(
 
 /// Returns whether any task has a reason to stop another: a deadline is in danger, or two schedulers take turns. Without one, running tasks
 /// go on even if they need more CPUs than there are, because a task starts on any free CPU.
-fn has_reason_to_stop(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: &InDanger) -> bool {
-    match hand.profile.precedence {
+fn has_reason_to_stop(
+    input: &SchedulingInput<'_>,
+    contenders: &Contenders<'_>,
+    in_danger: &InDanger,
+) -> bool {
+    match input.profile.precedence {
         Precedence::MoreCpus => true,
         Precedence::Begun => {
             let counts = in_danger.iter().flat_map(|of_types| of_types.iter());
@@ -68,7 +72,7 @@ pub(super) fn more_cpus(one: &Contender<'_>, other: &Contender<'_>) -> Ordering 
 /// Reorders the tasks of each scheduler within the places that they occupy: running and stopped tasks, GPU tasks, tasks that have waited
 /// for long, then tasks by CPUs, most first. Tasks in danger and tasks in `keep` stay in place.
 pub(super) fn give_turns(
-    hand: &Hand<'_>,
+    input: &SchedulingInput<'_>,
     contenders: &Contenders<'_>,
     entries: &mut [(RunListEntry, Width)],
     keep: &ContenderSet,
@@ -86,7 +90,7 @@ pub(super) fn give_turns(
         own.sort_by(|one, other| {
             let of = |(entry, width): &(RunListEntry, Width)| {
                 let contender = contenders.get(entry.place);
-                (PrecedenceClass::of(hand, contender, *width), contender)
+                (PrecedenceClass::of(input, contender, *width), contender)
             };
             let ((one_class, one), (other_class, other)) = (of(one), of(other));
             one_class
@@ -120,7 +124,7 @@ enum PrecedenceClass {
 }
 
 impl PrecedenceClass {
-    fn of(hand: &Hand<'_>, contender: &Contender<'_>, width: Width) -> Self {
+    fn of(input: &SchedulingInput<'_>, contender: &Contender<'_>, width: Width) -> Self {
         match (contender.task.stage, contender.cards, width) {
             (TaskStage::Executing { .. }, _, _) => PrecedenceClass::Runs,
             (TaskStage::Preempted { .. }, _, _) => PrecedenceClass::IsStopped,
@@ -129,8 +133,8 @@ impl PrecedenceClass {
             }
             (_, None, Width::CountsNot) => PrecedenceClass::WantsCpusLater,
             (_, None, Width::Counts) => {
-                let waited = hand.now.since(contender.task.received).as_secs_f64();
-                match waited > hand.profile.high_water() {
+                let waited = input.now.since(contender.task.received).as_secs_f64();
+                match waited > input.profile.high_water() {
                     true => PrecedenceClass::HasWaited,
                     false => PrecedenceClass::WantsCpus,
                 }

@@ -14,7 +14,7 @@ use super::super::amounts::TOLERANCE;
 use super::super::priority::Priorities;
 use super::super::profile::Precedence;
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
-use super::Hand;
+use super::SchedulingInput;
 use super::concurrency::Concurrency;
 use super::contenders::{
     Contender, ContenderPlace, ContenderSet, Contenders, InDanger, Reason, RunListEntry, in_danger,
@@ -49,7 +49,7 @@ impl RunList {
     /// tasks with one CPU would never get a turn.
     pub fn next(
         &self,
-        hand: &Hand<'_>,
+        input: &SchedulingInput<'_>,
         contenders: &Contenders<'_>,
         runs: &ContenderSet,
     ) -> Vec<ContenderPlace> {
@@ -70,7 +70,7 @@ impl RunList {
             };
             key(one, one_is, *width)
                 .cmp(&key(other, other_is, *other_width))
-                .then_with(|| match (hand.profile.precedence, *width) {
+                .then_with(|| match (input.profile.precedence, *width) {
                     (_, Width::CountsNot) => Ordering::Equal,
                     (Precedence::Begun, Width::Counts) if !is_in_danger(one) => Ordering::Equal,
                     (Precedence::Begun | Precedence::MoreCpus, Width::Counts) => {
@@ -78,17 +78,17 @@ impl RunList {
                     }
                 })
         });
-        match hand.profile.precedence {
+        match input.profile.precedence {
             Precedence::MoreCpus => {}
-            Precedence::Begun => precedence::give_turns(hand, contenders, &mut waiting, runs),
+            Precedence::Begun => precedence::give_turns(input, contenders, &mut waiting, runs),
         }
         waiting.into_iter().map(|(entry, _)| entry.place).collect()
     }
 }
 
-pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>) -> RunList {
-    let mut making = Making::new(hand, contenders, in_danger(hand, contenders));
-    for of_type in hand.processors.types() {
+pub(super) fn make(input: &SchedulingInput<'_>, contenders: &Contenders<'_>) -> RunList {
+    let mut making = Making::new(input, contenders, in_danger(input, contenders));
+    for of_type in input.processors.types() {
         if of_type != ProcessorType::CPU {
             making.list_cards(of_type);
         }
@@ -96,7 +96,7 @@ pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>) -> RunList {
     making.list_cpu();
     making.list.picked_for_list = making.list.picked.len();
     let planned = making.priorities.clone();
-    for of_type in hand.processors.types() {
+    for of_type in input.processors.types() {
         // Each type starts from the same plan, because tasks that wait for other processors have received nothing yet.
         making.priorities = planned.clone();
         making.pick_others(of_type);
@@ -108,7 +108,7 @@ pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>) -> RunList {
 }
 
 struct Making<'a> {
-    hand: &'a Hand<'a>,
+    input: &'a SchedulingInput<'a>,
     contenders: &'a Contenders<'a>,
     priorities: Priorities,
     /// The piles by association.
@@ -148,24 +148,28 @@ impl PlaceQueue {
 }
 
 impl<'a> Making<'a> {
-    fn new(hand: &'a Hand<'a>, contenders: &'a Contenders<'a>, in_danger: InDanger) -> Self {
-        let mut counted = vec![false; hand.associations.len()];
+    fn new(
+        input: &'a SchedulingInput<'a>,
+        contenders: &'a Contenders<'a>,
+        in_danger: InDanger,
+    ) -> Self {
+        let mut counted = vec![false; input.associations.len()];
         for (_, contender) in contenders
             .all()
             .filter(|(_, contender)| contender.can_run())
         {
             counted[contender.task.association.0] = true;
         }
-        let mut concurrency = Concurrency::new(hand.associations);
-        let stays = precedence::stays(hand, contenders, &in_danger);
+        let mut concurrency = Concurrency::new(input.associations);
+        let stays = precedence::stays(input, contenders, &in_danger);
         for (_, contender) in contenders.all().filter(|(place, _)| stays.has(*place)) {
             concurrency.count(contender.task);
         }
         Making {
-            hand,
+            input,
             contenders,
-            priorities: Priorities::new(hand.associations, hand.rec, &counted),
-            piles: piles(hand, contenders, in_danger),
+            priorities: Priorities::new(input.associations, input.rec, &counted),
+            piles: piles(input, contenders, in_danger),
             selected: contenders.marks(),
             concurrency,
             stays,
@@ -174,7 +178,7 @@ impl<'a> Making<'a> {
     }
 
     fn list_cards(&mut self, of_type: ProcessorType) {
-        let instances = self.hand.processors.instances(of_type);
+        let instances = self.input.processors.instances(of_type);
         let mut reserved = 0.0;
         while instances - reserved > TOLERANCE {
             let Some(entry) = self.pick(of_type) else {
@@ -190,7 +194,7 @@ impl<'a> Making<'a> {
     }
 
     fn list_cpu(&mut self) {
-        let enough = CPUS_LISTED * self.hand.processors.instances(ProcessorType::CPU);
+        let enough = CPUS_LISTED * self.input.processors.instances(ProcessorType::CPU);
         let (mut used_single, mut used_multi) = (0.0, 0.0);
         while used_single < enough && used_multi < enough {
             let Some(entry) = self.pick(ProcessorType::CPU) else {
@@ -315,9 +319,13 @@ fn by_deadline(
     by_deadline.then(one.cmp(&other))
 }
 
-fn piles(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> Vec<PerType<Pile>> {
-    let empty = hand.processors.table(&Pile::default());
-    let mut piles = vec![empty; hand.associations.len()];
+fn piles(
+    input: &SchedulingInput<'_>,
+    contenders: &Contenders<'_>,
+    in_danger: InDanger,
+) -> Vec<PerType<Pile>> {
+    let empty = input.processors.table(&Pile::default());
+    let mut piles = vec![empty; input.associations.len()];
     for (place, contender) in contenders
         .all()
         .filter(|(_, contender)| contender.could_run())
@@ -344,7 +352,7 @@ fn piles(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> V
                     true => contender.nomination_rank(),
                     false => u8::from(!contender.has_begun()),
                 };
-                let among_those = match hand.profile.precedence {
+                let among_those = match input.profile.precedence {
                     Precedence::Begun if of_cpu && one_is.is_executing() => {
                         precedence::fewer_cpus(one_is, other_is)
                     }

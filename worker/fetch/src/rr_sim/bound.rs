@@ -1,7 +1,7 @@
 //! Bounds the time by which all tasks of the simulation have ended.
 
 use super::super::types::{Association, PerType, ProcessorType, Processors};
-use super::{LEAST_PLACE, Simulated, Situation};
+use super::{LEAST_PLACE, Simulated, SimulationInput};
 
 /// Two upper bounds, of which the lower one is used.
 ///
@@ -22,11 +22,14 @@ struct OfType {
 }
 
 impl LatestEnd {
-    pub(super) fn new(situation: &Situation, tasks: &[Simulated]) -> Self {
-        let is_limited = situation.associations.iter().any(Association::is_limited);
+    pub(super) fn new(simulation_input: &SimulationInput, tasks: &[Simulated]) -> Self {
+        let is_limited = simulation_input
+            .associations
+            .iter()
+            .any(Association::is_limited);
         let mut latest = LatestEnd {
             left: 0.0,
-            of_type: situation.processors.table(&OfType::default()),
+            of_type: simulation_input.processors.table(&OfType::default()),
             is_limited,
         };
         for task in tasks {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::ops::Bound;
 
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
-use super::{Simulated, Situation};
+use super::{Simulated, SimulationInput};
 
 /// The tasks that have not ended. Running tasks keep their places and are picked again.
 pub(super) struct Queues {
@@ -65,13 +65,13 @@ impl Limit {
 
 impl Queues {
     /// Creates the queues of `tasks`, which are in the order of arrival.
-    pub(super) fn new(situation: &Situation, tasks: &[Simulated]) -> Self {
-        let associations = situation.associations;
+    pub(super) fn new(simulation_input: &SimulationInput, tasks: &[Simulated]) -> Self {
+        let associations = simulation_input.associations;
         let own = associations.iter().map(|association| {
             let most = association.max_concurrent;
             Limit::new(most.unwrap_or(u32::MAX))
         });
-        let no_lanes = situation.processors.table(&ArrivalQueue::default());
+        let no_lanes = simulation_input.processors.table(&ArrivalQueue::default());
         let mut queues = Queues {
             of: vec![no_lanes; associations.len()],
             own: own.collect(),

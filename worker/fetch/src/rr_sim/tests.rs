@@ -15,7 +15,7 @@ use super::super::types::{
     Association, AssociationIndex, ProcessorKind, ProcessorType, ProcessorUsage, Processors, Task,
     TaskNumber, TaskStage,
 };
-use super::{Simulation, Situation};
+use super::{Simulation, SimulationInput};
 
 const CPU: ProcessorType = ProcessorType::CPU;
 const CARDS: ProcessorType = ProcessorType(1);
@@ -104,7 +104,7 @@ fn queue(tasks: impl IntoIterator<Item = Task>) -> Vec<Task> {
     tasks.into_iter().collect()
 }
 
-/// The data of a [`Situation`]: two CPUs, two GPUs, one association, a buffer of 30 s and a low water mark of 10 s.
+/// The data of a [`SimulationInput`]: two CPUs, two GPUs, one association, a buffer of 30 s and a low water mark of 10 s.
 #[derive(Clone, Debug)]
 struct Case {
     processors: Processors,
@@ -132,8 +132,8 @@ impl Case {
         self
     }
 
-    fn situation(&self) -> Situation<'_> {
-        Situation {
+    fn situation(&self) -> SimulationInput<'_> {
+        SimulationInput {
             now: now(),
             processors: &self.processors,
             associations: &self.associations,

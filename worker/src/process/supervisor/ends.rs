@@ -14,7 +14,7 @@ use super::output::READ_BYTES;
 use super::{Supervisor, Timer};
 use crate::process::ending::final_status;
 use crate::process::events::TaskEvent;
-use crate::process::inbox::TaskNumber;
+use crate::process::inbox::RunNumber;
 use crate::process::pipes::PipeKind;
 use crate::process::task::EndStage;
 use crate::process::{ProcessExit, Signalled, TaskEnd, Usage, spawn};
@@ -29,7 +29,7 @@ const HANGS: Duration = Duration::from_secs(2);
 const READS_AT_EXIT: usize = 17;
 
 impl Supervisor {
-    pub(super) fn exited(&mut self, number: TaskNumber) {
+    pub(super) fn exited(&mut self, number: RunNumber) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
@@ -58,7 +58,7 @@ impl Supervisor {
     }
 
     /// Empties the pipes of a task that has exited, as far as they do not refill.
-    fn drain(&mut self, number: TaskNumber) {
+    fn drain(&mut self, number: RunNumber) {
         let Some(task) = self.tasks.get(&number) else {
             return;
         };
@@ -92,7 +92,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn finish_if_over(&mut self, number: TaskNumber) {
+    pub(super) fn finish_if_over(&mut self, number: RunNumber) {
         if self
             .tasks
             .get(&number)
@@ -105,7 +105,7 @@ impl Supervisor {
     /// Ends the task once its control groups are empty.
     ///
     /// Invariant: its child has exited and was not reaped yet.
-    fn finish(&mut self, number: TaskNumber) {
+    fn finish(&mut self, number: RunNumber) {
         let wait = self.tasks.get_mut(&number).and_then(|task| {
             if task.group.is_some() {
                 task.signal_group(Signal::SIGKILL);
@@ -120,7 +120,7 @@ impl Supervisor {
     }
 
     /// Schedules the next check. Processes need a moment to die, and some hang in the kernel: this thread does not wait for them.
-    fn empty_later(&mut self, number: TaskNumber, wait: Duration) {
+    fn empty_later(&mut self, number: RunNumber, wait: Duration) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
@@ -139,7 +139,7 @@ impl Supervisor {
     }
 
     /// Checks control groups that are being killed or emptied.
-    fn look_at_groups(&mut self, number: TaskNumber, now: Instant) {
+    fn look_at_groups(&mut self, number: RunNumber, now: Instant) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
@@ -153,7 +153,7 @@ impl Supervisor {
     }
 
     /// Schedules the next step of a kill, which may need several until the task ends.
-    fn kill_groups_again(&mut self, number: TaskNumber, now: Instant) {
+    fn kill_groups_again(&mut self, number: RunNumber, now: Instant) {
         let group = self.tasks.get_mut(&number).and_then(|t| t.group.as_mut());
         if let Some(group) = group {
             let due = now + group.next_wait();
@@ -162,7 +162,7 @@ impl Supervisor {
     }
 
     /// Reports the task's end: only its exit code is left.
-    fn end(&mut self, number: TaskNumber) {
+    fn end(&mut self, number: RunNumber) {
         self.declare_dropped(number, None);
         let Some(mut task) = self.tasks.remove(&number) else {
             return;
@@ -224,7 +224,7 @@ impl Supervisor {
 
     pub(super) fn kill(
         &mut self,
-        number: TaskNumber,
+        number: RunNumber,
         request: KillRequest,
         by: EndedBy,
         asked: Instant,
@@ -251,7 +251,7 @@ impl Supervisor {
         }
     }
 
-    fn kill_now(&mut self, number: TaskNumber, by: EndedBy) {
+    fn kill_now(&mut self, number: RunNumber, by: EndedBy) {
         if let Some(task) = self.tasks.get_mut(&number)
             && task.sent < Signalled::Kill
         {
@@ -261,7 +261,7 @@ impl Supervisor {
     }
 
     pub(super) fn kill_all(&mut self, wait: Duration, by: EndedBy, asked: Instant) {
-        let numbers: Vec<TaskNumber> = self.tasks.keys().copied().collect();
+        let numbers: Vec<RunNumber> = self.tasks.keys().copied().collect();
         for number in numbers {
             self.kill(
                 number,
@@ -307,7 +307,7 @@ impl Supervisor {
         }
     }
 
-    fn lingered(&mut self, number: TaskNumber, now: Instant) {
+    fn lingered(&mut self, number: RunNumber, now: Instant) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
@@ -328,7 +328,7 @@ impl Supervisor {
     }
 
     /// Drains the pipes of a dead task without the rate limit, and closes the pipes that a descendant still holds.
-    fn abandon_pipes(&mut self, number: TaskNumber, now: Instant) {
+    fn abandon_pipes(&mut self, number: RunNumber, now: Instant) {
         // A slow log must not cause loss of output.
         if self.waits_for_log(number) {
             self.timers

@@ -10,7 +10,7 @@ use super::Supervisor;
 use super::ends::LINGER;
 use crate::process::ProcessExit;
 use crate::process::events::TaskEvent;
-use crate::process::inbox::TaskNumber;
+use crate::process::inbox::RunNumber;
 use crate::process::strays::{LOOK, OrphanFinding, OrphanHandling, ROUND};
 use crate::process::task::EndStage;
 
@@ -43,7 +43,7 @@ impl Supervisor {
 
     /// Kills the orphans of a task that is over. Returns whether the task must wait, because a killed process cannot be reaped yet. Such a
     /// process may still write in a system call, so the task keeps its slot until the process is reaped, however long that takes.
-    pub(super) fn kill_orphans_of(&mut self, number: TaskNumber) -> bool {
+    pub(super) fn kill_orphans_of(&mut self, number: RunNumber) -> bool {
         if self.config.orphans == OrphanHandling::Leave {
             return false;
         }

@@ -16,7 +16,7 @@ use crate::logs::{LogRoom, Share, TaskTag};
 use crate::output::files_of;
 use crate::process::RunKey;
 use crate::process::events::{self, TaskEvent};
-use crate::process::inbox::TaskNumber;
+use crate::process::inbox::RunNumber;
 use crate::process::pipes::{Pipe, PipeKind};
 use crate::process::task::{Declared, Destination, Telling};
 
@@ -45,7 +45,7 @@ impl Supervisor {
     }
 
     /// Reads once; the kernel reports the pipe again if there is more.
-    pub(super) fn read_pipe(&mut self, number: TaskNumber, kind: PipeKind) {
+    pub(super) fn read_pipe(&mut self, number: RunNumber, kind: PipeKind) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
@@ -71,7 +71,7 @@ impl Supervisor {
     }
 
     /// Reads at most `most` bytes. Returns whether more may be readable.
-    pub(super) fn read_once(&mut self, number: TaskNumber, kind: PipeKind, most: usize) -> bool {
+    pub(super) fn read_once(&mut self, number: RunNumber, kind: PipeKind, most: usize) -> bool {
         let Some(task) = self.tasks.get_mut(&number) else {
             return false;
         };
@@ -95,7 +95,7 @@ impl Supervisor {
         matches!(result, Ok(1..))
     }
 
-    fn declare_split(&mut self, number: TaskNumber) {
+    fn declare_split(&mut self, number: RunNumber) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
@@ -112,7 +112,7 @@ impl Supervisor {
     }
 
     /// Returns whether a task's output has to stay in its pipe until the log's writer has caught up.
-    pub(super) fn waits_for_log(&mut self, number: TaskNumber) -> bool {
+    pub(super) fn waits_for_log(&mut self, number: RunNumber) -> bool {
         let Some(task) = self.tasks.get_mut(&number) else {
             return false;
         };
@@ -121,7 +121,7 @@ impl Supervisor {
     }
 
     /// Schedules the report of drops, at the latest an interval after they happened.
-    fn declare_later(&mut self, number: TaskNumber) {
+    fn declare_later(&mut self, number: RunNumber) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
@@ -135,7 +135,7 @@ impl Supervisor {
     }
 
     /// Logs the dropped lines. `now` is `None` if the task is over, and then everything is reported.
-    pub(super) fn declare_dropped(&mut self, number: TaskNumber, now: Option<Instant>) {
+    pub(super) fn declare_dropped(&mut self, number: RunNumber, now: Option<Instant>) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
@@ -147,7 +147,7 @@ impl Supervisor {
         self.log(&key, &tag, TaskEvent::LinesDropped { dropped });
     }
 
-    pub(super) fn watch_pipes(&mut self, number: TaskNumber) {
+    pub(super) fn watch_pipes(&mut self, number: RunNumber) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };

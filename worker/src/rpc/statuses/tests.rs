@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{CallOutcome, InvocationId, ServiceAddress, Shard};
-use brasserie_thrift::rpc::{ClientConfig, IncomingCall, Limits, Server, Service, Timeouts};
+use brasserie_thrift::rpc::{CallTimeouts, ClientConfig, IncomingCall, Limits, Server, Service};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -100,7 +100,7 @@ impl Pair {
             heard: Arc::clone(&heard),
         };
         server.serve(fake, Limits::default(), stop.clone());
-        let timeouts: Timeouts = ClientConfig::default().timeouts;
+        let timeouts: CallTimeouts = ClientConfig::default().timeouts;
         let scheduler = SchedulerOptions {
             members: vec![address],
             list: None,

@@ -188,17 +188,14 @@ mod left_in_one_commit {
         trial
             .sees(sent(1, 1, 1, ask_run(run(1))))
             .sees(left(1, 2, 1, LeftCause::Lost, 1));
-        trial.breaks(
-            end_written(1, 2, run(1), LOST, 15, 0),
-            "0 s of safety backoff",
-        );
+        trial.breaks(end_written(1, 2, run(1), LOST, 15, 0), "0 s of safety wait");
     }
 }
 
-mod safety_backoff {
+mod safety_wait {
     use super::*;
 
-    fn lost(trial: &mut Trial<SafetyBackoff>) {
+    fn lost(trial: &mut Trial<SafetyWait>) {
         trial.sees(started(1)).sees(wrote_start(1));
         trial.at(100).sees(left(1, 2, 1, LeftCause::Lost, 1));
         trial.sees(end_written(1, 2, run(1), LOST, SAFE, SAFE));
@@ -206,10 +203,10 @@ mod safety_backoff {
 
     #[test]
     fn after_the_backoff_it_runs_again_and_not_before() {
-        let mut trial = Trial::of(SafetyBackoff::default());
+        let mut trial = Trial::of(SafetyWait::default());
         lost(&mut trial);
         trial.at(166).sees(sent(1, 2, 1, ask_run(run(2))));
-        let mut trial = Trial::of(SafetyBackoff::default());
+        let mut trial = Trial::of(SafetyWait::default());
         lost(&mut trial);
         trial
             .at(165)
@@ -218,7 +215,7 @@ mod safety_backoff {
 
     #[test]
     fn a_restart_counts_anew() {
-        let mut trial = Trial::of(SafetyBackoff::default());
+        let mut trial = Trial::of(SafetyWait::default());
         lost(&mut trial);
         trial.sees(synced(1, 2)).sees(stopped(1));
         trial.at(120).sees(started(2));
@@ -229,7 +226,7 @@ mod safety_backoff {
 
     #[test]
     fn its_own_end_takes_the_wait_away() {
-        let mut trial = Trial::of(SafetyBackoff::default());
+        let mut trial = Trial::of(SafetyWait::default());
         lost(&mut trial);
         trial.at(110).ends(1, 3, run(1), ERROR);
         trial.sees(sent(1, 2, 1, ask_run(run(2))));

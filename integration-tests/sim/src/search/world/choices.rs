@@ -335,7 +335,7 @@ impl SmallWorld {
 }
 
 /// The number of checks of a calm world, one each [`PROBE_STEP`]. In a small world, 200 s cover a loss, a safe wait after it, the longest
-/// safety backoff and all retries several times.
+/// safety wait and all retries several times.
 const PROBES: u32 = 20;
 const PROBE_STEP: Duration = Duration::from_secs(10);
 

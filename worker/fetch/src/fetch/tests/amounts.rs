@@ -2,11 +2,11 @@
 
 use super::super::super::job_sched::Preemption;
 use super::super::{Demand, PairReason};
-use super::rig::{A, B, CARDS, CPU, Scene};
+use super::rig::{A, B, CARDS, CPU, FetchRig};
 
 /// Returns a worker with four CPUs that are busy for five seconds, less than the low water mark.
-fn scene() -> Scene {
-    let mut scene = Scene::new(4, &[]);
+fn scene() -> FetchRig {
+    let mut scene = FetchRig::new(4, &[]);
     scene.saturate(CPU, 5.0);
     scene
 }
@@ -64,9 +64,9 @@ fn instances_are_what_is_missing_of_its_share_or_what_idles() {
 
 #[test]
 fn a_share_is_one_of_those_that_can_be_asked_for_the_type() {
-    let mut scene = Scene::new(4, &[4]);
+    let mut scene = FetchRig::new(4, &[4]);
     scene.associate(300.0, 0.0);
-    let share = |scene: &Scene, of, of_type| scene.survey().fetchable_share(of, of_type);
+    let share = |scene: &FetchRig, of, of_type| scene.survey().fetchable_share(of, of_type);
     assert_eq!((share(&scene, A, CPU), share(&scene, B, CPU)), (0.25, 0.75));
     scene.sources[1].of_type[CPU].no_apps = true;
     assert_eq!((share(&scene, A, CPU), share(&scene, B, CPU)), (1.0, 3.0));
@@ -90,9 +90,9 @@ fn a_share_is_one_of_those_that_can_be_asked_for_the_type() {
 /// The scheduler that is not asked has three times the share of the other one.
 #[test]
 fn a_scheduler_that_is_not_asked_may_have_nothing() {
-    let mut scene = Scene::new(4, &[]);
+    let mut scene = FetchRig::new(4, &[]);
     scene.associate(300.0, 0.0);
-    let may_have = |scene: &Scene| [A, B].map(|of| scene.survey().may_have(of, CPU));
+    let may_have = |scene: &FetchRig| [A, B].map(|of| scene.survey().may_have(of, CPU));
     assert_eq!(may_have(&scene), [0.25, 0.75]);
     scene.back_off(B, CPU);
     assert_eq!(may_have(&scene), [1.0, 0.0]);
@@ -104,7 +104,7 @@ fn a_scheduler_that_is_not_asked_may_have_nothing() {
 #[test]
 fn of_many_schedulers_none_is_asked_for_more_than_eight_times_its_part() {
     for (schedulers, secs, instances) in [(1, 1200.0, 40.0), (8, 1200.0, 40.0), (40, 240.0, 8.0)] {
-        let mut scene = Scene::new(40, &[]);
+        let mut scene = FetchRig::new(40, &[]);
         for _ in 1..schedulers {
             scene.associate(100.0, 0.0);
         }
@@ -113,7 +113,7 @@ fn of_many_schedulers_none_is_asked_for_more_than_eight_times_its_part() {
         assert_eq!(told, (secs, instances, instances), "{schedulers}");
     }
     // Each request is for at least one task.
-    let mut scene = Scene::new(4, &[]);
+    let mut scene = FetchRig::new(4, &[]);
     for _ in 0..999 {
         scene.associate(100.0, 0.0);
     }
@@ -145,7 +145,7 @@ fn before_a_task_has_succeeded_one_task_is_asked_for_each_instance() {
 #[test]
 fn nobody_is_asked_for_more_instances_than_there_are() {
     // The sum of the shares does not include the scheduler's own share.
-    let mut scene = Scene::new(4, &[]);
+    let mut scene = FetchRig::new(4, &[]);
     scene.associate(1.0, 0.0);
     scene.back_off(A, CPU);
     scene.outlook.of_type[CPU].idle_now = 0.0;

@@ -4,11 +4,11 @@ use super::super::super::profile::{Buffer, FirstAsked};
 use super::super::super::types::{
     AssociationIndex, ProcessorKind, ProcessorUsage, Processors, TaskStage,
 };
-use super::rig::{A, B, CARDS, CPU, Scene, at, types};
+use super::rig::{A, B, CARDS, CPU, FetchRig, at, types};
 
 /// Returns a worker with one CPU and one GPU, and two schedulers of which the first has the higher priority.
-fn two() -> Scene {
-    let mut scene = Scene::new(1, &[1]);
+fn two() -> FetchRig {
+    let mut scene = FetchRig::new(1, &[1]);
     scene.associate(100.0, 1.0);
     scene
 }
@@ -24,7 +24,7 @@ fn work_is_fetched_below_the_low_mark_and_then_up_to_the_high_mark() {
         (f64::NAN, Some(30.0)),
         (f64::NEG_INFINITY, Some(30.0)),
     ] {
-        let mut scene = Scene::new(1, &[]);
+        let mut scene = FetchRig::new(1, &[]);
         scene.saturate(CPU, saturated);
         // NaN and infinity have no corresponding shortfall.
         if !saturated.is_finite() {
@@ -95,8 +95,8 @@ fn whoever_has_work_for_idle_cards_is_asked_before_whose_turn_it_is() {
 }
 
 /// Returns a worker with two CPUs, and a scheduler B with three times the share of A.
-fn three_to_one() -> Scene {
-    let mut scene = Scene::new(2, &[]);
+fn three_to_one() -> FetchRig {
+    let mut scene = FetchRig::new(2, &[]);
     scene.associate(300.0, 1.0);
     scene.rec[0] = 1.0;
     scene.saturate(CPU, 20.0);
@@ -143,7 +143,7 @@ fn whose_own_part_runs_dry_is_asked_though_others_have_work_here() {
 
 #[test]
 fn nobody_is_asked_for_a_part_against_a_reason() {
-    let spoil: [fn(&mut Scene); 5] = [
+    let spoil: [fn(&mut FetchRig); 5] = [
         |scene| scene.associations[1].share = 0.0,
         |scene| scene.associations[1].max_concurrent = Some(9),
         |scene| scene.sources[1].min_rpc_time = at(1001.0),
@@ -239,7 +239,7 @@ fn types_after_the_first_that_is_needed_are_open() {
 
 #[test]
 fn a_backed_off_type_is_asked_for_only_beside_another() {
-    let mut scene = Scene::new(1, &[1]);
+    let mut scene = FetchRig::new(1, &[1]);
     scene.back_off(A, CPU);
     scene.saturate(CARDS, 15.0);
     assert_eq!(scene.chosen(), None);
@@ -252,14 +252,14 @@ fn a_backed_off_type_is_asked_for_only_beside_another() {
     scene.saturate(CPU, 15.0);
     assert_eq!(scene.chosen(), Some((B, vec![1])));
     // Only a backoff is ignored in this way.
-    let mut scene = Scene::new(1, &[1]);
+    let mut scene = FetchRig::new(1, &[1]);
     scene.sources[0].of_type[CPU].no_apps = true;
     assert_eq!(scene.chosen(), Some((A, vec![1])));
 }
 
 #[test]
 fn without_a_share_only_what_idles_is_asked_for() {
-    let mut scene = Scene::new(4, &[]);
+    let mut scene = FetchRig::new(4, &[]);
     scene.associations[0].share = 0.0;
     let request = scene.survey().choose().unwrap();
     let demand = request.of_type[CPU];
@@ -270,7 +270,7 @@ fn without_a_share_only_what_idles_is_asked_for() {
     scene.saturate(CPU, 1.0);
     assert_eq!(scene.survey().choose(), None);
     // An idle type is also no reason to ask for another type that is backed off.
-    let mut scene = Scene::new(1, &[1]);
+    let mut scene = FetchRig::new(1, &[1]);
     scene.associations[0].share = 0.0;
     scene.saturate(CPU, 1.0);
     scene.back_off(A, CARDS);
@@ -321,7 +321,7 @@ fn the_second_is_asked_when_the_first_has_nothing() {
 /// Tasks of other schedulers would always go before the tight ones without preemption, whose scheduler would get almost nothing.
 #[test]
 fn a_scheduler_turned_down_for_its_deadlines_is_asked_first_when_an_instance_is_idle() {
-    let mut scene = Scene::new(1, &[]);
+    let mut scene = FetchRig::new(1, &[]);
     scene.associate(100.0, 1.0);
     scene.saturate(CPU, 5.0);
     scene.back_off(A, CPU);
@@ -342,7 +342,7 @@ fn a_scheduler_turned_down_for_its_deadlines_is_asked_first_when_an_instance_is_
 
 #[test]
 fn a_scheduler_whose_tasks_fit_into_no_gpu_is_not_asked_without_end() {
-    let mut scene = Scene::new(1, &[2]);
+    let mut scene = FetchRig::new(1, &[2]);
     scene.saturate(CPU, 40.0);
     scene.saturate(CARDS, 0.0);
     scene.outlook.of_type[CARDS].idle_now = 0.5;
@@ -387,7 +387,7 @@ fn who_is_talked_to_anyway_is_asked_for_what_is_below_the_high_mark() {
 
 #[test]
 fn who_is_talked_to_anyway_is_not_asked_for_what_a_better_source_may_have() {
-    type Change = fn(&mut Scene);
+    type Change = fn(&mut FetchRig);
     let rows: [(Change, Vec<usize>); 6] = [
         (|_| {}, vec![]),
         (|scene| scene.rec = vec![1.0, 1.0], vec![0, 1]),
@@ -406,7 +406,7 @@ fn who_is_talked_to_anyway_is_not_asked_for_what_a_better_source_may_have() {
 
 #[test]
 fn who_is_talked_to_anyway_may_be_backed_off() {
-    let mut scene = Scene::new(1, &[1]);
+    let mut scene = FetchRig::new(1, &[1]);
     scene.back_off(A, CPU);
     assert_eq!(scene.piggybacked(A), [0, 1]);
     scene.sources[0].min_rpc_time = at(2000.0);
@@ -419,7 +419,7 @@ fn who_is_talked_to_anyway_may_be_backed_off() {
 
 #[test]
 fn the_first_time_one_task_of_each_type_is_asked_for() {
-    let mut scene = Scene::new(2, &[1, 0]);
+    let mut scene = FetchRig::new(2, &[1, 0]);
     scene.saturate(CPU, 1000.0);
     scene.saturate(CARDS, 0.0);
     let request = scene.survey().initial(A).unwrap();
@@ -442,11 +442,11 @@ fn the_first_time_one_task_of_each_type_is_asked_for() {
 
 #[test]
 fn what_is_not_there_is_not_asked_for() {
-    let mut scene = Scene::new(0, &[1, 0]);
+    let mut scene = FetchRig::new(0, &[1, 0]);
     assert_eq!(scene.chosen(), Some((A, vec![1])));
     scene.saturate(CARDS, 100.0);
     assert_eq!(scene.chosen(), None);
     scene.associations.clear();
     assert_eq!(scene.chosen(), None);
-    assert_eq!(Scene::new(0, &[]).chosen(), None);
+    assert_eq!(FetchRig::new(0, &[]).chosen(), None);
 }

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::super::profile::{Buffer, Profile};
-use super::super::super::rr_sim::Situation;
+use super::super::super::rr_sim::SimulationInput;
 use super::super::super::types::{AssociationIndex, ProcessorType, ProcessorUsage, TaskStage};
 use super::super::{FetchRequest, Source};
-use super::rig::{CPU, Scene, at, types};
+use super::rig::{CPU, FetchRig, at, types};
 
 prop_compose! {
     fn source()(
@@ -21,7 +21,7 @@ prop_compose! {
         correction in select(vec![1.0, 0.01, 0.5, 80.0]),
         pairs in [(0_u8..6, select(vec![0.0, 1000.0, 1001.0])), (0..6, select(vec![0.0, 1001.0]))],
     ) -> Source {
-        let mut source = Source::new(&Scene::new(1, &[1]).processors);
+        let mut source = Source::new(&FetchRig::new(1, &[1]).processors);
         let [suspended, list_pending, no_more_work] = refusals.map(|one| one == 0);
         (source.suspended, source.list_pending) = (suspended, list_pending);
         source.no_more_work = no_more_work;
@@ -44,8 +44,8 @@ prop_compose! {
         schedulers in vec((source(), select(vec![0.0, 100.0, 250.0]), 0.1..10.0_f64, limits()), 1..4),
         tasks in vec((0_usize..4, 0_u32..2, 0.1..40.0_f64, option::weighted(0.3, 1_u32..3), 0_u8..10, option::of(1000.0..1060.0_f64)), 0..16),
         asked in [option::weighted(0.1, 0_usize..4), option::weighted(0.1, 0..4)],
-    ) -> Scene {
-        let mut scene = Scene::new(cpus, &[cards]);
+    ) -> FetchRig {
+        let mut scene = FetchRig::new(cpus, &[cards]);
         scene.profile = Profile { max_runnable: 4, buffer: Buffer::Common, ..Profile::CLUSTER };
         // A counted scheduler always has a positive `rec`, because otherwise the unit of `rec` would matter.
         scene.rec[0] = 1.0;
@@ -85,8 +85,8 @@ fn limits() -> impl Strategy<Value = (Option<u32>, Option<u32>)> {
 }
 
 /// Sets the outlook to the simulation's result.
-fn expect(scene: &mut Scene) {
-    let situation = Situation {
+fn expect(scene: &mut FetchRig) {
+    let situation = SimulationInput {
         now: scene.now,
         processors: &scene.processors,
         associations: &scene.associations,
@@ -101,7 +101,7 @@ fn asked(request: &FetchRequest) -> Vec<ProcessorType> {
     types(request).into_iter().map(ProcessorType).collect()
 }
 
-fn requests(scene: &Scene) -> Vec<FetchRequest> {
+fn requests(scene: &FetchRig) -> Vec<FetchRequest> {
     let survey = scene.survey();
     let all = (0..scene.associations.len()).map(AssociationIndex);
     let others = all.filter_map(|of| survey.piggyback(of));
@@ -109,7 +109,7 @@ fn requests(scene: &Scene) -> Vec<FetchRequest> {
 }
 
 /// Returns whether the scheduler may be asked now, computed independently of the implementation.
-fn may_be_asked(scene: &Scene, of: AssociationIndex) -> bool {
+fn may_be_asked(scene: &FetchRig, of: AssociationIndex) -> bool {
     let source = &scene.sources[of.0];
     let its = || scene.tasks.iter().filter(|task| task.association == of);
     let stalled = TaskStage::WaitingForInputs { stalled: true };
@@ -170,7 +170,7 @@ integration_tests_properties::properties! {
             let saturated = &mut scene.outlook.of_type[of_type].saturated;
             *saturated = saturated.max(scene.profile.low_water());
         }
-        let here = |scene: &Scene, of_type: ProcessorType| -> f64 {
+        let here = |scene: &FetchRig, of_type: ProcessorType| -> f64 {
             let tasks = scene.tasks.iter().filter(|task| task.usage.processor_type() == of_type);
             let waiting = tasks.filter(|task| !matches!(task.stage, TaskStage::Executing { .. }));
             waiting.map(|task| task.remaining * task.usage.of(of_type)).sum()
@@ -251,7 +251,7 @@ integration_tests_properties::properties! {
         tasks in vec(0.1..40.0_f64, 0..12),
         correction in select(vec![1.0, 0.01, 0.3, 100.0]),
     ) {
-        let mut scene = Scene::new(cpus, &[]);
+        let mut scene = FetchRig::new(cpus, &[]);
         scene.sources[0].correction = correction;
         for remaining in tasks {
             scene.task(AssociationIndex(0), remaining);

@@ -10,7 +10,7 @@ use super::super::super::outlook::{PairOutlook, TypeOutlook};
 use super::super::super::profile::Buffer;
 use super::super::super::types::{AssociationIndex, ProcessorType, ProcessorUsage, TaskStage};
 use super::super::{AssociationReason, FetchRequest, PairReason, Source};
-use super::rig::{A, CARDS, CPU, Scene, at, types};
+use super::rig::{A, CARDS, CPU, FetchRig, at, types};
 
 /// Values for the first three types.
 type OfTypes<T> = [T; 3];
@@ -74,7 +74,7 @@ fn scheduler() -> impl Strategy<Value = Scheduler> {
 }
 
 impl Scheduler {
-    fn add_to(&self, scene: &mut Scene) {
+    fn add_to(&self, scene: &mut FetchRig) {
         let of = scene.associate(self.share, self.rec);
         scene.associations[of.0].max_concurrent = self.limit;
         scene.outlook.of_association[of.0].limited_at = self.limited_at;
@@ -105,7 +105,7 @@ impl Scheduler {
     }
 }
 
-fn scene() -> impl Strategy<Value = Scene> {
+fn scene() -> impl Strategy<Value = FetchRig> {
     let processors = (0_u32..6, 0_u32..3, 0_u32..3);
     let outlook = (of_type(), of_type(), of_type());
     let task = (
@@ -126,7 +126,7 @@ fn scene() -> impl Strategy<Value = Scene> {
     )
         .prop_map(
             |((cpus, cards, others), outlook, schedulers, tasks, outstanding)| {
-                let mut scene = Scene::new(cpus, &[cards, others]);
+                let mut scene = FetchRig::new(cpus, &[cards, others]);
                 scene.profile.buffer = Buffer::Common;
                 let outlook = [outlook.0, outlook.1, outlook.2];
                 let outstanding = [outstanding.0, outstanding.1, outstanding.2];
@@ -159,7 +159,7 @@ fn amount(of: f64) -> f64 {
 }
 
 /// Returns all requests that the scene can produce.
-fn requests(scene: &Scene) -> Vec<FetchRequest> {
+fn requests(scene: &FetchRig) -> Vec<FetchRequest> {
     let survey = scene.survey();
     let all = (0..=scene.associations.len()).map(AssociationIndex);
     let talked_to = all.flat_map(|of| [survey.piggyback(of), survey.initial(of)]);
@@ -167,7 +167,7 @@ fn requests(scene: &Scene) -> Vec<FetchRequest> {
 }
 
 /// Returns the types that are nearly dry although a scheduler with a share and without limits can be asked for them.
-fn must_be_asked_for(scene: &Scene) -> Vec<ProcessorType> {
+fn must_be_asked_for(scene: &FetchRig) -> Vec<ProcessorType> {
     let survey = scene.survey();
     let must_be = |of_type: &ProcessorType| {
         let of_type = *of_type;
@@ -197,7 +197,7 @@ fn must_be_asked_for(scene: &Scene) -> Vec<ProcessorType> {
 
 #[test]
 fn a_share_that_is_no_amount_is_none() {
-    let mut scene = Scene::new(1, &[1]);
+    let mut scene = FetchRig::new(1, &[1]);
     scene.outstanding[CARDS] = Some(A);
     let other = scene.associate(1.0, 0.0);
     scene.outlook.of_type[CPU].shortfall = 100.0;

@@ -3,9 +3,9 @@
 use super::super::super::profile::Profile;
 use super::super::super::types::TaskStage;
 use super::super::{AssociationReason, PairReason, Source};
-use super::rig::{A, B, CARDS, CPU, Scene, at};
+use super::rig::{A, B, CARDS, CPU, FetchRig, at};
 
-type Change = fn(&mut Scene);
+type Change = fn(&mut FetchRig);
 
 /// The reasons in their order.
 const OF_ASSOCIATION: [(AssociationReason, Change); 7] = [
@@ -50,8 +50,8 @@ const OF_PAIR: [(PairReason, Change); 4] = [
 ];
 
 /// Returns a worker with two CPUs and four GPUs, and two schedulers.
-fn scene() -> Scene {
-    let mut scene = Scene::new(2, &[4]);
+fn scene() -> FetchRig {
+    let mut scene = FetchRig::new(2, &[4]);
     scene.associate(100.0, 0.0);
     scene
 }

@@ -12,10 +12,10 @@ use super::super::super::types::{
     Association, AssociationIndex, PerType, ProcessorKind, ProcessorType, ProcessorUsage,
     Processors, Task, TaskNumber, TaskStage,
 };
-use super::super::{Demand, FetchRequest, Grounds, Source, Survey};
+use super::super::{Demand, FetchInput, FetchRequest, Source, Survey};
 
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct FetchRig {
     pub now: Time,
     pub profile: Profile,
     pub preemption: Preemption,
@@ -47,12 +47,12 @@ fn kind(name: &str, instances: u32) -> ProcessorKind {
     }
 }
 
-impl Scene {
+impl FetchRig {
     /// Creates a scene 1000 s after the start, with marks of 10 and 30 s, one association and no tasks.
     pub fn new(cpus: u32, cards: &[u32]) -> Self {
         let models = cards.iter().map(|cards| kind("card", *cards));
         let processors = Processors::new(kind("CPU", cpus), models.collect());
-        let mut scene = Scene {
+        let mut scene = FetchRig {
             now: at(1000.0),
             profile: Profile::CLUSTER,
             preemption: Preemption::Off,
@@ -127,7 +127,7 @@ impl Scene {
     }
 
     pub fn survey(&self) -> Survey<'_> {
-        Survey::new(Grounds {
+        Survey::new(FetchInput {
             now: self.now,
             profile: &self.profile,
             preemption: self.preemption,

@@ -2,13 +2,13 @@
 
 use super::super::Preemption;
 use super::super::contenders::Reason::{Deadline, Priority};
-use super::rig::{NOBODY, Scene, at, cpus, executing, numbers};
+use super::rig::{NOBODY, SchedulingRig, at, cpus, executing, numbers};
 
 /// Once the simulation names no task, a task that ran by deadline yields to another scheduler. Its own scheduler would otherwise exceed its
 /// share.
 #[test]
 fn a_task_counts_as_in_danger_only_while_the_simulation_names_it() {
-    let mut scene = Scene::new(1, &[]);
+    let mut scene = SchedulingRig::new(1, &[]);
     scene.preemption = Preemption::Suspend;
     scene.profile.time_slice = 0.0;
     scene.associate(100.0, 0.0);
@@ -27,7 +27,7 @@ fn a_task_counts_as_in_danger_only_while_the_simulation_names_it() {
 
 #[test]
 fn a_scheduler_has_as_many_picked_by_deadline_as_the_simulation_names() {
-    let mut scene = Scene::new(3, &[]);
+    let mut scene = SchedulingRig::new(3, &[]);
     for (number, deadline) in [(1, 1300.0), (2, 1100.0), (3, 1200.0)] {
         scene.task(number, cpus(1.0)).deadline = Some(at(deadline));
     }

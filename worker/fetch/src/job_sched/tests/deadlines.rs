@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::super::types::{AssociationIndex, TaskNumber};
 use super::super::Preemption::{self, Off, Suspend};
-use super::rig::{STOPPED, Scene, at, cpus, executing};
+use super::rig::{STOPPED, SchedulingRig, at, cpus, executing};
 
 /// A task that runs on one CPU. Times are seconds from the start of the run.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ const START: f64 = 1000.0;
 
 /// Runs the tasks and returns the numbers of those that were late.
 fn late(instances: u32, preemption: Preemption, works: &[Work], foresight: Foresight) -> Vec<u64> {
-    let mut scene = Scene::new(instances, &[]);
+    let mut scene = SchedulingRig::new(instances, &[]);
     scene.preemption = preemption;
     let associations = works.iter().map(|work| work.association).max();
     for _ in 0..associations.unwrap_or(0) {
@@ -95,7 +95,7 @@ fn late(instances: u32, preemption: Preemption, works: &[Work], foresight: Fores
     late
 }
 
-fn arrive(scene: &mut Scene, works: Vec<(u64, Work)>) {
+fn arrive(scene: &mut SchedulingRig, works: Vec<(u64, Work)>) {
     for (number, work) in works {
         let task = scene.task(number, cpus(1.0));
         task.association = AssociationIndex(work.association);
@@ -106,7 +106,7 @@ fn arrive(scene: &mut Scene, works: Vec<(u64, Work)>) {
 }
 
 /// Makes the outlook name the tasks that would be late if all ran in order of arrival, running or not, as the simulation does.
-fn foresee(scene: &mut Scene, instances: u32) {
+fn foresee(scene: &mut SchedulingRig, instances: u32) {
     let mut order: Vec<_> = scene.tasks.iter().collect();
     order.sort_by_key(|task| (task.received, task.number));
     let mut free = vec![0.0_f64; instances as usize];

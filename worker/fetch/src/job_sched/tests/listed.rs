@@ -7,11 +7,11 @@ use super::super::super::types::{
 };
 use super::super::contenders::Contenders;
 use super::super::contenders::Reason::{Deadline, Priority};
-use super::rig::{LOST, STOPPED, Scene, at, cards, cpus, executing, kind};
+use super::rig::{LOST, STOPPED, SchedulingRig, at, cards, cpus, executing, kind};
 
 #[test]
 fn each_model_of_cards_then_the_cpu_and_of_each_deadlines_first() {
-    let mut scene = Scene::new(1, &[1, 1]);
+    let mut scene = SchedulingRig::new(1, &[1, 1]);
     let other_cards = ProcessorUsage {
         cpus: 0.1,
         cards: Some((ProcessorType(2), 0.5)),
@@ -55,7 +55,7 @@ fn of_those_in_danger_the_nearest_deadline_comes_first() {
     for usage in [cpus(1.0), cards(0.0, 1.0)] {
         for (better, worse) in rows {
             for order in [[better, worse], [worse, better]] {
-                let mut scene = Scene::new(1, &[1]);
+                let mut scene = SchedulingRig::new(1, &[1]);
                 for (number, (deadline, remaining, stage)) in (1..).zip(order) {
                     let task = scene.task(number, usage);
                     task.deadline = Some(at(deadline));
@@ -72,7 +72,7 @@ fn of_those_in_danger_the_nearest_deadline_comes_first() {
 
 #[test]
 fn as_many_are_picked_by_deadline_as_are_in_danger_and_no_more() {
-    let mut scene = Scene::new(2, &[]);
+    let mut scene = SchedulingRig::new(2, &[]);
     for (number, deadline) in [(1, 1400.0), (2, 1300.0), (3, 1200.0), (4, 1100.0)] {
         scene.task(number, cpus(1.0)).deadline = Some(at(deadline));
     }
@@ -85,7 +85,7 @@ fn as_many_are_picked_by_deadline_as_are_in_danger_and_no_more() {
 
 #[test]
 fn without_a_deadline_nothing_is_in_danger() {
-    let mut scene = Scene::new(4, &[]);
+    let mut scene = SchedulingRig::new(4, &[]);
     scene.task(1, cpus(1.0));
     let waiting = scene.task(2, cpus(1.0));
     waiting.deadline = Some(at(1100.0));
@@ -96,7 +96,7 @@ fn without_a_deadline_nothing_is_in_danger() {
 
 #[test]
 fn dangers_of_one_association_and_type_help_no_other() {
-    let mut scene = Scene::new(2, &[1]);
+    let mut scene = SchedulingRig::new(2, &[1]);
     scene.associate(100.0, 0.0);
     scene.task(1, cpus(1.0)).deadline = Some(at(1100.0));
     scene.task(2, cards(0.0, 1.0)).deadline = Some(at(1200.0));
@@ -119,7 +119,7 @@ fn cards_go_to_the_highest_priority_then_to_what_has_begun_then_to_what_came_fir
         ([1.0, 1.0], [LOST, executing(0.0)], 1),
     ];
     for (rec, stages, first) in rows {
-        let mut scene = Scene::new(1, &[1]);
+        let mut scene = SchedulingRig::new(1, &[1]);
         scene.associate(100.0, rec[1]);
         scene.rec[0] = rec[0];
         for (index, stage) in stages.into_iter().enumerate() {
@@ -133,7 +133,7 @@ fn cards_go_to_the_highest_priority_then_to_what_has_begun_then_to_what_came_fir
 
 #[test]
 fn of_one_association_what_has_begun_on_cards_goes_on_as_it_came() {
-    let mut scene = Scene::new(1, &[3]);
+    let mut scene = SchedulingRig::new(1, &[3]);
     for (number, stage) in (1..).zip([TaskStage::Queued, LOST, executing(0.0), STOPPED]) {
         scene.task(number, cards(0.0, 1.0)).stage = stage;
     }
@@ -149,7 +149,7 @@ fn an_association_nominates_what_loses_least() {
         executing(0.0),
         TaskStage::Queued,
     ];
-    let mut scene = Scene::new(3, &[]);
+    let mut scene = SchedulingRig::new(3, &[]);
     for (number, stage) in (1..).zip(stages) {
         scene.task(number, cpus(1.0)).stage = stage;
     }
@@ -158,7 +158,7 @@ fn an_association_nominates_what_loses_least() {
 
 #[test]
 fn the_cpu_goes_to_the_nominee_of_the_highest_priority() {
-    let mut scene = Scene::new(1, &[]);
+    let mut scene = SchedulingRig::new(1, &[]);
     scene.associate(300.0, 100.0);
     scene.rec[0] = 100.0;
     scene.task(1, cpus(1.0)).stage = executing(0.0);
@@ -173,14 +173,14 @@ fn the_cpu_goes_to_the_nominee_of_the_highest_priority() {
 
 #[test]
 fn what_is_planned_for_one_makes_it_anothers_turn() {
-    let mut scene = Scene::new(3, &[]);
+    let mut scene = SchedulingRig::new(3, &[]);
     scene.associate(100.0, 0.0);
     for number in 1..=6 {
         scene.task(number, cpus(1.0)).association = AssociationIndex(usize::from(number > 3));
     }
     assert_eq!(scene.listed_numbers(), [1, 4, 2, 5, 3, 6]);
     // Three times the share gives three times the tasks.
-    let mut scene = Scene::new(4, &[]);
+    let mut scene = SchedulingRig::new(4, &[]);
     scene.associate(300.0, 0.0);
     for number in 1..=16 {
         scene.task(number, cpus(1.0)).association = AssociationIndex(usize::from(number > 8));
@@ -191,7 +191,7 @@ fn what_is_planned_for_one_makes_it_anothers_turn() {
 
 #[test]
 fn those_without_a_share_come_last() {
-    let mut scene = Scene::new(2, &[]);
+    let mut scene = SchedulingRig::new(2, &[]);
     scene.associations[0].share = 0.0;
     scene.associate(100.0, 1e9);
     scene.task(1, cpus(1.0));
@@ -214,7 +214,7 @@ fn the_list_ends_at_twice_the_cpus_of_single_and_multiple_ones_apart() {
         (vec![1.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 1.0, 1.0, 4.0], 9),
         (vec![0.0; 20], 20),
     ] {
-        let mut scene = Scene::new(4, &[]);
+        let mut scene = SchedulingRig::new(4, &[]);
         for (number, used) in (1..).zip(&used) {
             scene.task(number, cpus(*used));
         }
@@ -225,7 +225,7 @@ fn the_list_ends_at_twice_the_cpus_of_single_and_multiple_ones_apart() {
 
 #[test]
 fn tasks_of_cards_take_no_place_of_those_of_the_cpu() {
-    let mut scene = Scene::new(1, &[2]);
+    let mut scene = SchedulingRig::new(1, &[2]);
     for number in 1..=2 {
         scene.task(number, cards(1.0, 1.0));
     }
@@ -246,7 +246,7 @@ fn cards_are_reserved_until_none_is_left() {
         (vec![0.1; 30], (1..=20).collect()),
         (vec![0.0, f64::NAN, -1.0], vec![1, 2, 3]),
     ] {
-        let mut scene = Scene::new(1, &[2]);
+        let mut scene = SchedulingRig::new(1, &[2]);
         for (number, wanted) in (1..).zip(&wanted) {
             scene.task(number, cards(0.0, *wanted));
         }
@@ -256,7 +256,7 @@ fn cards_are_reserved_until_none_is_left() {
 
 #[test]
 fn no_more_are_listed_than_may_run_at_once() {
-    let mut scene = Scene::new(4, &[2]);
+    let mut scene = SchedulingRig::new(4, &[2]);
     scene.associations[0].max_concurrent = Some(3);
     scene.associations[0].max_concurrent_of_jobs = [(7, 1)].into();
     for number in 1..=5 {
@@ -273,7 +273,7 @@ fn no_more_are_listed_than_may_run_at_once() {
 
 #[test]
 fn what_cannot_run_is_not_listed() {
-    let mut scene = Scene::new(4, &[1]);
+    let mut scene = SchedulingRig::new(4, &[1]);
     scene.task(1, cpus(1.0)).stage = TaskStage::WaitingForInputs { stalled: true };
     scene.task(2, cpus(1.0)).stage = TaskStage::WaitingForInputs { stalled: false };
     scene.task(3, cpus(1.0)).stage = executing(0.0);
@@ -290,7 +290,7 @@ fn what_cannot_run_is_not_listed() {
 
 #[test]
 fn what_is_planned_on_a_card_counts_by_what_the_card_is_worth() {
-    let mut scene = Scene::new(1, &[1]);
+    let mut scene = SchedulingRig::new(1, &[1]);
     let card = ProcessorKind {
         relative_speed: 4.0,
         ..kind("card", 1)

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 use super::super::super::types::{AssociationIndex, ProcessorType, Task, TaskNumber, TaskStage};
 use super::super::Preemption;
 use super::properties::{amount, scene};
-use super::rig::{LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
+use super::rig::{LOST, NOBODY, STOPPED, SchedulingRig, at, cards, cpus, executing, numbers};
 
 /// The caller that holds a task back reserves its GPUs, so the choice does not.
 #[test]
 fn what_cannot_begin_takes_nothing_and_lets_others_pass() {
-    let mut scene = Scene::new(2, &[2]);
+    let mut scene = SchedulingRig::new(2, &[2]);
     scene.task(1, cards(0.0, 1.0));
     scene.task(2, cpus(1.0));
     scene.task(3, cpus(1.0));
@@ -43,7 +43,7 @@ fn what_cannot_begin_takes_nothing_and_lets_others_pass() {
 
 #[test]
 fn what_is_held_for_some_is_no_reason_to_fetch() {
-    let mut scene = Scene::new(1, &[2]);
+    let mut scene = SchedulingRig::new(1, &[2]);
     scene.task(1, cpus(1.0)).stage = executing(900.0);
     for number in [2, 3] {
         scene.task(number, cards(0.0, 1.0));
@@ -64,7 +64,7 @@ fn what_cannot_run_brings_no_other_into_danger() {
         (true, TaskStage::Queued),
         (false, TaskStage::WaitingForInputs { stalled: false }),
     ] {
-        let mut scene = Scene::new(1, &[]);
+        let mut scene = SchedulingRig::new(1, &[]);
         scene.task(1, cpus(1.0));
         scene.task(2, cpus(1.0)).deadline = Some(at(1100.0));
         let late = scene.task(3, cpus(1.0));
@@ -81,7 +81,7 @@ fn what_cannot_run_brings_no_other_into_danger() {
 
 #[test]
 fn those_in_danger_are_next_then_cards_then_who_has_the_turn() {
-    let mut scene = Scene::new(1, &[1]);
+    let mut scene = SchedulingRig::new(1, &[1]);
     scene.associate(100.0, 0.0);
     for number in [1, 2] {
         scene.task(number, cards(0.0, 1.0)).stage = TaskStage::Queued;
@@ -104,7 +104,7 @@ fn those_in_danger_are_next_then_cards_then_who_has_the_turn() {
 
 #[test]
 fn what_stops_for_another_is_next() {
-    let mut scene = Scene::new(1, &[]);
+    let mut scene = SchedulingRig::new(1, &[]);
     scene.preemption = Preemption::Suspend;
     scene.task(1, cpus(1.0)).stage = executing(0.0);
     scene.task(2, cpus(1.0)).deadline = Some(at(1050.0));
@@ -120,7 +120,7 @@ fn what_stops_for_another_is_next() {
 
 #[test]
 fn of_many_that_wait_all_are_next_in_turns() {
-    let mut scene = Scene::new(4, &[]);
+    let mut scene = SchedulingRig::new(4, &[]);
     scene.associate(100.0, 0.0);
     for number in 1..=20_000 {
         let task = scene.task(number, cpus(1.0));
@@ -132,13 +132,13 @@ fn of_many_that_wait_all_are_next_in_turns() {
     assert_eq!(numbers(&schedule.next), turns.collect::<Vec<_>>());
 }
 
-fn is_known(scene: &Scene, task: &Task) -> bool {
+fn is_known(scene: &SchedulingRig, task: &Task) -> bool {
     task.association.0 < scene.associations.len()
         && (scene.processors.types()).any(|of_type| of_type == task.usage.processor_type())
 }
 
 /// Returns whether the task fits beside the running ones, by the rules of the choice.
-fn fits(scene: &Scene, task: &Task) -> bool {
+fn fits(scene: &SchedulingRig, task: &Task) -> bool {
     let all = || scene.tasks.iter().filter(|task| is_known(scene, task));
     let running = || all().filter(|task| task.stage.is_executing());
     let used = |of| -> f64 { running().map(|task| amount(task.usage.of(of))).sum() };
@@ -164,7 +164,7 @@ fn fits(scene: &Scene, task: &Task) -> bool {
 }
 
 /// Starts the tasks of `next` that fit, in their order.
-fn take(scene: &mut Scene, next: &[TaskNumber]) -> Vec<TaskNumber> {
+fn take(scene: &mut SchedulingRig, next: &[TaskNumber]) -> Vec<TaskNumber> {
     let mut taken = Vec::new();
     for number in next {
         let place = (scene.tasks.iter().position(|task| task.number == *number)).unwrap();
@@ -226,7 +226,7 @@ integration_tests_properties::properties! {
         shares in vec((1.0..100.0_f64, 0.0..10.0_f64), 1..4),
         tasks in vec((0_usize..4, option_of_deadline(), 0_u8..8, any::<bool>()), 0..30),
     ) {
-        let mut scene = Scene::new(instances, &[]);
+        let mut scene = SchedulingRig::new(instances, &[]);
         for (share, rec) in &shares {
             scene.associate(*share, *rec);
         }

@@ -10,7 +10,7 @@ use super::super::super::profile::{Precedence, Profile};
 use super::super::super::types::{AssociationIndex, Task, TaskNumber, TaskStage};
 use super::super::Preemption::{self, Off, Suspend};
 use super::properties::scene;
-use super::rig::{LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
+use super::rig::{LOST, NOBODY, STOPPED, SchedulingRig, at, cards, cpus, executing, numbers};
 
 /// Returns the cluster's profile with this precedence.
 fn profile(precedence: Precedence) -> Profile {
@@ -27,7 +27,7 @@ fn what_has_begun_stops_for_no_wider_one_of_its_own_scheduler() {
         // BOINC's rule, however many tasks stop for the wide one.
         (Precedence::MoreCpus, vec![1, 2], vec![3]),
     ] {
-        let mut scene = Scene::new(2, &[]);
+        let mut scene = SchedulingRig::new(2, &[]);
         scene.preemption = Suspend;
         scene.profile = profile(precedence);
         scene.task(1, cpus(1.0)).stage = executing(0.0);
@@ -46,7 +46,7 @@ fn what_was_stopped_goes_on_before_a_wider_one_begins() {
             (Precedence::Begun, vec![1, 2]),
             (Precedence::MoreCpus, vec![3]),
         ] {
-            let mut scene = Scene::new(2, &[]);
+            let mut scene = SchedulingRig::new(2, &[]);
             scene.preemption = Suspend;
             scene.profile = profile(precedence);
             scene.task(1, cpus(1.0)).stage = stage;
@@ -61,7 +61,7 @@ fn what_was_stopped_goes_on_before_a_wider_one_begins() {
 
 #[test]
 fn who_began_beside_others_with_more_cpus_than_were_free_stops_none_of_them() {
-    let mut scene = Scene::new(2, &[]);
+    let mut scene = SchedulingRig::new(2, &[]);
     scene.preemption = Suspend;
     scene.associate(100.0, 0.0);
     scene.rec[1] = 100.0;
@@ -86,7 +86,7 @@ fn who_began_beside_others_with_more_cpus_than_were_free_stops_none_of_them() {
 
 #[test]
 fn a_card_of_its_own_scheduler_stops_nothing() {
-    let mut scene = Scene::new(2, &[1]);
+    let mut scene = SchedulingRig::new(2, &[1]);
     scene.preemption = Suspend;
     scene.task(1, cpus(1.0)).stage = executing(0.0);
     scene.task(2, cpus(1.0)).stage = executing(0.0);
@@ -117,7 +117,7 @@ fn a_card_of_its_own_scheduler_stops_nothing() {
 #[test]
 fn between_schedulers_it_is_the_turn_that_decides_and_not_how_much_one_wants() {
     // The first scheduler has a running and a queued task, the other one a narrow and a wide task.
-    let mut scene = Scene::new(1, &[]);
+    let mut scene = SchedulingRig::new(1, &[]);
     scene.preemption = Suspend;
     scene.associate(100.0, 0.0);
     scene.task(1, cpus(1.0)).stage = executing(0.0);
@@ -145,7 +145,7 @@ fn between_schedulers_it_is_the_turn_that_decides_and_not_how_much_one_wants() {
 
 #[test]
 fn a_deadline_still_stops_what_runs_for_one_of_its_own_scheduler() {
-    let mut scene = Scene::new(2, &[]);
+    let mut scene = SchedulingRig::new(2, &[]);
     scene.preemption = Suspend;
     scene.task(1, cpus(1.0)).stage = executing(0.0);
     scene.task(2, cpus(1.0)).stage = executing(0.0);
@@ -162,7 +162,7 @@ fn a_deadline_still_stops_what_runs_for_one_of_its_own_scheduler() {
 #[test]
 fn who_has_waited_for_longer_than_the_buffer_lasts_lets_nobody_pass() {
     for (waited, first) in [(29.9, 2), (30.0, 2), (30.1, 1)] {
-        let mut scene = Scene::new(2, &[]);
+        let mut scene = SchedulingRig::new(2, &[]);
         scene.task(1, cpus(1.0)).received = at(1000.0 - waited);
         scene.task(2, cpus(2.0));
         assert_eq!(numbers(&scene.choose().start)[0], first, "{waited}");
@@ -175,7 +175,7 @@ fn who_has_waited_for_longer_than_the_buffer_lasts_lets_nobody_pass() {
 
 /// A run second by second, on processors that are fast enough for all running tasks.
 struct Run {
-    scene: Scene,
+    scene: SchedulingRig,
     /// The second in which each task ended.
     ended: BTreeMap<u64, u32>,
     stops: BTreeMap<u64, u32>,
@@ -183,7 +183,7 @@ struct Run {
 
 impl Run {
     fn new(instances: u32, preemption: Preemption, precedence: Precedence) -> Self {
-        let mut scene = Scene::new(instances, &[]);
+        let mut scene = SchedulingRig::new(instances, &[]);
         scene.preemption = preemption;
         scene.profile = profile(precedence);
         Run {

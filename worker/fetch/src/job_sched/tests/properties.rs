@@ -12,7 +12,7 @@ use super::super::super::types::{
     AssociationIndex, ProcessorType, ProcessorUsage, Task, TaskNumber, TaskStage,
 };
 use super::super::{Preemption, Schedule};
-use super::rig::{LOST, STOPPED, Scene, at, executing, numbers};
+use super::rig::{LOST, STOPPED, SchedulingRig, at, executing, numbers};
 
 /// Generates a plausible amount, and sometimes any number.
 fn number() -> impl Strategy<Value = f64> {
@@ -57,7 +57,7 @@ fn task() -> impl Strategy<Value = Task> {
     )
 }
 
-pub fn scene() -> impl Strategy<Value = Scene> {
+pub fn scene() -> impl Strategy<Value = SchedulingRig> {
     let processors = (0_u32..5, 0_u32..3, 0_u32..3);
     let limits = || option::weighted(0.2, 0_u32..4);
     let associations = vec((number(), number(), limits(), limits()), 0..3);
@@ -67,7 +67,7 @@ pub fn scene() -> impl Strategy<Value = Scene> {
     let others = (preemption, places(), places());
     (processors, associations, tasks, others).prop_map(
         |((cpus, cards, others), associations, tasks, (preemption, ending, held_back))| {
-            let mut scene = Scene::new(cpus, &[cards, others]);
+            let mut scene = SchedulingRig::new(cpus, &[cards, others]);
             scene.preemption = preemption;
             for (share, rec, limit, limit_of_job) in associations {
                 let association = scene.associate(share, rec);
@@ -103,20 +103,20 @@ pub fn amount(of: f64) -> f64 {
 }
 
 /// Returns the running tasks that continue.
-fn go_on<'a>(scene: &'a Scene, schedule: &Schedule) -> Vec<&'a Task> {
+fn go_on<'a>(scene: &'a SchedulingRig, schedule: &Schedule) -> Vec<&'a Task> {
     let running = scene.tasks.iter().filter(|task| task.stage.is_executing());
     running
         .filter(|task| !schedule.preempt.contains(&task.number))
         .collect()
 }
 
-fn begin<'a>(scene: &'a Scene, schedule: &Schedule) -> Vec<&'a Task> {
+fn begin<'a>(scene: &'a SchedulingRig, schedule: &Schedule) -> Vec<&'a Task> {
     let all = schedule.start.iter().chain(&schedule.resume);
     let find = |number: &TaskNumber| scene.tasks.iter().find(|task| task.number == *number);
     all.map(|number| find(number).unwrap()).collect()
 }
 
-fn is_known(scene: &Scene, task: &Task) -> bool {
+fn is_known(scene: &SchedulingRig, task: &Task) -> bool {
     task.association.0 < scene.associations.len()
 }
 
@@ -252,7 +252,7 @@ integration_tests_properties::properties! {
         instances in 1_u32..6,
         tasks in vec((0_usize..3, 0.0..500.0_f64, any::<bool>(), any::<bool>()), 0..20),
     ) {
-        let mut scene = Scene::new(instances, &[]);
+        let mut scene = SchedulingRig::new(instances, &[]);
         scene.associate(100.0, 3.0);
         scene.associate(0.0, 1.0);
         for (number, (association, deadline, runs, misses)) in (1..).zip(tasks) {

@@ -13,10 +13,10 @@ use super::super::super::types::{
 };
 use super::super::contenders::{Contenders, Reason};
 use super::super::run_list;
-use super::super::{Hand, Preemption, Schedule};
+use super::super::{Preemption, Schedule, SchedulingInput};
 
 #[derive(Clone, Debug)]
-pub struct Scene {
+pub struct SchedulingRig {
     pub now: Time,
     pub profile: Profile,
     pub preemption: Preemption,
@@ -56,13 +56,13 @@ pub fn cards(cpus: f64, cards: f64) -> ProcessorUsage {
     }
 }
 
-impl Scene {
+impl SchedulingRig {
     /// Creates a scene 1000 s after the start, with one association.
     pub fn new(cpus: u32, models_of_cards: &[u32]) -> Self {
         let card = |instances: &u32| kind("card", *instances);
         let models = models_of_cards.iter().map(card).collect();
         let processors = Processors::new(kind("CPU", cpus), models);
-        let mut scene = Scene {
+        let mut scene = SchedulingRig {
             now: at(1000.0),
             profile: Profile::CLUSTER,
             preemption: Preemption::Off,
@@ -128,8 +128,8 @@ impl Scene {
         }
     }
 
-    pub fn hand(&self) -> Hand<'_> {
-        Hand {
+    pub fn hand(&self) -> SchedulingInput<'_> {
+        SchedulingInput {
             now: self.now,
             profile: &self.profile,
             preemption: self.preemption,

@@ -3,11 +3,11 @@
 use super::super::super::profile::Profile;
 use super::super::super::types::{ProcessorType, ProcessorUsage, TaskNumber, TaskStage};
 use super::super::Preemption::{Off, Suspend};
-use super::rig::{CARDS, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
+use super::rig::{CARDS, NOBODY, STOPPED, SchedulingRig, at, cards, cpus, executing, numbers};
 
 /// Returns which of these queued tasks start on this many CPUs and GPUs.
 fn starts(cpus: u32, cards: u32, wanted: &[ProcessorUsage]) -> Vec<u64> {
-    let mut scene = Scene::new(cpus, &[cards]);
+    let mut scene = SchedulingRig::new(cpus, &[cards]);
     for (number, wanted) in (1..).zip(wanted) {
         scene.task(number, *wanted);
     }
@@ -34,7 +34,7 @@ fn the_cpu_is_used_until_none_is_free() {
 #[test]
 fn with_many_processors_wanted_at_once_nobody_starves() {
     // Tasks with one CPU take all CPUs, one ends each second, and more arrive.
-    let mut scene = Scene::new(4, &[]);
+    let mut scene = SchedulingRig::new(4, &[]);
     for number in 1..=4 {
         scene.task(number, cpus(1.0)).stage = executing(900.0);
     }
@@ -61,7 +61,7 @@ fn beside_cards_the_cpu_may_have_one_to_do_that_it_has_not() {
     );
     // A task that wants more than all CPUs starts once all are free.
     assert_eq!(starts(2, 2, &[cards(4.0, 1.0), cards(0.1, 1.0)]), [1]);
-    let mut scene = Scene::new(2, &[1]);
+    let mut scene = SchedulingRig::new(2, &[1]);
     scene.task(1, cpus(1.0)).stage = executing(900.0);
     scene.task(2, cpus(1.0)).stage = executing(900.0);
     scene.task(3, cards(1.0, 1.0));
@@ -72,7 +72,7 @@ fn beside_cards_the_cpu_may_have_one_to_do_that_it_has_not() {
 
 #[test]
 fn nobody_shares_a_card_beyond_what_it_has() {
-    let mut scene = Scene::new(4, &[2]);
+    let mut scene = SchedulingRig::new(4, &[2]);
     scene.task(1, cards(0.0, 1.5)).stage = executing(900.0);
     scene.task(2, cards(0.0, 1.0)).deadline = Some(at(1100.0));
     scene.task(3, cards(0.0, 0.5));
@@ -88,7 +88,7 @@ fn nobody_shares_a_card_beyond_what_it_has() {
 
 #[test]
 fn no_more_run_at_once_than_may() {
-    let mut scene = Scene::new(4, &[]);
+    let mut scene = SchedulingRig::new(4, &[]);
     scene.associations[0].max_concurrent = Some(3);
     scene.associations[0].max_concurrent_of_jobs = [(7, 1), (8, 0)].into();
     scene.task(1, cpus(1.0)).job = 8;
@@ -114,7 +114,7 @@ fn no_more_run_at_once_than_may() {
 
 #[test]
 fn what_runs_stays_if_nothing_may_be_stopped() {
-    let mut scene = Scene::new(1, &[]);
+    let mut scene = SchedulingRig::new(1, &[]);
     scene.task(1, cpus(1.0)).stage = executing(0.0);
     scene.task(2, cpus(1.0)).deadline = Some(at(1001.0));
     scene.miss(2);
@@ -125,7 +125,7 @@ fn what_runs_stays_if_nothing_may_be_stopped() {
 
 #[test]
 fn what_is_in_danger_takes_the_place_of_what_is_not() {
-    let mut scene = Scene::new(2, &[]);
+    let mut scene = SchedulingRig::new(2, &[]);
     scene.preemption = Suspend;
     scene.task(1, cpus(1.0)).stage = executing(0.0);
     scene.task(2, cpus(1.0)).stage = executing(999.0);
@@ -149,7 +149,7 @@ fn what_is_in_danger_takes_the_place_of_what_is_not() {
 #[test]
 fn a_slice_that_is_not_over_protects_from_those_with_higher_priority() {
     for (since, stopped) in [(999.0, vec![]), (997.0, vec![]), (996.9, vec![1])] {
-        let mut scene = Scene::new(1, &[]);
+        let mut scene = SchedulingRig::new(1, &[]);
         scene.preemption = Suspend;
         scene.rec[0] = 100.0;
         scene.associate(100.0, 0.0);
@@ -166,7 +166,7 @@ fn a_slice_that_is_not_over_protects_from_those_with_higher_priority() {
 #[test]
 fn on_a_volunteers_machine_a_slice_is_an_hour() {
     for (since, stopped) in [(6400.0, vec![]), (6399.9, vec![1])] {
-        let mut scene = Scene::new(1, &[]);
+        let mut scene = SchedulingRig::new(1, &[]);
         scene.now = at(10_000.0);
         scene.profile = Profile::VOLUNTEER;
         scene.preemption = Suspend;
@@ -180,7 +180,7 @@ fn on_a_volunteers_machine_a_slice_is_an_hour() {
 
 #[test]
 fn who_would_stop_for_nobody_goes_on() {
-    let mut scene = Scene::new(2, &[2]);
+    let mut scene = SchedulingRig::new(2, &[2]);
     scene.preemption = Suspend;
     scene.rec[0] = 1e6;
     scene.associate(100.0, 0.0);
@@ -198,7 +198,7 @@ fn who_would_stop_for_nobody_goes_on() {
 
 #[test]
 fn a_task_with_cards_is_not_stopped() {
-    let mut scene = Scene::new(2, &[1]);
+    let mut scene = SchedulingRig::new(2, &[1]);
     scene.preemption = Suspend;
     scene.task(1, cards(1.0, 1.0)).stage = executing(0.0);
     scene.task(2, cards(1.0, 1.0)).deadline = Some(at(1001.0));
@@ -206,7 +206,7 @@ fn a_task_with_cards_is_not_stopped() {
     let schedule = scene.choose();
     assert_eq!((schedule.start, schedule.preempt), (vec![], vec![]));
     // The ending task holds CPUs too.
-    scene.processors = Scene::new(1, &[1]).processors;
+    scene.processors = SchedulingRig::new(1, &[1]).processors;
     scene.task(3, cpus(1.0));
     assert_eq!(numbers(&scene.choose().start), NOBODY);
 }
@@ -214,7 +214,7 @@ fn a_task_with_cards_is_not_stopped() {
 #[test]
 fn what_is_ending_keeps_what_it_has_until_it_is_gone() {
     for preemption in [Off, Suspend] {
-        let mut scene = Scene::new(1, &[]);
+        let mut scene = SchedulingRig::new(1, &[]);
         scene.preemption = preemption;
         scene.task(1, cpus(1.0)).stage = executing(0.0);
         scene.task(2, cpus(1.0)).deadline = Some(at(1001.0));
@@ -234,7 +234,7 @@ fn what_is_ending_keeps_what_it_has_until_it_is_gone() {
 
 #[test]
 fn of_those_that_begin_the_most_important_comes_first() {
-    let mut scene = Scene::new(8, &[1]);
+    let mut scene = SchedulingRig::new(8, &[1]);
     scene.task(1, cpus(1.0));
     scene.task(2, cpus(2.0));
     scene.task(3, cards(0.0, 1.0));
@@ -253,7 +253,7 @@ fn what_stays_idle_asks_for_work() {
         (vec![cpus(5.0), cards(0.5, 1.0)], (0.0, 0.0), false),
         (vec![cpus(2.0), cards(0.0, 1.0 - 1e-9)], (0.0, 0.0), false),
     ] {
-        let mut scene = Scene::new(2, &[1]);
+        let mut scene = SchedulingRig::new(2, &[1]);
         for (number, wanted) in (1..).zip(&wanted) {
             scene.task(number, *wanted).stage = executing(900.0);
         }
@@ -269,7 +269,7 @@ fn what_stays_idle_asks_for_work() {
 
 #[test]
 fn without_tasks_and_without_schedulers_there_is_nothing_to_do() {
-    let mut scene = Scene::new(0, &[0]);
+    let mut scene = SchedulingRig::new(0, &[0]);
     scene.associations.clear();
     scene.rec.clear();
     scene.outlook.of_association.clear();

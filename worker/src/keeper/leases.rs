@@ -13,7 +13,7 @@ use brasserie_worker_core::AssociationIndex;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::aside;
+use super::blocking;
 use super::lease::Terms;
 use super::rounds::{SLOW_ROUND, round_pause, signal_all_of};
 use super::say;
@@ -224,7 +224,7 @@ impl SchedulerPart {
     /// Sends SIGTERM to the program's children among the tasks, as the program would have done.
     fn warn(&self, environments: &mut Environments) {
         let mut search = self.search();
-        let until = Instant::now() + aside::LIMIT;
+        let until = Instant::now() + blocking::LIMIT;
         terminate_children(self.program, search.look(&mut |_| Vec::new()));
         terminate_children(
             self.program,
@@ -244,7 +244,7 @@ impl SchedulerPart {
         let folder = self.places.as_ref().and_then(|file| file.parent());
         let folder = folder.map(Path::to_owned);
         // If the list cannot be read, only the marks show the tasks.
-        let all = folder.and_then(|folder| aside::run(move || GroupList::read(&folder).ok()));
+        let all = folder.and_then(|folder| blocking::run(move || GroupList::read(&folder).ok()));
         let mut listed = all.flatten().unwrap_or_default();
         listed.groups.retain(|group| group.association == self.of);
         if self.is_in_namespace {
@@ -258,13 +258,13 @@ impl SchedulerPart {
     fn round(&self, search: &mut Search, environments: &mut Environments) -> usize {
         if let Some(places) = &self.places {
             let (places, program, of) = (places.clone(), self.program, self.of);
-            let _ = aside::run(move || places::sweep_part(&places, program, of));
+            let _ = blocking::run(move || places::sweep_part(&places, program, of));
         }
         search.list(self.listed());
         // If /proc is unreadable, only processes from an earlier round are known.
         let _ = search.freeze(&mut |_| Vec::new());
         let known = search.kill().len();
-        let until = Instant::now() + aside::LIMIT;
+        let until = Instant::now() + blocking::LIMIT;
         let _ = search.freeze(&mut |unknown| environments.find(unknown, until));
         known.max(search.kill().len())
     }

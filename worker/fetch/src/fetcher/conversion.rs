@@ -6,17 +6,17 @@ use super::super::amounts::amount;
 use super::super::contact_state::{ContactState, FetchReply};
 use super::super::driver::Candidate;
 use super::super::estimates::Estimates;
-use super::super::fetch::{FetchRequest, Grounds, Source, SourcePair};
+use super::super::fetch::{FetchInput, FetchRequest, Source, SourcePair};
 use super::super::job_sched::Preemption;
 use super::super::outlook::Outlook;
 use super::super::pair_backoff::TypeReply;
-use super::super::rr_sim::Situation;
+use super::super::rr_sim::SimulationInput;
 use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors, Task, TaskStage};
-use super::Standing;
+use super::AssociationState;
 
 pub(super) fn candidate(
     state: &mut ContactState,
-    standing: Standing,
+    standing: AssociationState,
     has_here: bool,
 ) -> Candidate<'_> {
     Candidate {
@@ -28,22 +28,22 @@ pub(super) fn candidate(
     }
 }
 
-pub(super) fn grounds<'a>(
-    situation: &Situation<'a>,
+pub(super) fn fetch_input<'a>(
+    simulation_input: &SimulationInput<'a>,
     preemption: Preemption,
     sources: &'a [Source],
     outlook: &'a Outlook,
     outstanding: &'a PerType<Option<AssociationIndex>>,
-) -> Grounds<'a> {
-    Grounds {
-        now: situation.now,
-        profile: situation.profile,
+) -> FetchInput<'a> {
+    FetchInput {
+        now: simulation_input.now,
+        profile: simulation_input.profile,
         preemption,
-        processors: situation.processors,
-        associations: situation.associations,
+        processors: simulation_input.processors,
+        associations: simulation_input.associations,
         sources,
-        rec: situation.rec,
-        tasks: situation.tasks,
+        rec: simulation_input.rec,
+        tasks: simulation_input.tasks,
         outlook,
         outstanding,
     }
@@ -52,7 +52,7 @@ pub(super) fn grounds<'a>(
 pub(super) fn sources<'a>(
     processors: &Processors,
     states: impl Iterator<Item = &'a ContactState>,
-    standings: &[Standing],
+    standings: &[AssociationState],
     estimates: &Estimates,
 ) -> Vec<Source> {
     let source = |(place, state): (usize, &ContactState)| {
