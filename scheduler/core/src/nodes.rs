@@ -14,24 +14,12 @@ pub struct SourceNodes {
 }
 
 /// The node tables that are or may come into force.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct NodesInForce {
-    owner: NodesOwner,
     /// When the nodes came into force; for people.
     since: Option<WallTime>,
     /// The tables, with the configurations whose sources gave them. A table may be dropped without notice.
     tables: Vec<(Weak<NodeTable>, Arc<Config>)>,
-}
-
-impl Default for NodesInForce {
-    /// Returns the state before the first load.
-    fn default() -> Self {
-        NodesInForce {
-            owner: NodesOwner::OtherConfig,
-            since: None,
-            tables: Vec::new(),
-        }
-    }
 }
 
 impl NodesInForce {
@@ -51,15 +39,6 @@ impl NodesInForce {
             true => NodesOwner::ThisConfig,
             false => NodesOwner::OtherConfig,
         }
-    }
-
-    /// Returns whether the nodes in force are those of the configuration in force.
-    pub(crate) fn owner(&self) -> NodesOwner {
-        self.owner
-    }
-
-    pub(crate) fn set_owner(&mut self, owner: NodesOwner) {
-        self.owner = owner;
     }
 
     pub(crate) fn since(&self) -> Option<WallTime> {

@@ -37,7 +37,7 @@ use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{RecordSeq, SchedulerId, TaskKey, Time, WallTime};
 use brasserie_common_config::ScheduleMemory;
-use brasserie_scheduler_engine::{Engine, Task};
+use brasserie_scheduler_engine::{Engine, NodesOwner, Task};
 use effect::Effect;
 use event::Event;
 use outbox::{Outbox, Outgoing};
@@ -134,11 +134,13 @@ impl Scheduler {
             rand: ids.next_i64(),
         });
         let cluster = durable.cluster.unwrap_or_else(|| ClusterId(ids.next_u64()));
+        let mut engine = Engine::new(options.seed);
+        engine.set_nodes_owner(NodesOwner::OtherConfig);
         let mut scheduler = Scheduler {
             id,
             cluster,
             wall,
-            engine: Engine::new(options.seed),
+            engine,
             pool: Pool::new(id, &durable.left),
             runs: Runs::new(&durable),
             fences: Fences::new(durable.fence_generation, start_time),

@@ -105,6 +105,10 @@ impl Engine {
         self.config.as_ref()
     }
 
+    pub fn nodes_owner(&self) -> NodesOwner {
+        self.tasks.nodes_owner()
+    }
+
     /// Sets the configuration that the nodes in force belong to. Re-evaluates every gate if that changed, because a job can be done as a
     /// whole only on its own nodes.
     pub fn set_nodes_owner(&mut self, owner: NodesOwner) {

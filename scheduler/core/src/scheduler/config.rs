@@ -72,7 +72,7 @@ impl Scheduler {
         let owner = nodes.map_or(NodesOwner::OtherConfig, |nodes| {
             self.nodes.owner_of(nodes, &config)
         });
-        self.set_owner_of_nodes(owner);
+        self.engine.set_nodes_owner(owner);
         self.engine.begin_config(now, config);
         let engine = &self.engine;
         self.notices.keep_jobs(|job| {
@@ -81,16 +81,9 @@ impl Scheduler {
         });
         if self.engine.nodes().is_none() {
             // The levels have another order, so the nodes come into force again.
-            self.set_owner_of_nodes(NodesOwner::OtherConfig);
+            self.engine.set_nodes_owner(NodesOwner::OtherConfig);
         }
         self.recheck_runs(before.as_deref());
-    }
-
-    /// Notes whose nodes are in force. The engine must know, because only for nodes of its own sources can it tell that all tasks of a job
-    /// are done.
-    fn set_owner_of_nodes(&mut self, owner: NodesOwner) {
-        self.nodes.set_owner(owner);
-        self.engine.set_nodes_owner(owner);
     }
 
     /// Begins to put nodes in force. Until they are, the nodes in force decide.
@@ -135,7 +128,7 @@ impl Scheduler {
             return;
         };
         let (owner, nodes) = (self.nodes.owner_of(nodes, config), Arc::clone(nodes));
-        self.set_owner_of_nodes(owner);
+        self.engine.set_nodes_owner(owner);
         self.nodes.note_in_force(self.wall);
         self.record_times(now, nodes.times());
         self.orphans.recheck_all();

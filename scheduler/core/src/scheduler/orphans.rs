@@ -150,7 +150,7 @@ impl Scheduler {
 impl View<'_> {
     /// Returns the decision about which tasks are wanted.
     pub(super) fn wanted(&self) -> WantedTasks<'_> {
-        WantedTasks::new(&self.engine, self.nodes.owner())
+        WantedTasks::new(&self.engine, self.engine.nodes_owner())
     }
 
     fn check_range(&self, left: &mut usize) -> Checked {

@@ -329,7 +329,7 @@ impl View<'_> {
         match (on_its_way, self.engine.config()) {
             (Some(nodes), Some(config)) => self.nodes.owner_of(nodes, config),
             (Some(_), None) => NodesOwner::OtherConfig,
-            (None, _) => self.nodes.owner(),
+            (None, _) => self.engine.nodes_owner(),
         }
     }
 

@@ -23,7 +23,6 @@ impl Scheduler {
         let persisted = self.outbox.persisted();
         self.pool.shape(s, persisted);
         self.runs.shape(s, &self.safety, persisted, self.wall);
-        s.put(self.nodes.owner());
         self.orphans.shape(s);
         self.jobs.shape(s, persisted);
         self.bulk_changes.shape(s, persisted);
