@@ -19,6 +19,13 @@ const RETRY: &str = "`brasserie run` with --retry-failed";
 pub(crate) struct LastText(String);
 
 impl LastText {
+    /// Prints the text as a complaint unless it was the last one.
+    pub(crate) fn complain(&mut self, text: String) {
+        if let Some(text) = self.changed(text) {
+            complain!("brasserie: {text}");
+        }
+    }
+
     /// Returns the text unless it was the last one.
     pub(crate) fn changed(&mut self, text: String) -> Option<String> {
         if text == self.0 {

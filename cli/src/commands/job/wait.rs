@@ -109,12 +109,8 @@ async fn wait(connection: &Connection, args: &WaitArgs) -> Result<(Vec<JobStatus
                 return Err(error);
             }
             Err(error) => {
-                if let Some(text) = progress
-                    .last_text
-                    .changed(format!("{error:#}; trying again"))
-                {
-                    complain!("brasserie: {text}");
-                }
+                let text = format!("{error:#}; trying again");
+                progress.last_text.complain(text);
             }
         }
         let left = args.timeout.map(|t| t.saturating_sub(started.elapsed()));

@@ -184,6 +184,29 @@ mod tests {
     const NODES: &str = r#""nodes": {"levels": ["l"]}, "resources": {}"#;
 
     #[test]
+    fn warnings_of_missing_programs_end_with_the_number_of_further_jobs() {
+        let warned = |jobs: usize| {
+            let jobs = (0..jobs)
+                .map(|n| format!(r#""bistro_job->j{n}": {{"command": ["no-such-program"]}}"#));
+            let jobs: Vec<String> = jobs.collect();
+            let text = format!("{{\"bistro_settings\": {{{NODES}}}, {}}}", jobs.join(", "));
+            let loaded = load_text(&text, Retries::AsConfigured).unwrap();
+            missing_programs(&loaded.file, &loaded.config, OsStr::new("/nowhere"))
+        };
+        let all = warned(MAX_WARNINGS);
+        assert_eq!(all.len(), MAX_WARNINGS);
+        assert!(all.iter().all(|one| one.starts_with("job `j")), "{all:?}");
+        for (more, last) in [
+            (1, "1 more job can start no task"),
+            (3, "3 more jobs can start no task"),
+        ] {
+            let some = warned(MAX_WARNINGS + more);
+            assert_eq!(some.len(), MAX_WARNINGS + 1);
+            assert_eq!(some.last().map(String::as_str), Some(last));
+        }
+    }
+
+    #[test]
     fn errors_name_file_line_and_column() {
         let text = problems("{\n  \"bistro_settings\": 3\n}");
         assert!(text.contains("c.json:2:"), "{text}");

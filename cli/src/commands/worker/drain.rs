@@ -12,7 +12,7 @@ use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
-use crate::output::{LastText, complain, print, printable};
+use crate::output::{LastText, print, printable};
 
 /// Time between two checks whether the worker has left.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
@@ -98,13 +98,6 @@ fn sentence(shard: &str, running: i32) -> String {
     )
 }
 
-/// Prints a complaint unless it was the last one of its kind.
-fn complain_once(last: &mut LastText, complaint: String) {
-    if let Some(complaint) = last.changed(complaint) {
-        complain!("brasserie: {complaint}");
-    }
-}
-
 /// Waits until the worker has left: its port is closed, which is the last that a worker does, or another program is there, or another
 /// instance has its name. A scheduler may have restarted and not know the worker yet, so a missing worker says nothing by itself.
 async fn wait_until_left(
@@ -137,17 +130,12 @@ async fn wait_until_left(
                 }
             }
             Err(_) if closed_since.is_some() => return,
-            Err(error) => {
-                complain_once(&mut of_scheduler, format!("{error:#}; trying again"));
-            }
+            Err(error) => of_scheduler.complain(format!("{error:#}; trying again")),
         }
         if !trouble.is_empty() {
-            complain_once(
-                &mut of_worker,
-                format!(
-                    "it is not clear whether the worker at {peer} has left: {trouble}; the command tries again"
-                ),
-            );
+            of_worker.complain(format!(
+                "it is not clear whether the worker at {peer} has left: {trouble}; the command tries again"
+            ));
         }
         tokio::time::sleep(BETWEEN_CHECKS).await;
     }
