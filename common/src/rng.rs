@@ -59,13 +59,23 @@ impl Rng {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn streams_of_one_seed_differ_and_repeat() {
         let draw = |p| Rng::new(5, p).next_u64();
         assert_eq!(draw(Purpose::Placement), draw(Purpose::Placement));
-        assert_ne!(draw(Purpose::Placement), draw(Purpose::Backoff));
+        let all = [
+            Purpose::InstanceIds,
+            Purpose::InvocationIds,
+            Purpose::Placement,
+            Purpose::Policy,
+            Purpose::Backoff,
+        ];
+        let different: BTreeSet<u64> = all.into_iter().map(draw).collect();
+        assert_eq!(different.len(), all.len());
     }
 
     #[test]
