@@ -55,4 +55,4 @@ pub use work::{
     WorkRequestSeq, WorkTerms, WorkVerdict,
 };
 pub use worker::{MachinePortLock, ServiceAddress, WorkerDescription};
-pub use worker_set::{SetCertainty, SetDigest, WorkerSetHash, WorkerSetId};
+pub use worker_set::{SetDigest, Standing, WorkerSetHash, WorkerSetId};

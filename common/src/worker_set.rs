@@ -153,7 +153,7 @@ impl WorkerSetHash {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
-pub enum SetCertainty {
+pub enum Standing {
     /// The scheduler was in its own initial wait, or is a peer that does not say: workers that run tasks may be missing from the set.
     #[default]
     Unsettled,
@@ -168,7 +168,7 @@ pub struct WorkerSetId {
     /// Wraps around; compare with [`version_order`] only.
     pub version: i64,
     pub hash: WorkerSetHash,
-    pub standing: SetCertainty,
+    pub standing: Standing,
 }
 
 /// Returns the order of two versions modulo 2^64, by the sign of their distance; `None` at distance 2^63, where there is none.

@@ -55,11 +55,11 @@ struct MemberFileState {
 struct MemberFileRead {
     /// The callback of the latest caller. Earlier callers received an error.
     heard: Heard,
-    patience: ReadPatience,
+    patience: Patience,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ReadPatience {
+enum Patience {
     Usual,
     /// The log has reported that the read takes long.
     Lost,
@@ -105,12 +105,12 @@ impl MemberFile {
         let Some(reading) = &mut state.reading else {
             state.reading = Some(MemberFileRead {
                 heard,
-                patience: ReadPatience::Usual,
+                patience: Patience::Usual,
             });
             return None;
         };
-        if reading.patience == ReadPatience::Usual {
-            reading.patience = ReadPatience::Lost;
+        if reading.patience == Patience::Usual {
+            reading.patience = Patience::Lost;
             tracing::warn!(
                 "the known addresses of the scheduler stay in use, because the read of {} has not finished: its file system does not answer",
                 self.path.display()

@@ -29,7 +29,7 @@ pub struct Client {
     notes: Vec<Note>,
     /// Completions that wait for a contact.
     unreported: Vec<Unreported>,
-    standings: Vec<AssociationState>,
+    association_states: Vec<AssociationState>,
     computing: Computing,
     deadlines: Deadlines,
     dispatch: Dispatch,
@@ -117,7 +117,7 @@ impl Client {
             tasks: Vec::new(),
             notes: Vec::new(),
             unreported: Vec::new(),
-            standings: vec![AssociationState::default(); schedulers.len()],
+            association_states: vec![AssociationState::default(); schedulers.len()],
             computing: Computing::Allowed,
             deadlines: scenario.policy.deadlines,
             dispatch: scenario.policy.dispatch,
@@ -188,7 +188,7 @@ impl Client {
             fetcher,
             tasks,
             unreported,
-            standings,
+            association_states,
             computing,
             ..
         } = self;
@@ -196,7 +196,7 @@ impl Client {
             now,
             computing: *computing,
             tasks,
-            standings,
+            association_states,
             unreported,
         });
         match step {
@@ -318,7 +318,7 @@ impl Client {
         };
         self.fetcher.task_ended(now, &task, end, leaves);
         if self.reports_at_once() {
-            self.standings[task.association.0].unacknowledged += 1;
+            self.association_states[task.association.0].unacknowledged += 1;
             return;
         }
         self.unreported.push(Unreported {
@@ -340,8 +340,8 @@ impl Client {
 
     /// Notes that the scheduler has acknowledged the completion.
     pub fn reported(&mut self, scheduler: usize, number: TaskNumber) {
-        let standing = &mut self.standings[scheduler];
-        standing.unacknowledged = standing.unacknowledged.saturating_sub(1);
+        let association_state = &mut self.association_states[scheduler];
+        association_state.unacknowledged = association_state.unacknowledged.saturating_sub(1);
         self.unreported.retain(|end| end.task != number);
         self.fetcher.task_gone(AssociationIndex(scheduler), number);
     }
@@ -382,7 +382,7 @@ impl Client {
             now,
             computing: self.computing,
             tasks: &self.tasks,
-            standings: &self.standings,
+            association_states: &self.association_states,
             unreported: &self.unreported,
         });
         let rec = self.fetcher.save(now).rec;
@@ -401,7 +401,7 @@ impl Client {
             }
         };
         let shortfall = overview.of_type.iter().map(|it| it.shortfall);
-        let glances = (0..self.standings.len()).map(of_one);
+        let glances = (0..self.association_states.len()).map(of_one);
         (glances.collect(), shortfall.collect())
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::resources::GpuInfo;
 use brasserie_common::{
-    InvocationId, RefusalCode, SchedulerId, SequenceNumber, SetCertainty, Shard, WorkerDescription,
+    InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing, WorkerDescription,
     WorkerId, WorkerSetHash, WorkerSetId,
 };
 use brasserie_scheduler_core::{LeftCause, Rejection};
@@ -107,7 +107,7 @@ pub struct SetMark {
     pub version: i64,
     pub members: i32,
     pub hash: WorkerSetHash,
-    pub standing: SetCertainty,
+    pub standing: Standing,
 }
 
 /// Prints only the part of the hash that distinguishes sets, for short traces.

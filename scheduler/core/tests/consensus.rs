@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use brasserie_common::{
-    CallOutcome, Health, ReportedStatus, SchedulerId, SetCertainty, SetDigest, WorkerDescription,
+    CallOutcome, Health, ReportedStatus, SchedulerId, SetDigest, Standing, WorkerDescription,
     WorkerId, WorkerSetHash, WorkerSetId,
 };
 use brasserie_scheduler_core::{Call, CallReply, Durable, Options};
@@ -42,7 +42,7 @@ fn many(n: usize) -> Vec<WorkerDescription> {
 }
 
 /// A set id of another scheduler with these members.
-fn former(members: &[&WorkerDescription], standing: SetCertainty) -> WorkerSetId {
+fn former(members: &[&WorkerDescription], standing: Standing) -> WorkerSetId {
     let mut hash = WorkerSetHash::NOBODY;
     for member in members {
         hash.add(member.id);
@@ -116,7 +116,7 @@ fn live_on(s: &mut Script, workers: &[WorkerDescription], time: Duration) {
 #[test]
 fn achieve_and_maintain_worker_set_consensus() {
     let (a, b, impostor) = (worker("a", 1, 10), worker("b", 2, 11), worker("c", 3, 12));
-    let set = former(&[&a, &b], SetCertainty::Settled);
+    let set = former(&[&a, &b], Standing::Settled);
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
     come(&mut s, &a, set);
@@ -129,8 +129,7 @@ fn achieve_and_maintain_worker_set_consensus() {
     come(&mut s, &b, set);
     // Whether later echoes name this scheduler does not matter: consensus uses the sets that workers arrive with.
     s.echo(&a);
-    s.heartbeat(&b, former(&[&b], SetCertainty::Settled))
-        .unwrap();
+    s.heartbeat(&b, former(&[&b], Standing::Settled)).unwrap();
     s.advance(options().timeouts.kill_margin());
     assert!(wait(&mut s).contains("never had a scheduler"));
     s.heartbeat_with(&impostor, WorkerSetId::default(), true)
@@ -157,7 +156,7 @@ fn no_consensus_with_empty_worker_set_id() {
     // An empty set of another scheduler does not count either.
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
-    come(&mut s, &a, former(&[], SetCertainty::Settled));
+    come(&mut s, &a, former(&[], Standing::Settled));
     s.advance(options().timeouts.kill_margin() + secs(1));
     assert!(wait(&mut s).contains("not the ones of the set"));
 }
@@ -306,7 +305,7 @@ fn r09_consensus_never_overrides_a_trusted_record_that_misses_someone() {
     let id = s.scheduler.id();
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
-    let mut set = former(&[&a], SetCertainty::Settled);
+    let mut set = former(&[&a], Standing::Settled);
     set.scheduler = id;
     come(&mut s, &a, set);
     s.advance(options().timeouts.kill_margin() + secs(1));
@@ -330,7 +329,7 @@ fn r09_consensus_serves_where_the_record_is_stale_and_misses_nobody() {
     // The record is an old backup: it has b, but neither a nor the scheduler that came later.
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
-    let set = former(&[&a, &b], SetCertainty::Settled);
+    let set = former(&[&a, &b], Standing::Settled);
     come(&mut s, &a, set);
     assert!(wait(&mut s).contains("the 1 worker that this directory remembers has come back too"));
     come(&mut s, &b, set);
@@ -347,7 +346,7 @@ fn r09_consensus_without_somebody_of_a_stale_record_ends_no_wait() {
     s.join(&b);
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
-    come(&mut s, &a, former(&[&a], SetCertainty::Settled));
+    come(&mut s, &a, former(&[&a], Standing::Settled));
     s.advance(options().timeouts.kill_margin() + secs(1));
     assert!(s.status().initial_wait.is_some());
     // Its successor shows that b is dead.
@@ -363,9 +362,9 @@ fn r10_ids_given_during_a_wait_do_not_count_for_consensus() {
     // An earlier scheduler waits and knows only a.
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
-    come(&mut s, &a, former(&[&a, &b], SetCertainty::Settled));
+    come(&mut s, &a, former(&[&a, &b], Standing::Settled));
     let (_, unsettled) = s.told[&a.id];
-    assert_eq!(unsettled.standing, SetCertainty::Unsettled);
+    assert_eq!(unsettled.standing, Standing::Unsettled);
     let mut s = on_an_empty_directory(s);
     come(&mut s, &a, unsettled);
     s.advance(options().timeouts.kill_margin() + secs(1));
@@ -384,7 +383,7 @@ fn r10_ids_given_during_a_wait_do_not_count_for_consensus() {
     let after = s.echo(&a).worker_set;
     assert_eq!(
         (after.standing, after.version),
-        (SetCertainty::Settled, before.version + 1)
+        (Standing::Settled, before.version + 1)
     );
     assert_eq!(after.hash, before.hash);
 }
@@ -395,12 +394,11 @@ fn r10_a_scheduler_that_waits_again_says_so() {
     let a = worker("a", 1, 10);
     s.join(&a);
     let before = s.echo(&a).worker_set;
-    assert_eq!(before.standing, SetCertainty::Settled);
+    assert_eq!(before.standing, Standing::Settled);
     let b = worker("b", 2, 11);
-    s.heartbeat(&b, former(&[&b], SetCertainty::Settled))
-        .unwrap();
+    s.heartbeat(&b, former(&[&b], Standing::Settled)).unwrap();
     assert!(s.status().initial_wait.is_some());
-    assert_eq!(s.echo(&a).worker_set.standing, SetCertainty::Unsettled);
+    assert_eq!(s.echo(&a).worker_set.standing, Standing::Unsettled);
 }
 
 #[test]
@@ -408,7 +406,7 @@ fn r11_consensus_ends_no_wait_before_the_kill_margin() {
     let a = worker("a", 1, 10);
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
-    come(&mut s, &a, former(&[&a], SetCertainty::Settled));
+    come(&mut s, &a, former(&[&a], Standing::Settled));
     let margin = options().timeouts.kill_margin();
     assert_eq!(margin, secs(66));
     let start = s.now;
@@ -426,8 +424,7 @@ fn consensus_waits_for_running_tasks_to_be_known() {
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
     s.advance(options().timeouts.kill_margin());
-    s.heartbeat(&a, former(&[&a], SetCertainty::Settled))
-        .unwrap();
+    s.heartbeat(&a, former(&[&a], Standing::Settled)).unwrap();
     assert!(wait(&mut s).contains("reported running tasks"));
     let running = listed("a", "n0", brasserie_common::InvocationId::new(3, 3));
     s.answer_fetch(vec![running]);
@@ -440,7 +437,7 @@ fn consensus_waits_for_running_tasks_to_be_known() {
 #[test]
 fn the_digest_tells_sets_apart_that_the_sums_do_not() {
     let a = worker("a", 1, 10);
-    let mut set = former(&[&a], SetCertainty::Settled);
+    let mut set = former(&[&a], Standing::Settled);
     set.hash.digest = Some(SetDigest::from_be_bytes([1; 32]));
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
@@ -537,7 +534,7 @@ fn who_was_healthy_in_the_wait_gets_nothing_while_a_former_set_could_do_without_
     // Worker b arrives late with a set of only itself, and receives no answer.
     let alone = std::slice::from_ref(&a);
     live_on(&mut s, alone, options().timeouts.min_safe_wait() - secs(10));
-    let set = former(&[&b], SetCertainty::Settled);
+    let set = former(&[&b], Standing::Settled);
     s.heartbeat(&b, set).unwrap();
     s.answer_fetch(Vec::new());
     s.answer_healthcheck(&b);
@@ -626,7 +623,7 @@ fn an_operators_wait_is_not_cut_short_by_consensus() {
         Durable::default(),
     );
     s.load(one_job(1, ""));
-    come(&mut s, &a, former(&[&a], SetCertainty::Settled));
+    come(&mut s, &a, former(&[&a], Standing::Settled));
     s.advance(options().timeouts.kill_margin() + secs(1));
     assert!(s.status().initial_wait.is_some());
     assert!(!wait(&mut s).contains("former set"));

@@ -925,7 +925,7 @@ fn a_worker_says_what_it_waits_for_and_what_it_lacks() {
     s.sync_at_once = false;
     let foreign = WorkerSetId {
         scheduler: SchedulerId::new(5, 5),
-        standing: brasserie_common::SetCertainty::Settled,
+        standing: brasserie_common::Standing::Settled,
         ..WorkerSetId::default()
     };
     let first = s.heartbeat(&a, foreign).unwrap().worker_set;

@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use brasserie_common::{
-    CallOutcome, Health, Principal, SchedulerId, SetCertainty, Time, Timeouts, WorkerDescription,
+    CallOutcome, Health, Principal, SchedulerId, Standing, Time, Timeouts, WorkerDescription,
     WorkerSetId,
 };
 use brasserie_scheduler_core::{
@@ -118,9 +118,9 @@ fn a_set_is_not_settled_while_an_interrupted_wait_runs_anew() {
     let running = listed("a", "n0", brasserie_common::InvocationId::new(3, 3));
     s.answer_fetch(vec![running]);
     let set = s.heartbeat(&a, first).unwrap().worker_set;
-    assert_eq!(set.standing, SetCertainty::Unsettled);
+    assert_eq!(set.standing, Standing::Unsettled);
     let mut waited = secs(0);
-    while s.heartbeat(&a, set).unwrap().worker_set.standing == SetCertainty::Unsettled {
+    while s.heartbeat(&a, set).unwrap().worker_set.standing == Standing::Unsettled {
         s.advance(secs(10));
         waited += secs(10);
         assert!(waited < secs(2000), "it ends some time");
@@ -337,7 +337,7 @@ fn a_restored_backup_is_never_void_and_says_what_it_waits_for() {
     s.load(one_job(1, ""));
     let foreign = WorkerSetId {
         scheduler: brasserie_common::SchedulerId::new(5, 5),
-        standing: SetCertainty::Settled,
+        standing: Standing::Settled,
         ..WorkerSetId::default()
     };
     s.advance(options().timeouts.min_safe_wait() - secs(10));

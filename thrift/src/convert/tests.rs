@@ -25,9 +25,9 @@ use brasserie_common::{
     EndedBy, Ending, Fault, Fence, GpuShare, Health, InstanceId, InvocationId, JobName, Kill,
     KillMethod, KillRequest, KnownTask, Limited, LogOverflow, MachinePortLock, NodeName, Output,
     ProcessLimit, Processor, RefusalCode, ReportPolicy, ReportedStatus, RunningTask, SchedulerId,
-    ServiceAddress, SetCertainty, SetDigest, Shard, StatusFrom, Story, TaskSubprocessOptions,
-    WallTime, WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkTerms, WorkVerdict,
-    WorkerDescription, WorkerId, WorkerSetHash, WorkerSetId,
+    ServiceAddress, SetDigest, Shard, Standing, StatusFrom, Story, TaskSubprocessOptions, WallTime,
+    WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription,
+    WorkerId, WorkerSetHash, WorkerSetId,
 };
 
 use super::{
@@ -389,9 +389,9 @@ fn worker_set() -> impl Strategy<Value = WorkerSetId> {
                     digest: digest.map(SetDigest::from_be_bytes),
                 },
                 standing: if settled {
-                    SetCertainty::Settled
+                    Standing::Settled
                 } else {
-                    SetCertainty::Unsettled
+                    Standing::Unsettled
                 },
             },
         )

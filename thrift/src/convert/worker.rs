@@ -8,7 +8,7 @@ use brasserie_common::story::{MAX_TEXT_BYTES, cut as cut_bytes};
 use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
-    Health, MachinePortLock, ServiceAddress, SetCertainty, SetDigest, WorkReply, WorkerDescription,
+    Health, MachinePortLock, ServiceAddress, SetDigest, Standing, WorkReply, WorkerDescription,
     WorkerSetHash, WorkerSetId,
 };
 
@@ -147,8 +147,8 @@ impl TryFrom<wire::WorkerSetID> for WorkerSetId {
             version: set.version.unwrap_or(0),
             hash: defaulted("WorkerSetID.hash", set.hash)?,
             standing: match set.settled {
-                Some(true) => SetCertainty::Settled,
-                Some(false) | None => SetCertainty::Unsettled,
+                Some(true) => Standing::Settled,
+                Some(false) | None => Standing::Unsettled,
             },
         })
     }
@@ -161,8 +161,8 @@ impl From<WorkerSetId> for wire::WorkerSetID {
             version: Some(set.version),
             hash: Some(set.hash.into()),
             settled: match set.standing {
-                SetCertainty::Settled => Some(true),
-                SetCertainty::Unsettled => None,
+                Standing::Settled => Some(true),
+                Standing::Unsettled => None,
             },
         }
     }

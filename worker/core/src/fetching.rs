@@ -437,8 +437,8 @@ impl Fetching {
     /// Returns the next step of the work fetch, which is due.
     pub(crate) fn next_step(&mut self, moment: &WorkerMoment<'_>) -> FetcherStep {
         self.asked_until = moment.now + pause_after(moment.tasks.len());
-        let standings = self.standings(moment.schedulers);
-        self.fetcher.next(&moment.input(&standings))
+        let association_states = self.association_states(moment.schedulers);
+        self.fetcher.next(&moment.input(&association_states))
     }
 
     /// Returns what people see of the work fetch. `unanswered` returns for how long a scheduler has not answered, and why.
@@ -447,8 +447,8 @@ impl Fetching {
         moment: &WorkerMoment<'_>,
         unanswered: impl Fn(AssociationIndex) -> Option<String>,
     ) -> Overview {
-        let standings = self.standings(moment.schedulers);
-        let mut overview = self.fetcher.overview(&moment.input(&standings));
+        let association_states = self.association_states(moment.schedulers);
+        let mut overview = self.fetcher.overview(&moment.input(&association_states));
         for (told, view) in overview.of_association.iter_mut().zip(moment.schedulers) {
             let takes = self.takes_requests[view.index.0];
             told.reason = true_reason(view, takes, unanswered(view.index), told.reason.take());

@@ -65,8 +65,8 @@ pub struct FetcherInput<'a> {
     pub computing: Computing,
     /// All tasks at the worker that have not ended, of all associations.
     pub tasks: &'a [Task],
-    /// The standings by association.
-    pub standings: &'a [AssociationState],
+    /// The states by association.
+    pub association_states: &'a [AssociationState],
     /// Completions that are held back to be reported together.
     pub unreported: &'a [Unreported],
 }

@@ -169,7 +169,7 @@ impl Ours {
             now,
             computing: Computing::Allowed,
             tasks: &tasks,
-            standings: &[AssociationState::default()],
+            association_states: &[AssociationState::default()],
             unreported: &[],
         });
         match step {

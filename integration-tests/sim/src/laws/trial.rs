@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{
-    EndedBy, Health, InvocationId, RecordSeq, RefusalCode, SchedulerId, SequenceNumber,
-    SetCertainty, Shard, StatusBits, Time, Timeouts, WorkerId, WorkerSetHash,
+    EndedBy, Health, InvocationId, RecordSeq, RefusalCode, SchedulerId, SequenceNumber, Shard,
+    Standing, StatusBits, Time, Timeouts, WorkerId, WorkerSetHash,
 };
 use brasserie_common_config::{Config, ParseOptions, parse};
 use brasserie_scheduler_core::{LeftCause, Retention};
@@ -170,14 +170,14 @@ pub(crate) fn set(s: i64, version: i64, members: &[i64]) -> SetMark {
         version,
         members: hash.num_workers,
         hash,
-        standing: SetCertainty::Unsettled,
+        standing: Standing::Unsettled,
     }
 }
 
 /// Returns a [`set`] that was given after the initial wait.
 pub(crate) fn settled_set(s: i64, version: i64, members: &[i64]) -> SetMark {
     SetMark {
-        standing: SetCertainty::Settled,
+        standing: Standing::Settled,
         ..set(s, version, members)
     }
 }

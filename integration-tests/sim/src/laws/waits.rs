@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use brasserie_common::{SchedulerId, SetCertainty, Time, WorkerId};
+use brasserie_common::{SchedulerId, Standing, Time, WorkerId};
 
 use super::{Law, Moment, Verdict, law};
 use crate::event_log::{Ask, Fact, Happening, OutcomeKind, RunSent, SetMark, WaitExit};
@@ -143,7 +143,7 @@ impl WaitEndsRightly {
             let Some(set) = wait.came_with.get(&worker) else {
                 return Some("somebody is here who never came");
             };
-            if set.standing != SetCertainty::Settled || set.scheduler == scheduler {
+            if set.standing != Standing::Settled || set.scheduler == scheduler {
                 return Some("somebody came without a set that counts");
             }
             if *agreed.get_or_insert(*set) != *set {

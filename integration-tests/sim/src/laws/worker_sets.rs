@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::worker_set::version_order;
-use brasserie_common::{Health, SchedulerId, SetCertainty, WorkerId, WorkerSetId};
+use brasserie_common::{Health, SchedulerId, Standing, WorkerId, WorkerSetId};
 
 use super::{Law, Moment, Verdict, law};
 use crate::event_log::{Ask, Fact, Happening, SetMark};
@@ -30,7 +30,7 @@ impl Law for SettledAfterWait {
         let past_wait = &now.model.past_wait;
         match *happening {
             Happening::HeartbeatDecided { scheduler, set, .. }
-                if set.standing == SetCertainty::Settled && !past_wait.contains(&scheduler) =>
+                if set.standing == Standing::Settled && !past_wait.contains(&scheduler) =>
             {
                 self.early = Some(scheduler);
             }
@@ -299,7 +299,7 @@ fn viable_without(worker: WorkerId, holders: &[(WorkerId, WorkerSetId)]) -> Opti
     let mut sets: BTreeMap<(SchedulerId, i64), Vec<&(WorkerId, WorkerSetId)>> = BTreeMap::new();
     for held in holders {
         let (_, set) = held;
-        if set.standing == SetCertainty::Settled && set.scheduler != nobody {
+        if set.standing == Standing::Settled && set.scheduler != nobody {
             sets.entry((set.scheduler, set.version))
                 .or_default()
                 .push(held);

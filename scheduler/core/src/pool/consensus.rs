@@ -47,7 +47,7 @@ use std::ops::Bound;
 
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{SchedulerId, SetCertainty, WorkerId, WorkerSetHash, WorkerSetId};
+use brasserie_common::{SchedulerId, Standing, WorkerId, WorkerSetHash, WorkerSetId};
 
 /// The number of steps that are remembered even if the floor has passed them, so that late and wrong echoes are recognized.
 const MIN_STEPS: usize = 1024;
@@ -148,7 +148,7 @@ pub(crate) struct Consensus {
     /// The members in the order of joining.
     by_first: BTreeMap<Serial, WorkerId>,
     /// The number of members that came with each id.
-    initial: BTreeMap<(SchedulerId, i64, SetCertainty, WorkerSetHash), usize>,
+    initial: BTreeMap<(SchedulerId, i64, Standing, WorkerSetHash), usize>,
     /// The number of members that came with an unsettled id that is not empty.
     unsettled: usize,
     /// The members that may hold a settled id of an earlier scheduler.
@@ -164,7 +164,7 @@ pub(crate) struct Consensus {
     /// The members that were permitted since the list was last taken.
     granted: Vec<WorkerId>,
     /// The latest steps. The last one is current.
-    steps: VecDeque<(WorkerSetHash, SetCertainty)>,
+    steps: VecDeque<(WorkerSetHash, Standing)>,
     /// The position at which the next search for recipients continues.
     cursor: Serial,
 }
@@ -181,7 +181,7 @@ impl Consensus {
             scheduler,
             version,
             hash: WorkerSetHash::NOBODY,
-            standing: SetCertainty::Unsettled,
+            standing: Standing::Unsettled,
         };
         Consensus {
             current,
@@ -237,7 +237,7 @@ impl Consensus {
         self.beyond.insert(self.serial, self.serial);
         *self.initial.entry(key(&initial)).or_default() += 1;
         self.unsettled += usize::from(is_unsettled(&initial));
-        if initial.standing == SetCertainty::Settled {
+        if initial.standing == Standing::Settled {
             self.foreigners.insert(worker);
         }
         self.raise_floor();
@@ -307,7 +307,7 @@ impl Consensus {
         match self.members.get(&worker) {
             Some(member) if member.initial == *id => Echo::Known,
             Some(member) => {
-                if member.echoed.is_none() && id.standing == SetCertainty::Settled {
+                if member.echoed.is_none() && id.standing == Standing::Settled {
                     self.foreigners.insert(worker);
                 }
                 Echo::Wrong(WrongEcho::Foreign)
@@ -331,10 +331,10 @@ impl Consensus {
 
     /// Marks the end of the initial wait. Ids issued from now on count for consensus.
     pub(crate) fn settle(&mut self) {
-        if self.current.standing == SetCertainty::Settled {
+        if self.current.standing == Standing::Settled {
             return;
         }
-        self.change_standing(SetCertainty::Settled);
+        self.change_standing(Standing::Settled);
         if self.foreigners.is_empty() {
             return;
         }
@@ -349,12 +349,12 @@ impl Consensus {
 
     /// Marks that the scheduler waits again.
     pub(crate) fn unsettle(&mut self) {
-        if self.current.standing == SetCertainty::Settled {
-            self.change_standing(SetCertainty::Unsettled);
+        if self.current.standing == Standing::Settled {
+            self.change_standing(Standing::Unsettled);
         }
     }
 
-    fn change_standing(&mut self, standing: SetCertainty) {
+    fn change_standing(&mut self, standing: Standing) {
         self.current.standing = standing;
         if self.serial == Serial::default() {
             // This id was never issued.
@@ -370,7 +370,7 @@ impl Consensus {
     /// Updates the floor and the permits, and drops entries below the floor.
     fn raise_floor(&mut self) {
         self.skip_what_is_not_viable();
-        if self.current.standing == SetCertainty::Settled {
+        if self.current.standing == Standing::Settled {
             self.last_settled = Some(self.serial);
         }
         if let Some(earliest) = self.by_first.keys().next() {
@@ -501,11 +501,11 @@ impl Consensus {
 }
 
 fn is_unsettled(id: &WorkerSetId) -> bool {
-    *id != WorkerSetId::default() && id.standing == SetCertainty::Unsettled
+    *id != WorkerSetId::default() && id.standing == Standing::Unsettled
 }
 
 /// Returns a key with an arbitrary order, because versions have none.
-fn key(id: &WorkerSetId) -> (SchedulerId, i64, SetCertainty, WorkerSetHash) {
+fn key(id: &WorkerSetId) -> (SchedulerId, i64, Standing, WorkerSetHash) {
     (id.scheduler, id.version, id.standing, id.hash)
 }
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 use brasserie_common::worker::Intake;
 use brasserie_common::{
     BackoffDuration, CallOutcome, InvocationId, JobName, ListedState, NodeName, Principal,
-    RefusalCode, ReportedStatus, RunningTask, SchedulerId, SetCertainty, Shard, WorkerId,
-    WorkerSetId,
+    RefusalCode, ReportedStatus, RunningTask, SchedulerId, Shard, Standing, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{ParseOptions, parse};
 use brasserie_scheduler_core::{Answer, CallReply, Event, JobChange, Options, Query, TaskList};
@@ -229,10 +228,10 @@ impl World {
             return Err("`workers ...` is missing".to_owned());
         }
         let mut members = Vec::new();
-        let mut standing = SetCertainty::Unsettled;
+        let mut standing = Standing::Unsettled;
         while let Some(word) = w.next() {
             match word {
-                "settled" => standing = SetCertainty::Settled,
+                "settled" => standing = Standing::Settled,
                 worker => members.push(self.names.find_worker(worker)?),
             }
         }

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use brasserie_common::{
-    InvocationId, SchedulerId, SetCertainty, WorkerId, WorkerSetHash, WorkerSetId,
-};
+use brasserie_common::{InvocationId, SchedulerId, Standing, WorkerId, WorkerSetHash, WorkerSetId};
 
 /// The most workers of a scenario. A set is recognized by trying all sets of workers, and a scenario with more workers would be hard to
 /// read.
@@ -104,8 +102,8 @@ impl Names {
         let members = self.members(&set.hash);
         let members = members.unwrap_or_else(|| format!("{} unknown", set.hash.num_workers));
         let standing = match set.standing {
-            SetCertainty::Settled => "",
-            SetCertainty::Unsettled => " unsettled",
+            Standing::Settled => "",
+            Standing::Unsettled => " unsettled",
         };
         format!(
             "{}/{} {{{members}}}{standing}",

@@ -8,8 +8,7 @@ use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::worker::{Intake, PROTOCOL_VERSION, Supply};
 use brasserie_common::{
     CallId, CallOutcome, MachinePortLock, Principal, RecordSeq, RequestId, RunningTask,
-    ServiceAddress, SetCertainty, Time, Timeouts, WallTime, WorkerDescription, WorkerId,
-    WorkerSetId,
+    ServiceAddress, Standing, Time, Timeouts, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
 use brasserie_scheduler_core::credits::RequestPolicy;
@@ -65,7 +64,7 @@ impl Peer {
             Interface::Ours => {}
             Interface::Original => {
                 set.hash.digest = None;
-                set.standing = SetCertainty::Unsettled;
+                set.standing = Standing::Unsettled;
             }
         }
         set

@@ -23,7 +23,7 @@ impl Fetching {
         if let (Some(scheduler), true) = (scheduler, meant.is_empty()) {
             return Err(unknown(schedulers, scheduler));
         }
-        let standings = self.standings(schedulers);
+        let association_states = self.association_states(schedulers);
         let mut wishes = Vec::with_capacity(meant.len());
         for one in meant {
             let takes_requests = self.takes_requests(one.index);
@@ -39,8 +39,11 @@ impl Fetching {
                 }
                 None => {
                     let ended = self.fetcher.update(now, one.index);
-                    let standing = standings.get(one.index.0).copied().unwrap_or_default();
-                    let asks = self.fetcher.asks(now, one.index, standing);
+                    let association_state = association_states
+                        .get(one.index.0)
+                        .copied()
+                        .unwrap_or_default();
+                    let asks = self.fetcher.asks(now, one.index, association_state);
                     (ended, asks_in_vain(asks, unanswered(one.index)))
                 }
             };

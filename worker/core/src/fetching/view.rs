@@ -36,7 +36,7 @@ pub(crate) struct WorkerMoment<'a> {
 }
 
 impl<'a> WorkerMoment<'a> {
-    pub(super) fn input(&self, standings: &'a [AssociationState]) -> FetcherInput<'a> {
+    pub(super) fn input(&self, association_states: &'a [AssociationState]) -> FetcherInput<'a> {
         let computes = self.schedulers.iter().any(|view| view.is_running);
         FetcherInput {
             now: self.now,
@@ -45,14 +45,17 @@ impl<'a> WorkerMoment<'a> {
                 false => Computing::Suspended,
             },
             tasks: self.tasks,
-            standings,
+            association_states,
             unreported: self.unreported,
         }
     }
 }
 
 impl Fetching {
-    pub(super) fn standings(&self, schedulers: &[SchedulerView<'_>]) -> Vec<AssociationState> {
+    pub(super) fn association_states(
+        &self,
+        schedulers: &[SchedulerView<'_>],
+    ) -> Vec<AssociationState> {
         let all = schedulers.iter().zip(&self.takes_requests);
         all.map(|(view, takes)| AssociationState {
             is_suspended: false,

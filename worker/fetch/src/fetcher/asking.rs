@@ -78,8 +78,8 @@ impl Fetcher {
     fn look(&mut self, input: &FetcherInput<'_>) -> Option<FetcherStep> {
         self.look_at_pairs(input);
         let too_many = most_unacknowledged(&self.processors);
-        let mut standings = input.standings.iter();
-        self.is_choked = standings.any(|one| one.unacknowledged > too_many);
+        let mut association_states = input.association_states.iter();
+        self.is_choked = association_states.any(|one| one.unacknowledged > too_many);
         let mut chosen = None;
         let outstanding = self.asked_by_type();
         let with_tasks: BTreeSet<AssociationIndex> =
@@ -87,9 +87,13 @@ impl Fetcher {
         let all = self.contacts.iter_mut().enumerate();
         let mut candidates: Vec<Candidate<'_>> = all
             .map(|(index, state)| {
-                let standing = input.standings.get(index).copied().unwrap_or_default();
+                let association_state = input
+                    .association_states
+                    .get(index)
+                    .copied()
+                    .unwrap_or_default();
                 let has_here = with_tasks.contains(&AssociationIndex(index));
-                candidate(state, standing, has_here)
+                candidate(state, association_state, has_here)
             })
             .collect();
         let round = RoundInputs {
@@ -108,7 +112,12 @@ impl Fetcher {
         };
         let decision = self.driver.next(&round, &mut candidates, |candidates| {
             let states = candidates.iter().map(|candidate| &*candidate.state);
-            let sources = sources(&self.processors, states, input.standings, &self.estimates);
+            let sources = sources(
+                &self.processors,
+                states,
+                input.association_states,
+                &self.estimates,
+            );
             let outlook = simulation_input.outlook();
             let request = Survey::new(fetch_input(
                 &simulation_input,
@@ -171,7 +180,7 @@ impl Fetcher {
                 let sources = sources(
                     &self.processors,
                     self.contacts.iter(),
-                    input.standings,
+                    input.association_states,
                     &self.estimates,
                 );
                 let simulation_input = self.simulation_input(input.now, input.tasks);
@@ -462,7 +471,10 @@ impl Fetcher {
             let Some(outstanding) = &self.outstanding[place] else {
                 continue;
             };
-            let is_absent = input.standings.get(place).is_some_and(|one| one.is_absent);
+            let is_absent = input
+                .association_states
+                .get(place)
+                .is_some_and(|one| one.is_absent);
             if is_absent && outstanding.phase != RequestPhase::InFlight {
                 self.reset(AssociationIndex(place));
             } else if outstanding.is_given_up(input.now, self.patience) {

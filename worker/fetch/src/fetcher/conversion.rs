@@ -16,15 +16,15 @@ use super::AssociationState;
 
 pub(super) fn candidate(
     state: &mut ContactState,
-    standing: AssociationState,
+    association_state: AssociationState,
     has_here: bool,
 ) -> Candidate<'_> {
     Candidate {
         state,
-        is_suspended: standing.is_suspended,
-        is_absent: standing.is_absent,
-        wants_no_more_work: standing.wants_no_more_work,
-        has_tasks: has_here || standing.unacknowledged > 0,
+        is_suspended: association_state.is_suspended,
+        is_absent: association_state.is_absent,
+        wants_no_more_work: association_state.wants_no_more_work,
+        has_tasks: has_here || association_state.unacknowledged > 0,
     }
 }
 
@@ -52,11 +52,11 @@ pub(super) fn fetch_input<'a>(
 pub(super) fn sources<'a>(
     processors: &Processors,
     states: impl Iterator<Item = &'a ContactState>,
-    standings: &[AssociationState],
+    association_states: &[AssociationState],
     estimates: &Estimates,
 ) -> Vec<Source> {
     let source = |(place, state): (usize, &ContactState)| {
-        let standing = standings.get(place).copied().unwrap_or_default();
+        let association_state = association_states.get(place).copied().unwrap_or_default();
         let mut of_type = processors.table(&SourcePair::default());
         for of in processors.types() {
             let pair = state.pairs.of(of);
@@ -68,10 +68,10 @@ pub(super) fn sources<'a>(
             };
         }
         Source {
-            suspended: standing.is_suspended || standing.is_absent,
+            suspended: association_state.is_suspended || association_state.is_absent,
             list_pending: state.rpc.wants_list(),
-            no_more_work: standing.wants_no_more_work,
-            unacknowledged: standing.unacknowledged,
+            no_more_work: association_state.wants_no_more_work,
+            unacknowledged: association_state.unacknowledged,
             min_rpc_time: state.rpc.min_rpc_time(),
             correction: estimates.correction(AssociationIndex(place)),
             is_tried: estimates.is_tried(AssociationIndex(place)),

@@ -24,7 +24,7 @@ impl Fetcher {
         let sources = sources(
             &self.processors,
             self.contacts.iter(),
-            input.standings,
+            input.association_states,
             &self.estimates,
         );
         let outstanding = self.asked_by_type();
@@ -92,7 +92,7 @@ impl Fetcher {
         &self,
         now: Time,
         association: AssociationIndex,
-        standing: AssociationState,
+        association_state: AssociationState,
     ) -> Asks {
         let later = |left, why: &str| {
             let why = why.to_owned();
@@ -101,7 +101,7 @@ impl Fetcher {
         let Some(contact) = self.contacts.get(association.0) else {
             return later(None, ABSENT);
         };
-        if standing.is_absent {
+        if association_state.is_absent {
             return later(None, ABSENT);
         }
         if let Some(request) = self.request_under_way(association.0, now) {

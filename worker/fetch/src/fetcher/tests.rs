@@ -63,7 +63,7 @@ struct Rig {
     fetcher: Fetcher,
     now: Time,
     tasks: Vec<Task>,
-    standings: Vec<AssociationState>,
+    association_states: Vec<AssociationState>,
 }
 
 impl Rig {
@@ -90,7 +90,7 @@ impl Rig {
             fetcher: Fetcher::new(setup, Time::ZERO, saved),
             now: Time::ZERO,
             tasks: Vec::new(),
-            standings: vec![AssociationState::default(); shares.len()],
+            association_states: vec![AssociationState::default(); shares.len()],
         }
     }
 
@@ -99,7 +99,7 @@ impl Rig {
             now: self.now,
             computing: Computing::Allowed,
             tasks: &self.tasks,
-            standings: &self.standings,
+            association_states: &self.association_states,
             unreported: &[],
         };
         self.fetcher.next(&input)
@@ -166,7 +166,7 @@ impl Rig {
 
     /// Makes the first contact with each scheduler, which brings no work.
     fn meets_all(&mut self) {
-        for _ in 0..self.standings.len() {
+        for _ in 0..self.association_states.len() {
             let request = self.asks();
             assert_eq!(request.reason, RpcReason::Wished(Wish::Init));
             self.reply(&request, WorkVerdict::NoWork);
@@ -453,9 +453,9 @@ fn an_acknowledgement_counts_if_too_many_were_missing() {
     let mut rig = Rig::new(&[100.0]);
     rig.meets_all();
     let far = rig.now + Duration::from_secs(100);
-    rig.standings[0].unacknowledged = 9;
+    rig.association_states[0].unacknowledged = 9;
     assert_eq!(rig.asks_before(far), None);
-    rig.standings[0].unacknowledged = 8;
+    rig.association_states[0].unacknowledged = 8;
     rig.fetcher.task_gone(FIRST, TaskNumber(1));
     let now = rig.now;
     let next = rig.asks_before(now + Duration::from_millis(20));
@@ -531,10 +531,10 @@ fn one_that_lingers_says_what_waits_here() {
 #[test]
 fn who_is_absent_is_not_asked_and_asked_at_once_when_it_is_back() {
     let mut rig = Rig::new(&[100.0]);
-    rig.standings[0].is_absent = true;
+    rig.association_states[0].is_absent = true;
     let end = at(300.0);
     assert_eq!(rig.asks_before(end), None);
-    rig.standings[0].is_absent = false;
+    rig.association_states[0].is_absent = false;
     rig.fetcher.check(CheckEvent::Reconnected);
     rig.asks();
     assert_eq!(rig.now, end);
@@ -621,7 +621,7 @@ fn the_overview_says_why_nobody_is_asked() {
         now: rig.now,
         computing: Computing::Allowed,
         tasks: &rig.tasks,
-        standings: &rig.standings,
+        association_states: &rig.association_states,
         unreported: &[],
     };
     let overview = rig.fetcher.overview(&input);
@@ -688,7 +688,7 @@ impl Told {
     fn asks(&mut self, rig: &Rig, request: Request) -> Result<(), TestCaseError> {
         let place = request.association.0;
         let rpc = &rig.fetcher.contacts[place].rpc;
-        prop_assert!(!rig.standings[place].is_absent);
+        prop_assert!(!rig.association_states[place].is_absent);
         match self.open.get(&place) {
             Some(open) if open.seq == request.seq => prop_assert_eq!(open, &request),
             Some(_) | None => {
@@ -772,7 +772,7 @@ integration_tests_properties::properties! {
                     rig.fetcher.reset(AssociationIndex(place));
                     told.open.remove(&place);
                 }
-                Happening::Absent(place, is_absent) => rig.standings[place].is_absent = is_absent,
+                Happening::Absent(place, is_absent) => rig.association_states[place].is_absent = is_absent,
                 Happening::Comes(place, seconds) => rig.takes(AssociationIndex(place), 1, seconds),
                 Happening::Ends(place) => {
                     if place < rig.tasks.len() {

@@ -126,7 +126,7 @@ mod first_health_after_echo {
 mod every_viable_set {
     use super::*;
 
-    fn id(standing: SetCertainty, members: &[i64]) -> WorkerSetId {
+    fn id(standing: Standing, members: &[i64]) -> WorkerSetId {
         let mut hash = WorkerSetHash::default();
         members.iter().for_each(|member| hash.add(wid(*member)));
         let (scheduler, version) = (sid(1), members.len() as i64);
@@ -140,8 +140,8 @@ mod every_viable_set {
 
     #[test]
     fn a_set_is_viable_while_all_its_members_live_and_hold_it() {
-        let pair = id(SetCertainty::Settled, &[1, 2]);
-        let three = id(SetCertainty::Settled, &[1, 2, 3]);
+        let pair = id(Standing::Settled, &[1, 2]);
+        let three = id(Standing::Settled, &[1, 2, 3]);
         let all = [(wid(1), pair), (wid(2), pair), (wid(3), three)];
         assert_eq!(viable_without(wid(3), &all), Some(pair));
         assert_eq!(viable_without(wid(1), &all), None);
@@ -153,7 +153,7 @@ mod every_viable_set {
 
     #[test]
     fn only_settled_ids_count() {
-        let waiting = id(SetCertainty::Unsettled, &[1]);
+        let waiting = id(Standing::Unsettled, &[1]);
         assert_eq!(viable_without(wid(2), &[(wid(1), waiting)]), None);
         let nothing = WorkerSetId::default();
         assert_eq!(viable_without(wid(2), &[(wid(1), nothing)]), None);

@@ -21,7 +21,7 @@ fn settled() -> Consensus {
 }
 
 /// Returns an id of another scheduler.
-fn former(scheduler_number: i64, members: &[i64], standing: SetCertainty) -> WorkerSetId {
+fn former(scheduler_number: i64, members: &[i64], standing: Standing) -> WorkerSetId {
     let mut hash = WorkerSetHash::NOBODY;
     for n in members {
         hash.add(w(*n));
@@ -53,7 +53,7 @@ fn versions_count_from_one_and_a_replacement_takes_two() {
     assert_eq!(c.current().version, 0);
     let first = fresh(&mut c, 1);
     assert_eq!((first.version, first.hash.num_workers), (1, 1));
-    assert_eq!(first.standing, SetCertainty::Settled);
+    assert_eq!(first.standing, Standing::Settled);
     c.leave(w(1));
     let second = fresh(&mut c, 2);
     assert_eq!((second.version, second.hash.num_workers), (3, 1));
@@ -154,7 +154,7 @@ fn a_silent_worker_with_an_id_of_another_scheduler_withholds_everybody_else() {
     let mut c = settled();
     let first = fresh(&mut c, 1);
     c.echo(w(1), &first);
-    let old = former(9, &[5], SetCertainty::Settled);
+    let old = former(9, &[5], Standing::Settled);
     c.join(w(5), old);
     let third = fresh(&mut c, 6);
     c.echo(w(6), &third);
@@ -165,7 +165,7 @@ fn a_silent_worker_with_an_id_of_another_scheduler_withholds_everybody_else() {
     c.echo(w(5), &third);
     assert_eq!(permitted(&c), [1, 5, 6]);
     // An id that was not settled forms no consensus, so its holder withholds no worker.
-    c.join(w(7), former(9, &[7], SetCertainty::Unsettled));
+    c.join(w(7), former(9, &[7], Standing::Unsettled));
     let now = fresh(&mut c, 8);
     c.echo(w(8), &now);
     c.echo(w(1), &now);
@@ -178,7 +178,7 @@ fn permission_of_the_wait_is_given_anew_at_its_end_if_a_foreigner_is_there() {
     let first = fresh(&mut c, 1);
     c.echo(w(1), &first);
     assert_eq!(permitted(&c), [1]);
-    c.join(w(2), former(9, &[2], SetCertainty::Settled));
+    c.join(w(2), former(9, &[2], Standing::Settled));
     assert_eq!(permitted(&c), [1]);
     c.settle();
     assert_eq!(
@@ -198,13 +198,13 @@ fn ids_of_the_wait_never_come_together_so_only_foreigners_withhold() {
     let mut c = Consensus::new(scheduler(OURS));
     fresh(&mut c, 1);
     let second = fresh(&mut c, 2);
-    assert_eq!(second.standing, SetCertainty::Unsettled);
+    assert_eq!(second.standing, Standing::Unsettled);
     c.echo(w(2), &second);
     assert_eq!(permitted(&c), [2]);
     c.settle();
     assert_eq!(
         (c.current().version, c.current().standing),
-        (3, SetCertainty::Settled)
+        (3, Standing::Settled)
     );
     assert_eq!(permitted(&c), [2]);
     // The id that 1 holds counts from here on: it may be the settled set without 4.
@@ -214,7 +214,7 @@ fn ids_of_the_wait_never_come_together_so_only_foreigners_withhold() {
     c.unsettle();
     assert_eq!(
         (c.current().version, c.current().standing),
-        (5, SetCertainty::Unsettled)
+        (5, Standing::Unsettled)
     );
     assert_eq!(permitted(&c), [2], "the id of version 3 is still about");
 }
@@ -252,7 +252,7 @@ fn wrong_echoes_are_told_apart_and_change_nothing() {
     wrong(&mut c, w(1), other_hash, WrongEcho::OtherContent);
     c.unsettle();
     let marked = WorkerSetId {
-        standing: SetCertainty::Settled,
+        standing: Standing::Settled,
         ..c.current()
     };
     let floor = c.floor;
@@ -263,7 +263,7 @@ fn wrong_echoes_are_told_apart_and_change_nothing() {
     );
     assert_eq!(c.floor, floor);
     // The id is of another scheduler, although the worker came with none. From now on the worker may hold it.
-    let foreign = former(9, &[1], SetCertainty::Settled);
+    let foreign = former(9, &[1], Standing::Settled);
     assert_eq!(c.echo(w(1), &foreign), Echo::Wrong(WrongEcho::Foreign));
     assert!(c.foreigners.contains(&w(1)));
 }
@@ -277,7 +277,7 @@ fn a_peer_that_knows_neither_digest_nor_mark_is_understood() {
             digest: None,
             ..first.hash
         },
-        standing: SetCertainty::Unsettled,
+        standing: Standing::Unsettled,
         ..first
     };
     assert_eq!(c.echo(w(1), &bare), Echo::News);
@@ -408,7 +408,7 @@ fn who_is_asked_goes_round() {
 #[test]
 fn the_former_set_is_complete_when_exactly_its_members_are_here() {
     let mut c = Consensus::new(scheduler(OURS));
-    let old = former(9, &[1, 2, 3], SetCertainty::Settled);
+    let old = former(9, &[1, 2, 3], Standing::Settled);
     assert_eq!(c.former_set(), FormerSet::NoWorkers);
     c.join(w(1), old);
     c.join(w(2), old);
@@ -437,18 +437,15 @@ fn empty_and_unsettled_ids_never_make_a_former_set() {
     for (initial, expected) in [
         (WorkerSetId::default(), FormerSet::Strangers(1)),
         (
-            former(9, &[1], SetCertainty::Unsettled),
+            former(9, &[1], Standing::Unsettled),
             FormerSet::NotSettled(1),
         ),
         // The id is of this scheduler, but this instance was not given it as a member.
         (
-            former(OURS, &[1], SetCertainty::Settled),
+            former(OURS, &[1], Standing::Settled),
             FormerSet::Strangers(1),
         ),
-        (
-            former(9, &[], SetCertainty::Settled),
-            FormerSet::OtherMembers,
-        ),
+        (former(9, &[], Standing::Settled), FormerSet::OtherMembers),
     ] {
         let mut c = Consensus::new(scheduler(OURS));
         c.join(w(1), initial);

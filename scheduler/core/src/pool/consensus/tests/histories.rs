@@ -76,7 +76,7 @@ struct World {
     directory: Directory,
     heartbeats: Vec<(WorkerId, WorkerSetId)>,
     /// Every set of this scheduler, by serial number.
-    sets: Vec<(BTreeSet<WorkerId>, SetCertainty)>,
+    sets: Vec<(BTreeSet<WorkerId>, Standing)>,
     /// The first and the last echoed set of every worker that ever joined.
     bounds: BTreeMap<WorkerId, (Serial, Serial)>,
     left_by_consensus: usize,
@@ -102,7 +102,7 @@ impl World {
     }
 
     fn is_settled(&self) -> bool {
-        self.consensus.current().standing == SetCertainty::Settled
+        self.consensus.current().standing == Standing::Settled
     }
 
     /// Notes the present set. Each change of the set is one version.
@@ -327,7 +327,7 @@ impl World {
             .iter()
             .enumerate()
             .position(|(at, (members, standing))| {
-                *standing == SetCertainty::Settled
+                *standing == Standing::Settled
                     && members.iter().any(|id| c.members.contains_key(id))
                     && members
                         .iter()
