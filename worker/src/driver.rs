@@ -76,7 +76,7 @@ impl fmt::Display for WorkerEnd {
 }
 
 /// The event that ended the driver's sleep.
-enum Heard {
+enum WokenBy {
     Own(Event),
     Call(CallArrival),
     ConnectionLost(AssociationIndex),
@@ -117,7 +117,7 @@ impl Driver {
 
     /// Runs until the core requests the end of the program.
     pub(crate) async fn run(mut self) -> WorkerEnd {
-        let mut woken_by = Heard::Due;
+        let mut woken_by = WokenBy::Due;
         loop {
             if let ControlFlow::Break(reason) = self.turn(woken_by) {
                 let last = self.worker.saved_work_fetch(self.clock.wall());
@@ -133,18 +133,18 @@ impl Driver {
         }
     }
 
-    fn turn(&mut self, first: Heard) -> ControlFlow<ExitReason> {
+    fn turn(&mut self, first: WokenBy) -> ControlFlow<ExitReason> {
         let now = self.clock.now();
         let wall = self.clock.wall();
         self.worker.handle(now, Event::WallClock(wall));
         match first {
-            Heard::Own(event) => self.worker.handle(now, event),
-            Heard::Call(arrival) => self.arrive(now, arrival),
-            Heard::ConnectionLost(association) => {
+            WokenBy::Own(event) => self.worker.handle(now, event),
+            WokenBy::Call(arrival) => self.arrive(now, arrival),
+            WokenBy::ConnectionLost(association) => {
                 self.worker
                     .handle(now, Event::ConnectionLost { association });
             }
-            Heard::Due => {}
+            WokenBy::Due => {}
         }
         // Each lane has its own limit, so each gets its turn. Among the calls, the health lane comes first.
         for _ in 0..LANE_PER_TURN {
@@ -211,7 +211,7 @@ impl Driver {
     }
 
     /// Waits for the next event.
-    async fn wait(&mut self) -> Heard {
+    async fn wait(&mut self) -> WokenBy {
         let due = self.worker.poll_timeout().unwrap_or(Time::NEVER);
         let due = due.min(self.watchdog.due());
         let due = match self.worker.fetches_work() {
@@ -223,11 +223,11 @@ impl Driver {
             biased;
             // Connection losses come first. They cannot starve the other branches: a connection is opened for a call, and the core limits
             // calls.
-            association = next_loss(&mut self.losses) => Heard::ConnectionLost(association),
-            Some(event) = self.own.recv() => Heard::Own(event),
-            Some(arrival) = self.lanes.health.recv() => Heard::Call(arrival),
-            Some(arrival) = self.lanes.work.recv() => Heard::Call(arrival),
-            () = self.clock.sleep_until(due) => Heard::Due,
+            association = next_loss(&mut self.losses) => WokenBy::ConnectionLost(association),
+            Some(event) = self.own.recv() => WokenBy::Own(event),
+            Some(arrival) = self.lanes.health.recv() => WokenBy::Call(arrival),
+            Some(arrival) = self.lanes.work.recv() => WokenBy::Call(arrival),
+            () = self.clock.sleep_until(due) => WokenBy::Due,
         }
     }
 }

@@ -34,9 +34,9 @@ impl MemberFileError {
     }
 }
 
-type Members = Result<Vec<ServiceAddress>, MemberFileError>;
+type FileResult = Result<Vec<ServiceAddress>, MemberFileError>;
 /// A callback that receives the result of a read, on a thread of its own.
-pub(crate) type Heard = Box<dyn FnOnce(Members) + Send>;
+pub(crate) type OnRead = Box<dyn FnOnce(FileResult) + Send>;
 
 /// A file of members that is read repeatedly.
 pub(crate) struct MemberFile {
@@ -54,7 +54,7 @@ struct MemberFileState {
 /// The read under way. There is at most one, so a file system that does not answer blocks only one thread.
 struct MemberFileRead {
     /// The callback of the latest caller. Earlier callers received an error.
-    heard: Heard,
+    on_read: OnRead,
     patience: Patience,
 }
 
@@ -73,19 +73,19 @@ impl MemberFile {
         }
     }
 
-    /// Reads the file on another thread, and passes the result to `heard`. After an error the caller continues with the earlier members.
-    /// If a read is under way, `heard` receives its result.
-    pub(crate) fn read_again(self: &Arc<Self>, heard: Heard) {
-        self.read_by(read, heard);
+    /// Reads the file on another thread, and passes the result to `on_read`. After an error the caller continues with the earlier members.
+    /// If a read is under way, `on_read` receives its result.
+    pub(crate) fn read_again(self: &Arc<Self>, on_read: OnRead) {
+        self.read_by(read, on_read);
     }
 
     /// Uses a thread of its own. The runtime would wait for its own threads at its end, and so for a file system that does not answer.
     fn read_by(
         self: &Arc<Self>,
-        read: impl FnOnce(&Path) -> Members + Send + 'static,
-        heard: Heard,
+        read: impl FnOnce(&Path) -> FileResult + Send + 'static,
+        on_read: OnRead,
     ) {
-        if let Some(before) = self.begin(heard) {
+        if let Some(before) = self.begin(on_read) {
             let text = format!("{} is being read for somebody else", self.path.display());
             return before(Err(MemberFileError::new(text)));
         }
@@ -100,11 +100,11 @@ impl MemberFile {
     }
 
     /// Registers a caller. Returns the previous caller's callback if a read is under way.
-    fn begin(&self, heard: Heard) -> Option<Heard> {
+    fn begin(&self, on_read: OnRead) -> Option<OnRead> {
         let mut state = self.state.lock();
         let Some(reading) = &mut state.reading else {
             state.reading = Some(MemberFileRead {
-                heard,
+                on_read,
                 patience: Patience::Usual,
             });
             return None;
@@ -116,10 +116,10 @@ impl MemberFile {
                 self.path.display()
             );
         }
-        Some(std::mem::replace(&mut reading.heard, heard))
+        Some(std::mem::replace(&mut reading.on_read, on_read))
     }
 
-    fn end(&self, read: Members) {
+    fn end(&self, read: FileResult) {
         let mut state = self.state.lock();
         match &read {
             Ok(_) if state.told.is_some() => {
@@ -136,14 +136,14 @@ impl MemberFile {
         state.told = read.as_ref().err().cloned();
         let reading = state.reading.take();
         drop(state);
-        if let Some(MemberFileRead { heard, .. }) = reading {
-            heard(read);
+        if let Some(MemberFileRead { on_read, .. }) = reading {
+            on_read(read);
         }
     }
 }
 
 /// Returns all members, each once, in the order of the file.
-pub(crate) fn read(path: &Path) -> Members {
+pub(crate) fn read(path: &Path) -> FileResult {
     // Opening a pipe blocks until somebody writes, and its content is gone after one read.
     if let Ok(known) = fs::metadata(path)
         && !known.is_file()
@@ -281,15 +281,15 @@ mod tests {
     }
 
     /// Returns a callback, and the channel that receives its result.
-    fn asker() -> (Heard, Receiver<Members>) {
-        let (heard, hears) = channel();
-        let heard = Box::new(move |read| drop(heard.send(read)));
-        (heard, hears)
+    fn asker() -> (OnRead, Receiver<FileResult>) {
+        let (on_read, hears) = channel();
+        let on_read = Box::new(move |read| drop(on_read.send(read)));
+        (on_read, hears)
     }
 
-    fn read_again(file: &Arc<MemberFile>) -> Members {
-        let (heard, hears) = asker();
-        file.read_again(heard);
+    fn read_again(file: &Arc<MemberFile>) -> FileResult {
+        let (on_read, hears) = asker();
+        file.read_again(on_read);
         hears.recv_timeout(PATIENCE).expect("it hears of it")
     }
 
@@ -333,8 +333,8 @@ mod tests {
         file.read_by(reading, first);
         let mut last = hears_first;
         for _ in 0..100 {
-            let (heard, hears) = asker();
-            file.read_by(|_| panic!("another reading"), heard);
+            let (on_read, hears) = asker();
+            file.read_by(|_| panic!("another reading"), on_read);
             let before = last.recv_timeout(PATIENCE).expect("who waited is told");
             let text = before.expect_err("nothing was read").to_string();
             assert_eq!(text, "/f is being read for somebody else");
@@ -351,7 +351,7 @@ mod tests {
     fn a_reading_that_hangs_keeps_no_runtime_from_ending() {
         let (release, hangs) = channel::<()>();
         let (ended, has_ended) = channel();
-        let (heard, hears) = asker();
+        let (on_read, hears) = asker();
         let worker = thread::spawn(move || {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
             runtime.block_on(async {
@@ -360,7 +360,7 @@ mod tests {
                     let _ = hangs.recv();
                     parse(Path::new("/f"), "a:1")
                 };
-                file.read_by(reading, heard);
+                file.read_by(reading, on_read);
             });
             drop(runtime);
             let _ = ended.send(());

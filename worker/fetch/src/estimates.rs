@@ -76,15 +76,15 @@ fn whole(lengths: Lengths, estimate: f64, elapsed: f64, done: Option<(f64, f64)>
 /// The learned run times of all jobs, and the corrections of all schedulers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Estimates {
-    learned: BTreeMap<Key, Learned>,
+    learned: BTreeMap<EstimateKey, Learned>,
     /// The keys of `learned`, least recently used first.
-    by_use: BTreeMap<u64, Key>,
+    by_use: BTreeMap<u64, EstimateKey>,
     uses: u64,
     /// The factor by which the tasks of a scheduler run longer than it estimates.
     corrections: BTreeMap<AssociationIndex, f64>,
 }
 
-type Key = (AssociationIndex, u32);
+type EstimateKey = (AssociationIndex, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Learned {
@@ -149,7 +149,7 @@ impl Estimates {
 
     /// Returns what was learned of the job if its own estimate is still `said`. If the job no longer has an estimate, whatever was learned
     /// holds.
-    fn learned_of(&self, key: Key, said: Option<f64>) -> Option<Learned> {
+    fn learned_of(&self, key: EstimateKey, said: Option<f64>) -> Option<Learned> {
         let learned = self.learned.get(&key).copied();
         learned.filter(|learned| said.is_none() || is_same(learned.said, said))
     }
@@ -198,7 +198,7 @@ impl Estimates {
     }
 
     /// Stores an estimate as the most recently used, and removes the least recently used if there are too many.
-    fn set(&mut self, key: Key, said: Option<f64>, seconds: f64) {
+    fn set(&mut self, key: EstimateKey, said: Option<f64>, seconds: f64) {
         self.uses += 1;
         let learned = Learned {
             said,

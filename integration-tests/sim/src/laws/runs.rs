@@ -64,7 +64,7 @@ law! {
     ///
     /// Source: What our worker does with it. A queued task is running for its scheduler, and the scheduler's requests apply to it like to a process.
     pub struct BeginsOnce = "begins_once" {
-        accepted: BTreeMap<Key, BegunRun>,
+        accepted: BTreeMap<RunAtWorker, BegunRun>,
         turns: BTreeMap<WorkerPlace, u64>,
     }
 }
@@ -138,7 +138,7 @@ impl BeginsOnce {
     }
 }
 
-type Key = (WorkerId, InvocationId);
+type RunAtWorker = (WorkerId, InvocationId);
 
 #[derive(Default)]
 struct BegunRun {
@@ -403,9 +403,9 @@ law! {
     /// Source: Limits of time. The timeout counts from the time when the worker has a process, the deadline from the time when it accepted the run.
     pub struct LimitsOfTime = "limits_of_time" {
         /// The acceptance times of runs that have not begun.
-        accepted: BTreeMap<Key, Time>,
-        limits: BTreeMap<Key, ModelLimits>,
-        due: BTreeSet<(Time, Key)>,
+        accepted: BTreeMap<RunAtWorker, Time>,
+        limits: BTreeMap<RunAtWorker, ModelLimits>,
+        due: BTreeSet<(Time, RunAtWorker)>,
     }
 }
 
@@ -472,7 +472,7 @@ impl Law for LimitsOfTime {
             Happening::WorkerStopped { worker, .. } => {
                 let all = (worker, InvocationId::new(i64::MIN, i64::MIN))..;
                 let of_it = self.limits.range(all).map(|(key, _)| *key);
-                let of_it: Vec<Key> = of_it.take_while(|key| key.0 == worker).collect();
+                let of_it: Vec<RunAtWorker> = of_it.take_while(|key| key.0 == worker).collect();
                 for key in of_it {
                     self.settle(key);
                     self.limits.remove(&key);
@@ -507,7 +507,7 @@ impl LimitsOfTime {
         Ok(())
     }
 
-    fn set_due(&mut self, now: &Moment<'_>, key: Key) {
+    fn set_due(&mut self, now: &Moment<'_>, key: RunAtWorker) {
         self.settle(key);
         let Some(limits) = self.limits.get_mut(&key) else {
             return;
@@ -524,7 +524,7 @@ impl LimitsOfTime {
         }
     }
 
-    fn asked(&mut self, now: &Moment<'_>, key: Key, (run, by): (Run, EndedBy)) -> Verdict {
+    fn asked(&mut self, now: &Moment<'_>, key: RunAtWorker, (run, by): (Run, EndedBy)) -> Verdict {
         match by {
             EndedBy::Timeout | EndedBy::Deadline => self.settle(key),
             // The worker ends, with all its processes.
@@ -559,7 +559,7 @@ impl LimitsOfTime {
     }
 
     /// Marks the run as having no limit left to enforce.
-    fn settle(&mut self, key: Key) {
+    fn settle(&mut self, key: RunAtWorker) {
         let limits = self.limits.get_mut(&key);
         if let Some(due) = limits.and_then(|limits| limits.due.take()) {
             self.due.remove(&(due, key));

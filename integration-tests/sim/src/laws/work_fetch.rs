@@ -87,9 +87,9 @@ law! {
     /// or that a scheduler kept one.
     pub struct ListsWhatItHas = "lists_what_it_has" {
         /// The accepted runs of each worker and scheduler.
-        accepted: BTreeMap<(WorkerId, SchedulerId), Runs>,
+        accepted: BTreeMap<(WorkerId, SchedulerId), InvocationSet>,
         /// The runs that a request under way must list.
-        asked: BTreeMap<(WorkerId, SchedulerId, WorkRequestSeq), Runs>,
+        asked: BTreeMap<(WorkerId, SchedulerId, WorkRequestSeq), InvocationSet>,
     }
 }
 
@@ -182,7 +182,7 @@ fn judge(counts: &WorkCounts) -> Verdict {
     }
 }
 
-type Runs = BTreeSet<InvocationId>;
+type InvocationSet = BTreeSet<InvocationId>;
 
 law! {
     /// Once nothing fails any more, no CPU of a healthy pull worker is idle for longer than the worker's longest wait before it asks, while its

@@ -19,14 +19,14 @@ enum BruteTaskState {
 }
 
 /// A task: job and database.
-type Task = (u32, u32);
+type TaskPair = (u32, u32);
 
 #[derive(Debug)]
 pub struct Brute {
     size: Size,
     /// The state by job and database.
     states: Vec<Vec<BruteTaskState>>,
-    running: Vec<Task>,
+    running: Vec<TaskPair>,
     nodes: Vec<u32>,
     rng: Rng,
 }
@@ -42,7 +42,7 @@ impl Brute {
         }
     }
 
-    fn end(&mut self, ended: &[Task]) {
+    fn end(&mut self, ended: &[TaskPair]) {
         for &(job, node) in ended {
             self.states[job as usize][node as usize] = BruteTaskState::Done;
         }
@@ -53,7 +53,7 @@ impl Brute {
 
     /// Runs one pass. It copies the statuses, counts the free slots, puts each job's candidates in random order, and takes one task of each
     /// job in turn until no candidate is left.
-    pub fn pass(&mut self) -> Vec<Task> {
+    pub fn pass(&mut self) -> Vec<TaskPair> {
         let snapshot = self.states.clone();
         let mut root = self.size.slots();
         let mut hosts = vec![SLOTS_A_HOST; self.size.hosts];
@@ -102,7 +102,7 @@ impl Brute {
 pub fn window(size: Size, mean: Duration, warm_up: Duration, length: Duration) -> Window {
     let mut brute = Brute::new(size);
     let mut times = TaskTimes::new(mean);
-    let mut due: BinaryHeap<Reverse<(Time, Task)>> = BinaryHeap::new();
+    let mut due: BinaryHeap<Reverse<(Time, TaskPair)>> = BinaryHeap::new();
     let mut now = Time::ZERO;
     let mut window = Window::default();
     while now < Time::ZERO + warm_up + length {

@@ -30,7 +30,7 @@ pub struct LevelChanges {
 }
 
 /// The level, the name, and the parent's name.
-type Key<'a> = (&'a str, &'a str, &'a str);
+type RowNames<'a> = (&'a str, &'a str, &'a str);
 
 impl NodeChanges {
     pub(super) fn between(before: Option<&NodeTable>, after: Option<&NodeTable>) -> Self {
@@ -111,7 +111,7 @@ fn at<'a>(all: &'a mut Vec<LevelChanges>, level: &str) -> &'a mut LevelChanges {
     &mut all[index]
 }
 
-fn sorted(table: Option<&NodeTable>) -> Vec<(Key<'_>, Row)> {
+fn sorted(table: Option<&NodeTable>) -> Vec<(RowNames<'_>, Row)> {
     let Some(table) = table else {
         return Vec::new();
     };
@@ -120,7 +120,7 @@ fn sorted(table: Option<&NodeTable>) -> Vec<(Key<'_>, Row)> {
         let parent = table.parent(row).map_or("", |parent| table.name(parent));
         (level.map_or("", String::as_str), table.name(row), parent)
     };
-    let mut rows: Vec<(Key<'_>, Row)> = table.rows().map(|row| (key(row), row)).collect();
+    let mut rows: Vec<(RowNames<'_>, Row)> = table.rows().map(|row| (key(row), row)).collect();
     rows.sort_unstable();
     rows
 }
