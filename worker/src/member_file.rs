@@ -282,8 +282,8 @@ mod tests {
 
     /// Returns a callback, and the channel that receives its result.
     fn asker() -> (OnRead, Receiver<FileResult>) {
-        let (on_read, hears) = channel();
-        let on_read = Box::new(move |read| drop(on_read.send(read)));
+        let (sender, hears) = channel();
+        let on_read = Box::new(move |read| drop(sender.send(read)));
         (on_read, hears)
     }
 
