@@ -155,10 +155,12 @@ pub struct WorkerView {
     pub instance: String,
     /// `joining`, `healthy`, `draining` (healthy, and accepts no more tasks), `unhealthy` or `lost`.
     pub state: String,
-    /// Tasks that run on the worker, including `unsure`.
+    /// Tasks that run on the worker, including `unsure` and `standby`.
     pub running: u64,
     /// Tasks of `running` that may have completed without the scheduler's knowledge.
     pub unsure: u64,
+    /// Tasks of `running` that are at the worker, and begin as soon as slots are free there.
+    pub standby: u64,
     /// `None` before the first heartbeat of this association.
     pub since_heartbeat_ms: Option<i64>,
     /// Time since the last heartbeat of a healthy worker that has missed heartbeats or could not be reached; else `None`.

@@ -323,6 +323,7 @@ impl<H: Hasher> Shape<'_, H> {
         self.put((work.est_duration.map(f64::to_bits), work.request));
         self.put((work.cpus.map(f64::to_bits), work.bufferable, work.report));
         self.opt(task.ended.as_ref(), Shape::reported);
+        self.put(&task.worker_slots);
     }
 }
 

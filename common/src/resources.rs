@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::NodeName;
 
 /// Slots of one resource that a task holds on one node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceAmount {
     pub name: String,
     pub amount: i32,

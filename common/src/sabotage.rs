@@ -156,11 +156,23 @@ pub enum Sabotage {
     CountAgeFromTheStart,
     /// A job remains a candidate for placement while as many of its tasks run as its `max_running` allows.
     IgnoreMaxRunning,
+    /// A task that stands by begins although the running tasks leave no slots for it.
+    BeginWithoutSlots,
+    /// A worker kills a task that has begun because the scheduler takes it back.
+    KillBegunForTakeBack,
+    /// A task starts elsewhere as soon as its take-back is sent.
+    StartWhileTakingBack,
+    /// A task that was taken back is not ready again.
+    LoseTakenBack,
+    /// A task that was taken back counts as one that ran and has to wait.
+    TakeBackAdvancesBackoff,
+    /// A task stands by however long another worker could start it.
+    NeverTakeBack,
 }
 
 impl Sabotage {
     /// Every bug, in the order in which reports list them.
-    pub const ALL: [Sabotage; 75] = [
+    pub const ALL: [Sabotage; 81] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -236,6 +248,12 @@ impl Sabotage {
         Sabotage::ExpireWhatCameBack,
         Sabotage::CountAgeFromTheStart,
         Sabotage::IgnoreMaxRunning,
+        Sabotage::BeginWithoutSlots,
+        Sabotage::KillBegunForTakeBack,
+        Sabotage::StartWhileTakingBack,
+        Sabotage::LoseTakenBack,
+        Sabotage::TakeBackAdvancesBackoff,
+        Sabotage::NeverTakeBack,
     ];
 
     /// Returns the name on a command line and in reports.

@@ -159,6 +159,11 @@ impl ReportedStatus {
         Self::of(StatusBits::ERROR.with(StatusBits::OVERWRITEABLE))
     }
 
+    /// Returns the status of a run that its worker has returned before it began. Like "was not running", it belongs to no run.
+    pub fn taken_back() -> Self {
+        Self::of(StatusBits::INCOMPLETE.with(StatusBits::OVERWRITEABLE))
+    }
+
     /// Returns the status of a run whose worker was lost or replaced. `configured` is the step that counts for the next backoff, whatever
     /// the safety wait.
     pub fn worker_lost(shard: &Shard, text: &str, configured: BackoffDuration) -> Self {
@@ -191,7 +196,7 @@ impl ReportedStatus {
         self.bits.has(StatusBits::OVERWRITEABLE)
     }
 
-    /// Returns whether this is "was not running": it belongs to no run, has no wait and no data.
+    /// Returns whether this is "was not running" or "taken back": it belongs to no run, has no wait and no data.
     fn says_nothing_ran(&self) -> bool {
         self.is_overwriteable() && !self.bits.has(StatusBits::USES_BACKOFF) && self.data.is_none()
     }
@@ -366,6 +371,11 @@ impl StoredStatus {
         }
         let saved = self.data.as_ref()?.get(SAVED_BACKOFF_KEY)?.as_u64()?;
         u32::try_from(saved).ok()
+    }
+
+    /// Returns whether the last run was returned by its worker before it began.
+    pub fn was_taken_back(&self) -> bool {
+        self.is_overwriteable() && self.bits.has(StatusBits::INCOMPLETE) && !self.uses_backoff()
     }
 
     /// Returns the step from which the next run's backoff is computed.

@@ -70,6 +70,8 @@ pub enum EndedBy {
     Shutdown,
     /// The worker had to end itself, because its scheduler gives its tasks away.
     Suicide,
+    /// The scheduler, before the task began: it may start elsewhere. A task that has begun is not ended for this.
+    TakeBack,
 }
 
 /// The cause of an unsuccessful end. It decides the backoff, and people see it.
@@ -92,7 +94,7 @@ pub enum Fault {
 }
 
 impl EndedBy {
-    pub const ALL: [EndedBy; 8] = [
+    pub const ALL: [EndedBy; 9] = [
         EndedBy::Operator,
         EndedBy::Orphan,
         EndedBy::Timeout,
@@ -101,6 +103,7 @@ impl EndedBy {
         EndedBy::OutOfMemory,
         EndedBy::Shutdown,
         EndedBy::Suicide,
+        EndedBy::TakeBack,
     ];
 
     /// Returns the name on the wire.
@@ -114,6 +117,7 @@ impl EndedBy {
             EndedBy::OutOfMemory => "out_of_memory",
             EndedBy::Shutdown => "shutdown",
             EndedBy::Suicide => "suicide",
+            EndedBy::TakeBack => "take_back",
         }
     }
 
@@ -123,7 +127,7 @@ impl EndedBy {
 
     pub fn fault(self) -> Fault {
         match self {
-            EndedBy::Operator | EndedBy::Orphan => Fault::Nobody,
+            EndedBy::Operator | EndedBy::Orphan | EndedBy::TakeBack => Fault::Nobody,
             EndedBy::Timeout | EndedBy::Deadline | EndedBy::MemoryLimit => Fault::Task,
             EndedBy::Shutdown | EndedBy::Suicide => Fault::Worker,
             EndedBy::OutOfMemory => Fault::System,
@@ -143,6 +147,7 @@ impl fmt::Display for EndedBy {
             EndedBy::OutOfMemory => "the machine had no memory left",
             EndedBy::Shutdown => "its worker was shut down",
             EndedBy::Suicide => "its worker had to end",
+            EndedBy::TakeBack => "the scheduler took it back",
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::cards::{CardsWanted, GpuShare};
 use crate::fence::Fence;
 use crate::ids::{AccountName, HEALTHCHECK_JOB, InvocationId, JobName, NodeName, Shard};
 use crate::process_limits::{Limited, ProcessLimit};
-use crate::resources::{NodeResources, TaskPhysicalResources};
+use crate::resources::{NodeResources, ResourceAmount, TaskPhysicalResources};
 use crate::status::ReportedStatus;
 use crate::story::{EndedBy, Story};
 use crate::work::WorkTerms;
@@ -49,6 +49,9 @@ pub struct RunningTask {
     pub work: WorkTerms,
     /// `None` for a healthcheck, or if its scheduler gives none.
     pub fence: Option<Fence>,
+    /// The slots of the worker, until the task begins: it stands by until the tasks that run there leave room under them. `None`: the task
+    /// begins at once, or has begun.
+    pub worker_slots: Option<Vec<ResourceAmount>>,
 }
 
 impl RunningTask {
@@ -116,6 +119,8 @@ pub enum ListedState {
     Running,
     /// The scheduler does not know whether the task runs.
     Unsure,
+    /// The task is at its worker, and begins as soon as slots are free there.
+    Standby,
     Waiting,
     Backoff,
     Failed,
@@ -126,9 +131,10 @@ pub enum ListedState {
 }
 
 impl ListedState {
-    pub const ALL: [ListedState; 8] = [
+    pub const ALL: [ListedState; 9] = [
         ListedState::Running,
         ListedState::Unsure,
+        ListedState::Standby,
         ListedState::Waiting,
         ListedState::Backoff,
         ListedState::Failed,
@@ -142,6 +148,7 @@ impl ListedState {
         match self {
             ListedState::Running => "running",
             ListedState::Unsure => "unsure",
+            ListedState::Standby => "standby",
             ListedState::Waiting => "waiting",
             ListedState::Backoff => "backoff",
             ListedState::Failed => "failed",

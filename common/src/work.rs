@@ -84,7 +84,7 @@ pub struct WorkTerms {
     pub report: Option<ReportPolicy>,
 }
 
-/// When the completion of a task is reported to its scheduler. Only a worker that requests work delays reports.
+/// When the completion of a task is reported to its scheduler. Only a worker that requests work holds reports back for longer than a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReportPolicy {
     Immediate,

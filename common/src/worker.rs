@@ -100,6 +100,8 @@ pub struct WorkerDescription {
     pub containment: Option<Arc<str>>,
     /// The absolute path of its logs on its host, for people; `None` if it does not say.
     pub log_folder: Option<Arc<str>>,
+    /// Tasks may stand by at the worker until slots are free ([`crate::RunningTask::worker_slots`]).
+    pub takes_standby: bool,
 }
 
 /// The scheduler's answer to a heartbeat: its timeouts, so that both sides run one model, and the worker's state.

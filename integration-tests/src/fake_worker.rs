@@ -234,6 +234,7 @@ fn description(shard: &str, port: u16) -> BistroWorker {
         limited_by: None,
         containment: None,
         log_folder: None,
+        takes_standby: None,
         draining: None,
         asks_for_work: None,
         tasks_are_dead: None,

@@ -199,7 +199,7 @@ fn failed_tasks_have_their_last_lines_and_an_empty_list_its_reasons() {
     let workers = played.ask(&["worker", "list"]);
     let header = workers.output.lines().next().unwrap_or_default();
     let columns: Vec<&str> = header.split_whitespace().take(5).collect();
-    let expected = ["worker", "state", "running", "unsure", "host"];
+    let expected = ["worker", "state", "running", "standby", "unsure"];
     assert_eq!(columns, expected, "{workers:?}");
     let row = workers.output.lines().find(|line| line.starts_with("one "));
     let row = row.unwrap_or_else(|| panic!("{workers:?}"));

@@ -129,6 +129,8 @@ struct WorkerStatus {
   16: optional list<string> problems,
   // Time since the last heartbeat of a healthy worker that has missed heartbeats, or that the last call since has not reached; else unset.
   17: optional i64 silentForMs,
+  // Of those in runningTasks, how many stand by: they begin as soon as slots are free at the worker.
+  18: optional i32 standbyTasks,
 }
 
 // What became of the requests for work that workers have sent since the scheduler has started.
@@ -240,8 +242,8 @@ struct TaskCursor {
 struct ListedTask {
   1: string job,
   2: string node,
-  // "running", "unsure" (it is not known whether it runs), "waiting", "backoff", "failed", "never" (it can never run as things are), "done" or
-  // "disabled" (its node is disabled, or the job avoids it).
+  // "running", "unsure" (it is not known whether it runs), "standby" (it is at its worker, and begins as soon as slots are free
+  // there), "waiting", "backoff", "failed", "never" (it can never run as things are), "done" or "disabled" (its node is disabled, or the job avoids it).
   3: string state,
   // Of one that runs.
   4: optional string workerShard,

@@ -271,6 +271,9 @@ struct RunningTask {
   // runTask, and back with getRunningTasks: the fencing token of this run, above 0 and larger than those of all earlier runs of its task.
   // The task finds it in $BRASSERIE_FENCE; unset means it finds none.
   21: optional i64 fence,
+  // runTask, and back with getRunningTasks until the task begins: the worker's slots. The task begins as soon as the tasks that run there
+  // leave room for it under these, and waits until then; unset: it begins at once. Only for a worker with takesStandby.
+  22: optional list<Resource> workerSlots,
 }
 
 // Who a worker's machine is. Nobody connects to it.
@@ -334,6 +337,8 @@ struct BistroWorker {
   22: optional string containment,
   // The absolute path of its logs on its host, for people; unset: it does not say.
   23: optional string logFolder,
+  // Tasks may wait there for slots, see RunningTask.workerSlots; unset means no.
+  24: optional bool takesStandby,
 }
 
 // Never sent; here because it always was.

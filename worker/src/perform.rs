@@ -413,6 +413,7 @@ mod tests {
                 story: None,
                 work: Default::default(),
                 fence: None,
+                worker_slots: None,
             },
             config: config.to_owned(),
             command: Vec::new(),

@@ -69,8 +69,8 @@ struct ListArgs {
     /// List only tasks of this job.
     #[arg(long)]
     job: Option<String>,
-    /// List only tasks in these states: running, unsure (may or may not run), waiting, backoff (waits after its last run), failed, never
-    /// (can never run with the current configuration and workers), done, disabled [default: all but disabled].
+    /// List only tasks in these states: running, unsure (may or may not run), standby (at its worker until slots are free there), waiting,
+    /// backoff (waits after its last run), failed, never (can never run with the current configuration and workers), done, disabled [default: all but disabled].
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = listed_state, hide_possible_values = true)]
     states: Vec<ListedState>,
     /// List at most N tasks.

@@ -118,6 +118,7 @@ fn settings_of(config: &Config) -> Map<String, Value> {
     put("scheduler", json!(settings::policy_name(config.policy)));
     let selector = settings::selector_name(config.worker_selector);
     put("remote_worker_selector", json!(selector));
+    put("standby", json!(config.standby));
     put("backoff", export::backoff(&config.backoff));
     put("working_wait", json!(config.working_wait.as_secs_f64()));
     let orphans = config.kill_orphan_tasks_after;

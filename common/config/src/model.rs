@@ -47,6 +47,8 @@ pub struct Config {
     pub node_sources: Shared<Vec<NodeSource>>,
     pub policy: SchedulerPolicy,
     pub worker_selector: WorkerSelector,
+    /// Whether short tasks may stand by at workers whose slots are in use.
+    pub standby: bool,
     pub backoff: BackoffPolicy,
     /// Resources in order of first appearance. If no resource is declared at level `worker`, the implied `slots` is the last one.
     pub resources: Vec<Resource>,
@@ -149,6 +151,7 @@ impl Config {
             node_order: _,
             node_sources: _,
             worker_selector: _,
+            standby: _,
             worker_resources_override: _,
             working_wait: _,
             // Slots of GPUs are compared below.
@@ -177,6 +180,7 @@ impl Config {
             node_sources,
             policy,
             worker_selector,
+            standby,
             backoff,
             resources,
             worker_resources_override,
@@ -195,6 +199,7 @@ impl Config {
             && *node_sources == other.node_sources
             && *policy == other.policy
             && *worker_selector == other.worker_selector
+            && *standby == other.standby
             && *backoff == other.backoff
             && *resources == other.resources
             && *worker_resources_override == other.worker_resources_override

@@ -32,6 +32,11 @@ pub(crate) const KEYS: &[Key] = &[
         "The rule that chooses the worker of a task.",
     ),
     Key::new(
+        "standby",
+        Shape::Truth,
+        "With `false`, no task is sent to a worker before slots are free there.",
+    ),
+    Key::new(
         "backoff",
         Shape::Backoff,
         "The waits after the first, second and further errors of a task. The last item is `repeat` or `fail`.",
@@ -157,6 +162,7 @@ pub(crate) fn defaults() -> Config {
         node_sources: Vec::new().into(),
         policy: SchedulerPolicy::default(),
         worker_selector: WorkerSelector::default(),
+        standby: true,
         backoff: BackoffPolicy::default(),
         resources: Vec::new(),
         worker_resources_override: BTreeMap::new(),
@@ -223,6 +229,9 @@ fn scalars(at: &At, config: &mut Config, notes: &mut Notes) {
     }
     if let Some(at) = at.get("remote_worker_selector") {
         set(&mut config.worker_selector, at.choice(SELECTORS, notes));
+    }
+    if let Some(at) = at.get("standby") {
+        set(&mut config.standby, at.boolean(notes));
     }
     if let Some(at) = at.get("backoff") {
         set(&mut config.backoff, at.backoff(notes));

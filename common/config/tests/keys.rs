@@ -54,6 +54,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../integration-tests/tests/e2e_cards.rs"),
     ),
     (
+        "integration-tests/tests/e2e_standby.rs",
+        include_str!("../../../integration-tests/tests/e2e_standby.rs"),
+    ),
+    (
         "integration-tests/tests/e2e_limits.rs",
         include_str!("../../../integration-tests/tests/e2e_limits.rs"),
     ),
@@ -219,6 +223,10 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
     (
         "remote_worker_selector",
         Tests(&["remote_worker_selector_and_weight"]),
+    ),
+    (
+        "standby",
+        Tests(&["a_setting_sends_no_task_before_slots_are_free"]),
     ),
     ("backoff", Tests(&["backoff"])),
     ("nodes", Tests(&["nodes"])),

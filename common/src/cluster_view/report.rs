@@ -12,10 +12,11 @@ use super::{
 use crate::text::{mebibytes, printable};
 use crate::time::readable_duration;
 
-const WORKER_COLUMNS: [&str; 8] = [
+const WORKER_COLUMNS: [&str; 9] = [
     "worker",
     "state",
     "running",
+    "standby",
     "unsure",
     "host",
     "address",
@@ -249,7 +250,8 @@ impl WorkerView {
                 Some(_) => format!("{}, silent", self.state),
                 None => self.state.clone(),
             },
-            self.running.to_string(),
+            self.running.saturating_sub(self.standby).to_string(),
+            self.standby.to_string(),
             self.unsure.to_string(),
             self.hostname.clone(),
             self.address.clone(),

@@ -341,7 +341,7 @@ fn the_slots_of_a_worker_fill_one_narrow_column() {
             workers: vec![worker],
             ..cluster(Vec::new())
         };
-        view.report(9).workers.rows[0][7].clone()
+        view.report(9).workers.rows[0][8].clone()
     };
     assert_eq!(cell(&[]), "");
     let two = [slots("cpu", 3, Some(8)), slots("link", 2, None)];

@@ -391,7 +391,7 @@ fn asked(ask: Ask) -> usize {
         Ask::Healthcheck { .. } => 2,
         Ask::Notify { .. } => 3,
         Ask::Suicide => 4,
-        Ask::Kill { .. } => 5,
+        Ask::Kill { .. } | Ask::TakeBack { .. } => 5,
     }
 }
 

@@ -31,6 +31,8 @@ pub enum RandomStream {
     Fences,
     /// How long completions of missing jobs and nodes are kept.
     Retention,
+    /// Tasks that stand by at workers whose slots are in use.
+    Standby,
 }
 
 /// One stream.

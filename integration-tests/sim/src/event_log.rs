@@ -254,6 +254,12 @@ pub enum Happening {
         run: Run,
         wanted: WantedCards,
     },
+    /// The slots of the worker that the next `runTask` states, under which the task stands by.
+    StatesSlots {
+        worker: WorkerId,
+        run: Run,
+        slots: Vec<(String, i32)>,
+    },
     /// A run begins on a worker and receives this fence.
     Fenced {
         run: Run,

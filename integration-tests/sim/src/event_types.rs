@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use brasserie_common::resources::GpuInfo;
 use brasserie_common::{
-    InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing, WorkerDescription,
-    WorkerId, WorkerSetHash, WorkerSetId,
+    EndedBy, InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing,
+    WorkerDescription, WorkerId, WorkerSetHash, WorkerSetId,
 };
 use brasserie_scheduler_core::{LeftCause, Rejection};
 use brasserie_scheduler_engine::{Engine, Task};
@@ -225,6 +225,20 @@ pub enum Ask {
     Kill {
         run: Run,
     },
+    /// The return of a task that has not begun.
+    TakeBack {
+        run: Run,
+    },
+}
+
+impl Ask {
+    /// Returns what a `killTask` call asks for this reason.
+    pub fn of_kill(run: Run, by: EndedBy) -> Self {
+        match by {
+            EndedBy::TakeBack => Ask::TakeBack { run },
+            _ => Ask::Kill { run },
+        }
+    }
 }
 
 /// The outcome of a call as its caller learns it.

@@ -19,6 +19,7 @@ mod loss;
 mod obedience;
 mod placement;
 mod runs;
+mod standby;
 #[cfg(test)]
 pub(crate) mod trial;
 mod waits;
@@ -266,6 +267,9 @@ fn registry() -> Vec<Box<dyn Stated>> {
         Box::new(capacity::WithinLimits::default()),
         Box::new(capacity::WithinMachines::default()),
         Box::new(capacity::WithinProcessors::default()),
+        Box::new(capacity::WithinStatedSlots::default()),
+        Box::new(standby::TakenBackInTime::default()),
+        Box::new(standby::ReturnedIsNoRun::default()),
         Box::new(credit::WithinCredit::default()),
         Box::new(work_fetch::GrantedWasSent::default()),
         Box::new(runs::BeginsOnce::default()),

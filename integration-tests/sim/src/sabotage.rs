@@ -16,8 +16,8 @@ use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::run::{Broken, SeedOutcome, SeedSettings, run_swarm};
 use crate::swarm::{
-    Fetching, Gates, MachineSizing, OrphanFate, Restores, Rooms, Start, StartSeconds, Swarm,
-    TimeLimits, Variant, WorkFetching,
+    Fetching, Gates, MachineSizing, OrphanFate, Restores, Rooms, Standbys, Start, StartSeconds,
+    Swarm, TimeLimits, Variant, WorkFetching,
 };
 
 pub use foci::FOCI;
@@ -83,6 +83,7 @@ struct WorldRequirements {
     machines: MachineSizing,
     limits: TimeLimits,
     rooms: Rooms,
+    standbys: Standbys,
     fetch: Fetch,
     runs_per_generation: Option<u32>,
     retention: Retention,
@@ -195,6 +196,7 @@ impl WorldRequirements {
             machines: self.machines,
             limits: self.limits,
             rooms: self.rooms,
+            standbys: self.standbys,
             runs_per_generation: self.runs_per_generation,
             retention: self.retention,
             fetching: match self.fetch {

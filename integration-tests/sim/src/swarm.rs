@@ -17,7 +17,7 @@ use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 
 pub use fetching::{Fetchers, Fetching, WorkFetching};
-pub use work::{Gates, MachineSizing, OrphanFate, Rooms, TimeLimits};
+pub use work::{Gates, MachineSizing, OrphanFate, Rooms, Standbys, TimeLimits};
 
 /// How the first scheduler starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,7 @@ pub struct Swarm {
     pub machines: MachineSizing,
     pub limits: TimeLimits,
     pub rooms: Rooms,
+    pub standbys: Standbys,
     pub fetching: Fetching,
     /// The number of runs that share a generation of fences; `None` for the program's number, which no run reaches.
     pub runs_per_generation: Option<u32>,
@@ -160,7 +161,8 @@ impl Swarm {
         let drawn = drawn.fetch_work(&mut Dice::new(seed, RandomStream::WorkFetch), fetchers);
         let drawn = drawn.forget_workers(&mut Dice::new(seed, RandomStream::Operator));
         let drawn = drawn.raise_fences(&mut Dice::new(seed, RandomStream::Fences));
-        drawn.forget_by_age(&mut Dice::new(seed, RandomStream::Retention))
+        let drawn = drawn.forget_by_age(&mut Dice::new(seed, RandomStream::Retention));
+        drawn.stand_by(&mut Dice::new(seed, RandomStream::Standby))
     }
 
     /// Returns the swarm of this seed without ended orphans and without the rarer kinds of work.
@@ -231,6 +233,7 @@ impl Swarm {
             machines: MachineSizing::Alike,
             limits: TimeLimits::None,
             rooms: Rooms::Endless,
+            standbys: Standbys::None,
             fetching: Fetching::Nobody,
             runs_per_generation: None,
             retention: Retention::UNLIMITED,

@@ -11,7 +11,9 @@ use brasserie_scheduler_core::Retention;
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
 use crate::dice::{Dice, RandomStream};
-use crate::swarm::{Fetching, Gates, MachineSizing, OrphanFate, Rooms, Swarm, TimeLimits};
+use crate::swarm::{
+    Fetching, Gates, MachineSizing, OrphanFate, Rooms, Standbys, Swarm, TimeLimits,
+};
 
 /// The most jobs at once: enough for contention, few enough for a quick run.
 const MAX_JOBS: usize = 4;
@@ -63,6 +65,8 @@ pub struct Extras {
     pub work: Option<WorkStreams>,
     /// Missing jobs and nodes sometimes return.
     pub returns: Option<Dice>,
+    /// Tasks stand by at workers.
+    pub standby: Option<Dice>,
 }
 
 /// Random streams for workers that request work.
@@ -83,6 +87,7 @@ impl Extras {
                 .then(|| dice(RandomStream::Machines)),
             limits: (swarm.limits == TimeLimits::Some).then(|| dice(RandomStream::Limits)),
             rooms: (swarm.rooms == Rooms::Small).then(|| dice(RandomStream::Rooms)),
+            standby: (swarm.standbys == Standbys::Some).then(|| dice(RandomStream::Standby)),
             returns: (swarm.retention != Retention::UNLIMITED)
                 .then(|| dice(RandomStream::Retention)),
             work: match &swarm.fetching {
@@ -233,6 +238,21 @@ impl Workload {
         keys
     }
 
+    /// Draws whether the tasks of a job may stand by. Their estimates are often wrong.
+    fn draw_standby(&mut self) -> String {
+        let dice = self.extras.standby.as_mut();
+        match dice.is_some_and(|dice| dice.per_mille(700)) {
+            true => r#", "bufferable": true, "est_duration": 0.05"#.to_owned(),
+            false => String::new(),
+        }
+    }
+
+    /// Draws whether tasks may stand by at a worker that starts.
+    pub fn draw_takes_standby(&mut self) -> bool {
+        let dice = self.extras.standby.as_mut();
+        dice.is_some_and(|dice| dice.per_mille(800))
+    }
+
     /// Draws the processors of a task and whether it may wait at its worker. A deadline leaves time for the task's own run.
     fn draw_work(&mut self) -> (u8, String) {
         let Some(WorkStreams {
@@ -240,7 +260,7 @@ impl Workload {
             slots_are_cpus,
         }) = &mut self.extras.work
         else {
-            return (1, String::new());
+            return (1, self.draw_standby());
         };
         let slots = 1 + u8::from(*slots_are_cpus && dice.per_mille(200));
         let mut keys = String::new();
@@ -567,6 +587,7 @@ mod tests {
                 limits: some(5, RandomStream::Limits),
                 rooms: some(5, RandomStream::Rooms),
                 returns: some(2, RandomStream::Retention),
+                standby: some(2, RandomStream::Standby),
                 work: some(3, RandomStream::WorkFetch).map(|dice| WorkStreams {
                     dice,
                     slots_are_cpus: seed % 2 == 0,

@@ -38,10 +38,10 @@ const WITHOUT_WORK_FETCH: [(u64, u64, u64); 10] = [
     (8, 0xa215_8ec0_47d6_bb1e, 7939),
     (12, 0xdd40_bccf_18d8_9806, 4597),
     (13, 0x408c_a0cd_3c46_1360, 8567),
-    (14, 0x6d6d_c1f9_20eb_d433, 4442),
+    (14, 0xbe1f_de20_99c3_b85e, 4393),
     (137, 0xe0bf_4a79_9f9b_aca6, 1428),
     (203, 0x37b9_eb59_7b7d_f95d, 1561),
-    (250, 0x2c57_9d36_1e7d_6052, 2130),
+    (250, 0xa4bf_552b_daad_78f7, 2036),
 ];
 
 /// Checks that without work requests, no message has changed since before they existed. A deliberate change of such a protocol, or

@@ -369,6 +369,10 @@ fn task() -> RunningTask {
             milli: 500,
         }]),
         fence: Some(3_650_722_250_992_123_905),
+        worker_slots: Some(vec![Resource {
+            name: "slots".to_owned(),
+            amount: 2,
+        }]),
         gpus_wanted: Some(GpusWanted {
             of_models: Some([("H100".to_owned(), 1)].into()),
             any_milli: Some(1000),
@@ -458,6 +462,7 @@ fn worker() -> BistroWorker {
         limited_by: Some("open files: 1024, 4 a task".to_owned()),
         containment: Some("process-groups: a reason".to_owned()),
         log_folder: Some("/var/lib/worker/logs".to_owned()),
+        takes_standby: Some(true),
         work_request: Some(work_request()),
     }
 }

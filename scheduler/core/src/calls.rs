@@ -186,6 +186,13 @@ pub(crate) enum CallPurpose {
         task: Task,
         invocation: InvocationId,
     },
+    /// The return of a task that has not begun.
+    TakeBack {
+        shard: Shard,
+        worker: WorkerId,
+        task: Task,
+        invocation: InvocationId,
+    },
 }
 
 impl CallPurpose {
@@ -196,7 +203,8 @@ impl CallPurpose {
             | CallPurpose::Start { shard, worker, .. }
             | CallPurpose::Healthcheck { shard, worker, .. }
             | CallPurpose::Notify { shard, worker, .. }
-            | CallPurpose::EndOrphan { shard, worker, .. } => Some((shard, *worker)),
+            | CallPurpose::EndOrphan { shard, worker, .. }
+            | CallPurpose::TakeBack { shard, worker, .. } => Some((shard, *worker)),
             CallPurpose::Kill { worker, killed, .. } => Some((&killed.shard, *worker)),
             CallPurpose::Suicide { .. } => None,
         }
@@ -219,7 +227,8 @@ pub(crate) fn obeyed_instead(
         CallPurpose::Healthcheck { .. }
         | CallPurpose::Suicide { .. }
         | CallPurpose::Kill { .. }
-        | CallPurpose::EndOrphan { .. } => None,
+        | CallPurpose::EndOrphan { .. }
+        | CallPurpose::TakeBack { .. } => None,
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Estimates {
 /// Whether durations are learned.
 ///
 /// ```text
-///   NoUse --a worker asks for work--> On
+///   NoUse --a worker requests work, or takes tasks that stand by--> On
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Learning {
@@ -30,7 +30,7 @@ enum Learning {
 }
 
 impl Estimates {
-    /// Starts to learn durations, because a worker has requested work.
+    /// Starts to learn durations, because a worker has requested work, or takes tasks that stand by.
     pub(crate) fn begin_learning(&mut self) {
         self.learning = Learning::On;
     }

@@ -26,6 +26,7 @@ pub mod questions;
 pub mod replies;
 mod retention;
 mod shape;
+mod standby;
 mod start;
 pub mod view;
 mod work_requests;
@@ -100,6 +101,8 @@ pub struct Scheduler {
     nodes_error: Option<String>,
     /// The last turn stopped at its limit of placements or of tries.
     more_to_place: bool,
+    /// The time of the next take-back of a task that stands by.
+    next_take_back: Option<Time>,
     /// A newer instance runs, so this one starts nothing and exits.
     stepped_down: Option<SchedulerId>,
 }
@@ -168,6 +171,7 @@ impl Scheduler {
             config_error: None,
             nodes_error: None,
             more_to_place: false,
+            next_take_back: None,
             stepped_down: None,
             options,
         };
@@ -225,6 +229,7 @@ impl Scheduler {
             config_error: self.config_error.clone(),
             nodes_error: self.nodes_error.clone(),
             more_to_place: self.more_to_place,
+            next_take_back: self.next_take_back,
             stepped_down: self.stepped_down,
         }
     }
@@ -334,6 +339,7 @@ impl Scheduler {
         self.check_runs(now);
         self.kill_due_orphans(now);
         self.start_tasks(now);
+        self.take_back(now);
         self.answer_requests(now);
         self.outbox.watch_store(now);
     }
@@ -358,6 +364,7 @@ impl Scheduler {
             self.questions.next_deadline(),
             self.wait.next_change(),
             self.engine.poll_timeout(),
+            self.next_take_back,
             self.work_requests.next_answer(),
             Some(self.pauses.next_turn()),
         ]

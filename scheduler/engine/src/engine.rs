@@ -8,6 +8,7 @@ mod place;
 mod presence;
 mod reconfigure;
 mod refresh;
+mod standby;
 #[cfg(test)]
 #[path = "tests/mod.rs"]
 mod tests;
@@ -37,6 +38,7 @@ use crate::slots::Slots;
 use crate::tasks::Tasks;
 use crate::types::NodesOwner;
 pub use presence::NodePresence;
+pub use standby::{HasBegun, StandbyPlace, TakeBackReasons};
 
 /// Decides which tasks may run where. Pure: callers pass the time in, and the only output is what methods return.
 ///
@@ -70,6 +72,8 @@ pub struct Engine {
     reclaim: Reclaim,
     rng: Rng,
     seed: u64,
+    /// Whether tasks may be placed at workers without room.
+    places_on_standby: bool,
     /// Hash of the configuration and the node tables for fingerprints, computed on first use.
     sources_shape: OnceLock<u64>,
 }
@@ -97,6 +101,7 @@ impl Engine {
             config_problems: Vec::new(),
             rng: Rng::new(seed, Purpose::Placement),
             seed,
+            places_on_standby: true,
             sources_shape: OnceLock::new(),
         }
     }

@@ -3,11 +3,12 @@
 
 pub(crate) mod demand;
 pub(crate) mod limits;
+pub(crate) mod standby;
 pub(crate) mod work_need;
 pub(crate) mod worker;
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
 use brasserie_common::collections::{IdMap, SeededMap};
@@ -16,13 +17,14 @@ use brasserie_common::{CardUse, GpuShare, JobId, NodeId, Shard};
 use brasserie_common_config::{Config, JobConfig, WorkerSelector};
 
 use demand::{Demand, Load};
+use standby::{Claims, Standby, StandbyTask};
 use work_need::{LearnedStep, Refusal};
 use worker::{PoolWorker, RunCards, WorkerPresence};
 
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
 use crate::slots::Slots;
-use crate::types::{Allowances, Due, Eligibility, WorkerIndex, WorkerResources};
+use crate::types::{Allowances, Due, Eligibility, Task, WorkerIndex, WorkerResources};
 
 /// Whether a group of jobs existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,31 @@ pub(crate) enum Group {
 pub(crate) enum HasReady {
     Yes,
     No,
+}
+
+/// The workers that are considered for a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tier<'a> {
+    /// Those with room: the task starts at once.
+    Room,
+    /// Those where the task may stand by, without those that are claimed. Jobs whose tasks cannot stand by are candidates, too: they claim
+    /// their workers.
+    Standby(&'a Claims),
+}
+
+impl Tier<'_> {
+    fn admits(self, index: usize, demand: &Demand) -> bool {
+        match self {
+            Tier::Room => !demand.fits.is_empty(),
+            Tier::Standby(claims) => {
+                let has_worker = match demand.may_stand_by {
+                    true => !demand.standby_at.is_empty(),
+                    false => !demand.feasible.is_empty(),
+                };
+                demand.fits.is_empty() && !claims.include(index) && has_worker
+            }
+        }
+    }
 }
 
 /// All workers and demands.
@@ -54,6 +81,12 @@ pub(crate) struct Pool {
     counted: Vec<u32>,
     /// The worker with which the next round-robin choice begins.
     cursor: usize,
+    /// Workers where tasks stand by.
+    standing_by: BTreeSet<u32>,
+    /// Those of them with a task that may not start any more.
+    unwanted: BTreeSet<u32>,
+    /// The number of tasks that stand by, by job.
+    standby_jobs: BTreeMap<JobId, usize>,
 }
 
 impl Pool {
@@ -145,6 +178,7 @@ impl Pool {
             allowances: None,
             cpu_slots: None,
             card_slots: Vec::new(),
+            standby: Standby::default(),
         };
         let index = match self.unused.pop() {
             Some(index) => {
@@ -242,6 +276,83 @@ impl Pool {
         }
     }
 
+    /// Changes what stands by at a worker, even at one that is gone but still charged.
+    pub(crate) fn change_standby<T>(
+        &mut self,
+        worker: WorkerIndex,
+        change: impl FnOnce(&mut Standby) -> T,
+    ) -> Option<T> {
+        let standby = &mut self.workers.get_mut(worker.index())?.standby;
+        let result = change(standby);
+        for (is_in, set) in [
+            (!standby.tasks().is_empty(), &mut self.standing_by),
+            (standby.has_unwanted(), &mut self.unwanted),
+        ] {
+            match is_in {
+                true => set.insert(worker.0),
+                false => set.remove(&worker.0),
+            };
+        }
+        Some(result)
+    }
+
+    /// Adds a task that stands by at a worker, behind the others.
+    pub(crate) fn stand_by(&mut self, worker: WorkerIndex, task: StandbyTask) {
+        let job = task.task.job;
+        if self
+            .change_standby(worker, |standby| standby.push(task))
+            .is_some()
+        {
+            *self.standby_jobs.entry(job).or_insert(0) += 1;
+        }
+    }
+
+    /// Removes a task, which starts or ends, from those that stand by at a worker. It need not be one of them.
+    pub(crate) fn leave_standby(&mut self, worker: WorkerIndex, task: Task) {
+        let removed = self.change_standby(worker, |standby| standby.remove(task));
+        if removed.flatten().is_none() {
+            return;
+        }
+        if let Some(count) = self.standby_jobs.get_mut(&task.job) {
+            *count -= 1;
+            if *count == 0 {
+                self.standby_jobs.remove(&task.job);
+            }
+        }
+    }
+
+    /// Iterates over the jobs of which tasks stand by.
+    pub(crate) fn standby_jobs(&self) -> impl Iterator<Item = JobId> {
+        self.standby_jobs.keys().copied()
+    }
+
+    /// Iterates over the workers with a task that stands by and may not start any more.
+    pub(crate) fn unwanted(&self) -> impl Iterator<Item = (WorkerIndex, &Standby)> {
+        self.standby_of(&self.unwanted)
+    }
+
+    /// Iterates over the workers where tasks stand by.
+    pub(crate) fn standing_by(&self) -> impl Iterator<Item = (WorkerIndex, &Standby)> {
+        self.standby_of(&self.standing_by)
+    }
+
+    fn standby_of(&self, workers: &BTreeSet<u32>) -> impl Iterator<Item = (WorkerIndex, &Standby)> {
+        let workers = workers.iter().map(|index| WorkerIndex(*index));
+        workers.filter_map(|index| Some((index, &self.get_any(index)?.standby)))
+    }
+
+    /// Returns whether tasks of a demand may stand by.
+    pub(crate) fn may_stand_by(&self, demand: usize) -> bool {
+        let demand = self.demands.get(demand);
+        demand.is_some_and(|demand| demand.may_stand_by)
+    }
+
+    /// Returns the number of workers with room for a demand, at most `most`.
+    pub(crate) fn count_fits(&self, demand: usize, most: usize) -> usize {
+        let demand = self.demands.get(demand);
+        demand.map_or(0, |demand| demand.fits.iter().take(most).count())
+    }
+
     pub(crate) fn take_cards(&mut self, worker: WorkerIndex, gpus: &[GpuShare]) {
         if let Some(slot) = self.workers.get_mut(worker.index()) {
             slot.card_use.take(gpus);
@@ -326,6 +437,26 @@ impl Pool {
 
     fn on_host(&self, host: NodeId) -> impl Iterator<Item = u32> + '_ {
         self.by_host.get(&host).into_iter().flatten().copied()
+    }
+
+    /// Chooses a worker where a task of a demand may stand by, in turn.
+    pub(crate) fn select_standby(&mut self, demand: usize, claims: &Claims) -> Option<WorkerIndex> {
+        let wanted = &self.demands[demand].standby_at;
+        let first = wanted.next_cyclic(self.cursor)?;
+        let mut chosen = first;
+        while !claims.leave(chosen) {
+            chosen = wanted.next_cyclic(chosen + 1)?;
+            if chosen == first {
+                return None;
+            }
+        }
+        self.cursor = chosen + 1;
+        u32::try_from(chosen).ok().map(WorkerIndex)
+    }
+
+    /// Returns the workers that could run tasks of a demand if they were idle.
+    pub(crate) fn feasible(&self, demand: usize) -> &BitTree {
+        &self.demands[demand].feasible
     }
 
     /// Chooses a worker with room, by the configured selector, and moves the cursor.
@@ -428,7 +559,8 @@ impl Pool {
             let resources = &worker.resources;
             s.put((resources.port, resources.cpu_cores.to_bits()));
             s.put((resources.memory_mb.to_bits(), &resources.cards));
-            s.put(resources.has_worker_command);
+            s.put((resources.has_worker_command, resources.takes_standby));
+            worker.standby.shape(s);
             s.put(resources.room.as_ref().map(|room| room.most));
         });
         s.put((&self.unused, self.cursor));
@@ -456,21 +588,27 @@ impl Pool {
         refusal.or_else(late).or_else(turned_down)
     }
 
-    /// Returns the first job with a ready task, from `start` on and then from the beginning, whose demand has room at the root and at some
-    /// worker.
-    pub(crate) fn next_job(&self, start: JobId) -> Option<JobId> {
-        self.next_job_from(start)
-            .or_else(|| self.next_job_from(JobId(0)))
+    /// Returns the first job with a ready task, from `start` on and then from the beginning, whose demand has room at the root and a worker
+    /// in this tier.
+    pub(crate) fn next_job(&self, tier: Tier<'_>, start: JobId) -> Option<JobId> {
+        self.next_job_from(tier, start)
+            .or_else(|| self.next_job_from(tier, JobId(0)))
     }
 
-    pub(crate) fn next_job_from(&self, start: JobId) -> Option<JobId> {
-        self.demands
-            .iter()
-            .filter(|d| d.root_has_room && !d.fits.is_empty())
-            .filter_map(|d| d.active.next_from(start.index()))
+    pub(crate) fn next_job_from(&self, tier: Tier<'_>, start: JobId) -> Option<JobId> {
+        let demands = self.demands.iter().enumerate();
+        demands
+            .filter(|(index, demand)| demand.root_has_room && tier.admits(*index, demand))
+            .filter_map(|(_, demand)| demand.active.next_from(start.index()))
             .min()
             .and_then(|i| u32::try_from(i).ok())
             .map(JobId)
+    }
+
+    /// Returns whether a task of any demand may stand by now.
+    pub(crate) fn has_standby_room(&self) -> bool {
+        let mut demands = self.demands.iter();
+        demands.any(|demand| !demand.standby_at.is_empty() && !demand.active.is_empty())
     }
 
     /// Returns the deadline to check before a task of a demand goes to a pull worker. Tasks with GPUs are not checked.
@@ -543,7 +681,8 @@ impl Pool {
         let mut demand = Demand::new(config, slots, job, learned, filter);
         let per_job = filter.is_some_and(CompiledFilter::is_per_job);
         let key = format!(
-            "{:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
+            demand.may_stand_by,
             demand.needs,
             demand.root_needs,
             demand.cards,
@@ -580,6 +719,7 @@ impl Pool {
         demand.jobs -= 1;
         if demand.jobs == 0 {
             demand.fits = BitTree::default();
+            demand.standby_at = BitTree::default();
             demand.late = BitTree::default();
             demand.turned_down = BitTree::default();
             demand.feasible = BitTree::default();

@@ -103,6 +103,12 @@ pub enum Reason {
         level: String,
     },
     RunningOn(Shard),
+    /// The task is at its worker, but has not begun.
+    StandsBy {
+        shard: Shard,
+        /// The number of tasks that stand by there before it.
+        before: usize,
+    },
     Done,
     /// The task has failed for good, with this status.
     Failed {
@@ -290,6 +296,7 @@ impl fmt::Display for Reason {
                 "the job's filter for level `{level}` does not pass `{node}`"
             ),
             Reason::RunningOn(shard) => write!(f, "it is running on `{shard}`"),
+            Reason::StandsBy { shard, before } => fmt_standby(f, shard, *before),
             Reason::Done => f.write_str("it is done"),
             Reason::Failed { job, status } => write!(
                 f,
@@ -297,11 +304,10 @@ impl fmt::Display for Reason {
                 shell_word(job.as_str())
             ),
             Reason::WaitsAfterItsLastRun { .. } => self.fmt_wait(f),
-            Reason::HeldBackFor { remaining } => write!(
-                f,
-                "hold-back: nothing starts for {}, as lost workers may still be running unknown tasks",
-                format_duration(rounded_up(*remaining))
-            ),
+            Reason::HeldBackFor { remaining } => {
+                let left = format_duration(rounded_up(*remaining));
+                write!(f, "hold-back: nothing starts for {left}, as lost workers may still be running unknown tasks")
+            }
             Reason::HeldUntilDurable => f.write_str("its last status is not yet stored durably"),
             Reason::WaitsFor { job, node, state } => {
                 write!(f, "it waits for job `{job}` on `{node}`, which is {state}")
@@ -332,6 +338,14 @@ impl fmt::Display for Reason {
             Reason::Runnable => f.write_str("nothing is in the way; it is about to start"),
         }
     }
+}
+
+fn fmt_standby(f: &mut fmt::Formatter<'_>, shard: &Shard, before: usize) -> fmt::Result {
+    write!(
+        f,
+        "it is on standby at `{shard}`, position {}: the worker starts it as soon as slots are free there",
+        before + 1
+    )
 }
 
 impl LateBy {

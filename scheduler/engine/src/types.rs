@@ -41,6 +41,8 @@ pub struct WorkerResources {
     pub has_worker_command: bool,
     /// The most tasks that the worker runs at once; `None` if it reports no limit.
     pub room: Option<TaskRoom>,
+    /// Whether tasks may stand by there until slots are free.
+    pub takes_standby: bool,
 }
 
 /// Whether the nodes in force are those of the configuration in force. Between the load of a configuration and that of its nodes, the nodes
@@ -160,6 +162,15 @@ pub struct WorkFound {
 pub struct Placement {
     pub task: Task,
     pub worker: WorkerIndex,
+    pub begins: Begins,
+}
+
+/// When a placed task begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    AtOnce,
+    /// It stands by at the worker until a task ends there.
+    OnStandby,
 }
 
 /// The earliest restart of a task whose status has changed.

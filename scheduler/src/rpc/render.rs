@@ -160,6 +160,7 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         running_tasks: Some(i32_of(worker.running)),
         slots: Some(worker.slots.into_iter().map(slot_use).collect()),
         unsure_tasks: Some(i32_of(worker.unsure)),
+        standby_tasks: Some(i32_of(worker.standby)),
         since_heartbeat_ms: worker.since_heartbeat.map(millis),
         silent_for_ms: worker.silent_for.map(millis),
         waits_for: worker.waits_for,

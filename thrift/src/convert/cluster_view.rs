@@ -179,6 +179,7 @@ impl From<wire::WorkerStatus> for WorkerView {
             state: worker.state.unwrap_or_default(),
             running: count(worker.running_tasks),
             unsure: count(worker.unsure_tasks),
+            standby: count(worker.standby_tasks),
             since_heartbeat_ms: worker.since_heartbeat_ms,
             silent_for_ms: worker.silent_for_ms,
             waits_for: worker.waits_for,

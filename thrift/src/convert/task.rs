@@ -90,6 +90,10 @@ impl TryFrom<wire::RunningTask> for RunningTask {
             story: task.story.map(|story| Arc::new(story.into())),
             work,
             fence: task.fence.map(fence).transpose()?,
+            worker_slots: task
+                .worker_slots
+                .map(|slots| parse_list("RunningTask.workerSlots", slots))
+                .transpose()?,
         })
     }
 }
@@ -129,6 +133,7 @@ impl From<RunningTask> for wire::RunningTask {
             gpus: Some(to_wire_list(task.gpus)).filter(|gpus: &Vec<_>| !gpus.is_empty()),
             gpus_wanted: task.gpus_wanted.map(Into::into),
             fence: task.fence.map(Fence::get),
+            worker_slots: task.worker_slots.map(to_wire_list),
         }
     }
 }

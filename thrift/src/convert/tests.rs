@@ -117,10 +117,12 @@ fn used() -> impl Strategy<Value = TaskPhysicalResources> {
         )
 }
 
+fn amount() -> impl Strategy<Value = ResourceAmount> {
+    (text(), 0..=i32::MAX).prop_map(|(name, amount)| ResourceAmount { name, amount })
+}
+
 fn held() -> impl Strategy<Value = NodeResources> {
-    let resource =
-        (text(), 0..=i32::MAX).prop_map(|(name, amount)| ResourceAmount { name, amount });
-    (node(), vec(resource, 0..4)).prop_map(|(node, resources)| NodeResources { node, resources })
+    (node(), vec(amount(), 0..4)).prop_map(|(node, resources)| NodeResources { node, resources })
 }
 
 fn share() -> impl Strategy<Value = GpuShare> {
@@ -232,10 +234,11 @@ prop_compose! {
         physical in option::of(used()),
         ended in option::of(reported()),
         (story, work, fence) in (option::of(story()), work_terms(), option::of(1..=i64::MAX)),
+        worker_slots in option::of(vec(amount(), 0..3)),
     ) -> RunningTask {
         RunningTask {
             job, node, invocation: InvocationId(invocation), shard, resources, gpus, gpus_wanted, next_backoff, suicide_kill_wait, physical,
-            ended, story, work, fence: fence.and_then(Fence::from_wire),
+            ended, story, work, fence: fence.and_then(Fence::from_wire), worker_slots,
         }
     }
 }
@@ -354,12 +357,14 @@ prop_compose! {
         supply in prop_oneof![Just(Supply::AsSlotsAllow), Just(Supply::AsAsked)],
         room in option::of((1..=i32::MAX.cast_unsigned(), text())),
         (containment, log_folder) in (option::of("[a-z: ]{1,40}"), option::of("/[a-z/ ]{1,40}")),
+        takes_standby in any::<bool>(),
     ) -> WorkerDescription {
         WorkerDescription {
             shard, machine_lock, address, id: WorkerId(id), heartbeat_period, protocol_version, usable, has_worker_command, intake, supply,
             room: room.map(|(most, limit)| task_room(most, &limit)),
             containment: containment.map(Into::into),
             log_folder: log_folder.map(Into::into),
+            takes_standby,
         }
     }
 }

@@ -201,6 +201,7 @@ impl TryFrom<wire::BistroWorker> for WorkerDescription {
                 .log_folder
                 .filter(|path| path.starts_with('/') && path.len() <= MAX_PATH_BYTES)
                 .map(Into::into),
+            takes_standby: worker.takes_standby.unwrap_or(false),
         })
     }
 }
@@ -239,6 +240,7 @@ impl From<WorkerDescription> for wire::BistroWorker {
                 .filter(|text| !text.is_empty()),
             containment: worker.containment.map(|text| text.as_ref().to_owned()),
             log_folder: worker.log_folder.map(|path| path.as_ref().to_owned()),
+            takes_standby: Some(worker.takes_standby).filter(|takes| *takes),
         }
     }
 }

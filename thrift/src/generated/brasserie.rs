@@ -946,6 +946,7 @@ pub struct WorkerStatus {
     pub lost_in_ms: Option<i64>,
     pub problems: Option<Vec<String>>,
     pub silent_for_ms: Option<i64>,
+    pub standby_tasks: Option<i32>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -968,6 +969,7 @@ impl TSerializable for WorkerStatus {
         let mut f_15: Option<i64> = None;
         let mut f_16: Option<Vec<String>> = None;
         let mut f_17: Option<i64> = None;
+        let mut f_18: Option<i32> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1061,6 +1063,10 @@ impl TSerializable for WorkerStatus {
                     let val = i_prot.read_i64()?;
                     f_17 = Some(val);
                 }
+                18 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_18 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1086,6 +1092,7 @@ impl TSerializable for WorkerStatus {
             lost_in_ms: f_15,
             problems: f_16,
             silent_for_ms: f_17,
+            standby_tasks: f_18,
         };
         Ok(ret)
     }
@@ -1189,6 +1196,11 @@ impl TSerializable for WorkerStatus {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.standby_tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("standbyTasks", TType::I32, 18))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1214,6 +1226,7 @@ impl Default for WorkerStatus {
             lost_in_ms: None,
             problems: None,
             silent_for_ms: None,
+            standby_tasks: None,
         }
     }
 }

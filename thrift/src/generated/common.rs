@@ -2071,6 +2071,7 @@ pub struct RunningTask {
     pub report: Option<String>,
     pub gpus_wanted: Option<GpusWanted>,
     pub fence: Option<i64>,
+    pub worker_slots: Option<Vec<Resource>>,
 }
 
 impl TSerializable for RunningTask {
@@ -2095,6 +2096,7 @@ impl TSerializable for RunningTask {
         let mut f_19: Option<String> = None;
         let mut f_20: Option<GpusWanted> = None;
         let mut f_21: Option<i64> = None;
+        let mut f_22: Option<Vec<Resource>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2197,6 +2199,16 @@ impl TSerializable for RunningTask {
                     let val = i_prot.read_i64()?;
                     f_21 = Some(val);
                 }
+                22 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<Resource> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_15 = Resource::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_15);
+                    }
+                    i_prot.read_list_end()?;
+                    f_22 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2224,6 +2236,7 @@ impl TSerializable for RunningTask {
             report: f_19,
             gpus_wanted: f_20,
             fence: f_21,
+            worker_slots: f_22,
         };
         Ok(ret)
     }
@@ -2354,6 +2367,15 @@ impl TSerializable for RunningTask {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.worker_slots {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerSlots", TType::List, 22))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2381,6 +2403,7 @@ impl Default for RunningTask {
             report: None,
             gpus_wanted: None,
             fence: None,
+            worker_slots: None,
         }
     }
 }
@@ -2785,6 +2808,7 @@ pub struct BistroWorker {
     pub asks_for_work: Option<bool>,
     pub containment: Option<String>,
     pub log_folder: Option<String>,
+    pub takes_standby: Option<bool>,
 }
 
 impl TSerializable for BistroWorker {
@@ -2806,6 +2830,7 @@ impl TSerializable for BistroWorker {
         let mut f_21: Option<bool> = None;
         let mut f_22: Option<String> = None;
         let mut f_23: Option<String> = None;
+        let mut f_24: Option<bool> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2877,6 +2902,10 @@ impl TSerializable for BistroWorker {
                     let val = i_prot.read_string()?;
                     f_23 = Some(val);
                 }
+                24 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_24 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2901,6 +2930,7 @@ impl TSerializable for BistroWorker {
             asks_for_work: f_21,
             containment: f_22,
             log_folder: f_23,
+            takes_standby: f_24,
         };
         Ok(ret)
     }
@@ -2999,6 +3029,11 @@ impl TSerializable for BistroWorker {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.takes_standby {
+            o_prot.write_field_begin(&TFieldIdentifier::new("takesStandby", TType::Bool, 24))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3023,6 +3058,7 @@ impl Default for BistroWorker {
             asks_for_work: None,
             containment: None,
             log_folder: None,
+            takes_standby: None,
         }
     }
 }
@@ -3199,8 +3235,8 @@ impl TSerializable for CGroupOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = i_prot.read_string()?;
-                        val.push(list_elem_15);
+                        let list_elem_16 = i_prot.read_string()?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -3582,8 +3618,8 @@ impl TSerializable for TaskSubprocessOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ResourceLimit> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = ResourceLimit::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_16);
+                        let list_elem_17 = ResourceLimit::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_9 = Some(val);
@@ -3624,9 +3660,9 @@ impl TSerializable for TaskSubprocessOptions {
                     let map_ident = i_prot.read_map_begin()?;
                     let mut val: BTreeMap<String, String> = BTreeMap::new();
                     for _ in 0..map_ident.size {
-                        let map_key_17 = i_prot.read_string()?;
-                        let map_val_18 = i_prot.read_string()?;
-                        val.insert(map_key_17, map_val_18);
+                        let map_key_18 = i_prot.read_string()?;
+                        let map_val_19 = i_prot.read_string()?;
+                        val.insert(map_key_18, map_val_19);
                     }
                     i_prot.read_map_end()?;
                     f_20 = Some(val);

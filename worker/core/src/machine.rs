@@ -35,8 +35,9 @@ pub(crate) type QueuedTask = (AssociationIndex, TaskKey);
 /// Whether tasks may wait for resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queueing {
-    /// Each task begins at once, or is refused.
-    Never,
+    /// Schedulers push tasks by slots. A task may stand by if its scheduler states the slots ([`RunningTask::worker_slots`]). Any other task
+    /// begins at once, or is refused.
+    ForSlots,
     /// This is a pull worker: a task may wait if its scheduler permits it.
     IfPermitted,
 }
@@ -193,6 +194,11 @@ impl Machine {
     /// Returns the queued tasks of one association, in order.
     pub(crate) fn queued_of(&self, of: AssociationIndex) -> Vec<TaskKey> {
         self.queue.in_order_of(of).cloned().collect()
+    }
+
+    /// Returns the number of queued tasks of one association.
+    pub(crate) fn count_queued_of(&self, of: AssociationIndex) -> usize {
+        self.queue.in_order_of(of).count()
     }
 
     /// Returns the next queued task behind a place.

@@ -13,7 +13,7 @@ use brasserie_common::{
 use brasserie_worker_fetch::{AssociationIndex, TaskNumber};
 
 use crate::effect::{Call, Goes, Outbox, Refusal};
-use crate::timer::{LONGEST_REPORT_RETRY, REPORT_RETRY};
+use crate::timer::{COMPLETION_DELAY, LONGEST_REPORT_RETRY, REPORT_RETRY};
 
 /// The maximum number of calls in flight while the scheduler keeps up. The scheduler answers a call once its record is durable, which takes
 /// the store's pause and a sync: about 10 ms, or 20 ms on a busy machine. So a thousand calls carry 50,000 completions a second, more than
@@ -112,6 +112,10 @@ pub(crate) struct Reports {
     all: BTreeMap<ReportId, PendingReport>,
     /// Completions that a pull worker holds back.
     held: BTreeMap<ReportId, HeldCompletion>,
+    /// Completions that wait a moment for others, while tasks stand by.
+    delayed: BTreeSet<ReportId>,
+    /// The time at which these leave at the latest.
+    delayed_until: Time,
     /// Waiting completions and answers, the longest ready first.
     lane: BTreeSet<(Time, ReportId)>,
     /// Waiting healthchecks, at most two. They overtake other reports, because the worker's health depends on them.
@@ -131,6 +135,8 @@ impl Default for Reports {
         Reports {
             all: BTreeMap::new(),
             held: BTreeMap::new(),
+            delayed: BTreeSet::new(),
+            delayed_until: Time::NEVER,
             lane: BTreeSet::new(),
             healthchecks: BTreeSet::new(),
             calls: BTreeMap::new(),
@@ -229,10 +235,34 @@ impl Reports {
         self.held.values()
     }
 
-    /// Releases the held completions, because the worker contacts the scheduler. From now on, each is an ordinary report and is repeated.
+    /// Releases the held and the delayed completions, because the worker contacts the scheduler. From now on, each is an ordinary report
+    /// and is repeated.
     pub(crate) fn release(&mut self, now: Time) {
-        for id in std::mem::take(&mut self.held).into_keys() {
+        let held = std::mem::take(&mut self.held).into_keys();
+        for id in held.chain(std::mem::take(&mut self.delayed)) {
             self.wait(id, now);
+        }
+        self.delayed_until = Time::NEVER;
+    }
+
+    /// Adds a completion that waits for others, at most [`COMPLETION_DELAY`].
+    pub(crate) fn delay(&mut self, now: Time, end: (Arc<RunningTask>, ReportedStatus)) {
+        let id = self.insert(end, ReportKind::End, Goes::Together);
+        self.delayed.insert(id);
+        self.delayed_until = self.delayed_until.min(now + COMPLETION_DELAY);
+    }
+
+    /// Releases the delayed completions if they have waited for long enough, or are as many as the tasks that still stand by, which the
+    /// scheduler should replenish.
+    pub(crate) fn release_delayed(&mut self, now: Time, standing_by: impl FnOnce() -> usize) {
+        if self.delayed.is_empty() {
+            return;
+        }
+        if self.delayed_until <= now || self.delayed.len() >= standing_by() {
+            for id in std::mem::take(&mut self.delayed) {
+                self.wait(id, now);
+            }
+            self.delayed_until = Time::NEVER;
         }
     }
 
@@ -302,6 +332,7 @@ impl Reports {
         }
         self.healthchecks.remove(&id);
         self.held.remove(&id);
+        self.delayed.remove(&id);
         if report.kind == ReportKind::NotRunning {
             self.not_running.remove(&report.task.invocation);
         }
@@ -388,7 +419,8 @@ impl Reports {
     pub(crate) fn due(&self, to: Option<Addressee>) -> Option<Time> {
         let next = to.into_iter().flat_map(|to| self.next(to)).flatten();
         let deadline = self.calls.values().next().map(|call| call.deadline);
-        next.map(|(at, _)| at).chain(deadline).min()
+        let times = next.map(|(at, _)| at).chain(deadline);
+        times.chain([self.delayed_until]).min()
     }
 
     /// Writes the state for fingerprints. Omits the window, which no searched world ever fills.
@@ -399,6 +431,7 @@ impl Reports {
             s.reported(&report.status);
             match report.kind {
                 ReportKind::End if self.held.contains_key(id) => s.put(3_u8),
+                ReportKind::End if self.delayed.contains(id) => s.put(5_u8),
                 ReportKind::End if report.goes == Goes::Together => s.put(4_u8),
                 ReportKind::End => s.put(0_u8),
                 ReportKind::Healthcheck(scheduler) => s.scheduler(scheduler),
@@ -416,5 +449,6 @@ impl Reports {
             s.deadline(call.deadline);
         });
         s.deadline(self.paused_until);
+        s.deadline(self.delayed_until);
     }
 }

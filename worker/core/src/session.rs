@@ -156,6 +156,8 @@ impl Session {
                 Some(_) => Supply::AsAsked,
                 None => Supply::AsSlotsAllow,
             },
+            // A pull worker requests the work that it queues.
+            takes_standby: options.description.takes_standby && options.work_fetch.is_none(),
             ..options.description.clone()
         };
         let period = description.heartbeat_period;

@@ -2,6 +2,7 @@
 
 mod limits;
 mod pull_task;
+mod slots;
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -19,6 +20,7 @@ use brasserie_common::{
 };
 
 use self::limits::{LimitTimers, RunLimits, status_of};
+use self::slots::WorkerSlots;
 use crate::effect::Refusal;
 use crate::event::RunTask;
 use crate::machine::Place;
@@ -45,6 +47,8 @@ pub(crate) struct WorkerTask {
     pub accepted_at: Time,
     limits: Option<RunLimits>,
     pub stage: RunStage,
+    /// The time that the task stood by for slots before it began.
+    stood_by: Duration,
     /// Present only at a pull worker, and not for healthchecks.
     pub pull: Option<Box<PullTask>>,
 }
@@ -80,6 +84,7 @@ impl WorkerTask {
             accepted_at: now,
             limits: RunLimits::new(now, &run.options, &run.task),
             stage,
+            stood_by: Duration::ZERO,
             pull,
         }
     }
@@ -102,6 +107,11 @@ impl WorkerTask {
     /// Returns whether the run was accepted and its process has not been requested.
     pub(crate) fn is_queued(&self) -> bool {
         self.is_open() && !self.is_live()
+    }
+
+    /// Returns whether the task has begun after it stood by for slots.
+    pub(crate) fn has_stood_by(&self) -> bool {
+        self.stood_by > Duration::ZERO
     }
 
     /// Returns whether the process is stopped in favour of others.
@@ -159,6 +169,8 @@ pub(crate) struct Expired {
 pub(crate) struct Tasks {
     by_key: BTreeMap<TaskKey, WorkerTask>,
     live: usize,
+    /// The slots that these use.
+    slots: WorkerSlots,
     /// The shortest kill wait of all processes since there was none.
     shortest_kill_wait: Duration,
     limits: LimitTimers,
@@ -223,7 +235,7 @@ impl Tasks {
     /// Adds a task. No open task may have the key.
     pub(crate) fn insert(&mut self, key: TaskKey, task: WorkerTask) {
         match &task.stage {
-            RunStage::Live => self.count_begin(task.running.suicide_kill_wait),
+            RunStage::Live => self.count_begin(&task.running),
             RunStage::Queued { .. } | RunStage::Ended(_) => {}
         }
         self.limits.add(&key, task.limits.as_ref());
@@ -235,12 +247,19 @@ impl Tasks {
     }
 
     /// Counts a task whose process begins.
-    fn count_begin(&mut self, kill_wait: Duration) {
+    fn count_begin(&mut self, task: &RunningTask) {
+        let kill_wait = task.suicide_kill_wait;
         self.shortest_kill_wait = match self.live {
             0 => kill_wait,
             _ => self.shortest_kill_wait.min(kill_wait),
         };
         self.live += 1;
+        self.slots.take(task);
+    }
+
+    /// Returns whether the tasks with a process leave room for a task under the slots that its scheduler states.
+    pub(crate) fn have_slots_for(&self, task: &RunningTask) -> bool {
+        self.slots.have_room_for(task)
     }
 
     /// Starts a queued task with these GPUs, which are among the machine's. `None` if the task is not queued.
@@ -260,12 +279,17 @@ impl Tasks {
         else {
             return None;
         };
+        if task.running.worker_slots.is_some() {
+            // The task is listed as one that has begun from now on.
+            Arc::make_mut(&mut task.running).worker_slots = None;
+            task.stood_by = now.since(task.accepted_at);
+        }
         if task.running.takes_cards() {
             Arc::make_mut(&mut task.running).give_cards(own);
             Arc::make_mut(&mut run).task = (*task.running).clone();
         }
         let running = Arc::clone(&task.running);
-        self.count_begin(running.suicide_kill_wait);
+        self.count_begin(&running);
         Some(BegunTask {
             running,
             run,
@@ -335,13 +359,18 @@ impl Tasks {
             // Estimates of run times must not include the time for which the task was stopped.
             story.ran = story.ran.map(|ran| ran.saturating_sub(pull.stopped(now)));
         }
+        if task.stood_by > Duration::ZERO {
+            story.waited = task.stood_by;
+        }
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         let was_stopped = task.is_stopped();
+        let running = Arc::clone(&task.running);
         let before = match mem::replace(&mut task.stage, RunStage::Ended(status.clone())) {
             RunStage::Queued { place, .. } => BeforeEnd::Queued(place),
             RunStage::Live | RunStage::Ended(_) => {
                 self.live -= 1;
+                self.slots.give_back(&running);
                 match was_stopped {
                     true => BeforeEnd::Stopped,
                     false => BeforeEnd::Executing,

@@ -33,6 +33,10 @@ pub(crate) const DYING_REPORTS_WAIT: Duration = Duration::from_secs(1);
 /// The maximum wait for the answer to the goodbye. The goodbye only saves the scheduler the loss time, so it must not delay the operator.
 pub(crate) const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
+/// The longest time for which a completion waits for others to share its message, its record and its acknowledgement, while tasks stand by
+/// that use the slots. It is a quarter of the work that stands by for each slot, so the scheduler replenishes it in time.
+pub(crate) const COMPLETION_DELAY: Duration = Duration::from_millis(5);
+
 /// Returns the earliest deadline. [`Time::NEVER`] counts as no deadline.
 pub(crate) fn earliest(deadlines: impl IntoIterator<Item = Option<Time>>) -> Option<Time> {
     deadlines

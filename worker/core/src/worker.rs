@@ -87,7 +87,7 @@ impl Worker {
         let fetching = fetching.map(|own| Box::new(Fetching::new(&options, own, now)));
         let queueing = match fetching {
             Some(_) => Queueing::IfPermitted,
-            None => Queueing::Never,
+            None => Queueing::ForSlots,
         };
         Worker {
             associations: associations.collect(),

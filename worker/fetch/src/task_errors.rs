@@ -11,7 +11,13 @@ impl TaskErrors {
             (TaskErrors::Off, _)
             | (
                 _,
-                Some(EndedBy::Shutdown | EndedBy::Suicide | EndedBy::Operator | EndedBy::Orphan),
+                Some(
+                    EndedBy::Shutdown
+                    | EndedBy::Suicide
+                    | EndedBy::Operator
+                    | EndedBy::Orphan
+                    | EndedBy::TakeBack,
+                ),
             ) => false,
             (TaskErrors::Infrastructure, _) => is_infrastructure_failure(story),
             (TaskErrors::Any, _) => story.fault != Fault::Nobody,
@@ -40,7 +46,8 @@ pub fn is_infrastructure_failure(story: &Story) -> bool {
                 | EndedBy::Timeout
                 | EndedBy::Deadline
                 | EndedBy::Shutdown
-                | EndedBy::Suicide,
+                | EndedBy::Suicide
+                | EndedBy::TakeBack,
             ),
             _,
         ) => false,
@@ -132,7 +139,11 @@ mod tests {
                 let was_asked_for = matches!(
                     ended_by,
                     Some(
-                        EndedBy::Operator | EndedBy::Orphan | EndedBy::Shutdown | EndedBy::Suicide
+                        EndedBy::Operator
+                            | EndedBy::Orphan
+                            | EndedBy::Shutdown
+                            | EndedBy::Suicide
+                            | EndedBy::TakeBack
                     )
                 );
                 let nobody = fault == Fault::Nobody;

@@ -96,6 +96,7 @@ fn described(
         room: Some(TaskCountLimits::of_this_process().room()),
         containment: Some(Containment::of_this_process().to_string().into()),
         log_folder: logs.map(|path| path.to_string_lossy().into()),
+        takes_standby: true,
     };
     Ok(Options {
         shutdown_kill_wait: options.kill_wait,

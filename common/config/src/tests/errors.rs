@@ -1256,7 +1256,7 @@ fn unknown_keys_are_warnings_or_errors() {
     );
     let expected = [
         "2:1: bistro_settings.enabeld: unknown key; did you mean `enabled`?",
-        "2:18: bistro_settings.nonsense: unknown key; known are enabled, working_wait, idle_wait, scheduler, remote_worker_selector, backoff, nodes, node_order, level_for_tasks, resources, worker_resources_override, worker_resources_overrides, physical_resources, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, CAUTION_exit_initial_wait_before_timestamp",
+        "2:18: bistro_settings.nonsense: unknown key; known are enabled, working_wait, idle_wait, scheduler, remote_worker_selector, standby, backoff, nodes, node_order, level_for_tasks, resources, worker_resources_override, worker_resources_overrides, physical_resources, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, CAUTION_exit_initial_wait_before_timestamp",
         "3:1: bistro_job>y: unknown key, so it makes no job; did you mean \"bistro_job->y\"?",
         "4:1: _comment: unknown key; known are bistro_settings, bistro_job->NAME",
         "5:1: _comment: the key occurs twice; the first is at 4:1",

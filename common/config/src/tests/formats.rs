@@ -154,7 +154,7 @@ fn a_slip_of_the_format_does_not_hide_the_other_mistakes() {
         [
             "7:33: a comma before the closing `]`; remove the comma",
             "8:5: expected `,` or `}`, found `\"`",
-            "8:42: bistro_settings.nonsense: unknown key; known are enabled, working_wait, idle_wait, scheduler, remote_worker_selector, backoff, nodes, node_order, level_for_tasks, resources, worker_resources_override, worker_resources_overrides, physical_resources, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, CAUTION_exit_initial_wait_before_timestamp",
+            "8:42: bistro_settings.nonsense: unknown key; known are enabled, working_wait, idle_wait, scheduler, remote_worker_selector, standby, backoff, nodes, node_order, level_for_tasks, resources, worker_resources_override, worker_resources_overrides, physical_resources, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, CAUTION_exit_initial_wait_before_timestamp",
             "10:70: bistro_job->zebra.priority: expected a number, found \"high\"",
         ]
     );

@@ -23,6 +23,7 @@ const DEFAULTS: &[(&str, Default)] = &[
     ("working_wait", Same("0.5")),
     ("scheduler", Same("\"roundrobin\"")),
     ("remote_worker_selector", Same("\"roundrobin\"")),
+    ("standby", Same("true")),
     (
         "backoff",
         Same("[15, 30, 60, 300, 900, 3600, 7200, 21600, 86400, \"repeat\"]"),

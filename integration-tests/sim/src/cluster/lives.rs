@@ -324,6 +324,7 @@ impl Cluster {
             room: self.workload.draw_room(),
             containment: None,
             log_folder: None,
+            takes_standby: self.workload.draw_takes_standby(),
         }
     }
 

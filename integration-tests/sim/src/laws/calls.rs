@@ -191,7 +191,11 @@ impl Law for CallsAreBounded {
                 worker,
                 ask,
                 ..
-            } if !matches!(ask, Ask::Run { .. } | Ask::Kill { .. }) => {
+            } if !matches!(
+                ask,
+                Ask::Run { .. } | Ask::Kill { .. } | Ask::TakeBack { .. }
+            ) =>
+            {
                 let rate = self.calls.entry((scheduler, worker)).or_default();
                 if rate.exceeds(now.when, MAX_CALLS_A_SECOND, second) {
                     return Err(format!(

@@ -20,7 +20,9 @@ law! {
     /// worker its processors, and its GPUs if none are reserved, are no such slots, but no task goes there that takes more than it has. No worker is
     /// sent more tasks than it can run, no job starts a task beyond its `max_running`, and no GPU is promised twice.
     ///
-    /// Source: Requests for work, Cards and How many tasks a worker admits. An overloaded machine lets one job break another.
+    /// A task that may stand by waits for slots at its worker.
+    ///
+    /// Source: Requests for work, Standing by, Cards and How many tasks a worker admits. An overloaded machine lets one job break another.
     ///
     /// Checks the instance, node and worker levels. The workload has no levels in between; the engine's own tests cover those.
     pub struct WithinLimits = "within_limits" {
@@ -32,6 +34,8 @@ law! {
         places: BTreeMap<(SchedulerId, Run), WorkerId>,
         /// Workers that were let go. Runs that they list are no longer adopted.
         gone: BTreeSet<(SchedulerId, WorkerId)>,
+        /// Runs that stand by under the slots that their worker was told. The law `within_stated_slots` bounds their execution.
+        standby: BTreeSet<Run>,
         /// Workers that requested work. The law `within_processors` bounds execution by their processors. Here one task must not need more than
         /// the worker has.
         asking: BTreeSet<(SchedulerId, WorkerId)>,
@@ -42,6 +46,9 @@ impl Law for WithinLimits {
     fn observe(&mut self, happening: &Happening, now: &Moment<'_>) -> Verdict {
         if let Happening::Charged { run, gpus, .. } = happening {
             self.gpus.insert(*run, gpus.clone());
+        }
+        if let Happening::StatesSlots { run, .. } = happening {
+            self.standby.insert(*run);
         }
         match *happening {
             Happening::SentAsWork {
@@ -277,6 +284,9 @@ impl WithinLimits {
             if own.is_none_or(|slots| *slots <= 0) {
                 continue;
             }
+            if self.standby.contains(&run) && matches!(at, Where::Worker(_)) {
+                continue;
+            }
             let limit = match at {
                 Where::Worker(worker) => model.machines.slots(worker, config, number, limit),
                 Where::Node(_) | Where::Everywhere => i64::from(limit),
@@ -477,6 +487,61 @@ fn broken(worker: WorkerId, name: &str, taken: f64, has: f64) -> Verdict {
 
 fn broken_cards(worker: WorkerId, what: std::fmt::Arguments<'_>) -> Verdict {
     Err(format!("on worker {worker}: {what} thousandths"))
+}
+
+law! {
+    /// A task that may stand by begins only while the slots that the live tasks of its worker were charged, with its own, are within those that its
+    /// scheduler stated.
+    ///
+    /// Source: Standing by. Its scheduler sends such tasks beyond the slots and relies on the worker.
+    pub struct WithinStatedSlots = "within_stated_slots" {
+        /// Slots by resource name, as the worker received them.
+        charges: BTreeMap<Run, Vec<(String, i32)>>,
+        /// The slots of the worker, for each run that states them.
+        stated: BTreeMap<Run, Vec<(String, i32)>>,
+    }
+}
+
+impl Law for WithinStatedSlots {
+    fn before(&mut self, happening: &Happening, now: &Moment<'_>) -> Verdict {
+        match happening {
+            Happening::Charged { run, charges, .. } => {
+                self.charges.insert(*run, charges.clone());
+            }
+            Happening::StatesSlots { run, slots, .. } => {
+                self.stated.insert(*run, slots.clone());
+            }
+            Happening::ProcessStarted { worker, run, .. } => {
+                return self.judge(now.model, *worker, *run);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl WithinStatedSlots {
+    /// Checks a run that begins against all live runs of its worker.
+    fn judge(&self, model: &Model, worker: WorkerId, run: Run) -> Verdict {
+        let live = model.executions.of_worker(worker);
+        let mut runs: BTreeSet<Run> = live.map(|(_, e)| e.run).collect();
+        runs.insert(run);
+        for (name, limit) in self.stated.get(&run).into_iter().flatten() {
+            let slots = |run: &Run| {
+                let charges = self.charges.get(run).into_iter().flatten();
+                let of_it = charges.filter(|(charged, _)| charged == name);
+                of_it.map(|(_, amount)| i64::from(*amount)).sum::<i64>()
+            };
+            let sum: i64 = runs.iter().map(slots).sum();
+            if slots(&run) > 0 && sum > i64::from(*limit) {
+                return Err(format!(
+                    "worker {worker} starts {} with {sum} of {limit} `{name}`",
+                    run.task
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 law! {

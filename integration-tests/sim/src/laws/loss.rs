@@ -69,6 +69,7 @@ impl Law for LostIsLost {
                 Ask::Run { .. } => self.judge(scheduler, worker, "sends it a task")?,
                 Ask::Notify { .. } => self.judge(scheduler, worker, "asks about its tasks")?,
                 Ask::Kill { .. } => self.judge(scheduler, worker, "has a task of it killed")?,
+                Ask::TakeBack { .. } => self.judge(scheduler, worker, "takes a task of it back")?,
             },
             Happening::SchedulerStopped { scheduler, .. } => {
                 self.gone.retain(|(owner, _)| *owner != scheduler);

@@ -197,7 +197,9 @@ fn judge_start(engine: &Engine, when: Time, task: TaskId) -> Verdict {
     let Some(started) = task.known_to(engine) else {
         return Err(format!("{task} starts, and nobody knows its name"));
     };
-    if !engine.is_running(started) {
+    // Tasks that stand by at the worker take the slots of this one at once.
+    let worker = engine.running_on(started);
+    if worker.is_none_or(|worker| engine.standby_count(worker) > 0) {
         return Ok(());
     }
     let mut without = engine.clone();

@@ -83,7 +83,9 @@ impl Law for BeginsOnce {
                 Ask::Run { run, .. } => {
                     self.accepted.entry((worker, run.invocation)).or_default();
                 }
-                Ask::Kill { run } => self.over(place, (worker, run), "it was killed"),
+                Ask::Kill { run } | Ask::TakeBack { run } => {
+                    self.over(place, (worker, run), "it was killed");
+                }
                 Ask::Fetch | Ask::Healthcheck { .. } | Ask::Notify { .. } | Ask::Suicide => {}
             },
             Happening::StatusSent {
@@ -180,6 +182,15 @@ impl Law for DeniedNeverStarts {
                         self.starting.insert(id);
                     }
                 }
+            }
+            // The worker returns a queued run.
+            Happening::Served {
+                worker,
+                ask: Ask::TakeBack { run },
+                refusal: None,
+                ..
+            } => {
+                self.starting.remove(&(worker, run.invocation));
             }
             Happening::StatusSent {
                 worker, run, bits, ..
@@ -533,9 +544,11 @@ impl LimitsOfTime {
                 return Ok(());
             }
             // The process may ignore such a request, and the limits keep counting.
-            EndedBy::Operator | EndedBy::Orphan | EndedBy::MemoryLimit | EndedBy::OutOfMemory => {
-                return Ok(());
-            }
+            EndedBy::Operator
+            | EndedBy::Orphan
+            | EndedBy::MemoryLimit
+            | EndedBy::OutOfMemory
+            | EndedBy::TakeBack => return Ok(()),
         }
         let broken = |what: &str| {
             let (worker, task) = (key.0, run.task);

@@ -10,7 +10,7 @@ use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::swarm::{
-    Gates, MachineSizing, OrphanFate, Restores, Rooms, Start, StartSeconds, TimeLimits,
+    Gates, MachineSizing, OrphanFate, Restores, Rooms, Standbys, Start, StartSeconds, TimeLimits,
 };
 
 const fn focus(bug: Sabotage, laws: &'static [&'static str], world: WorldRequirements) -> Focus {
@@ -117,6 +117,7 @@ const CALM: WorldRequirements = WorldRequirements {
     machines: MachineSizing::Alike,
     limits: TimeLimits::None,
     rooms: Rooms::Endless,
+    standbys: Standbys::None,
     fetch: Fetch::Nobody,
     runs_per_generation: None,
     retention: Retention::UNLIMITED,
@@ -133,6 +134,14 @@ impl WorldRequirements {
         WorldRequirements { network, ..self }
     }
 }
+
+/// Tasks stand by at two workers or more, and take longer than their jobs say, so many of them are taken back.
+const STANDING_BY: WorldRequirements = WorldRequirements {
+    least_places: 2,
+    processes: Some(LONG),
+    standbys: Standbys::Some,
+    ..CALM
+};
 
 /// Messages get lost, and nothing else fails.
 const LOSING: WorldRequirements = CALM.over(LOSSY);
@@ -869,5 +878,31 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             rooms: Rooms::Small,
             ..CALM
         },
+    ),
+    focus(
+        Sabotage::BeginWithoutSlots,
+        &["within_stated_slots"],
+        STANDING_BY,
+    ),
+    focus(
+        Sabotage::KillBegunForTakeBack,
+        &["returned_is_no_run"],
+        STANDING_BY.over(SLOW),
+    ),
+    focus(
+        Sabotage::StartWhileTakingBack,
+        &["never_twice", "running_until_acknowledged"],
+        STANDING_BY.over(SLOW),
+    ),
+    focus(Sabotage::LoseTakenBack, &["settles"], STANDING_BY),
+    focus(
+        Sabotage::TakeBackAdvancesBackoff,
+        &["returned_is_no_run"],
+        STANDING_BY,
+    ),
+    focus(
+        Sabotage::NeverTakeBack,
+        &["taken_back_in_time"],
+        STANDING_BY,
     ),
 ];

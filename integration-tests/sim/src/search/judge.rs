@@ -98,6 +98,14 @@ impl Judge {
         }
     }
 
+    /// Notes a process that starts on a worker whose only slot is in use.
+    pub fn starts_without_slot(&mut self, run: Run) {
+        self.breaks(format!(
+            "FULL: {} starts on a worker without a free slot",
+            run.task
+        ));
+    }
+
     /// Forgets all promises: the operator lost the directory or restored an old copy, which loses completions as documented.
     pub fn forgives(&mut self) {
         self.promises.clear();

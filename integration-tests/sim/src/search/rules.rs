@@ -6,7 +6,7 @@ use super::explore::SearchLimits;
 use super::settings::{
     Choice, FaultBudget, Listing, NewCluster, PacketClass, TasksCome, WorldSettings,
 };
-use super::worlds::{ALONE, BUMP, FORGETTING, NO, PAIR, PATIENT, SLOW};
+use super::worlds::{ALONE, BUMP, FORGETTING, NO, PAIR, PATIENT, SLOW, STANDBY};
 use crate::event_log::WorkerPlace;
 
 /// A rule, the injected bug that switches it off, and the world in which that shows.
@@ -29,6 +29,7 @@ pub fn rules() -> Vec<Rule> {
     rules.extend(wait_rules());
     rules.extend(worker_rules());
     rules.extend(status_rules());
+    rules.extend(standby_rules());
     rules
 }
 
@@ -291,6 +292,37 @@ fn worker_rules() -> Vec<Rule> {
             free(&[], ALONE),
             NO.worker_kills(1).keeper_kills(1).worker_starts(1).leaps(3),
             &[3],
+        ),
+    ]
+}
+
+/// Returns the rules for tasks that stand by.
+fn standby_rules() -> Vec<Rule> {
+    let probed = WorldSettings {
+        probe_one_of: 1,
+        ..STANDBY
+    };
+    vec![
+        rule(
+            "standby: only in free slots",
+            Sabotage::BeginWithoutSlots,
+            STANDBY,
+            NO,
+            &[],
+        ),
+        rule(
+            "standby: returned before it starts elsewhere",
+            Sabotage::StartWhileTakingBack,
+            STANDBY,
+            NO.worker_starts(1).leaps(2),
+            &[1],
+        ),
+        rule(
+            "standby: returned tasks start again",
+            Sabotage::LoseTakenBack,
+            probed,
+            NO.worker_starts(1).leaps(2),
+            &[1],
         ),
     ]
 }

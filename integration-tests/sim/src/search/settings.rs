@@ -157,6 +157,8 @@ pub struct WorldSettings {
     /// A crash loses no written record.
     pub syncs_at_once: bool,
     pub bump_unhealthy: bool,
+    /// Each worker has one slot, and tasks may stand by there.
+    pub standby: bool,
     /// A scheduler that starts knows until when its predecessors have answered workers.
     pub keeps_answered: bool,
     /// The seconds for which a worker may be unhealthy.
@@ -275,6 +277,7 @@ impl WorldSettings {
         listing: Listing::Ours,
         syncs_at_once: false,
         bump_unhealthy: false,
+        standby: false,
         keeps_answered: false,
         lose_after: 4,
         kill_waits: [1, 1],
@@ -300,8 +303,13 @@ impl WorldSettings {
         }
     }
 
-    /// Returns the configuration with this many tasks: one job with a node for each.
-    pub fn config(tasks: u8) -> (Arc<Config>, Arc<NodeTable>) {
+    /// Returns the configuration: one job with a node for each task.
+    pub fn config(&self) -> (Arc<Config>, Arc<NodeTable>) {
+        let tasks = self.tasks;
+        let (slots, keys) = match self.standby {
+            false => (tasks, ""),
+            true => (1, r#", "bufferable": true, "est_duration": 0.01"#),
+        };
         let mut nodes = String::new();
         for node in 0..tasks {
             let comma = if nodes.is_empty() { "" } else { ", " };
@@ -311,9 +319,9 @@ impl WorldSettings {
         let text = format!(
             r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"],
                 "node_sources": [{{"source": "manual", "prefs": {{{nodes}}}}}]}},
-                "resources": {{"worker": {{"slots": {{"default": 1, "limit": {tasks}}}}}}}}},
+                "resources": {{"worker": {{"slots": {{"default": 1, "limit": {slots}}}}}}}}},
                 "bistro_job->j0": {{"owner": "search", "command": ["/bin/true"], "enabled": true,
-                    "backoff": [1, "repeat"]}}}}"#,
+                    "backoff": [1, "repeat"]{keys}}}}}"#,
         );
         let parsed = parse(&text, ParseOptions::default())
             .expect("Invariant: the search writes good configurations");

@@ -153,7 +153,7 @@ impl SmallWorld {
             open: BTreeMap::new(),
             judge: Judge::new(settings.second == Second::OwnDirectory),
             pace: Pace::AllAtOnce,
-            config: WorldSettings::config(settings.tasks),
+            config: settings.config(),
             has_config: settings.tasks_come == TasksCome::AtOnce,
             is_first: true,
             drawn: 0,

@@ -50,6 +50,15 @@ pub(super) const FORGETTING: WorldSettings = WorldSettings {
     ..PAIR
 };
 
+/// A worker with one slot and two tasks: one of them stands by. A second worker may come and take it.
+pub(super) const STANDBY: WorldSettings = WorldSettings {
+    tasks: 2,
+    places: &[0, 1],
+    free: &[PacketClass::Run, PacketClass::Status, PacketClass::Kill],
+    standby: true,
+    ..ALONE
+};
+
 /// Returns the worlds that must keep the contract, small ones first.
 pub fn sound_worlds() -> Vec<WorldSettings> {
     let mut worlds = without_time();
@@ -112,6 +121,11 @@ fn without_time() -> Vec<WorldSettings> {
             two_tasks,
             NO.scheduler_crashes(2).duplicates(1),
         ),
+        world(
+            "standby, one crash",
+            STANDBY,
+            NO.scheduler_crashes(1).failures(1),
+        ),
     ]
 }
 
@@ -152,6 +166,18 @@ fn with_time() -> Vec<WorldSettings> {
                 .failures(1)
                 .leaps(3),
             &[2],
+        ),
+        world(
+            "standby and a second worker",
+            STANDBY,
+            NO.worker_starts(1).duplicates(1).leaps(2),
+            &[1],
+        ),
+        world(
+            "standby, a second worker, one crash",
+            STANDBY,
+            NO.worker_starts(1).scheduler_crashes(1).breaks(1).leaps(2),
+            &[1],
         ),
         world("two workers, loss", PAIR, NO.cuts(1).leaps(4), &[1, 6]),
         world(

@@ -51,6 +51,14 @@ pub enum Rooms {
     Small,
 }
 
+/// Whether tasks stand by at workers whose slots are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standbys {
+    None,
+    /// Many jobs are short, and many workers take tasks that stand by.
+    Some,
+}
+
 /// Changes of jobs, and of nodes, in a run with orphans: one in a minute or two with the usual times.
 const CHANGES_WITH_ORPHANS: u32 = 50;
 
@@ -118,6 +126,14 @@ impl Swarm {
             },
         };
         self.change_often(dice);
+        self
+    }
+
+    /// Adds workers where tasks stand by, with more tasks than slots.
+    pub(super) fn stand_by(mut self, dice: &mut Dice) -> Self {
+        if dice.per_mille(300) {
+            self.standbys = Standbys::Some;
+        }
         self
     }
 

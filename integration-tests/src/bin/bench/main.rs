@@ -10,10 +10,12 @@ mod memory;
 mod meter;
 mod nodes;
 mod noop;
+mod peers;
 mod restart;
 mod rpc;
 mod schedule;
 mod shares;
+mod skew;
 mod spawn;
 mod statuses;
 mod submit;
@@ -45,6 +47,9 @@ struct BenchOptions {
     /// Tasks of one measurement of `spawn`
     #[arg(long, default_value_t = 20_000, value_parser = from(1))]
     tasks: usize,
+    /// Tasks of one measurement of `peers`; a fifth as many that sleep
+    #[arg(long, default_value_t = 10_000, value_parser = from(1))]
+    peer_tasks: usize,
     /// Tasks of one measurement of `noop`
     #[arg(long, default_value_t = 200_000, value_parser = from(1))]
     noops: usize,
@@ -84,6 +89,9 @@ struct BenchOptions {
     /// Seconds of one measurement of `fetch`
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(1..))]
     seconds: u64,
+    /// Seconds of each long task of `skew`
+    #[arg(long, default_value_t = 30, value_parser = value_parser!(u64).range(1..))]
+    long_seconds: u64,
     /// Size of `schedule`
     #[arg(long, value_enum, default_value_t = schedule::Scale::Usual)]
     scale: schedule::Scale,
@@ -130,13 +138,17 @@ enum Which {
     Fetch,
     /// Usage of one worker by two schedulers compared with their shares, also when one of them is down for a while
     Shares,
+    /// Short tasks through `xargs -P`, GNU parallel, HyperQueue and Dask, as far as they are installed; baseline: as for `spawn`
+    Peers,
+    /// A thousand tasks of 10 ms and ten long ones on four workers; baseline: the shortest makespan
+    Skew,
     All,
 }
 
 type Benchmark = (Which, fn(&BenchOptions) -> BenchReport);
 
 /// All benchmarks, in the order of their runs.
-const BENCHMARKS: [Benchmark; 14] = [
+const BENCHMARKS: [Benchmark; 16] = [
     (Which::Rpc, |o| rpc::measure(o.calls, o.pipelined, o.pairs)),
     (Which::Restart, |o| restart::measure(o.workers, o.rounds)),
     (Which::Memory, |o| memory::measure(o.sleeping, o.waiting)),
@@ -151,6 +163,8 @@ const BENCHMARKS: [Benchmark; 14] = [
     (Which::Logs, |o| logs::measure(o.lines, o.pairs)),
     (Which::Fetch, |o| fetch::measure(o.seconds, o.pairs)),
     (Which::Shares, |_| shares::measure()),
+    (Which::Peers, |o| peers::measure(o.peer_tasks, o.pairs)),
+    (Which::Skew, |o| skew::measure(o.long_seconds)),
 ];
 
 fn main() -> ExitCode {

@@ -2,6 +2,7 @@
 //! loop that keeps two children running.
 
 use std::collections::HashSet;
+use std::ffi::{CStr, CString};
 use std::time::Instant;
 
 use integration_tests::e2e::range_config;
@@ -17,19 +18,19 @@ use crate::meter::Meter;
 const LEAST_RATIO: f64 = 0.75;
 /// Target.
 const GOAL_RATIO: f64 = 0.85;
-/// Maximum running tasks, in both measurements.
-const SLOTS: usize = 2;
-/// The program of every task.
-const PROGRAM: &std::ffi::CStr = c"/bin/true";
+/// Maximum running tasks, in all measurements.
+pub const SLOTS: usize = 2;
+/// The command of every task.
+const COMMAND: &[&str] = &["/bin/true"];
 
 /// Measures pairs of measurement and baseline.
 pub fn measure(tasks: usize, pairs: usize) -> BenchReport {
     // The costs of the tasks, and the bare processes a second.
     let samples = Samples::take("spawn", pairs, |pair| {
         pair.begin("posix_spawn");
-        let bare = bare_rate(tasks);
+        let bare = bare_rate(tasks, COMMAND);
         pair.begin("scheduler and worker");
-        (costs(tasks), bare)
+        (costs(tasks, COMMAND), bare)
     });
     let ratio = samples.median(|(costs, bare)| costs.rate / bare);
     let rate = format!("tasks a second with {SLOTS} slots, median of {pairs}");
@@ -56,7 +57,10 @@ pub fn measure(tasks: usize, pairs: usize) -> BenchReport {
     BenchReport::new("spawn", "posix_spawn", lines)
 }
 
-fn bare_rate(count: usize) -> f64 {
+/// Runs a command this many times in a bare loop. Returns how many ended a second.
+pub fn bare_rate(count: usize, command: &[&str]) -> f64 {
+    let words = command.iter().map(|word| CString::new(*word));
+    let words: Vec<CString> = words.collect::<Result<_, _>>().expect("plain words");
     let actions = PosixSpawnFileActions::init().expect("memory for file actions");
     let attributes = PosixSpawnAttr::init().expect("memory for attributes");
     let started = Instant::now();
@@ -65,26 +69,26 @@ fn bare_rate(count: usize) -> f64 {
     while left > 0 || !running.is_empty() {
         while left > 0 && running.len() < SLOTS {
             let child = posix_spawn(
-                PROGRAM,
+                words[0].as_c_str(),
                 &actions,
                 &attributes,
-                &[PROGRAM],
-                &[] as &[&std::ffi::CStr],
+                &words,
+                &[] as &[&CStr],
             );
-            running.insert(child.expect("/bin/true can be started"));
+            running.insert(child.expect("the program can be started"));
             left -= 1;
         }
         match wait().expect("a child ends") {
             WaitStatus::Exited(child, 0) => running.remove(&child),
-            other => panic!("/bin/true ended as {other:?}"),
+            other => panic!("{command:?} ended as {other:?}"),
         };
     }
     per_second(count, started.elapsed())
 }
 
-fn costs(count: usize) -> TaskCosts {
-    let program = PROGRAM.to_str().expect("a plain path");
-    let config = with_job(range_config(count, Some(SLOTS)), "nothing", [program]);
+/// Runs a command this many times through a scheduler and a worker.
+pub fn costs(count: usize, command: &[&str]) -> TaskCosts {
+    let config = with_job(range_config(count, Some(SLOTS)), "nothing", command);
     let cluster = BenchCluster::start(&config);
     cluster.wait_for_nodes();
     let worker = cluster.start_worker("one");

@@ -81,6 +81,12 @@ impl CallPurpose {
                 worker,
                 task,
                 invocation,
+            }
+            | CallPurpose::TakeBack {
+                shard,
+                worker,
+                task,
+                invocation,
             } => {
                 s.put((shard, task));
                 s.worker(*worker);

@@ -1,6 +1,7 @@
 //! The content of calls: the names and texts that each has on the wire.
 
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
+use brasserie_common::resources::ResourceAmount;
 use brasserie_common::{
     InvocationId, JobName, NodeName, RunningTask, SequenceNumber, WorkTerms, WorkerId,
 };
@@ -93,8 +94,19 @@ impl View<'_> {
         if options.timeout.is_some() || options.deadline.is_some() {
             options.limit_kill = Some(self.kill_request(task.job));
         }
+        let slots = self.engine.standby_slots(index);
+        let slots = slots.map(|slots| {
+            let all = slots.into_iter().map(|(name, amount)| ResourceAmount {
+                name: name.to_owned(),
+                amount,
+            });
+            all.collect()
+        });
         RunTaskCall {
-            task: self.wire_task(worker, task, invocation),
+            task: RunningTask {
+                worker_slots: slots,
+                ..self.wire_task(worker, task, invocation)
+            },
             config: self.engine.task_argument(task, &shard, &hostname),
             command: job.map(|j| j.command.clone()).unwrap_or_default(),
             scheduler: self.id,
@@ -135,6 +147,7 @@ impl View<'_> {
                 story: None,
                 work: WorkTerms::default(),
                 fence: None,
+                worker_slots: None,
             },
             config: String::new(),
             command: command.map(str::to_owned).to_vec(),
@@ -189,6 +202,7 @@ impl View<'_> {
                 report: job.and_then(|job| job.report),
             },
             fence: run.and_then(|run| run.fence),
+            worker_slots: None,
         }
     }
 }

@@ -109,6 +109,9 @@ impl Scheduler {
                 task,
                 invocation,
             } => self.orphan_kill_answered(now, &shard, ((task, invocation), id), &outcome),
+            CallPurpose::TakeBack {
+                task, invocation, ..
+            } => self.take_back_answered(now, (task, invocation), &outcome),
         }
         if let Some((shard, worker, older)) = obeyed
             && older < self.id

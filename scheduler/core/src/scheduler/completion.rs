@@ -225,8 +225,8 @@ impl Scheduler {
         self.note_how_it_began(now, &shard, task, story.as_deref());
         self.safety.over(task, end.0);
         let (of, status) = self.view().closing_status(now, task, end, next_backoff);
-        // A story is stored only with the completion of its own run.
-        let kept = kept.filter(|_| of == end.0);
+        // A story is stored only with the completion of its own run. A task that was taken back has not run.
+        let kept = kept.filter(|_| of == end.0 && !status.was_taken_back());
         let seq = self.record_end(key, (of, &status), kept);
         self.end_run(now, (task, end.0), (of, status), seq);
         Some(seq)

@@ -65,7 +65,7 @@ impl Scheduler {
 
     /// Charges a task that a plan would start as if it had started.
     pub(super) fn spend_planned(&mut self, now: Time, placement: Placement) {
-        let Placement { task, worker } = placement;
+        let Placement { task, worker, .. } = placement;
         let Some(shard) = self.pool.shard_of(worker).cloned() else {
             return;
         };

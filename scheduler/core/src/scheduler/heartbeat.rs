@@ -231,6 +231,9 @@ impl Scheduler {
         let timeouts = self.wait.longest_timeouts(worker.id, self.options.timeouts);
         let seq = self.outbox.next_record();
         let index = self.engine.upsert_worker(&shard, resources_of(&worker));
+        if worker.takes_standby {
+            self.estimates.begin_learning();
+        }
         self.engine.set_eligibility(index, Eligibility::Ineligible);
         let since = self.runs.associated(worker.id);
         let recorded = (seq, timeouts, since);
@@ -374,5 +377,6 @@ fn resources_of(worker: &WorkerDescription) -> WorkerResources {
         cards,
         has_worker_command: worker.has_worker_command,
         room: worker.room.clone(),
+        takes_standby: worker.takes_standby,
     }
 }

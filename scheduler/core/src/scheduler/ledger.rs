@@ -89,6 +89,7 @@ impl<'a> Ledger<'a> {
             fence: listed.fence,
             state: RunState::Running,
         };
+        let stands_by = listed.worker_slots.is_some() && listed.ended.is_none();
         let mut held = HeldResources {
             index,
             charges: listed.resources,
@@ -118,6 +119,9 @@ impl<'a> Ledger<'a> {
             }
         };
         self.runs.begin(task, run);
+        if stands_by {
+            self.engine.note_standby(now, task);
+        }
         adoption
     }
 
@@ -153,6 +157,10 @@ impl<'a> Ledger<'a> {
         } else {
             self.runs.end(now, task, of, Some(seq));
             let restart = Restart::HeldUntilReleased;
+            let is_lost = status.was_taken_back() && sabotage::on(Sabotage::LoseTakenBack);
+            let not_before = not_before
+                .filter(|_| !is_lost)
+                .or(is_lost.then_some(Time::NEVER));
             self.engine.end(now, task, status, not_before, restart);
             self.promote(task);
         }
@@ -341,6 +349,9 @@ impl<'a> Ledger<'a> {
 pub(super) fn not_before(engine: &Engine, now: Time, status: &StoredStatus) -> Option<Time> {
     if status.is_done() || status.is_failed() {
         return None;
+    }
+    if status.was_taken_back() && status.safety_seconds == 0 {
+        return Some(now);
     }
     Some(if status.uses_backoff() || status.safety_seconds > 0 {
         now + Duration::from_secs(u64::from(status.backoff_seconds))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use brasserie_common::ids::InstanceId;
 use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     CallOutcome, Fence, InvocationId, RefusalCode, Shard, Time, WallTime, WorkerId,
 };
@@ -59,6 +60,7 @@ impl Scheduler {
         let Placement {
             task,
             worker: index,
+            begins: _,
         } = placement;
         let invocation = self.new_invocation(task);
         let shard = self
@@ -99,7 +101,8 @@ impl Scheduler {
 
     fn note_run_again(&mut self, task: Task, on: &Shard) {
         let status = self.engine.previous_status(task);
-        if let Some(status) = status.filter(|status| status.is_overwriteable()) {
+        let ran = |status: &StoredStatus| status.is_overwriteable() && !status.was_taken_back();
+        if let Some(status) = status.filter(ran) {
             self.notices.news(News::RunsAgain {
                 task: task_key(&self.engine, task),
                 on: on.clone(),

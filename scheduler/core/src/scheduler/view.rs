@@ -132,6 +132,8 @@ pub struct WorkerStatus {
     pub drains: bool,
     pub running: usize,
     pub unsure: usize,
+    /// Tasks of `running` that are at the worker, and begin as soon as slots are free there.
+    pub standby: usize,
     /// How often its association was begun again because the worker obeyed another scheduler.
     pub begun_anew: u32,
     pub since_heartbeat: Option<Duration>,
@@ -541,7 +543,7 @@ impl View<'_> {
             _ => None,
         });
         let own = reasons.iter().map(|reason| match reason {
-            Reason::RunningOn(shard) => {
+            Reason::RunningOn(shard) | Reason::StandsBy { shard, .. } => {
                 let doubt = self
                     .pool
                     .doubt_about(now, &self.options.timeouts, shard)
@@ -674,6 +676,12 @@ impl View<'_> {
 }
 
 impl View<'_> {
+    /// Returns the number of tasks that stand by at a worker.
+    fn standby_on(&self, shard: &Shard) -> usize {
+        let worker = self.engine.find_worker(shard.as_str());
+        worker.map_or(0, |worker| self.engine.standby_count(worker))
+    }
+
     pub(in crate::scheduler) fn worker_status(
         &self,
         now: Time,
@@ -699,6 +707,7 @@ impl View<'_> {
             drains: worker.description().intake == Intake::Draining,
             running,
             unsure,
+            standby: self.standby_on(worker.shard()),
             begun_anew: worker.begun_anew(),
             since_heartbeat: worker.last_heartbeat().map(|at| now.since(at)),
             silent_for,

@@ -4,9 +4,10 @@
 //! lists of running tasks. Everything else is shown.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::{CallOutcome, Health, Principal, ReportedStatus, Time};
+use brasserie_common::{CallOutcome, Health, Principal, ReportedStatus, Story, Time};
 use brasserie_scheduler_core::{Call, CallReply, Event, Reply, StatusUpdate};
 
 use crate::transcript::show_duration;
@@ -161,7 +162,7 @@ impl World {
     ) -> Result<(), String> {
         let id = self.peer(worker)?.description.id;
         let scheduler = self.core()?.id();
-        self.report_as(id, scheduler, run, status, asked)
+        self.report_as(id, scheduler, run, (status, None), asked)
     }
 
     pub fn report_as(
@@ -169,13 +170,13 @@ impl World {
         worker: brasserie_common::WorkerId,
         scheduler: brasserie_common::SchedulerId,
         run: &str,
-        status: ReportedStatus,
+        (status, story): (ReportedStatus, Option<Arc<Story>>),
         asked: &str,
     ) -> Result<(), String> {
         let task = self.tasks.get(run);
         let task = task.ok_or_else(|| format!("no run is called `{run}`"))?;
         let update = Box::new(StatusUpdate {
-            story: None,
+            story,
             job: task.job.clone(),
             node: task.node.clone(),
             shard: task.shard.clone(),

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::story::Fault;
 use brasserie_common::worker::Intake;
 use brasserie_common::{
-    BackoffDuration, CallOutcome, InvocationId, JobName, ListedState, NodeName, Principal,
-    RefusalCode, ReportedStatus, RunningTask, SchedulerId, Shard, Standing, WorkerId, WorkerSetId,
+    BackoffDuration, CallOutcome, EndedBy, InvocationId, JobName, ListedState, NodeName, Principal,
+    RefusalCode, ReportedStatus, RunningTask, SchedulerId, Shard, Standing, Story, WorkerId,
+    WorkerSetId,
 };
 use brasserie_common_config::{ParseOptions, parse};
 use brasserie_scheduler_core::{Answer, CallReply, Event, JobChange, Options, Query, TaskList};
@@ -135,7 +137,8 @@ impl World {
             // Makes the worker list this run as ended with this status and not acknowledged, from now on.
             "ended" => self.note_end(w)?,
             // status w1 run#1 done [to S1]
-            // Sends `updateStatus`, also for healthchecks: done, failed, incomplete, incomplete_backoff, error_backoff, was_not_running.
+            // Sends `updateStatus`, also for healthchecks: done, failed, incomplete, incomplete_backoff, error_backoff, was_not_running,
+            // taken_back.
             "status" => self.hear_status(w)?,
             // kill n0
             // Makes an operator kill j on n0.
@@ -281,6 +284,7 @@ impl World {
             suicide_kill_wait: kill_wait,
             physical: None,
             fence: None,
+            worker_slots: None,
             ended: None,
             story: None,
             work: Default::default(),
@@ -462,7 +466,10 @@ impl World {
         let id: WorkerId = self.peer(worker)?.description.id;
         let run = w.word("a run")?;
         let label = w.word("a status")?;
-        let status = reported(label)?;
+        let status = match label {
+            "taken_back" => (ReportedStatus::taken_back(), Some(Arc::new(taken_back()))),
+            label => (reported(label)?, None),
+        };
         let scheduler = if w.take("to") {
             self.names.find_scheduler(w.word("a scheduler")?)?
         } else {
@@ -578,6 +585,14 @@ fn refusal_code(word: &str) -> Result<RefusalCode, String> {
         "unspecified" => RefusalCode::Unspecified,
         other => return Err(format!("`{other}` is no code of a refusal")),
     })
+}
+
+/// Returns the story of a run that its worker has returned before it began.
+fn taken_back() -> Story {
+    Story {
+        ended_by: Some(EndedBy::TakeBack),
+        ..Story::not_started("taken back", Fault::Nobody, Duration::ZERO)
+    }
 }
 
 fn reported(word: &str) -> Result<ReportedStatus, String> {

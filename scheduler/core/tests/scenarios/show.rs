@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
+use brasserie_common::resources::ResourceAmount;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{BackoffDuration, Hold, Kill, RecordSeq, RequestId, StatusBits};
@@ -282,12 +283,13 @@ impl World {
                 let name = self.names.next("run");
                 self.names.name_run(run.task.invocation, name.clone());
                 let text = format!(
-                    "runTask {} on {}, sequence {}, {}{}",
+                    "runTask {} on {}, sequence {}, {}{}{}",
                     run.task.job,
                     run.task.node,
                     run.sequence.0,
                     backoff_text(run.task.next_backoff),
-                    work::terms_text(&run.task.work)
+                    work::terms_text(&run.task.work),
+                    slots_text(run.task.worker_slots.as_deref()),
                 );
                 self.tasks.insert(name.clone(), run.task);
                 (name, text)
@@ -488,4 +490,14 @@ fn killed_text(killed: &KilledTask) -> String {
         || "ok".to_owned(),
         |why| format!("ok; it does not run again, as {why}"),
     )
+}
+
+/// Returns the worker's slots that a call to start a task states.
+fn slots_text(slots: Option<&[ResourceAmount]>) -> String {
+    let named = slots.map(|slots| {
+        let all = slots.iter();
+        let all = all.map(|slot| format!("{} {}", slot.amount, slot.name));
+        format!(", under {}", all.collect::<Vec<_>>().join(" and "))
+    });
+    named.unwrap_or_default()
 }

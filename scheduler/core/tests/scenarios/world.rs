@@ -364,6 +364,7 @@ impl World {
             room: None,
             containment: None,
             log_folder: None,
+            takes_standby: false,
         };
         description.id.0.rand = i64::try_from(self.peers.len()).map_err(|e| e.to_string())? + 1;
         let mut interface = Interface::Ours;
@@ -373,6 +374,7 @@ impl World {
                     description.usable.cpu_cores = words.number("a number of cores")?;
                 }
                 "original" => interface = Interface::Original,
+                "standby" => description.takes_standby = true,
                 "shard" => {
                     let shard = words.word("a shard")?;
                     description.shard = shard.try_into().map_err(|e| format!("{e}"))?;

@@ -76,6 +76,7 @@ pub fn worker(shard: &str, lock: i32, start_time: i64) -> WorkerDescription {
         room: None,
         containment: None,
         log_folder: None,
+        takes_standby: false,
     }
 }
 
@@ -97,6 +98,7 @@ pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask 
         suicide_kill_wait: Duration::from_secs(5),
         physical: None,
         fence: None,
+        worker_slots: None,
         ended: None,
         story: None,
         work: Default::default(),

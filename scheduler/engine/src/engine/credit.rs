@@ -21,7 +21,7 @@ impl Engine {
             return;
         };
         let before = self.tasks.set_learned(id, learned);
-        let counts = |job: &JobConfig| job.deadline().is_some() && job.est_duration.is_none();
+        let counts = |job: &JobConfig| WorkNeed::of(job, before) != WorkNeed::of(job, learned);
         if before == learned || !self.tasks.settings(id).is_some_and(counts) {
             return;
         }

@@ -6,8 +6,8 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{JobId, Time};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
-use super::Engine;
 use super::place::required_host;
+use super::{Engine, StandbyPlace};
 use crate::forest::Forest;
 use crate::pool::work_need::Refusal;
 use crate::pool::worker::PoolWorker;
@@ -26,7 +26,11 @@ impl Engine {
     pub fn explain(&self, now: Time, task: Task) -> Vec<Reason> {
         if let Some(run) = self.tasks.run(task) {
             let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
-            return vec![Reason::RunningOn(shard.unwrap_or_default())];
+            let shard = shard.unwrap_or_default();
+            return vec![match self.standby_place(task) {
+                Some(StandbyPlace { before, .. }) => Reason::StandsBy { shard, before },
+                None => Reason::RunningOn(shard),
+            }];
         }
         let mut status = Vec::new();
         self.explain_status(now, task, &mut status);

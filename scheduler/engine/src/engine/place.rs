@@ -1,17 +1,17 @@
 //! Starts tasks: one placement at a time, until no task can start.
 
-use std::sync::Arc;
-
 use brasserie_common::{JobId, NodeId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId};
 
 use super::Engine;
 use crate::forest::Forest;
 use crate::placement::policy::Candidates;
+use crate::pool::Tier;
+use crate::pool::standby::Claims;
 use crate::queues::states::{Reach, Structure, structure};
 use crate::queues::wait_lists::WaitKey;
 use crate::tasks::runs::PlacedRun;
-use crate::types::{Due, Judged, Placement, Task, Timeliness, Tries, WorkerIndex};
+use crate::types::{Begins, Due, Judged, Placement, Task, Timeliness, Tries, WorkerIndex};
 
 /// The result of trying a task.
 enum Attempt {
@@ -32,6 +32,23 @@ enum NoWorker {
     OnHost(NodeId),
     /// A worker has room, but deadlines would be missed there.
     Late,
+}
+
+/// How a worker is chosen.
+enum Choice<'a> {
+    /// A worker with room, where deadlines are kept.
+    WithRoom(KeepsDeadlines<'a>),
+    /// A worker without room that no other job claims.
+    OnStandby(&'a Claims),
+}
+
+impl Choice<'_> {
+    fn begins(&self) -> Begins {
+        match self {
+            Choice::WithRoom(_) => Begins::AtOnce,
+            Choice::OnStandby(_) => Begins::OnStandby,
+        }
+    }
 }
 
 /// A callback that judges whether a worker's tasks meet their deadlines with one more task. The caller knows the work of each worker.
@@ -66,12 +83,11 @@ impl Engine {
         }
         while tries.are_left() {
             self.call_in_turn();
-            let job = self.policy.pick(&Candidates {
-                pool: &self.pool,
-                tasks: &self.tasks,
-                columns: self.queues.columns(),
-            })?;
-            if let Some(placement) = self.place_job(&config, job, tries, judge) {
+            let Some(job) = self.pick(Tier::Room) else {
+                return self.place_on_standby((now, &config), tries);
+            };
+            let choice = Choice::WithRoom(&mut *judge);
+            if let Some(placement) = self.place_job((now, &config), job, tries, choice) {
                 self.policy.started(job);
                 return Some(placement);
             }
@@ -79,20 +95,52 @@ impl Engine {
         None
     }
 
+    /// Places a task at a worker without room, where it stands by. Called while no task can start at once.
+    fn place_on_standby(
+        &mut self,
+        (now, config): (Time, &Config),
+        tries: &mut Tries,
+    ) -> Option<Placement> {
+        if !self.places_on_standby {
+            return None;
+        }
+        let mut claims = Claims::default();
+        while tries.are_left() && self.pool.has_standby_room() {
+            let job = self.pick(Tier::Standby(&claims))?;
+            let choice = Choice::OnStandby(&claims);
+            if let Some(placement) = self.place_job((now, config), job, tries, choice) {
+                self.policy.started(job);
+                return Some(placement);
+            }
+            let demand = self.tasks.job(job).demand;
+            claims.add(demand, self.pool.feasible(demand));
+        }
+        None
+    }
+
+    fn pick(&mut self, tier: Tier<'_>) -> Option<JobId> {
+        self.policy.pick(&Candidates {
+            pool: &self.pool,
+            tier,
+            tasks: &self.tasks,
+            columns: self.queues.columns(),
+        })
+    }
+
     fn place_job(
         &mut self,
-        config: &Arc<Config>,
+        (now, config): (Time, &Config),
         id: JobId,
         tries: &mut Tries,
-        judge: KeepsDeadlines<'_>,
+        mut choice: Choice<'_>,
     ) -> Option<Placement> {
         let job_config = &self.tasks.job(id).config.clone()?;
         while tries.are_left() {
             let position = self.queues.first_ready(id)?;
             let order = self.forest.as_deref()?.order(job_config.level_for_tasks);
             let task = (id, order[position as usize]);
-            let judged = (&mut *tries, &mut *judge as KeepsDeadlines<'_>);
-            let attempt = self.attempt(config, job_config, task, judged);
+            let by = (&mut *tries, &mut choice);
+            let attempt = self.attempt((now, config), job_config, task, by);
             self.settle_queues();
             match attempt {
                 Attempt::Started(placement) => {
@@ -111,10 +159,10 @@ impl Engine {
 
     fn attempt(
         &mut self,
-        config: &Config,
+        (now, config): (Time, &Config),
         job_config: &JobConfig,
         (id, canonical): (JobId, u32),
-        (tries, judge): (&mut Tries, KeepsDeadlines<'_>),
+        (tries, choice): (&mut Tries, &mut Choice<'_>),
     ) -> Attempt {
         let mut waits_at = Vec::new();
         let mut next = Some(canonical);
@@ -137,9 +185,10 @@ impl Engine {
                     Some(short) => WaitKey::Node(forest.canonical(short)),
                     None => {
                         let host = required_host(forest, job_config, row);
-                        match self.find_worker_for(config, (id, host), (tries, judge)) {
+                        match self.find_worker_for(config, (id, host), (tries, choice)) {
                             Ok(worker) => {
-                                let placement = self.start(job_config, id, row, worker);
+                                let at = (worker, choice.begins());
+                                let placement = self.start(now, (id, job_config), row, at);
                                 return placement.map_or(Attempt::NoWorker, Attempt::Started);
                             }
                             Err(NoWorker::OnHost(host)) => WaitKey::Host(host),
@@ -173,14 +222,21 @@ impl Engine {
         }
     }
 
-    /// Returns a worker with room, or else why there is none. Checks of deadlines cost tries.
+    /// Returns a worker for a task, or else why there is none. Checks of deadlines cost tries.
     fn find_worker_for(
         &mut self,
         config: &Config,
         (id, host): (JobId, Option<NodeId>),
-        (tries, judge): (&mut Tries, KeepsDeadlines<'_>),
+        (tries, choice): (&mut Tries, &mut Choice<'_>),
     ) -> Result<WorkerIndex, NoWorker> {
         let demand = self.tasks.job(id).demand;
+        let judge = match choice {
+            Choice::WithRoom(judge) => judge,
+            Choice::OnStandby(claims) => {
+                let chosen = self.pool.select_standby(demand, claims);
+                return chosen.ok_or(NoWorker::Anywhere);
+            }
+        };
         let chosen = self.pool.select(demand, host, (config, &self.slots));
         let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
         let due = self.pool.due_at(demand, worker);
@@ -202,10 +258,10 @@ impl Engine {
     /// Marks a task running, and charges its slots. `None` without a forest.
     fn start(
         &mut self,
-        job_config: &JobConfig,
-        id: JobId,
+        now: Time,
+        (id, job_config): (JobId, &JobConfig),
         row: u32,
-        worker: WorkerIndex,
+        (worker, begins): (WorkerIndex, Begins),
     ) -> Option<Placement> {
         let forest = self.forest.as_deref()?;
         let canonical = forest.canonical(row);
@@ -214,18 +270,29 @@ impl Engine {
             node: forest.node(canonical),
         };
         let run = self.make_run(forest, (id, job_config), row, worker);
+        let short = run.short;
         for charge in &run.charges {
             self.slots.charge(*charge);
         }
         self.pool.take_cards(worker, &run.cards.gpus);
         self.tasks.start(task, run);
         self.pool.task_started(worker);
+        self.note_short(worker, short);
+        match begins {
+            Begins::AtOnce => {}
+            Begins::OnStandby => self.stand_by(now, task, short),
+        }
+        let forest = self.forest.as_deref()?;
         self.queues.start(forest, &self.tasks, id, canonical);
         self.check_root();
         self.offer_worker(worker);
         let forest = self.forest.as_deref()?;
         self.queues.leave(forest, &self.tasks, (id, canonical));
-        Some(Placement { task, worker })
+        Some(Placement {
+            task,
+            worker,
+            begins,
+        })
     }
 
     fn make_run(
@@ -246,6 +313,7 @@ impl Engine {
             path: self.path_of_run(forest, row),
             charges,
             cards: self.pool.cards_for(worker, self.tasks.job(id).demand),
+            short: self.short_run(id),
         }
     }
 }

@@ -13,8 +13,8 @@ use super::Engine;
 use crate::forest::below_builder::index_below;
 use crate::placement::needs::Needs;
 use crate::placement::policy;
-use crate::pool::Group;
 use crate::pool::work_need::WorkNeed;
+use crate::pool::{Group, Pool};
 use crate::queues::wait_lists::WaitKey;
 use crate::slots::{FormerLimits, Slots};
 use crate::tasks::{Tasks, WasMissing};
@@ -61,6 +61,11 @@ impl Engine {
     /// rest. Under other levels or another node order, no node is in force until [`Engine::continue_refresh`] has completed.
     pub fn begin_config(&mut self, now: Time, config: Arc<Config>) {
         self.expire(now);
+        self.change_config(config);
+        self.check_standby();
+    }
+
+    fn change_config(&mut self, config: Arc<Config>) {
         if let Some(step) = self.job_list_change(&config) {
             self.config = Some(config);
             self.sources_shape = Default::default();
@@ -177,9 +182,19 @@ impl Engine {
         for worker in workers {
             match limits {
                 WorkerLimits::Kept => {}
-                WorkerLimits::Changed => self.pool.set_limits(worker, config, &self.slots),
+                WorkerLimits::Changed => self.change_limits(worker, config),
             }
             self.pool.update(worker, &self.slots);
+        }
+    }
+
+    /// Sets a worker's limits. What stands by there is taken back if they are lower, because the worker knows the former ones.
+    fn change_limits(&mut self, worker: WorkerIndex, config: &Config) {
+        let limits = |pool: &Pool| pool.get(worker).map(|slot| slot.limits.clone());
+        let before = limits(&self.pool);
+        self.pool.set_limits(worker, config, &self.slots);
+        if before != limits(&self.pool) {
+            self.return_standby(worker, |_| true);
         }
     }
 

@@ -259,6 +259,7 @@ impl Engine {
         self.pool.clear_active();
         self.count_all_ready();
         self.check_root();
+        self.check_standby();
     }
 
     /// Applies a task's change to the refresh, too.

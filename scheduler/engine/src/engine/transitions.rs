@@ -209,6 +209,7 @@ impl Engine {
             self.slots.free(*charge);
         }
         self.pool.give_cards_back(run.worker, &run.cards.gpus);
+        self.leave_worker(task, &run);
         Some(run)
     }
 }

@@ -167,8 +167,8 @@ impl Engine {
         })
     }
 
-    /// Returns the slots of a worker, one entry for each resource of the worker level, in the order of the configuration. Empty without a
-    /// configuration, and for an unknown worker.
+    /// Returns the slots of a worker, one entry for each resource of the worker level, in the order of the configuration. Slots of tasks that
+    /// stand by are not in use. Empty without a configuration, and for an unknown worker.
     pub fn worker_slots(&self, shard: &str) -> Vec<SlotsView> {
         let worker = self.pool.find(shard).and_then(|index| self.pool.get(index));
         let (Some(config), Some(worker)) = (&self.config, worker) else {
@@ -177,7 +177,7 @@ impl Engine {
         let resources = self.slots.of_workers().iter();
         let slots = resources.zip(&worker.limits).map(|(id, limit)| SlotsView {
             resource: config.resources[id.index()].name.clone(),
-            in_use: self.slots.used(worker.node, *id),
+            in_use: self.slots.used(worker.node, *id) - worker.standby.used(self.slots.name(*id)),
             limit: (*limit != i32::MAX).then_some(i64::from(*limit)),
         });
         slots.collect()
@@ -343,12 +343,14 @@ impl Engine {
             };
             let text = self.node_text(node);
             let level = config.resources[id.index()].level;
+            let mut executing = used;
             let limit = if level == config.worker_level() {
                 let ids = self.slots.of_workers();
                 let slot = ids.iter().position(|i| *i == id);
                 let worker = self.pool.find(text).and_then(|w| self.pool.get(w));
                 // A pull worker queues tasks that its processors are too few for.
                 let worker = worker.filter(|worker| !worker.queues_for(id));
+                executing -= worker.map_or(0, |worker| worker.standby.used(name));
                 worker.and_then(|w| w.limits.get(slot?).copied())
             } else {
                 // Charges of tasks on removed nodes are a separate problem, see `unknown_charges`.
@@ -357,10 +359,10 @@ impl Engine {
                 row.map(|_| self.slots.limit(id))
             };
             if let Some(limit) = limit
-                && used > i64::from(limit)
+                && executing > i64::from(limit)
             {
                 problems.push(format!(
-                    "{used} of `{}` are taken on `{text}`, which has {limit}; nothing that needs it starts there until running tasks end",
+                    "{executing} of `{}` are taken on `{text}`, which has {limit}; nothing that needs it starts there until running tasks end",
                     config.resources[id.index()].name
                 ));
             }

@@ -167,6 +167,7 @@ impl Engine {
         }
         self.pool.take_cards(worker, gpus);
         self.offer_workers(worker, &charges);
+        let short = self.short_run(task.job);
         self.tasks.start(
             task,
             PlacedRun {
@@ -178,9 +179,11 @@ impl Engine {
                     need: wanted.map(|wanted| wanted.need.clone()),
                     counts_as: wanted.and_then(|wanted| wanted.counts_as.clone()),
                 },
+                short,
             },
         );
         self.pool.task_started(worker);
+        self.note_short(worker, short);
         self.tasks.waits_mut().set(task, None);
         self.refresh(task, Reach::Dependents);
         self.count_ready(task.job);

@@ -12,13 +12,14 @@ use brasserie_common::JobId;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common_config::{JobConfig, SchedulerPolicy};
 
-use crate::pool::Pool;
+use crate::pool::{Pool, Tier};
 use crate::queues::columns::Columns;
 use crate::tasks::Tasks;
 
 /// Jobs that have a ready task and for which some worker has room.
 pub(crate) struct Candidates<'a> {
     pub pool: &'a Pool,
+    pub tier: Tier<'a>,
     pub tasks: &'a Tasks,
     pub columns: &'a [Columns],
 }
@@ -26,14 +27,13 @@ pub(crate) struct Candidates<'a> {
 impl<'a> Candidates<'a> {
     /// Returns the first candidate from `start` on by id, or else the first of all.
     pub(crate) fn next_from(&self, start: JobId) -> Option<JobId> {
-        self.pool.next_job(start)
+        self.pool.next_job(self.tier, start)
     }
 
     /// Iterates over all candidates, by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = JobId> + '_ {
-        std::iter::successors(self.pool.next_job_from(JobId(0)), |job| {
-            self.pool.next_job_from(JobId(job.0 + 1))
-        })
+        let next = |from| self.pool.next_job_from(self.tier, JobId(from));
+        std::iter::successors(next(0), move |job| next(job.0 + 1))
     }
 
     /// Returns the job's configuration, with priority and owner.

@@ -42,8 +42,12 @@ pub(crate) struct Demand {
     job: String,
     pub host: Option<String>,
     pub needs_worker_command: bool,
+    /// Whether tasks of the group may stand by.
+    pub may_stand_by: bool,
     /// Eligible workers with room. If it is empty, no job of the group can start anything.
     pub fits: BitTree,
+    /// Workers where a task of the group may stand by.
+    pub standby_at: BitTree,
     /// Pull workers where its tasks would miss deadlines or make others miss theirs, as far as checked.
     pub late: BitTree,
     /// Workers that choose GPUs and had none for a task of the group that may not be queued. Something must change there first.
@@ -89,6 +93,7 @@ impl Demand {
             ids.map(|id| need_of(&job.resources, *id)).collect()
         };
         let needs = needs_at(config.worker_level());
+        let work = WorkNeed::of(job, learned);
         Demand {
             key: String::new(),
             jobs: 1,
@@ -98,12 +103,14 @@ impl Demand {
             root_has_room: true,
             // A job whose GPU needs are invalid has errors, and is never placed.
             cards: config.card_need(job).unwrap_or_default(),
-            work: WorkNeed::of(job, learned),
+            may_stand_by: work.is_short && may_stand_by(config, slots, job),
+            work,
             filter: filter.cloned(),
             job: job.name.to_string(),
             host: job.host_placement.clone().filter(|h| !h.is_empty()),
             needs_worker_command: job.command.is_empty(),
             fits: BitTree::default(),
+            standby_at: BitTree::default(),
             late: BitTree::default(),
             turned_down: BitTree::default(),
             feasible: BitTree::default(),
@@ -192,9 +199,19 @@ impl Demand {
             && !self.turned_down.contains(i)
             && met_by(&now)
             && self.finds_cards(worker, &worker.card_use);
-        match is_feasible {
-            true => self.feasible.insert(i),
-            false => self.feasible.remove(i),
+        let stands_by = self.may_stand_by
+            && is_feasible
+            && is_eligible
+            && !worker.is_full()
+            && worker.takes_standby();
+        for (is_in, tree) in [
+            (is_feasible, &mut self.feasible),
+            (stands_by, &mut self.standby_at),
+        ] {
+            match is_in {
+                true => tree.insert(i),
+                false => tree.remove(i),
+            }
         }
         match fits {
             true => {
@@ -208,4 +225,20 @@ impl Demand {
             }
         }
     }
+}
+
+/// Returns whether tasks of a job may stand by at a worker: they hold nothing that another task could use meanwhile. The job may say so
+/// itself (`bufferable`).
+fn may_stand_by(config: &Config, slots: &Slots, job: &JobConfig) -> bool {
+    let levels = (0_u16..).map(LevelId).take(config.levels.len());
+    let mut others = levels.filter(|level| *level != config.worker_level());
+    let holds_only_worker_slots = others.all(|level| {
+        let mut ids = slots.at(level).iter();
+        ids.all(|id| need_of(&job.resources, *id) <= 0)
+    });
+    config.standby
+        && (job.bufferable || holds_only_worker_slots)
+        && job.max_running.is_none()
+        && job.level_for_host_placement.is_none()
+        && config.card_need(job).is_ok_and(|cards| cards.is_nothing())
 }

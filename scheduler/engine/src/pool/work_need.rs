@@ -3,6 +3,7 @@
 use brasserie_common::Estimate;
 use brasserie_common_config::{JobConfig, ResourceId};
 
+use super::standby::ShortRun;
 use crate::types::{Allowance, Due};
 
 /// The properties of a group of jobs that matter for work requests.
@@ -12,6 +13,8 @@ pub(crate) struct WorkNeed {
     pub bufferable: bool,
     /// Present if its tasks have deadlines.
     pub due: Option<Due>,
+    /// Whether its tasks are known to be short.
+    pub is_short: bool,
 }
 
 impl WorkNeed {
@@ -20,6 +23,7 @@ impl WorkNeed {
         let given = job.est_duration.map(|est| est.as_secs_f64());
         let estimate = Estimate::of(given, learned.map(LearnedStep::seconds));
         WorkNeed {
+            is_short: ShortRun::of(job, learned).is_some(),
             bufferable: job.bufferable,
             due: job.deadline().map(|bound| Due {
                 estimate: estimate.seconds,
@@ -61,7 +65,7 @@ impl LearnedStep {
         LearnedStep((seconds.ln() / Self::BASE.ln()).round() as i32)
     }
 
-    fn seconds(self) -> f64 {
+    pub(crate) fn seconds(self) -> f64 {
         Self::BASE.powi(self.0)
     }
 }

@@ -10,6 +10,7 @@ use brasserie_common::{Card, CardChoice, CardNeed, CardUse, GpuShare, NodeId, Pr
 use brasserie_common_config::{Config, ResourceId};
 
 use super::limits::slots_of;
+use super::standby::Standby;
 use super::work_need::{Refusal, WorkNeed};
 use crate::slots::Slots;
 use crate::types::{Allowances, Eligibility, WorkerResources};
@@ -47,6 +48,7 @@ pub(crate) struct PoolWorker {
     pub cpu_slots: Option<ResourceId>,
     /// Resources whose slots are all of its GPUs, without a reserve.
     pub card_slots: Vec<ResourceId>,
+    pub standby: Standby,
 }
 
 /// Whether an entry of the table of workers is in use.
@@ -62,6 +64,11 @@ impl PoolWorker {
     pub(crate) fn is_full(&self) -> bool {
         let room = self.resources.room.as_ref();
         room.is_some_and(|room| self.running >= room.most.get())
+    }
+
+    /// Returns whether one more task may stand by. A pull worker requests the work that it queues.
+    pub(super) fn takes_standby(&self) -> bool {
+        self.resources.takes_standby && self.allowances.is_none() && self.standby.has_room()
     }
 
     /// Computes the limits from the configuration and the worker's report.

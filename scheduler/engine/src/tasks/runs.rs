@@ -4,6 +4,7 @@ use brasserie_common::NodeId;
 use brasserie_common::collections::IdMap;
 
 use crate::forest::Forest;
+use crate::pool::standby::ShortRun;
 use crate::pool::worker::RunCards;
 use crate::slots::Charge;
 use crate::types::{Task, WorkerIndex};
@@ -15,6 +16,8 @@ pub(crate) struct PlacedRun {
     pub path: RunPath,
     pub charges: Vec<Charge>,
     pub cards: RunCards,
+    /// Its expected run time, if that is short and known.
+    pub short: Option<ShortRun>,
 }
 
 /// The nodes that a run was placed along.

@@ -16,5 +16,6 @@ mod reconfigure;
 mod refresh;
 mod scenarios;
 mod slice_length;
+mod standby;
 mod weight;
 mod world;

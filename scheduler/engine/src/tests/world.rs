@@ -46,6 +46,7 @@ pub(super) fn config(resources: Vec<Resource>, jobs: Vec<JobConfig>) -> Config {
         node_sources: Vec::new().into(),
         policy: SchedulerPolicy::RoundRobin,
         worker_selector: WorkerSelector::RoundRobin,
+        standby: true,
         backoff: BackoffPolicy::default(),
         resources,
         worker_resources_override: BTreeMap::new(),
@@ -131,6 +132,7 @@ pub(super) fn nodes(config: &Config, hosts: &[(&str, &[&str])]) -> NodeTable {
 
 pub(super) fn on_host(hostname: &str) -> WorkerResources {
     WorkerResources {
+        takes_standby: false,
         hostname: hostname.into(),
         port: 1,
         cpu_cores: 4.0,

@@ -163,6 +163,8 @@ impl Worker {
         if !one.session.is_running() {
             one.reports.release(self.now);
         }
+        let standing_by = || self.machine.count_queued_of(of);
+        one.reports.release_delayed(self.now, standing_by);
         if let Some(to) = one.session.addressee() {
             let deadline = self.now + self.options.call_deadline;
             one.reports.send(self.now, to, deadline, &mut self.out);

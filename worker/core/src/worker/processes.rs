@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::resources::TaskPhysicalResources;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    EndedBy, Fault, InvocationId, Kill, KillMethod, ReportPolicy, ReportedStatus, Story, TaskKey,
+    EndedBy, Fault, Health, InvocationId, Kill, KillMethod, ReportPolicy, ReportedStatus,
+    RunningTask, Story, TaskKey,
 };
 use brasserie_worker_fetch::AssociationIndex;
 
@@ -50,6 +52,9 @@ impl Worker {
     /// * A task that waits only for CPUs lets tasks overtake it that need GPUs.
     /// * A task whose GPUs are gone for good ends.
     pub(super) fn begin_queued(&mut self) {
+        if self.fetching.is_none() {
+            return self.begin_standby();
+        }
         while let Some((of, key)) = self.machine.reserver().cloned() {
             match self.try_to_begin(of, &key) {
                 Tried::HasLeft => {}
@@ -78,6 +83,29 @@ impl Worker {
                 Tried::TooManyTasks => return,
             }
         }
+    }
+
+    /// Starts, in the order of their acceptance, the tasks that stand by and for which the running tasks of their scheduler leave slots. A
+    /// task that needs more slots lets others overtake it.
+    fn begin_standby(&mut self) {
+        let mut behind = Place::MIN;
+        while let Some((place, (of, key))) = self.machine.next_behind(behind, QueueFilter::All) {
+            behind = place;
+            let one = &self.associations[of.0];
+            let task = one.tasks.get(&key);
+            let has_slots = task.is_some_and(|task| self.has_slots_for(of, &task.running));
+            let may_start = one.session.health() == Health::Healthy;
+            if has_slots && may_start && self.try_to_begin(of, &key) == Tried::TooManyTasks {
+                return;
+            }
+        }
+    }
+
+    /// Returns whether the running tasks of an association leave slots for a task. A pull worker has queues of its own instead.
+    pub(super) fn has_slots_for(&self, of: AssociationIndex, task: &RunningTask) -> bool {
+        self.fetching.is_some()
+            || self.associations[of.0].tasks.have_slots_for(task)
+            || sabotage::on(Sabotage::BeginWithoutSlots)
     }
 
     fn try_to_begin(&mut self, of: AssociationIndex, key: &TaskKey) -> Tried {
@@ -263,7 +291,9 @@ impl Worker {
         story.waited = self.now.since(task.accepted_at);
         story.ended_by = by;
         let mut status = ReportedStatus::by_fault(fault, &text);
-        if one.session.is_draining() && status.is_incomplete_backoff() {
+        if by == Some(EndedBy::TakeBack) && !sabotage::on(Sabotage::TakeBackAdvancesBackoff) {
+            status = ReportedStatus::taken_back();
+        } else if one.session.is_draining() && status.is_incomplete_backoff() {
             // The task has lost nothing, and may run elsewhere at once.
             status = status.into_incomplete();
         }
@@ -307,6 +337,7 @@ impl Worker {
                 self.machine.count_end(&task.running);
             }
         }
+        let has_stood_by = task.has_stood_by();
         let mut held = None;
         if let (Some(fetching), Some(pull)) = (&mut self.fetching, &task.pull) {
             fetching.ended(self.now, of, (task, pull), &status);
@@ -321,8 +352,13 @@ impl Worker {
         }
         let (running, requester) = (Arc::clone(&task.running), task.requester);
         if !running.is_healthcheck() {
+            let is_followed = has_stood_by
+                && one.session.is_running()
+                && running.work.report != Some(ReportPolicy::Immediate);
             match held {
                 Some(held) => one.reports.hold((running, status), held),
+                // Slots of the worker only are free, and its next tasks use them.
+                None if is_followed => one.reports.delay(self.now, (running, status)),
                 None => one.reports.add(self.now, running, status, ReportKind::End),
             }
         } else if one.session.is_outdated(requester) {

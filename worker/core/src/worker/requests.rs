@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    InvocationId, Kill, RefusalCode, ReportedStatus, RunningTask, SchedulerId, SequenceNumber,
-    TaskKey, WorkerId,
+    EndedBy, InvocationId, Kill, RefusalCode, ReportedStatus, RunningTask, SchedulerId,
+    SequenceNumber, TaskKey, WorkerId,
 };
 use brasserie_worker_fetch::AssociationIndex;
 
@@ -57,6 +57,9 @@ impl Worker {
             run.command = self.options.worker_command.clone();
         }
         run.task.ended = None;
+        if begin != Begin::Later || self.fetching.is_some() {
+            run.task.worker_slots = None;
+        }
         match &begin {
             Begin::Now(cards) if run.task.takes_cards() => run.task.give_cards(cards.clone()),
             Begin::Now(_) | Begin::Later => {}
@@ -107,7 +110,10 @@ impl Worker {
                 "a run of the same task and invocation is open here for another scheduler",
             );
         }
-        let begin = self.machine.admit(of, &run.task)?;
+        let begin = match self.machine.admit(of, &run.task)? {
+            Begin::Now(_) if !self.has_slots_for(of, &run.task) => Begin::Later,
+            begin => begin,
+        };
         if begin == Begin::Later
             && let Some(fetching) = &self.fetching
         {
@@ -211,6 +217,17 @@ impl Worker {
         one.session.check_serves(ids)?;
         let task = one.tasks.get(&key);
         match task.filter(|task| task.running.invocation == invocation) {
+            Some(task)
+                if task.is_live()
+                    && kill.by == EndedBy::TakeBack
+                    && !sabotage::on(Sabotage::KillBegunForTakeBack) =>
+            {
+                let TaskKey { job, node } = key;
+                return refuse(
+                    RefusalCode::Unspecified,
+                    format!("task `{job}` on `{node}`, invocation {invocation}, has begun"),
+                );
+            }
             Some(task) if task.is_live() => self.kill(of, key, invocation, kill),
             Some(task) if task.is_queued() => {
                 // A queued task has no process, so each signal ends it.

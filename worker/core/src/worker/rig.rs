@@ -75,6 +75,7 @@ pub(super) fn task(node: &str, run: i64) -> RunningTask {
         suicide_kill_wait: Duration::from_millis(700),
         physical: None,
         fence: None,
+        worker_slots: None,
         ended: None,
         story: None,
         work: Default::default(),

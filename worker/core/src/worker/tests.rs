@@ -14,3 +14,4 @@ mod reporting;
 mod running;
 mod sessions;
 mod several;
+mod standby;

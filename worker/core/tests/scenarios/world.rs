@@ -172,6 +172,7 @@ impl World {
             suicide_kill_wait: Duration::from_secs(5),
             physical: None,
             fence: None,
+            worker_slots: None,
             ended: None,
             story: None,
             work: Default::default(),

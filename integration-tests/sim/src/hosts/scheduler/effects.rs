@@ -284,6 +284,14 @@ impl SchedulerTurn<'_> {
             charges,
             gpus: gpus.collect(),
         });
+        if let Some(slots) = &told.task.worker_slots {
+            let slots = slots.iter().map(|slot| (slot.name.clone(), slot.amount));
+            self.log.push(Happening::StatesSlots {
+                worker,
+                run,
+                slots: slots.collect(),
+            });
+        }
         if self.process.asking.contains(&worker) {
             self.log.push(Happening::SentAsWork {
                 scheduler: self.process.core.id(),
@@ -502,7 +510,7 @@ fn ask(call: &Call) -> (WorkerId, Ask) {
             sequence: *sequence,
         },
         Call::RequestSuicide { .. } => Ask::Suicide,
-        Call::KillTask { task, .. } => Ask::Kill { run: run_of(task) },
+        Call::KillTask { task, kill, .. } => Ask::of_kill(run_of(task), kill.by),
     };
     (call.worker(), ask)
 }

@@ -88,7 +88,7 @@ impl EventArrival {
         EventArrival {
             scheduler,
             meant: worker,
-            ask: Ask::Kill { run: run_of(task) },
+            ask: Ask::of_kill(run_of(task), kill.by),
             event: Event::KillTask {
                 request,
                 from: Principal::Own,

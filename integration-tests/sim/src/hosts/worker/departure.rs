@@ -14,9 +14,11 @@ use crate::event_log::Ask;
 pub fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallReply> {
     let Refusal { code, message } = refusal;
     match ask {
-        Ask::Run { .. } | Ask::Healthcheck { .. } | Ask::Suicide | Ask::Kill { .. } => {
-            CallOutcome::Refused(code, message)
-        }
+        Ask::Run { .. }
+        | Ask::Healthcheck { .. }
+        | Ask::Suicide
+        | Ask::Kill { .. }
+        | Ask::TakeBack { .. } => CallOutcome::Refused(code, message),
         Ask::Fetch | Ask::Notify { .. } => match code {
             RefusalCode::BoundTo(_) => CallOutcome::Refused(code, message),
             RefusalCode::Unspecified

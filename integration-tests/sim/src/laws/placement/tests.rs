@@ -131,6 +131,7 @@ mod explain_is_true {
         let worker = engine.upsert_worker(
             &shard,
             WorkerResources {
+                takes_standby: false,
                 hostname: "host".into(),
                 port: 1,
                 cpu_cores: 1.0,

@@ -184,6 +184,7 @@ mod idle_is_fed {
             engine.upsert_worker(
                 shard,
                 WorkerResources {
+                    takes_standby: false,
                     hostname: "host".into(),
                     port: 1,
                     cpu_cores: 1.0,

@@ -199,6 +199,7 @@ impl SmallWorld {
             room: None,
             containment: None,
             log_folder: None,
+            takes_standby: self.settings.standby,
         }
     }
 
@@ -236,6 +237,12 @@ impl SmallWorld {
         };
         let alive = self.alive(run);
         self.judge.starts(run, alive);
+        let mut beside = self.processes.iter();
+        if self.settings.standby
+            && beside.any(|other| other.place == place && other.generation == generation)
+        {
+            self.judge.starts_without_slot(run);
+        }
         let dies_by = (self.pace == Pace::AllAtOnce).then(|| self.now + CALM_TASK);
         self.processes.push(TaskProcess {
             place,

@@ -116,6 +116,7 @@ impl Size {
                 cards: Default::default(),
                 has_worker_command: false,
                 room: None,
+                takes_standby: false,
             };
             let worker = engine.upsert_worker(&shard, resources);
             engine.set_eligibility(worker, Eligibility::Eligible);

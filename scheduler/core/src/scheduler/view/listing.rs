@@ -41,7 +41,7 @@ fn listed_state(state: TaskState) -> ListedState {
 /// Returns the number of a job's tasks in this state that do not run.
 fn count(state: ListedState, counts: &Counts) -> u64 {
     match state {
-        ListedState::Running | ListedState::Unsure => 0,
+        ListedState::Running | ListedState::Unsure | ListedState::Standby => 0,
         ListedState::Waiting => counts.unstarted + counts.incomplete + counts.error,
         ListedState::Backoff => counts.in_backoff,
         ListedState::Failed => counts.failed,
@@ -205,7 +205,14 @@ impl PageBuilder<'_> {
 
     fn add_running(&mut self, first: Task) -> Option<CursorPlace> {
         let is_wanted = |state| self.states.contains(&state);
-        if !is_wanted(ListedState::Running) && !is_wanted(ListedState::Unsure) {
+        if ![
+            ListedState::Running,
+            ListedState::Unsure,
+            ListedState::Standby,
+        ]
+        .into_iter()
+        .any(is_wanted)
+        {
             return None;
         }
         let mut last = None;
@@ -226,8 +233,13 @@ impl PageBuilder<'_> {
 
     fn running(&self, task: Task, run: &Run) -> ListedTask {
         let wall = self.scheduler.wall;
-        let (state, reason) = match run.is_unsure() {
-            false => {
+        let standby = self.scheduler.engine.standby_place(task);
+        let (state, reason) = match (run.is_unsure(), standby) {
+            (false, Some(place)) => {
+                let position = format!("position {} at `{}`", place.before + 1, run.shard);
+                (ListedState::Standby, Some(position))
+            }
+            (false, None) => {
                 let doubt = self.scheduler.pool.doubt_about(
                     self.now,
                     &self.scheduler.options.timeouts,
@@ -236,7 +248,7 @@ impl PageBuilder<'_> {
                 let doubt = doubt.map(|doubt| format!("it runs on `{}`, {doubt}", run.shard));
                 (ListedState::Running, doubt)
             }
-            true => {
+            (true, _) => {
                 let why = "it is not known whether it runs; its worker is asked";
                 (ListedState::Unsure, Some(why.to_owned()))
             }
@@ -294,6 +306,7 @@ impl PageBuilder<'_> {
             }
             ListedState::Running
             | ListedState::Unsure
+            | ListedState::Standby
             | ListedState::Waiting
             | ListedState::Backoff
             | ListedState::Never

@@ -19,6 +19,7 @@ fn config() -> Config {
         node_sources: Vec::new().into(),
         policy: SchedulerPolicy::RoundRobin,
         worker_selector: WorkerSelector::RoundRobin,
+        standby: true,
         backoff: BackoffPolicy::default(),
         resources: Vec::new(),
         worker_resources_override: BTreeMap::new(),
