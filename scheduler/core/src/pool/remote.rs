@@ -461,31 +461,34 @@ impl Remote {
                 || (only_withheld && self.is_recorded && !self.has_heard_us))
     }
 
-    /// Evaluates the worker: adopts the state of its health model, unless that says that the worker is lost. `current` is the present set.
-    pub(super) fn evaluate(
+    /// Evaluates the worker: adopts the state of its health model, unless that says that the worker is lost. `None` if it has left.
+    pub(crate) fn evaluate(
         &mut self,
         now: Time,
         timeouts: &Timeouts,
-        first: FirstHealth,
-        current: WorkerSetId,
-    ) -> Evaluation {
+        consensus: &Consensus,
+    ) -> Option<Evaluation> {
+        let earlier = self.health();
+        if earlier == Health::MustDie {
+            return None;
+        }
+        let first = self.first_health(consensus);
         let verdict = self.model.next(now, self.gaps(timeouts), first);
         if verdict.health == Health::MustDie {
-            return Evaluation::Lost(self.why_lost(now));
+            return Some(Evaluation::Lost(self.why_lost(now)));
         }
-        let earlier = self.health();
         if (earlier, verdict.health) == (Health::Healthy, Health::Unhealthy)
             && let Some(why) = self.stale_evidence(now, timeouts)
         {
             self.falls.add(now, format!("it waited {why}"));
         }
         self.model.adopt(now, verdict.health);
-        Evaluation::Alive(Evaluated {
+        Some(Evaluation::Alive(Evaluated {
             news: self.health_news(now, earlier, timeouts),
-            poke: self.wants_poke(current, verdict.only_withheld),
+            poke: self.wants_poke(consensus.current(), verdict.only_withheld),
             index: self.index,
             eligibility: self.eligibility(now, first),
-        })
+        }))
     }
 
     /// Returns when the worker is evaluated next. `other_calls` are the times of calls about its runs; `None`: no call is permitted yet, and
