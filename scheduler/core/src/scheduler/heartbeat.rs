@@ -34,8 +34,21 @@ impl Scheduler {
     ) {
         let (shard, id) = (worker.shard.clone(), worker.id);
         let hostname = Arc::clone(&worker.machine_lock.hostname);
-        match self.accept_heartbeat(now, worker, worker_set, goodbye) {
-            Ok(after) => {
+        let accepted = check_description(&worker).and_then(|()| {
+            self.wait.note_heard(worker.id, now);
+            if let Some(holder) = self.pool.instance_mut(&shard, id) {
+                holder.note_heard_after_leaving(now);
+            }
+            let waits_anew = self.witness(now, worker.id, worker_set);
+            let recorded = self.accept_instance(now, worker, worker_set, goodbye)?;
+            let after = recorded.filter(|_| !sabotage::on(Sabotage::InstanceRecordAfterSending));
+            Ok((after.unwrap_or(OWN_RECORD), waits_anew))
+        });
+        match accepted {
+            Ok((after, waits_anew)) => {
+                // The answer waits for the record of this scheduler instance or of a new association, so that no later heartbeat finds it
+                // missing.
+                let after = Some(after).max(waits_anew);
                 let waits = after.is_some_and(|seq| !self.outbox.is_persisted(seq));
                 let response = self.heartbeat_response(now, (&shard, id), waits);
                 // The worker's eligibility can depend on this answer.
@@ -65,37 +78,6 @@ impl Scheduler {
             let text = format!("worker `{shard}` on host {hostname} is refused: {rejection}");
             self.notices.problem(now, &text);
         }
-    }
-
-    /// Handles a heartbeat. Returns the record that the answer must wait for: this scheduler instance's, or that of a new association, so
-    /// that no later heartbeat finds it missing.
-    fn accept_heartbeat(
-        &mut self,
-        now: Time,
-        worker: WorkerDescription,
-        worker_set: WorkerSetId,
-        goodbye: bool,
-    ) -> Result<Option<RecordSeq>, Rejection> {
-        if worker.protocol_version != PROTOCOL_VERSION {
-            return Err(Rejection::ProtocolVersion {
-                theirs: worker.protocol_version,
-                ours: PROTOCOL_VERSION,
-            });
-        }
-        if worker.shard.as_str().is_empty() {
-            return Err(Rejection::EmptyName("BistroWorker.shard"));
-        }
-        self.wait.note_heard(worker.id, now);
-        let holder = self.pool.instance_mut(&worker.shard, worker.id);
-        if let Some(holder) = holder {
-            holder.note_heard_after_leaving(now);
-        }
-        let waits_anew = self.witness(now, worker.id, worker_set);
-        let after = self
-            .accept_instance(now, worker, worker_set, goodbye)?
-            .filter(|_| !sabotage::on(Sabotage::InstanceRecordAfterSending))
-            .unwrap_or(OWN_RECORD);
-        Ok(Some(after).max(waits_anew))
     }
 
     /// Handles the instance of a heartbeat. Returns the record that the answer must wait for, if there is a new one.
@@ -379,4 +361,18 @@ fn resources_of(worker: &WorkerDescription) -> WorkerResources {
         room: worker.room.clone(),
         takes_standby: worker.takes_standby,
     }
+}
+
+/// Checks the parts of a description that do not depend on the scheduler's state.
+fn check_description(worker: &WorkerDescription) -> Result<(), Rejection> {
+    if worker.protocol_version != PROTOCOL_VERSION {
+        return Err(Rejection::ProtocolVersion {
+            theirs: worker.protocol_version,
+            ours: PROTOCOL_VERSION,
+        });
+    }
+    if worker.shard.as_str().is_empty() {
+        return Err(Rejection::EmptyName("BistroWorker.shard"));
+    }
+    Ok(())
 }
