@@ -26,7 +26,18 @@ use crate::refusal::Rejection;
 impl Scheduler {
     /// Handles an `updateStatus` call.
     pub(super) fn update_status(&mut self, now: Time, request: RequestId, update: &StatusUpdate) {
-        match self.accept_status(now, update) {
+        let is_of_healthcheck = update.job.as_str() == HEALTHCHECK_JOB;
+        let accepted = self.view().check_status(update).and_then(|()| {
+            if !is_of_healthcheck {
+                return self.end_reported(now, update);
+            }
+            if let Some(remote) = self.pool.get_mut(&update.shard) {
+                remote.note_healthcheck_result(now, update.invocation, &update.status);
+            }
+            self.evaluate(now, &update.shard);
+            Ok(None)
+        });
+        match accepted {
             Ok(after) => {
                 let reply = Reply::UpdateStatus(Ok(()));
                 let held = HeldReply::Status(update.invocation);
@@ -36,49 +47,6 @@ impl Scheduler {
                 .outbox
                 .reply(request, Reply::UpdateStatus(Err(rejection))),
         }
-    }
-
-    fn accept_status(
-        &mut self,
-        now: Time,
-        update: &StatusUpdate,
-    ) -> Result<Option<RecordSeq>, Rejection> {
-        let ours = self.id;
-        if update.scheduler != ours {
-            return Err(Rejection::WrongScheduler {
-                theirs: update.scheduler,
-                ours,
-            });
-        }
-        let shard = update.shard.as_str().to_owned();
-        let Some(remote) = self.pool.get_mut(&update.shard) else {
-            return Err(Rejection::UnknownShard { shard });
-        };
-        if remote.id() != update.worker {
-            return Err(Rejection::WrongWorker {
-                shard,
-                theirs: update.worker,
-                ours: remote.id(),
-            });
-        }
-        if update.job.as_str() == HEALTHCHECK_JOB {
-            remote.note_healthcheck_result(now, update.invocation, &update.status);
-            self.evaluate(now, &update.shard);
-            return Ok(None);
-        }
-        if remote.health() == Health::New && !sabotage::on(Sabotage::AcceptStatusInNew) {
-            return Err(Rejection::StillNew);
-        }
-        if update.job.as_str().is_empty() {
-            return Err(Rejection::EmptyName("updateStatus.running_task.job"));
-        }
-        if let Some(why) = self.outbox.store_error() {
-            // While the store fails, accepted statuses would only fill memory, and their pending replies would exhaust the capacity for
-            // calls. The worker keeps the status.
-            let why = why.to_owned();
-            return Err(Rejection::StoreFails { why });
-        }
-        self.end_reported(now, update)
     }
 
     /// Handles a completion that a worker reports. Returns the record that the acknowledgement waits for. An acknowledged report is stored
@@ -202,7 +170,11 @@ impl Scheduler {
             .closing_status(now, task, end, update.next_backoff);
         let kept = kept(update.story.clone(), &update.shard, None);
         let kept = kept.filter(|_| invocation == update.invocation);
-        let seq = self.record_end(key_of(update), (invocation, &status), kept);
+        let seq = self.outbox.persist(completion_record(
+            key_of(update),
+            (invocation, &status),
+            kept,
+        ));
         let not_before = not_before(&self.engine, now, &status);
         self.ledger()
             .restate(now, task, (invocation, status), not_before, seq);
@@ -227,7 +199,9 @@ impl Scheduler {
         let (of, status) = self.view().closing_status(now, task, end, next_backoff);
         // A story is stored only with the completion of its own run. A task that was taken back has not run.
         let kept = kept.filter(|_| of == end.0 && !status.was_taken_back());
-        let seq = self.record_end(key, (of, &status), kept);
+        let seq = self
+            .outbox
+            .persist(completion_record(key, (of, &status), kept));
         self.end_run(now, (task, end.0), (of, status), seq);
         Some(seq)
     }
@@ -279,21 +253,6 @@ impl Scheduler {
         }
     }
 
-    fn record_end(
-        &mut self,
-        key: TaskKey,
-        (invocation, status): (InvocationId, &StoredStatus),
-        story: Option<Box<KeptStory>>,
-    ) -> RecordSeq {
-        self.outbox.persist(Record::TaskEnded(EndedTask {
-            job: key.job,
-            node: key.node,
-            invocation,
-            status: status.clone(),
-            story,
-        }))
-    }
-
     /// Learns from a completed run, so that the engine and workers know how long the job's tasks take.
     fn learn(&mut self, job: JobId, status: &ReportedStatus, story: Option<&Story>) {
         if self.engine.job_config(job).is_some()
@@ -305,6 +264,45 @@ impl Scheduler {
 }
 
 impl View<'_> {
+    /// Checks whether a status may be handled: it names this scheduler and its worker, and the store can make it durable if it is not that
+    /// of a healthcheck.
+    fn check_status(&self, update: &StatusUpdate) -> Result<(), Rejection> {
+        let ours = self.id;
+        if update.scheduler != ours {
+            return Err(Rejection::WrongScheduler {
+                theirs: update.scheduler,
+                ours,
+            });
+        }
+        let shard = update.shard.as_str().to_owned();
+        let Some(remote) = self.pool.get(&update.shard) else {
+            return Err(Rejection::UnknownShard { shard });
+        };
+        if remote.id() != update.worker {
+            return Err(Rejection::WrongWorker {
+                shard,
+                theirs: update.worker,
+                ours: remote.id(),
+            });
+        }
+        if update.job.as_str() == HEALTHCHECK_JOB {
+            return Ok(());
+        }
+        if remote.health() == Health::New && !sabotage::on(Sabotage::AcceptStatusInNew) {
+            return Err(Rejection::StillNew);
+        }
+        if update.job.as_str().is_empty() {
+            return Err(Rejection::EmptyName("updateStatus.running_task.job"));
+        }
+        if let Some(why) = self.outbox.store_error() {
+            // While the store fails, accepted statuses would only fill memory, and their pending replies would exhaust the capacity for
+            // calls. The worker keeps the status.
+            let why = why.to_owned();
+            return Err(Rejection::StoreFails { why });
+        }
+        Ok(())
+    }
+
     /// Returns whether the stored status is "lost" or "was not running", which only a completion of the same run replaces.
     pub(super) fn is_provisional(&self, task: Task) -> bool {
         self.engine
@@ -355,6 +353,21 @@ pub(super) fn kept(
         queued,
     });
     kept.map(Box::new)
+}
+
+/// Returns the record of a completion.
+fn completion_record(
+    key: TaskKey,
+    (invocation, status): (InvocationId, &StoredStatus),
+    story: Option<Box<KeptStory>>,
+) -> Record {
+    Record::TaskEnded(EndedTask {
+        job: key.job,
+        node: key.node,
+        invocation,
+        status: status.clone(),
+        story,
+    })
 }
 
 fn key_of(update: &StatusUpdate) -> TaskKey {
