@@ -40,7 +40,8 @@ impl Scheduler {
         self.jobs.file_failed();
     }
 
-    /// Puts changed jobs in force. All changes of a turn take effect together, because each time costs a check of every job's position.
+    /// Puts changed jobs in force. All changes of a turn take effect together, because each time costs a check of every job's position. The
+    /// nodes stay those of their sources if both configurations have the same sources in the same order.
     pub(super) fn put_jobs_in_force(&mut self, now: Time) {
         let Some(config) = self.jobs.take_changed() else {
             return;
@@ -55,16 +56,6 @@ impl Scheduler {
         }
         self.wait
             .config_override(config.exit_initial_wait_before_timestamp);
-        self.apply_config(now, config);
-        let engine = &self.engine;
-        let is_configured = |job: JobId| engine.job_config(job).is_some();
-        for job in self.estimates.keep_jobs(is_configured) {
-            self.engine.set_learned(job, None);
-        }
-    }
-
-    /// Puts a configuration in force. The nodes stay those of its sources if both configurations have the same sources in the same order.
-    fn apply_config(&mut self, now: Time, config: Arc<Config>) {
         let before = self.engine.config().cloned();
         let before = before.filter(|_| self.view().wanted().is_known_of_all());
         // The sources may be those of the configuration before the last one. Then the shell does not read them again.
@@ -84,6 +75,11 @@ impl Scheduler {
             self.engine.set_nodes_owner(NodesOwner::OtherConfig);
         }
         self.recheck_runs(before.as_deref());
+        let engine = &self.engine;
+        let is_configured = |job: JobId| engine.job_config(job).is_some();
+        for job in self.estimates.keep_jobs(is_configured) {
+            self.engine.set_learned(job, None);
+        }
     }
 
     /// Begins to put nodes in force. Until they are, the nodes in force decide.
@@ -100,8 +96,15 @@ impl Scheduler {
     pub(super) fn continue_refresh(&mut self, now: Time) {
         let before = self.engine.tables_put_in_force();
         self.engine.continue_refresh();
-        if self.engine.tables_put_in_force() != before {
-            self.nodes_came_in_force(now);
+        let is_new = self.engine.tables_put_in_force() != before;
+        if let (true, Some(nodes), Some(config)) =
+            (is_new, self.engine.nodes(), self.engine.config())
+        {
+            let (owner, nodes) = (self.nodes.owner_of(nodes, config), Arc::clone(nodes));
+            self.engine.set_nodes_owner(owner);
+            self.nodes.note_in_force(self.wall);
+            self.record_times(now, nodes.times());
+            self.orphans.recheck_all();
         }
         if let Some(cycle) = self.engine.wants_held_nodes() {
             self.report_nodes(cycle);
@@ -121,17 +124,6 @@ impl Scheduler {
         } else {
             self.engine.hold_nodes(nodes);
         }
-    }
-
-    fn nodes_came_in_force(&mut self, now: Time) {
-        let (Some(nodes), Some(config)) = (self.engine.nodes(), self.engine.config()) else {
-            return;
-        };
-        let (owner, nodes) = (self.nodes.owner_of(nodes, config), Arc::clone(nodes));
-        self.engine.set_nodes_owner(owner);
-        self.nodes.note_in_force(self.wall);
-        self.record_times(now, nodes.times());
-        self.orphans.recheck_all();
     }
 
     /// Records the times that schedules issued for nodes that come into force in this turn.
