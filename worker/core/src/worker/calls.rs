@@ -26,8 +26,12 @@ impl Worker {
         for of in self.indexes() {
             let one = &mut self.associations[of.0];
             if one.session.waits_for_heartbeat(call) {
-                let result = one.session.heartbeat_completed(self.now, call, outcome);
-                return self.heartbeat_completed(of, result);
+                return match one.session.heartbeat_completed(self.now, call, outcome) {
+                    HeartbeatResult::Ignored => {}
+                    HeartbeatResult::Over(reason) => self.over.push((of, reason)),
+                    HeartbeatResult::Counts(answer) => self.heartbeat_answered(of, *answer),
+                    HeartbeatResult::Failed(after) => self.heartbeat_failed(of, after),
+                };
             }
             if let Some(report) = one.reports.take(call) {
                 return self.report_completed(of, report, outcome);
@@ -86,15 +90,6 @@ impl Worker {
             cards.retain(|card| is_free(&card.pci_bus_id));
         }
         description
-    }
-
-    fn heartbeat_completed(&mut self, of: AssociationIndex, result: HeartbeatResult) {
-        match result {
-            HeartbeatResult::Ignored => {}
-            HeartbeatResult::Over(reason) => self.over.push((of, reason)),
-            HeartbeatResult::Counts(answer) => self.heartbeat_answered(of, *answer),
-            HeartbeatResult::Failed(after) => self.heartbeat_failed(of, after),
-        }
     }
 
     fn heartbeat_failed(&mut self, of: AssociationIndex, after: AfterFailure) {
