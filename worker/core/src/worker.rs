@@ -101,37 +101,11 @@ impl Worker {
         }
     }
 
-    /// Handles one event. Judges health first, so that a worker whose machine wakes up does not act on outdated health.
+    /// Handles one event: passes it to the components that it concerns, then performs what is due. Judges health first, so that a worker
+    /// whose machine wakes up does not act on outdated health.
     pub fn handle(&mut self, now: Time, event: Event) {
         self.now = self.now.max(now);
-        for of in self.indexes() {
-            self.judge_health(of);
-        }
-        self.hear(event);
-        self.advance();
-    }
-
-    /// Performs what is due.
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.now = self.now.max(now);
-        self.advance();
-    }
-
-    /// Returns when [`Worker::handle_timeout`] next has something to do; always later than the last handled time.
-    pub fn poll_timeout(&self) -> Option<Time> {
-        let waiting = self.machine.queued() + self.machine.stopped();
-        let fetching = self.fetching.as_ref();
-        let fetching = fetching.filter(|_| self.operator != Operator::HasIt);
-        let own = self.associations.iter().map(|one| one.due(self.now));
-        earliest(own.chain([fetching.map(|fetching| fetching.due(waiting))]))
-    }
-
-    pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.out.pop()
-    }
-
-    /// Passes an event to the components that it concerns.
-    fn hear(&mut self, event: Event) {
+        self.indexes().for_each(|of| self.judge_health(of));
         match event {
             Event::WallClock(_) => {}
             Event::GetRunningTasks {
@@ -157,9 +131,7 @@ impl Worker {
                 scheduler,
                 worker,
                 why,
-            } => self.answer(request, |own| {
-                own.request_suicide((scheduler, worker), why.as_deref())
-            }),
+            } => self.answer(request, |own| own.request_suicide((scheduler, worker), why)),
             Event::KillTask {
                 request,
                 task,
@@ -171,9 +143,7 @@ impl Worker {
             } => self.answer(request, |own| {
                 own.kill_task((task, invocation), (scheduler, worker), kill)
             }),
-            Event::ShowWorkFetch { request } => {
-                self.answer(request, |own| Ok(own.show_work_fetch()))
-            }
+            Event::ShowWorkFetch { request } => self.answer(request, |own| Ok(own.show_fetching())),
             Event::FetchWork {
                 request, scheduler, ..
             } => self.answer(request, |own| own.fetch_work(scheduler.as_ref())),
@@ -186,7 +156,7 @@ impl Worker {
                 invocation,
                 status,
                 story,
-            } => self.process_ended(&task, invocation, (status, *story)),
+            } => self.end_run((&task, invocation), (status, *story)),
             Event::TaskSampled {
                 task,
                 invocation,
@@ -202,6 +172,7 @@ impl Worker {
             Event::Drain => self.drain(&WantedBy::Signal),
             Event::Shutdown => self.shut_down(),
         }
+        self.handle_timeout(now);
     }
 
     fn answer(
@@ -214,7 +185,8 @@ impl Worker {
     }
 
     /// Performs everything that is due because time has passed.
-    fn advance(&mut self) {
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.now = self.now.max(now);
         for of in self.indexes() {
             self.judge_health(of);
             self.enforce_limits(of);
@@ -230,6 +202,19 @@ impl Worker {
         }
         self.ask_for_work();
         self.see_off();
+    }
+
+    /// Returns when [`Worker::handle_timeout`] next has something to do; always later than the last handled time.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let waiting = self.machine.queued() + self.machine.stopped();
+        let fetching = self.fetching.as_ref();
+        let fetching = fetching.filter(|_| self.operator != Operator::HasIt);
+        let own = self.associations.iter().map(|one| one.due(self.now));
+        earliest(own.chain([fetching.map(|fetching| fetching.due(waiting))]))
+    }
+
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.out.pop()
     }
 
     fn indexes(&self) -> impl Iterator<Item = AssociationIndex> + use<> {

@@ -16,7 +16,6 @@ use brasserie_worker_fetch::AssociationIndex;
 
 use super::Worker;
 use crate::effect::Effect;
-use crate::event::RunTask;
 use crate::machine::{Obstacle, Place, QueueFilter};
 use crate::reports::{HeldCompletion, ReportKind};
 use crate::session::KillAll;
@@ -126,7 +125,9 @@ impl Worker {
                 {
                     self.machine.dequeue(place);
                     self.machine.count_begin(&running);
-                    self.spawn(of, run);
+                    let session = &self.associations[of.0].session;
+                    let cuda_devices = session.cuda_devices(&run.task);
+                    self.out.push(Effect::Spawn { run, cuda_devices });
                 }
                 Tried::HasLeft
             }
@@ -140,11 +141,6 @@ impl Worker {
                 Tried::HasLeft
             }
         }
-    }
-
-    pub(super) fn spawn(&mut self, of: AssociationIndex, run: Arc<RunTask>) {
-        let cuda_devices = self.associations[of.0].session.cuda_devices(&run.task);
-        self.out.push(Effect::Spawn { run, cuda_devices });
     }
 
     /// Starts the timeout of a run, because its process exists.
@@ -297,28 +293,19 @@ impl Worker {
             // The task has lost nothing, and may run elsewhere at once.
             status = status.into_incomplete();
         }
-        self.task_ended(of, (key, invocation), (status, story));
+        self.end_run((key, invocation), (status, story));
     }
 
-    /// Handles the end of a run's process. The shell reports it once for each run; other events match no run.
-    pub(super) fn process_ended(
+    /// Ends a run, whose process is gone or will never exist, and reports its completion. The shell reports the end of a process once for
+    /// each run; other events match no run.
+    pub(super) fn end_run(
         &mut self,
-        key: &TaskKey,
-        invocation: InvocationId,
-        (status, story): (ReportedStatus, Story),
-    ) {
-        if let Some(of) = self.whose_run(key, invocation) {
-            self.task_ended(of, (key, invocation), (status, story));
-        }
-    }
-
-    /// Ends a run, whose process is gone or will never exist, and reports its completion.
-    fn task_ended(
-        &mut self,
-        of: AssociationIndex,
         run: (&TaskKey, InvocationId),
         (status, story): (ReportedStatus, Story),
     ) {
+        let Some(of) = self.whose_run(run.0, run.1) else {
+            return;
+        };
         let one = &mut self.associations[of.0];
         let status = match one.session.kill_by().is_some() && status.is_incomplete_backoff() {
             // The operator ended the task, which is no fault of the task. It may run elsewhere at once.

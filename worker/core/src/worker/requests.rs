@@ -11,7 +11,7 @@ use brasserie_worker_fetch::AssociationIndex;
 
 use super::Worker;
 use super::processes::NeverBegins;
-use crate::effect::{Refusal, Reply};
+use crate::effect::{Effect, Refusal, Reply};
 use crate::event::RunTask;
 use crate::machine::Begin;
 use crate::reports::ReportKind;
@@ -90,7 +90,11 @@ impl Worker {
         let task = WorkerTask::new(self.now, &run, stage, pull);
         self.associations[of.0].tasks.insert(key, task);
         match begin {
-            Begin::Now(_) => self.spawn(of, run),
+            Begin::Now(_) => {
+                let session = &self.associations[of.0].session;
+                let cuda_devices = session.cuda_devices(&run.task);
+                self.out.push(Effect::Spawn { run, cuda_devices });
+            }
             Begin::Later => {}
         }
     }
@@ -197,11 +201,11 @@ impl Worker {
     pub(super) fn request_suicide(
         &mut self,
         ids: (SchedulerId, WorkerId),
-        why: Option<&str>,
+        why: Option<Arc<str>>,
     ) -> Result<Reply, Refusal> {
         let of = self.meant(ids.1);
         let session = &mut self.associations[of.0].session;
-        let kill = session.request_suicide(self.now, ids, why)?;
+        let kill = session.request_suicide(self.now, ids, why.as_deref())?;
         self.kill_all(of, kill);
         Ok(Reply::Empty)
     }

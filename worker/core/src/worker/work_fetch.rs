@@ -137,7 +137,7 @@ impl Worker {
     }
 
     /// Returns what people see of the work fetch.
-    pub(super) fn show_work_fetch(&self) -> Reply {
+    pub(super) fn show_fetching(&self) -> Reply {
         Reply::WorkFetch(self.fetching.as_ref().map(|fetching| {
             let open = fetching.open_tasks(self.now, tasks(&self.associations));
             let moment = WorkerMoment {
