@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::iter;
 use std::ops::ControlFlow;
 use std::task::Poll;
 use std::time::Duration;
@@ -75,7 +76,7 @@ impl fmt::Display for WorkerEnd {
     }
 }
 
-/// The event that ended the driver's sleep.
+/// An input of a turn: the event that ended the driver's sleep, or one that waits in a lane.
 enum WokenBy {
     Own(Event),
     Call(CallArrival),
@@ -137,33 +138,29 @@ impl Driver {
         let now = self.clock.now();
         let wall = self.clock.wall();
         self.worker.handle(now, Event::WallClock(wall));
-        match first {
-            WokenBy::Own(event) => self.worker.handle(now, event),
-            WokenBy::Call(arrival) => self.arrive(now, arrival),
-            WokenBy::ConnectionLost(association) => {
-                self.worker
-                    .handle(now, Event::ConnectionLost { association });
-            }
-            WokenBy::Due => {}
-        }
         // Each lane has its own limit, so each gets its turn. Among the calls, the health lane comes first.
-        for _ in 0..LANE_PER_TURN {
-            let Ok(event) = self.own.try_recv() else {
-                break;
+        let own = iter::from_fn(|| self.own.try_recv().ok()).map(WokenBy::Own);
+        let health = iter::from_fn(|| self.lanes.health.try_recv().ok()).map(WokenBy::Call);
+        let work = iter::from_fn(|| self.lanes.work.try_recv().ok()).map(WokenBy::Call);
+        let inputs = iter::once(first)
+            .chain(own.take(LANE_PER_TURN))
+            .chain(health.take(LANE_PER_TURN))
+            .chain(work.take(LANE_PER_TURN));
+        for input in inputs {
+            let event = match input {
+                WokenBy::Own(event) => event,
+                WokenBy::Call(CallArrival {
+                    event,
+                    request,
+                    waiting,
+                }) => {
+                    self.performer.expect_reply(request, waiting);
+                    event
+                }
+                WokenBy::ConnectionLost(association) => Event::ConnectionLost { association },
+                WokenBy::Due => continue,
             };
             self.worker.handle(now, event);
-        }
-        for _ in 0..LANE_PER_TURN {
-            let Ok(arrival) = self.lanes.health.try_recv() else {
-                break;
-            };
-            self.arrive(now, arrival);
-        }
-        for _ in 0..LANE_PER_TURN {
-            let Ok(arrival) = self.lanes.work.try_recv() else {
-                break;
-            };
-            self.arrive(now, arrival);
         }
         self.worker.handle_timeout(now);
         let worker = &self.worker;
@@ -202,12 +199,6 @@ impl Driver {
                 losses.of = member.clone();
             }
         }
-    }
-
-    fn arrive(&mut self, now: Time, arrival: CallArrival) {
-        self.performer
-            .expect_reply(arrival.request, arrival.waiting);
-        self.worker.handle(now, arrival.event);
     }
 
     /// Waits for the next event.
