@@ -45,6 +45,11 @@ const LOG_QUEUE: usize = 128;
 /// such calls must not delay the core's own work.
 const LOOKS: usize = 2;
 
+/// Terms of [`WorkerService::ask`]: the core answers the call, and the caller holds no place.
+const FREELY: (Accepts, Option<OwnedSemaphorePermit>) = (Accepts::All, None);
+/// Terms of [`WorkerService::ask`]: only calls of the health lane pass, and the caller holds no place.
+const FROM_RESERVE: (Accepts, Option<OwnedSemaphorePermit>) = (Accepts::HealthCalls, None);
+
 /// A call on its way to the core.
 pub(crate) struct CallArrival {
     pub event: Event,
@@ -131,26 +136,12 @@ impl WorkerService {
         (service, lanes)
     }
 
-    /// Passes a call to the core.
-    fn ask<A: TSerializable + IntoEvent>(&self, method: Method, call: IncomingCall<'_>) {
-        self.ask_from::<A>((None, Accepts::All), method, call);
-    }
-
-    /// Passes a call to the core if it belongs to the health lane, and refuses others.
-    fn ask_from_reserve<A: TSerializable + IntoEvent>(
-        &self,
-        method: Method,
-        call: IncomingCall<'_>,
-    ) {
-        self.ask_from::<A>((None, Accepts::HealthCalls), method, call);
-    }
-
     /// Passes a call to the core if `accepts` allows it. The caller holds `place` until the answer.
-    fn ask_from<A: TSerializable + IntoEvent>(
+    fn ask<A: TSerializable + IntoEvent>(
         &self,
-        (place, accepts): (Option<OwnedSemaphorePermit>, Accepts),
         method: Method,
         call: IncomingCall<'_>,
+        (accepts, place): (Accepts, Option<OwnedSemaphorePermit>),
     ) {
         let from = Principal::Unauthenticated(call.peer());
         let Some((arguments, responder)) = call.arguments::<A>() else {
@@ -197,7 +188,7 @@ impl WorkerService {
         type Arguments = BrasserieWorkerGetWorkFetchArgs;
         match Arc::clone(&self.looks).try_acquire_owned() {
             Ok(place) => {
-                self.ask_from::<Arguments>((Some(place), Accepts::All), Method::GetWorkFetch, call)
+                self.ask::<Arguments>(Method::GetWorkFetch, call, (Accepts::All, Some(place)))
             }
             Err(_) => call.serve(|_: Arguments, responder| {
                 let text = "others look at work fetch at this moment: ask again";
@@ -246,20 +237,22 @@ impl Service for WorkerService {
     fn call(&self, call: IncomingCall<'_>) {
         match call.method() {
             "getRunningTasks" => {
-                self.ask::<BistroWorkerGetRunningTasksArgs>(Method::GetRunningTasks, call);
+                self.ask::<BistroWorkerGetRunningTasksArgs>(Method::GetRunningTasks, call, FREELY);
             }
-            "runTask" => self.ask::<BistroWorkerRunTaskArgs>(Method::RunTask, call),
+            "runTask" => self.ask::<BistroWorkerRunTaskArgs>(Method::RunTask, call, FREELY),
             "notifyIfTasksNotRunning" => {
                 let method = Method::NotifyIfTasksNotRunning;
-                self.ask::<BistroWorkerNotifyIfTasksNotRunningArgs>(method, call);
+                self.ask::<BistroWorkerNotifyIfTasksNotRunningArgs>(method, call, FREELY);
             }
             "requestSuicide" => {
-                self.ask::<BistroWorkerRequestSuicideArgs>(Method::RequestSuicide, call);
+                self.ask::<BistroWorkerRequestSuicideArgs>(Method::RequestSuicide, call, FREELY);
             }
-            "killTask" => self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call),
+            "killTask" => self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call, FREELY),
             "getWorkFetch" => self.look_at_work_fetch(call),
-            "fetchWork" => self.ask::<BrasserieWorkerFetchWorkArgs>(Method::FetchWork, call),
-            "drain" => self.ask::<BrasserieWorkerDrainArgs>(Method::Drain, call),
+            "fetchWork" => {
+                self.ask::<BrasserieWorkerFetchWorkArgs>(Method::FetchWork, call, FREELY)
+            }
+            "drain" => self.ask::<BrasserieWorkerDrainArgs>(Method::Drain, call, FREELY),
             "getJobLogsByID" => {
                 call.serve(|arguments, responder| self.read_logs(arguments, responder))
             }
@@ -275,9 +268,9 @@ impl Service for WorkerService {
     /// task promises that it was not started.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
         match call.method() {
-            "runTask" => self.ask_from_reserve::<BistroWorkerRunTaskArgs>(Method::RunTask, call),
+            "runTask" => self.ask::<BistroWorkerRunTaskArgs>(Method::RunTask, call, FROM_RESERVE),
             "killTask" => {
-                self.ask_from_reserve::<BistroWorkerKillTaskArgs>(Method::KillTask, call);
+                self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call, FROM_RESERVE);
             }
             "getRunningTasks" | "requestSuicide" | "getStatus" => self.call(call),
             _ => call.refuse_for_lack_of_room(),
