@@ -49,8 +49,9 @@ pub use keeper::StartedBy;
 pub use marker::{Marker, marker};
 pub use options::{OnSigterm, SchedulerOptions, StartOptions};
 pub use output::Retention;
+pub use process::Runner;
 pub use program::{PROGRAM_NAME, become_keeper_or_continue, is_worker, run};
-pub use runner::{Runner, StartRunner};
+pub use runner::StartRunner;
 pub use start::{StartError, WorkerHandle, start, start_with};
 pub use work_fetch::{PreemptTasks, WorkFetchFlags, WorkFetchProfile};
 

@@ -13,16 +13,17 @@ use brasserie_common::{
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::ConnectionLosses;
 use brasserie_worker_core::{
-    Association, AssociationIndex, Call, Effect, Event, ExitReason, Goes, Refusal, Reply, RunTask,
+    Association, AssociationIndex, Call, Effect, Event, ExitReason, Goes, RunTask,
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::directory::{Further, GroupList, Instances, ListedGroup, Slot};
-use crate::process::{Began, KillError, RunKey, SpawnError, SpawnRequest, TaskEnd, TaskSink};
+use crate::process::{
+    Began, KillError, RunKey, Runner, SpawnError, SpawnRequest, TaskEnd, TaskSink,
+};
 use crate::rpc::{Done, SchedulerClient, Telling, WaitingCaller, status_arguments};
-use crate::runner::Runner;
 use crate::usage::Running;
 
 /// The sender of the worker's own events. It needs no limit: the core limits its calls and processes, and each causes one event.
@@ -86,7 +87,15 @@ impl Performer {
         associations: &[Association],
     ) -> ControlFlow<ExitReason> {
         match effect {
-            Effect::Reply { request, reply } => self.reply(request, reply),
+            Effect::Reply { request, reply } => {
+                if let Err(refusal) = &reply {
+                    // The caller logs the refusal. Here, a peer could fill the log.
+                    tracing::debug!(code = ?refusal.code, "refused a call: {}", refusal.message);
+                }
+                if let Some(waiting) = self.waiting.remove(&request) {
+                    waiting.answer(reply);
+                }
+            }
             Effect::Call {
                 association,
                 id,
@@ -108,16 +117,6 @@ impl Performer {
             Effect::Exit { reason } => return ControlFlow::Break(reason),
         }
         ControlFlow::Continue(())
-    }
-
-    fn reply(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
-        if let Err(refusal) = &reply {
-            // The caller logs the refusal. Here, a peer could fill the log.
-            tracing::debug!(code = ?refusal.code, "refused a call: {}", refusal.message);
-        }
-        if let Some(waiting) = self.waiting.remove(&request) {
-            waiting.answer(reply);
-        }
     }
 
     /// Returns the stream of lost connections between association number `of` and `member`.

@@ -18,8 +18,8 @@ use brasserie_common::{
 };
 use brasserie_worker::logs::{LogConfig, LogStore};
 use brasserie_worker::process::{
-    Accounts, AccountsError, AllowedUser, ProcessRunner, RunKey, RunnerConfig, SpawnRequest,
-    TaskEnd,
+    Accounts, AccountsError, AllowedUser, ProcessRunner, RunKey, Runner, RunnerConfig,
+    SpawnRequest, TaskEnd,
 };
 use nix::sys::resource::{Resource, getrlimit};
 

@@ -17,7 +17,9 @@ use brasserie_common::{
 use brasserie_worker::groups::mounts::{Version, parse_mounts};
 use brasserie_worker::groups::{Ability, Capabilities, FREEZE_TIMEOUT, Groups, GroupsConfig, Tag};
 use brasserie_worker::logs::{LogConfig, LogStore};
-use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
+use brasserie_worker::process::{
+    ProcessRunner, RunKey, Runner, RunnerConfig, SpawnRequest, TaskEnd,
+};
 
 /// The longest wait of any test; only a failing one reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -12,7 +12,9 @@ use brasserie_common::{
     InvocationId, JobName, NodeName, Output, StatusFrom, TaskSubprocessOptions, Time, WallTime,
 };
 use brasserie_worker::logs::{LogConfig, LogHealth, LogStore};
-use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
+use brasserie_worker::process::{
+    ProcessRunner, RunKey, Runner, RunnerConfig, SpawnRequest, TaskEnd,
+};
 use flate2::read::MultiGzDecoder;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};

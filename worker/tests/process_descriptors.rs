@@ -9,7 +9,9 @@ use brasserie_common::{
     Ending, Fault, InvocationId, JobName, NodeName, TaskSubprocessOptions, Time, WallTime,
 };
 use brasserie_worker::logs::{LogConfig, LogStore};
-use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
+use brasserie_worker::process::{
+    ProcessRunner, RunKey, Runner, RunnerConfig, SpawnRequest, TaskEnd,
+};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// The longest wait; only a failing test reaches it.

@@ -75,7 +75,7 @@ pub use environment::PassedEnvironment;
 pub use folders::{JOBS, USERS};
 pub use inbox::{KillError, SpawnError};
 pub(crate) use marks::LimitMarks;
-pub use runner::{ProcessRunner, RunnerStartError};
+pub use runner::{ProcessRunner, Runner, RunnerStartError};
 pub use strays::OrphanHandling;
 
 /// The key of one run of one task. A kill names the run completely, so it never hits a newer run.

@@ -1,4 +1,4 @@
-//! The handle of the runner for callers.
+//! The interface between a worker and the code that runs its tasks, and the handle of the runner of processes.
 
 use std::io;
 use std::sync::Arc;
@@ -19,8 +19,27 @@ pub struct RunnerStartError {
     pub source: io::Error,
 }
 
-/// Runs tasks. Calls only queue and never wait; results arrive at the sink. Dropping it kills all running tasks and waits until the sink
-/// has received their ends.
+/// Runs tasks. Its methods only queue and never wait. The sink receives one completion for every accepted run. Dropping the runner ends
+/// all runs, waits for them, and reports their completions, too.
+pub trait Runner: Send + Sync {
+    /// Queues a start. From now on [`Runner::kill`] knows the key, and the sink receives the run's end once.
+    fn spawn(&self, request: SpawnRequest) -> Result<(), SpawnError>;
+
+    /// Ends exactly this run. The kill wait counts from this call. If several kills of a run are queued, the one that ends the task first
+    /// applies.
+    fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError>;
+
+    /// Stops all known processes of this run, so that others can use its resources. Does nothing if the run has none left.
+    fn suspend(&self, key: &RunKey);
+
+    /// Continues the processes that [`Runner::suspend`] stopped.
+    fn resume(&self, key: &RunKey);
+
+    /// Ends every run and accepts no others. Calls `done` once the sink has received the last completion.
+    fn kill_all(&self, wait: Duration, by: EndedBy, done: Box<dyn FnOnce() + Send>);
+}
+
+/// Runs tasks as processes. Dropping it kills all running tasks and waits until the sink has received their ends.
 #[derive(Debug)]
 pub struct ProcessRunner {
     inbox: Arc<Inbox>,
@@ -50,42 +69,38 @@ impl ProcessRunner {
         })
     }
 
-    /// Queues a start. From now on [`ProcessRunner::kill`] knows the key, and the sink receives the run's end once.
-    pub fn spawn(&self, request: SpawnRequest) -> Result<(), SpawnError> {
+    /// Returns the number of runs that were accepted and have not ended.
+    pub fn running(&self) -> usize {
+        self.inbox.running()
+    }
+}
+
+impl Runner for ProcessRunner {
+    fn spawn(&self, request: SpawnRequest) -> Result<(), SpawnError> {
         self.inbox.spawn(request)
     }
 
-    /// Queues a kill of exactly this run; its wait counts from now. Does not wait for the death. If several kills of a run are queued,
-    /// the one that ends the task first applies.
-    pub fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError> {
+    fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError> {
         self.inbox.kill(key, request, by)
     }
 
-    /// Queues a stop of exactly this run: of its process group, and of all processes in its control groups, if it has any. Does not wait.
-    /// Has no effect on a run that ends.
-    pub fn suspend(&self, key: &RunKey) {
+    /// Stops the process group of the run, and all processes in its control groups, if it has any. Has no effect on a run that ends.
+    fn suspend(&self, key: &RunKey) {
         self.inbox.pause(key, Stops::Now);
     }
 
-    /// Queues the continuation of a stopped run.
-    pub fn resume(&self, key: &RunKey) {
+    fn resume(&self, key: &RunKey) {
         self.inbox.pause(key, Stops::NoMore);
     }
 
-    /// Ends every task, including those that wait for their start: TERM, and KILL after `wait` (at once if zero). No task is accepted
-    /// from now on. Calls `done` on the supervising thread once the sink has received the last end.
-    pub fn kill_all(&self, wait: Duration, by: EndedBy, done: impl FnOnce() + Send + 'static) {
+    /// Ends also the tasks that wait for their start: TERM, and KILL after `wait` (at once if zero). Calls `done` on the supervising thread.
+    fn kill_all(&self, wait: Duration, by: EndedBy, done: Box<dyn FnOnce() + Send>) {
         self.inbox.end(SupervisorCommand::KillAll {
             wait,
             by,
             asked: Instant::now(),
-            done: Box::new(done),
+            done,
         });
-    }
-
-    /// Returns the number of runs that were accepted and have not ended.
-    pub fn running(&self) -> usize {
-        self.inbox.running()
     }
 }
 

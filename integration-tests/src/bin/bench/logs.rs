@@ -12,7 +12,9 @@ use brasserie_common::{
 };
 use brasserie_common_runtime::Clock;
 use brasserie_worker::logs::{LogConfig, LogStore};
-use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
+use brasserie_worker::process::{
+    ProcessRunner, RunKey, Runner, RunnerConfig, SpawnRequest, TaskEnd,
+};
 
 use crate::cluster::PATIENCE;
 use crate::figures::{BenchReport, Figure, Samples, per_second};

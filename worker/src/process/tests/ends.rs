@@ -339,11 +339,11 @@ fn refused_requests_change_nothing() {
     );
     assert_eq!(bench.runner.running(), 1);
     let (sender, all_gone) = mpsc::channel();
-    bench
-        .runner
-        .kill_all(Duration::ZERO, EndedBy::Shutdown, move || {
-            sender.send(()).expect("somebody waits")
-        });
+    bench.runner.kill_all(
+        Duration::ZERO,
+        EndedBy::Shutdown,
+        Box::new(move || sender.send(()).expect("somebody waits")),
+    );
     all_gone.recv_timeout(PATIENCE).expect("told");
     assert_eq!(bench.runner.running(), 0);
     assert_eq!(

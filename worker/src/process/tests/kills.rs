@@ -344,11 +344,11 @@ fn kill_all_ends_running_and_waiting_tasks_and_tells() {
     let stubborn = start(&bench, STUBBORN, StatusFrom::Auto);
     let polite = start(&bench, POLITE, StatusFrom::Auto);
     let (sender, all_gone) = mpsc::channel();
-    bench
-        .runner
-        .kill_all(Duration::from_millis(50), EndedBy::Suicide, move || {
-            sender.send(()).expect("somebody waits")
-        });
+    bench.runner.kill_all(
+        Duration::from_millis(50),
+        EndedBy::Suicide,
+        Box::new(move || sender.send(()).expect("somebody waits")),
+    );
     all_gone.recv_timeout(PATIENCE).expect("told");
     assert_eq!(ran(&bench.end(&polite)).signalled, Signalled::Term);
     assert_eq!(ran(&bench.end(&stubborn)).signalled, Signalled::Kill);
