@@ -1,5 +1,7 @@
 //! The driver: the only task that owns the scheduler core. It passes events in and effects out, and reads the clock once a turn.
 
+use std::iter;
+
 use brasserie_common::Time;
 use brasserie_common_runtime::{Clock, Watchdog};
 use brasserie_scheduler_core::{Answer, Event, Query, Scheduler};
@@ -73,20 +75,20 @@ impl Driver {
         let now = self.clock.now();
         self.scheduler
             .handle(now, Event::WallClock(self.clock.wall()));
-        if let Some(input) = first {
-            self.handle(now, input);
-        }
-        for _ in 0..MAX_EVENTS_PER_LANE {
-            let Ok(input) = self.lanes.health.try_recv() else {
-                break;
-            };
-            self.handle(now, input);
-        }
-        for _ in 0..MAX_EVENTS_PER_LANE {
-            let Ok(input) = self.lanes.ordinary.try_recv() else {
-                break;
-            };
-            self.handle(now, input);
+        let health = iter::from_fn(|| self.lanes.health.try_recv().ok());
+        let ordinary = iter::from_fn(|| self.lanes.ordinary.try_recv().ok());
+        let inputs = first
+            .into_iter()
+            .chain(health.take(MAX_EVENTS_PER_LANE))
+            .chain(ordinary.take(MAX_EVENTS_PER_LANE));
+        for Input { event, waiter } in inputs {
+            if let Some((request, waiter)) = waiter {
+                self.performer.requests().expect(request, waiter);
+            }
+            if let Event::Persisted { up_to } = &event {
+                self.performer.requests().persisted(*up_to);
+            }
+            self.scheduler.handle(now, event);
         }
         self.scheduler.handle_timeout(now);
         if let Some(answered) = &mut self.answered {
@@ -100,16 +102,6 @@ impl Driver {
         self.in_force.tell(&self.scheduler);
         self.watchdog.beat(now);
         Ok(())
-    }
-
-    fn handle(&mut self, now: Time, input: Input) {
-        if let Some((request, waiter)) = input.waiter {
-            self.performer.expect(request, waiter);
-        }
-        if let Event::Persisted { up_to } = &input.event {
-            self.performer.persisted(*up_to);
-        }
-        self.scheduler.handle(now, input.event);
     }
 
     async fn sleep(&mut self) -> Woken {

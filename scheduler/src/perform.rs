@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
-use brasserie_common::{CallId, RecordSeq, RequestId, RunningTask, Time};
+use brasserie_common::{RecordSeq, RequestId, RunningTask, Time};
 use brasserie_scheduler_core::{Call, Effect, EndedTask, Event, ExitReason, Record, Reply};
 
 use crate::inbox::{EventLane, Inbox, Waiter};
@@ -24,7 +24,7 @@ pub(crate) struct Performer {
 
 /// Unanswered requests. The server's limit of unanswered calls bounds their number.
 #[derive(Default)]
-struct OpenRequests {
+pub(crate) struct OpenRequests {
     waiters: IdMap<RequestId, UnansweredRequest>,
     persisted: RecordSeq,
     /// Replies that wait for a record, in the order of the records. Each belongs to one of `waiters`.
@@ -63,14 +63,9 @@ impl Performer {
         self.store
     }
 
-    /// Registers the waiter that receives the answer to this request.
-    pub(crate) fn expect(&mut self, request: RequestId, waiter: Waiter) {
-        self.requests.expect(request, waiter);
-    }
-
-    /// Sends the replies that waited for records up to this one, which are now on disk.
-    pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
-        self.requests.persisted(up_to);
+    /// Returns the unanswered requests.
+    pub(crate) fn requests(&mut self) -> &mut OpenRequests {
+        &mut self.requests
     }
 
     /// Performs one effect. `decided` is the time at which the core decided it.
@@ -87,32 +82,29 @@ impl Performer {
             } => self.requests.answer(request, after, reply),
             Effect::Call { id, peer, call } => {
                 log_start(&call);
-                let lane = lane_of(&call);
+                let (lane, inbox) = (lane_of(&call), self.inbox.clone());
                 // A later call, after a pause of this process, would act on a decision that the core has since abandoned.
                 let not_after = decided + self.call_deadline;
-                self.call(id, lane, WorkerCall::new(&peer, call, not_after));
+                let call = WorkerCall::new(&peer, call, not_after);
+                self.workers.call(call, move |outcome| {
+                    inbox.tell_soon(lane, Event::CallCompleted { call: id, outcome });
+                });
             }
             Effect::Exit { reason } => self.exit = Some(reason),
         }
     }
-
-    fn call(&self, id: CallId, lane: EventLane, call: WorkerCall) {
-        let inbox = self.inbox.clone();
-        self.workers.call(call, move |outcome| {
-            inbox.tell_soon(lane, Event::CallCompleted { call: id, outcome });
-        });
-    }
 }
 
 impl OpenRequests {
-    fn expect(&mut self, request: RequestId, waiter: Waiter) {
+    /// Registers the waiter that receives the answer to this request.
+    pub(crate) fn expect(&mut self, request: RequestId, waiter: Waiter) {
         let after = None;
         self.waiters
             .insert(request, UnansweredRequest { waiter, after });
     }
 
     /// Sends the replies that waited for records up to this one, which are now on disk.
-    fn persisted(&mut self, up_to: RecordSeq) {
+    pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
         self.persisted = self.persisted.max(up_to);
         while let Some(first) = self.deferred.first_entry()
             && first.key().0 <= self.persisted
