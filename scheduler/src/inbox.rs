@@ -55,6 +55,13 @@ pub(crate) enum NotTaken {
     Stopped,
 }
 
+impl NotTaken {
+    /// Logs the refusal at debug level, because a peer could fill the log.
+    pub(crate) fn log(self) {
+        tracing::debug!(error = %self, "refused a request");
+    }
+}
+
 /// Sends events to the driver. Clones share the lanes.
 #[derive(Clone)]
 pub(crate) struct Inbox {
@@ -103,7 +110,8 @@ impl Inbox {
         }
     }
 
-    /// Enqueues a peer's request without waiting. If the lane is full or closed, `deliver` is dropped.
+    /// Enqueues a peer's request without waiting. If the lane is full or closed, `deliver` is dropped with its responder, which then answers
+    /// that the call was dropped.
     pub(crate) fn try_request<R>(
         &self,
         lane: EventLane,
@@ -127,11 +135,7 @@ impl Inbox {
     }
 
     /// Reports an event of the shell. The event is lost only if the driver has ended and no longer needs it.
-    pub(crate) async fn tell(&self, event: Event) {
-        self.tell_in(EventLane::Health, event).await;
-    }
-
-    pub(crate) async fn tell_in(&self, lane: EventLane, event: Event) {
+    pub(crate) async fn tell(&self, lane: EventLane, event: Event) {
         let _ = self
             .lane(lane)
             .send(Input {
@@ -152,7 +156,7 @@ impl Inbox {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(input)) => {
                 let inbox = self.clone();
-                tokio::spawn(async move { inbox.tell_in(lane, input.event).await });
+                tokio::spawn(async move { inbox.tell(lane, input.event).await });
             }
         }
     }

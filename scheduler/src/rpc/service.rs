@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use brasserie_common::worker::HeartbeatResponse;
-use brasserie_common::{Principal, RequestId, WorkerDescription, WorkerSetId};
-use brasserie_scheduler_core::{Event, Rejection, Reply};
+use brasserie_common::{Principal, WorkerDescription, WorkerSetId};
+use brasserie_scheduler_core::{Event, Rejection};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
 use brasserie_thrift::generated::fb303::{
@@ -22,7 +22,7 @@ use super::jobs::Jobs;
 use super::logs::Logs;
 use super::plans::Plans;
 use super::pool::WorkerPool;
-use crate::inbox::{EventLane, Inbox};
+use crate::inbox::{EventLane, Inbox, NotTaken};
 use crate::sources::Proposals;
 use crate::store::QueueRoom;
 use crate::store::Stories;
@@ -169,28 +169,15 @@ impl SchedulerService {
             }
             Err(rejection) => to.fail(rejection),
         };
-        self.take(EventLane::Health, deliver, |request| Event::Heartbeat {
+        let event = |request| Event::Heartbeat {
             request,
             from,
             worker,
             worker_set,
             goodbye,
-        });
-    }
-
-    /// Passes a request to the core. If the lane has filled up just now, `deliver` is dropped with its responder, which then answers that the
-    /// call was dropped.
-    pub(super) fn take<R>(
-        &self,
-        lane: EventLane,
-        deliver: impl FnOnce(R) + Send + 'static,
-        event: impl FnOnce(RequestId) -> Event,
-    ) where
-        R: TryFrom<Reply, Error = Reply>,
-    {
-        if let Err(error) = self.inbox.try_request(lane, deliver, event) {
-            tracing::debug!(%error, "refused a request");
-        }
+        };
+        let taken = self.inbox.try_request(EventLane::Health, deliver, event);
+        taken.unwrap_or_else(NotTaken::log);
     }
 }
 

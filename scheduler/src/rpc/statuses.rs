@@ -17,7 +17,7 @@ use brasserie_thrift::rpc::{Accepts, LACK_OF_ROOM, Responder};
 use parking_lot::Mutex;
 
 use super::service::SchedulerService;
-use crate::inbox::EventLane;
+use crate::inbox::{EventLane, NotTaken};
 
 /// Maximum statuses in one batch. Workers of this project send a tenth of it.
 const MOST_TOGETHER: usize = 1000;
@@ -83,11 +83,13 @@ impl SchedulerService {
             Ok(()) => to.reply(&BistroSchedulerUpdateStatusResult {}),
             Err(rejection) => to.fail(rejection),
         };
-        self.take(lane, deliver, |request| Event::UpdateStatus {
+        let event = |request| Event::UpdateStatus {
             request,
             from,
             update,
-        });
+        };
+        let taken = self.inbox.try_request(lane, deliver, event);
+        taken.unwrap_or_else(NotTaken::log);
     }
 
     /// Handles each status of a batch like an `updateStatus` call.

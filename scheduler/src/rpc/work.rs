@@ -9,7 +9,7 @@ use brasserie_thrift::generated::scheduler::{
 use brasserie_thrift::rpc::Responder;
 
 use super::service::SchedulerService;
-use crate::inbox::EventLane;
+use crate::inbox::{EventLane, NotTaken};
 
 impl SchedulerService {
     pub(super) fn request_work(
@@ -32,10 +32,12 @@ impl SchedulerService {
             }),
             Err(rejection) => to.fail(rejection),
         };
-        self.take(EventLane::Ordinary, deliver, |request| Event::RequestWork {
+        let event = |request| Event::RequestWork {
             request: Some(request),
             from,
             work,
-        });
+        };
+        let taken = self.inbox.try_request(EventLane::Ordinary, deliver, event);
+        taken.unwrap_or_else(NotTaken::log);
     }
 }
