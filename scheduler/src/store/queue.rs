@@ -113,8 +113,44 @@ impl RecordQueue {
         Arc::clone(&self.room)
     }
 
+    /// Queues a record. Configurations and given times also arrive while the store cannot write, without a limit of time. So at most one
+    /// record of each of these kinds is queued.
     pub(super) fn push(&self, seq: RecordSeq, record: Record) {
-        self.state.lock().add(seq, record, &self.room);
+        let mut state = self.state.lock();
+        let waiting = &mut state.waiting;
+        let mut entry = QueuedRecord {
+            seq,
+            bytes: 0,
+            record,
+        };
+        let mut place = waiting.len();
+        let kind = mem::discriminant(&entry.record);
+        let gathers = matches!(
+            entry.record,
+            Record::ConfigKept { .. } | Record::TimesGiven { .. }
+        );
+        let is_alike = |queued: &QueuedRecord| mem::discriminant(&queued.record) == kind;
+        let alike = gathers.then(|| waiting.iter().rposition(is_alike));
+        if let Some(at) = alike.flatten()
+            && let Some(earlier) = waiting.remove(at)
+        {
+            self.room.subtract(&earlier);
+            // Given times must precede the records that follow from them. A configuration must follow the job changes that it needs.
+            place = match entry.record {
+                Record::TimesGiven { .. } => at,
+                _ => waiting.len(),
+            };
+            entry.seq = earlier.seq;
+            entry.record = joined(earlier.record, entry.record);
+        }
+        entry.bytes = weight(&entry.record);
+        self.room.add(entry.bytes);
+        waiting.insert(place, entry);
+        // Once the last queued record is on disk, everything up to `seq` is.
+        if let Some(last) = waiting.back_mut() {
+            last.seq = seq;
+        }
+        drop(state);
         self.changed.notify_one();
     }
 
@@ -163,45 +199,6 @@ impl RecordQueue {
             self.changed.wait_for(&mut state, wait);
         }
         state.end == QueueEnd::Closed
-    }
-}
-
-impl QueueState {
-    /// Adds a record. Configurations and given times also arrive while the store cannot write, without a limit of time. So at most one
-    /// record of each of these kinds is queued.
-    fn add(&mut self, seq: RecordSeq, record: Record, room: &QueueRoom) {
-        let mut entry = QueuedRecord {
-            seq,
-            bytes: 0,
-            record,
-        };
-        let mut place = self.waiting.len();
-        let kind = mem::discriminant(&entry.record);
-        let gathers = matches!(
-            entry.record,
-            Record::ConfigKept { .. } | Record::TimesGiven { .. }
-        );
-        let mut waiting = self.waiting.iter();
-        let alike = gathers.then(|| waiting.rposition(|w| mem::discriminant(&w.record) == kind));
-        if let Some(at) = alike.flatten()
-            && let Some(earlier) = self.waiting.remove(at)
-        {
-            room.subtract(&earlier);
-            // Given times must precede the records that follow from them. A configuration must follow the job changes that it needs.
-            place = match entry.record {
-                Record::TimesGiven { .. } => at,
-                _ => self.waiting.len(),
-            };
-            entry.seq = earlier.seq;
-            entry.record = joined(earlier.record, entry.record);
-        }
-        entry.bytes = weight(&entry.record);
-        room.add(entry.bytes);
-        self.waiting.insert(place, entry);
-        // Once the last queued record is on disk, everything up to `seq` is.
-        if let Some(last) = self.waiting.back_mut() {
-            last.seq = seq;
-        }
     }
 }
 
