@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::frame::{ClientProtocol, Dialect};
 use super::limits::{CallTimeouts, Limits, USUAL_FRAME_BYTES};
-use super::link::{CallEnding, Done, Link, Overdue, Rejected, Sequence};
+use super::link::{CallEnding, Done, Link, Overdue, Rejected, Sequence, Slot};
 use super::link_task::{ClosedBy, LinkTask};
 use super::outcome::{CallResult, NotSent, Unknown};
 use super::protocol::{CallKind, MessageName, encode_frame};
@@ -443,9 +443,14 @@ impl ThenCall {
             | CallEnding::NotSent(_)
             | CallEnding::Unknown(_)) => done(ending),
         });
-        if let Err((rejected, done)) = link.submit_then(sequence, frame, not_after, retried) {
+        let slot = Slot::Function {
+            done: retried,
+            since: Instant::now(),
+        };
+        let call = (sequence, CallKind::Call);
+        if let Err((rejected, slot)) = link.submit(call, frame, not_after, slot) {
             let why = NotSent::ConnectionLost("it was closed at that moment".to_owned());
-            done(match rejected {
+            slot.tell(match rejected {
                 Rejected::Closed(frame) => CallEnding::Returned { frame, why },
                 Rejected::Backlogged => CallEnding::NotSent(NotSent::Backlogged),
             });
@@ -480,11 +485,13 @@ impl Ticket {
         frame: Vec<u8>,
         not_after: Time,
     ) -> Result<Ticket, Rejected> {
-        let slot = link.submit((sequence, kind), frame, not_after)?;
+        let (slot, ended) = oneshot::channel();
+        link.submit((sequence, kind), frame, not_after, Slot::Future(slot))
+            .map_err(|(rejected, _)| rejected)?;
         Ok(Ticket {
             link,
             sequence,
-            slot,
+            slot: ended,
         })
     }
 

@@ -96,7 +96,7 @@ enum LinkPhase {
 }
 
 /// The receiver of a call's outcome. It is notified outside the lock, because a function may do anything.
-enum Slot {
+pub(super) enum Slot {
     /// A future, which checks the time limits itself.
     Future(oneshot::Sender<CallEnding>),
     /// A function. The link's task checks the time limits, which count from `since`.
@@ -122,7 +122,8 @@ fn tell(told: Told) {
 }
 
 impl Slot {
-    fn tell(self, ending: CallEnding) {
+    /// Passes the outcome to the receiver.
+    pub(super) fn tell(self, ending: CallEnding) {
         match self {
             // The caller may have gone.
             Slot::Future(slot) => drop(slot.send(ending)),
@@ -217,60 +218,28 @@ impl Link {
         matches!(self.state.lock().phase, LinkPhase::Open)
     }
 
-    /// Queues a frame. It does not begin to leave after `not_after`.
+    /// Queues a frame. It does not begin to leave after `not_after`. Returns the slot and the reason if the call is not accepted.
     pub(super) fn submit(
         &self,
         (sequence, kind): (Sequence, CallKind),
         frame: Vec<u8>,
         not_after: Time,
-    ) -> Result<oneshot::Receiver<CallEnding>, Rejected> {
-        let (slot, receiver) = oneshot::channel();
-        self.queue((sequence, kind), frame, not_after, || Slot::Future(slot))?;
-        Ok(receiver)
-    }
-
-    /// Queues a frame like [`Link::submit`], for a function. Returns the function and the frame if the call is not accepted.
-    pub(super) fn submit_then(
-        &self,
-        sequence: Sequence,
-        frame: Vec<u8>,
-        not_after: Time,
-        done: Done,
-    ) -> Result<(), (Rejected, Done)> {
-        let mut done = Some(done);
-        let slot = || Slot::Function {
-            done: done.take().expect("Invariant: one call has one slot"),
-            since: Instant::now(),
-        };
-        match self.queue((sequence, CallKind::Call), frame, not_after, slot) {
-            Ok(()) => Ok(()),
-            Err(rejected) => Err((
-                rejected,
-                done.expect("Invariant: a call that is not taken has no slot"),
-            )),
-        }
-    }
-
-    fn queue(
-        &self,
-        (sequence, kind): (Sequence, CallKind),
-        frame: Vec<u8>,
-        not_after: Time,
-        slot: impl FnOnce() -> Slot,
-    ) -> Result<(), Rejected> {
+        slot: Slot,
+    ) -> Result<(), (Rejected, Slot)> {
         let mut state = self.state.lock();
         match state.phase {
             LinkPhase::Open => {}
-            LinkPhase::Retired | LinkPhase::Closed(_) => return Err(Rejected::Closed(frame)),
+            LinkPhase::Retired | LinkPhase::Closed(_) => {
+                return Err((Rejected::Closed(frame), slot));
+            }
         }
         if state.calls.len() >= self.limits.max_client_calls
             || state.queued_bytes + frame.len() > self.limits.max_client_unsent_bytes
             // Ids wrap after 2^31 calls, and an id must never stand for two calls.
             || state.calls.contains_key(&sequence.0)
         {
-            return Err(Rejected::Backlogged);
+            return Err((Rejected::Backlogged, slot));
         }
-        let slot = slot();
         let mut wakes = state.queue.is_empty();
         if let Slot::Function { done: _, since } = &slot
             && state.check_at.is_none()
@@ -399,36 +368,30 @@ impl Link {
 
     /// Writes as much as the kernel accepts. Returns `true` when everything is sent.
     pub(super) fn write(&self, stream: &TcpStream) -> io::Result<bool> {
-        let told = self.state.lock().drop_outdated(Clock.now());
-        tell(told);
-        let mut told = Told::new();
-        let written = self.write_all(stream, &mut told);
+        let mut state = self.state.lock();
+        let mut told = state.drop_outdated(Clock.now());
+        let written = loop {
+            if state.queue.is_empty() {
+                break Ok(true);
+            }
+            let mut slices = [IoSlice::new(&[]); FRAMES_PER_WRITE];
+            let mut count = 0;
+            let mut skip = state.head_written;
+            for (slice, waiting) in slices.iter_mut().zip(&state.queue) {
+                *slice = IoSlice::new(&waiting.frame[skip..]);
+                skip = 0;
+                count += 1;
+            }
+            match stream.try_write_vectored(&slices[..count]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => state.advance(written, &mut told),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(false),
+                Err(error) => break Err(error),
+            }
+        };
+        drop(state);
         tell(told);
         written
-    }
-
-    fn write_all(&self, stream: &TcpStream, told: &mut Told) -> io::Result<bool> {
-        let mut state = self.state.lock();
-        while !state.queue.is_empty() {
-            let written = {
-                let mut slices = [IoSlice::new(&[]); FRAMES_PER_WRITE];
-                let mut count = 0;
-                let mut skip = state.head_written;
-                for (slice, waiting) in slices.iter_mut().zip(&state.queue) {
-                    *slice = IoSlice::new(&waiting.frame[skip..]);
-                    skip = 0;
-                    count += 1;
-                }
-                match stream.try_write_vectored(&slices[..count]) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(written) => written,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                    Err(error) => return Err(error),
-                }
-            };
-            state.advance(written, told);
-        }
-        Ok(true)
     }
 
     /// Returns the moment at which [`Link::end_if_useless`] would close an unused link.
