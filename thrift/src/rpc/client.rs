@@ -187,16 +187,33 @@ impl ClientPool {
             Err(reason) => return done(CallResult::NotSent(reason)),
         };
         let limits = Arc::clone(&inner.limits);
-        let done = move |ending: CallEnding| done(ending.into_result(method, &limits));
         let call = ThenCall {
             inner: Arc::downgrade(inner),
             peer: peer.clone(),
             sequence,
             not_after: self.not_after,
+            done: Box::new(move |ending| done(ending.into_result(method, &limits))),
         };
-        match inner.peer(peer).open_link() {
-            Some(link) => call.send_over(&link, frame, Box::new(done)),
-            None => call.send_over_new(frame, ATTEMPTS, Box::new(done)),
+        let Some(link) = inner.peer(peer).open_link() else {
+            return call.send_over_new(frame, ATTEMPTS);
+        };
+        let slot = Slot::Function {
+            since: Instant::now(),
+            done: Box::new(move |ending| match ending {
+                // The connection was dead before any byte left.
+                CallEnding::Returned { frame, why: _ } => call.send_over_new(frame, ATTEMPTS - 1),
+                ending @ (CallEnding::Reply(_)
+                | CallEnding::Written
+                | CallEnding::NotSent(_)
+                | CallEnding::Unknown(_)) => (call.done)(ending),
+            }),
+        };
+        if let Err((rejected, slot)) = link.submit((sequence, kind), frame, self.not_after, slot) {
+            let why = NotSent::ConnectionLost("it was closed at that moment".to_owned());
+            slot.tell(match rejected {
+                Rejected::Closed(frame) => CallEnding::Returned { frame, why },
+                Rejected::Backlogged => CallEnding::NotSent(NotSent::Backlogged),
+            });
         }
     }
 
@@ -430,43 +447,21 @@ struct ThenCall {
     peer: PeerAddr,
     sequence: Sequence,
     not_after: Time,
+    done: Done,
 }
 
 impl ThenCall {
-    /// Sends the call over an open connection, and over another one if that was dead before any byte left.
-    fn send_over(self, link: &Link, frame: Vec<u8>, done: Done) {
-        let (sequence, not_after) = (self.sequence, self.not_after);
-        let retried: Done = Box::new(move |ending| match ending {
-            CallEnding::Returned { frame, why: _ } => self.send_over_new(frame, ATTEMPTS - 1, done),
-            ending @ (CallEnding::Reply(_)
-            | CallEnding::Written
-            | CallEnding::NotSent(_)
-            | CallEnding::Unknown(_)) => done(ending),
-        });
-        let slot = Slot::Function {
-            done: retried,
-            since: Instant::now(),
-        };
-        let call = (sequence, CallKind::Call);
-        if let Err((rejected, slot)) = link.submit(call, frame, not_after, slot) {
-            let why = NotSent::ConnectionLost("it was closed at that moment".to_owned());
-            slot.tell(match rejected {
-                Rejected::Closed(frame) => CallEnding::Returned { frame, why },
-                Rejected::Backlogged => CallEnding::NotSent(NotSent::Backlogged),
-            });
-        }
-    }
-
     /// Sends the call over a connection that may have to be opened first.
-    fn send_over_new(self, frame: Vec<u8>, attempts: usize, done: Done) {
+    fn send_over_new(self, frame: Vec<u8>, attempts: usize) {
         let Some(inner) = self.inner.upgrade() else {
             let why = "the client shuts down".to_owned();
-            return done(CallEnding::NotSent(NotSent::ConnectionLost(why)));
+            return (self.done)(CallEnding::NotSent(NotSent::ConnectionLost(why)));
         };
         tokio::spawn(async move {
             let call = (self.sequence, CallKind::Call);
             let ending = inner.drive(&self.peer, call, frame, self.not_after, attempts);
-            done(ending.await);
+            let ending = ending.await;
+            (self.done)(ending);
         });
     }
 }

@@ -125,36 +125,31 @@ impl LinkTask {
         Ok(())
     }
 
+    /// Reads the bytes that have arrived, and delivers the complete replies among them.
     fn read(&mut self) -> Result<(), Close> {
         let mut taken = 0;
         while taken < TURN_BYTES {
             self.input.reserve(READ_CHUNK_BYTES);
             match self.stream.try_read_buf(&mut self.input) {
                 Ok(0) => return Err(Close::PeerClosed),
-                Ok(bytes) => {
-                    taken += bytes;
-                    self.take_frames()?;
-                }
+                Ok(bytes) => taken += bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(Close::Io(error)),
+            }
+            let limit = self.limits.max_frame_bytes;
+            while let Some(length) = frame::complete_payload(&self.input, limit)? {
+                self.input.advance(LENGTH_BYTES);
+                let payload = self.input.split_to(length).freeze();
+                let sequence = frame::sequence_of(&frame::open(&payload)?);
+                let sequence = sequence.ok_or(Close::NoSequence)?;
+                self.link.deliver(Sequence(sequence), payload);
+            }
+            if self.input.is_empty() && self.input.capacity() > KEEP_BUFFER_BYTES {
+                self.input = BytesMut::new();
             }
         }
         if taken > 0 {
             self.link.received();
-        }
-        Ok(())
-    }
-
-    fn take_frames(&mut self) -> Result<(), Close> {
-        while let Some(length) = frame::complete_payload(&self.input, self.limits.max_frame_bytes)?
-        {
-            self.input.advance(LENGTH_BYTES);
-            let payload = self.input.split_to(length).freeze();
-            let sequence = frame::sequence_of(&frame::open(&payload)?).ok_or(Close::NoSequence)?;
-            self.link.deliver(Sequence(sequence), payload);
-        }
-        if self.input.is_empty() && self.input.capacity() > KEEP_BUFFER_BYTES {
-            self.input = BytesMut::new();
         }
         Ok(())
     }
