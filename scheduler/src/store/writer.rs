@@ -125,7 +125,15 @@ impl Writer {
         loop {
             match self.queue.take(self.tidy_at) {
                 WriterWork::Write(batch) => {
-                    self.write(&batch)?;
+                    // A batch is written again until that succeeds. After the queue is closed, one attempt is left.
+                    while let Err(error) = self.attempt(&batch) {
+                        self.fail(&error);
+                        self.measure();
+                        if self.queue.pause(RETRY) {
+                            self.attempt(&batch)?;
+                            break;
+                        }
+                    }
                     if self.untidy.is_none() {
                         self.tidy_at = self.tidy_at.min(Instant::now() + TIDY_AFTER);
                     }
@@ -211,18 +219,6 @@ impl Writer {
             // A failed write of a record does the same.
             self.distrust(None);
         }
-    }
-
-    /// Writes a batch, and retries until it succeeds. Errors only if the queue was closed meanwhile.
-    fn write(&mut self, batch: &[QueuedRecord]) -> Result<(), StoreError> {
-        while let Err(error) = self.attempt(batch) {
-            self.fail(&error);
-            self.measure();
-            if self.queue.pause(RETRY) {
-                return self.attempt(batch);
-            }
-        }
-        Ok(())
     }
 
     /// Writes a batch once. Applying a batch twice has the same effect as once, so an attempt whose commit is in doubt is repeated.
