@@ -61,16 +61,19 @@ impl Engine {
     /// rest. Under other levels or another node order, no node is in force until [`Engine::continue_refresh`] has completed.
     pub fn begin_config(&mut self, now: Time, config: Arc<Config>) {
         self.expire(now);
-        self.change_config(config);
+        match self.job_list_change(&config) {
+            Some(step) => {
+                self.config = Some(config);
+                self.sources_shape = Default::default();
+                self.apply_job_list_change(step);
+            }
+            None => self.change_config(config),
+        }
         self.check_standby();
     }
 
+    /// Puts a configuration into force that differs from the former one in more than jobs.
     fn change_config(&mut self, config: Arc<Config>) {
-        if let Some(step) = self.job_list_change(&config) {
-            self.config = Some(config);
-            self.sources_shape = Default::default();
-            return self.apply_job_list_change(step);
-        }
         let before = self.config.replace(Arc::clone(&config));
         if before.as_ref().is_none_or(|b| b.policy != config.policy) {
             self.policy = policy::make(config.policy, self.seed);
