@@ -39,9 +39,8 @@ use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{RecordSeq, SchedulerId, TaskKey, Time, WallTime};
 use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_engine::{Engine, NodesOwner, Task};
-use effect::Effect;
 use event::Event;
-use outbox::{Outbox, Outgoing};
+use outbox::Outbox;
 use questions::Questions;
 
 use crate::bulk_changes::BulkChanges;
@@ -371,18 +370,6 @@ impl Scheduler {
         .into_iter()
         .flatten()
         .min()
-    }
-
-    /// Returns the next effect, in order. Must be called in the turn in which the effect was decided, because the ids in it may stand for
-    /// other names later.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
-        Some(match self.outbox.poll()? {
-            Outgoing::Effect(effect) => effect,
-            Outgoing::Call { id, peer, call } => {
-                let call = self.view().fill_in(&call);
-                Effect::Call { id, peer, call }
-            }
-        })
     }
 
     /// Returns the events for the operator's log since the last call, and how many more of each kind were dropped.

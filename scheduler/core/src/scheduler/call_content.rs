@@ -7,59 +7,56 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
-use super::{View, task_key};
+use super::effect::Effect;
+use super::outbox::Outgoing;
+use super::{Scheduler, View, task_key};
 use crate::calls::{Call, CallDraft, NewWorker, RunTaskCall};
 
-impl View<'_> {
-    /// Fills in the names and texts of a call, in the turn in which it was decided.
-    pub(super) fn fill_in(&self, call: &CallDraft) -> Call {
-        let scheduler = self.id;
-        match call {
-            CallDraft::GetRunningTasks { worker } => Call::GetRunningTasks {
-                scheduler,
-                worker: *worker,
-            },
+impl Scheduler {
+    /// Returns the next effect, in order, with the names and texts of a call. Must be called in the turn in which the effect was decided,
+    /// because the ids in it may stand for other names later.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        let (id, peer, draft) = match self.outbox.poll()? {
+            Outgoing::Effect(effect) => return Some(effect),
+            Outgoing::Call { id, peer, call } => (id, peer, call),
+        };
+        let (view, scheduler) = (self.view(), self.id);
+        let call = match draft {
+            CallDraft::GetRunningTasks { worker } => Call::GetRunningTasks { scheduler, worker },
             CallDraft::RunTask {
                 worker,
                 index,
                 task,
                 invocation,
                 sequence,
-            } => Call::RunTask(Box::new(self.run_task(
-                *worker,
-                *index,
-                *task,
-                *invocation,
-                *sequence,
-            ))),
+            } => Call::RunTask(Box::new(
+                view.run_task(worker, index, task, invocation, sequence),
+            )),
             CallDraft::Healthcheck {
                 worker,
                 index,
                 invocation,
                 new_worker,
-            } => Call::Healthcheck(Box::new(self.healthcheck(
-                *worker,
-                *index,
-                *invocation,
-                *new_worker,
-            ))),
+            } => Call::Healthcheck(Box::new(
+                view.healthcheck(worker, index, invocation, new_worker),
+            )),
             CallDraft::NotifyIfTasksNotRunning {
                 worker,
                 tasks,
                 sequence,
             } => Call::NotifyIfTasksNotRunning {
                 tasks: tasks
-                    .iter()
-                    .map(|&(task, invocation)| self.wire_task(*worker, task, invocation))
+                    .into_iter()
+                    .map(|(task, invocation)| view.wire_task(worker, task, invocation))
                     .collect(),
                 scheduler,
-                worker: *worker,
-                sequence: *sequence,
+                worker,
+                sequence,
             },
             CallDraft::RequestSuicide { worker } => Call::RequestSuicide {
                 scheduler,
-                worker: *worker,
-                why: self.calls.why_it_must_die(*worker),
+                worker,
+                why: view.calls.why_it_must_die(worker),
             },
             CallDraft::KillTask {
                 worker,
@@ -67,14 +64,17 @@ impl View<'_> {
                 invocation,
                 kill,
             } => Call::KillTask {
-                task: Box::new(self.wire_task(*worker, *task, *invocation)),
+                task: Box::new(view.wire_task(worker, task, invocation)),
                 scheduler,
-                worker: *worker,
-                kill: *kill,
+                worker,
+                kill,
             },
-        }
+        };
+        Some(Effect::Call { id, peer, call })
     }
+}
 
+impl View<'_> {
     fn run_task(
         &self,
         worker: WorkerId,
