@@ -272,7 +272,7 @@ async fn start_all(
         logs,
         _stop: stop.drop_guard(),
     };
-    let finished = tokio::spawn(to_the_end(driver, parts));
+    let finished = on_a_thread(to_the_end(driver, parts));
     Ok(WorkerHandle {
         address,
         identity,
@@ -317,6 +317,12 @@ struct Parts {
     logs: Arc<LogStore>,
     directory: WorkerDirectory,
     _stop: DropGuard,
+}
+
+/// Runs a future on a thread of its own. As a task of the runtime, the driver would wake two threads for each event.
+fn on_a_thread(work: impl Future<Output = WorkerEnd> + Send + 'static) -> JoinHandle<WorkerEnd> {
+    let runtime = Handle::current();
+    tokio::task::spawn_blocking(move || runtime.block_on(work))
 }
 
 async fn to_the_end(driver: Driver, parts: Parts) -> WorkerEnd {
