@@ -3,6 +3,7 @@
 use std::fs;
 
 use integration_tests::e2e::{Finished, SchedulerSpec, Stage, wait_for};
+use integration_tests::fake_worker::FakeWorker;
 use serde_json::{Value, json};
 
 /// Writes a job with one task a node, each of which writes a line and runs until the file `go` exists. The worker has one slot.
@@ -66,6 +67,22 @@ fn started(stage: &Stage) -> Vec<String> {
     nodes
 }
 
+/// Returns the positions at the worker `one` that `explain` shows for tasks, in order.
+fn standby_positions(stage: &Stage, spec: &SchedulerSpec, nodes: &[String]) -> Vec<usize> {
+    let position = |node: &String| {
+        let explained = ask(stage, spec, &["explain", "short", node]).output;
+        let text = "it is on standby at `one`, position ";
+        let shown = explained
+            .split_once(text)
+            .map(|(_, rest)| rest.split(':').next());
+        let number = shown.flatten().and_then(|number| number.parse().ok());
+        number.unwrap_or_else(|| panic!("no position: {explained}"))
+    };
+    let mut all: Vec<usize> = nodes.iter().map(position).collect();
+    all.sort_unstable();
+    all
+}
+
 #[test]
 fn short_tasks_stand_by_survive_a_scheduler_and_are_taken_back_for_a_free_worker() {
     let stage = Stage::new();
@@ -75,9 +92,8 @@ fn short_tasks_stand_by_survive_a_scheduler_and_are_taken_back_for_a_free_worker
     let _one = stage.start_worker(&stage.worker_spec("one", &spec));
     let begun = wait_for_tasks(&stage, &spec, ("running", "one"), 1);
     let standing_by = wait_for_tasks(&stage, &spec, ("standby", "one"), 2);
-    let explained = ask(&stage, &spec, &["explain", "short", &standing_by[0]]);
-    let position = "it is on standby at `one`, position 1";
-    assert!(explained.output.contains(position), "{explained:?}");
+    let explained = standby_positions(&stage, &spec, &standing_by);
+    assert_eq!(explained, [1, 2]);
     let workers = ask(&stage, &spec, &["worker", "list"]);
     let row = workers.output.lines().find(|row| row.starts_with("one "));
     let cells: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
@@ -105,6 +121,29 @@ fn short_tasks_stand_by_survive_a_scheduler_and_are_taken_back_for_a_free_worker
     let done = ask(&stage, &spec, &["job", "wait", "short", "--timeout", "60s"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(started(&stage), ["n1", "n2", "n3"]);
+}
+
+#[test]
+fn a_worker_that_does_not_announce_standby_gets_one_task_for_each_slot() {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &config(&stage, 5, true));
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let foreign = FakeWorker::start(spec.port, "foreign");
+    let first = foreign.next_task();
+    assert_eq!(first.rt.worker_slots, None);
+    wait_for("the others to wait", || {
+        (tasks(&stage, &spec, "waiting").len() == 4).then_some(())
+    });
+    assert!(foreign.report(&first, "done").into_result().is_ok());
+    assert_eq!(foreign.next_task().rt.worker_slots, None);
+
+    // Tasks stand by at a worker that announces it.
+    let _one = stage.start_worker(&stage.worker_spec("one", &spec));
+    wait_for_tasks(&stage, &spec, ("running", "one"), 1);
+    wait_for_tasks(&stage, &spec, ("standby", "one"), 2);
+    wait_for_tasks(&stage, &spec, ("running", "foreign"), 1);
+    stage.write("go", "");
 }
 
 #[test]
@@ -143,8 +182,8 @@ fn a_setting_sends_no_task_before_slots_are_free() {
 
 #[test]
 fn a_job_of_a_higher_priority_waits_only_for_what_stands_by() {
-    /// Tasks of 5 ms count as 8 ms, so three of them are 20 ms of work.
-    const STANDING_BY: usize = 3;
+    /// 20 ms of work.
+    const STANDING_BY: usize = 4;
     const HIGH: usize = 20;
     let stage = Stage::new();
     let started = stage.path("started");

@@ -129,7 +129,7 @@ struct WorkerStatus {
   16: optional list<string> problems,
   // Time since the last heartbeat of a healthy worker that has missed heartbeats, or that the last call since has not reached; else unset.
   17: optional i64 silentForMs,
-  // Of those in runningTasks, how many stand by: they begin as soon as slots are free at the worker.
+  // The number of tasks of runningTasks that stand by: they begin as soon as slots are free at the worker.
   18: optional i32 standbyTasks,
 }
 

@@ -38,7 +38,7 @@ use crate::slots::Slots;
 use crate::tasks::Tasks;
 use crate::types::NodesOwner;
 pub use presence::NodePresence;
-pub use standby::{HasBegun, StandbyPlace, TakeBackReasons};
+pub use standby::{HasBegun, TakeBackReasons};
 
 /// Decides which tasks may run where. Pure: callers pass the time in, and the only output is what methods return.
 ///

@@ -31,13 +31,13 @@ mod tasks;
 mod types;
 mod work;
 
-pub use engine::{Engine, HasBegun, NodePresence, StandbyPlace, TakeBackReasons};
+pub use engine::{Engine, HasBegun, NodePresence, TakeBackReasons};
 pub use forest::{
     MAX_NODES, NameTaken, NodeError, NodeTable, NodeTableBuilder, Row, SourceTime, TimesGiven,
 };
 pub use reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 pub use types::{
-    AdoptOutcome, Allowance, Allowances, Begins, Counts, Due, Eligibility, Histogram, HoldBack,
-    Judged, MachineLimits, NodesOwner, Placement, Restart, Task, TaskState, Timeliness, Tries,
-    WorkFound, WorkerIndex, WorkerResources,
+    AdoptOutcome, Allowance, Allowances, Counts, Due, Eligibility, Histogram, HoldBack, Judged,
+    MachineLimits, NodesOwner, Placement, Restart, Task, TaskState, Timeliness, Tries, WorkFound,
+    WorkerIndex, WorkerResources,
 };

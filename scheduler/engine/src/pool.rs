@@ -13,7 +13,7 @@ use std::hash::Hasher;
 
 use brasserie_common::collections::{IdMap, SeededMap};
 use brasserie_common::fingerprint::Shape;
-use brasserie_common::{CardUse, GpuShare, JobId, NodeId, Shard};
+use brasserie_common::{CardUse, GpuShare, JobId, NodeId, Shard, Time};
 use brasserie_common_config::{Config, JobConfig, WorkerSelector};
 
 use demand::{Demand, Load};
@@ -85,6 +85,8 @@ pub(crate) struct Pool {
     standing_by: BTreeSet<u32>,
     /// Those of them with a task that may not start any more.
     unwanted: BTreeSet<u32>,
+    /// Tasks that were taken back for another worker and have not started there, with the times at which they were asked for.
+    returning: BTreeMap<Task, Time>,
     /// The number of tasks that stand by, by job.
     standby_jobs: BTreeMap<JobId, usize>,
 }
@@ -310,8 +312,11 @@ impl Pool {
     /// Removes a task, which starts or ends, from those that stand by at a worker. It need not be one of them.
     pub(crate) fn leave_standby(&mut self, worker: WorkerIndex, task: Task) {
         let removed = self.change_standby(worker, |standby| standby.remove(task));
-        if removed.flatten().is_none() {
+        let Some(removed) = removed.flatten() else {
             return;
+        };
+        if removed.is_asked && !removed.is_unwanted {
+            self.returning.insert(task, removed.due);
         }
         if let Some(count) = self.standby_jobs.get_mut(&task.job) {
             *count -= 1;
@@ -319,6 +324,26 @@ impl Pool {
                 self.standby_jobs.remove(&task.job);
             }
         }
+    }
+
+    /// Notes that a task has started, or that it no longer needs the room for which it was taken back.
+    pub(crate) fn has_returned(&mut self, task: Task) {
+        self.returning.remove(&task);
+    }
+
+    /// Forgets tasks that were asked for until this time.
+    pub(crate) fn forget_returning(&mut self, until: Time) {
+        self.returning.retain(|_, asked| *asked > until);
+    }
+
+    /// Returns when the first of these tasks was asked for.
+    pub(crate) fn returning_since(&self) -> Option<Time> {
+        self.returning.values().min().copied()
+    }
+
+    /// Iterates over the tasks that were taken back for another worker and have not started there.
+    pub(crate) fn returning(&self) -> impl Iterator<Item = Task> {
+        self.returning.keys().copied()
     }
 
     /// Iterates over the jobs of which tasks stand by.
@@ -347,10 +372,10 @@ impl Pool {
         demand.is_some_and(|demand| demand.may_stand_by)
     }
 
-    /// Returns the number of workers with room for a demand, at most `most`.
-    pub(crate) fn count_fits(&self, demand: usize, most: usize) -> usize {
+    /// Iterates over the workers with room for a demand.
+    pub(crate) fn with_room(&self, demand: usize) -> impl Iterator<Item = usize> {
         let demand = self.demands.get(demand);
-        demand.map_or(0, |demand| demand.fits.iter().take(most).count())
+        demand.into_iter().flat_map(|demand| demand.fits.iter())
     }
 
     pub(crate) fn take_cards(&mut self, worker: WorkerIndex, gpus: &[GpuShare]) {
@@ -444,7 +469,7 @@ impl Pool {
         let wanted = &self.demands[demand].standby_at;
         let first = wanted.next_cyclic(self.cursor)?;
         let mut chosen = first;
-        while !claims.leave(chosen) {
+        while !claims.is_unclaimed(chosen) {
             chosen = wanted.next_cyclic(chosen + 1)?;
             if chosen == first {
                 return None;
@@ -563,6 +588,10 @@ impl Pool {
             worker.standby.shape(s);
             s.put(resources.room.as_ref().map(|room| room.most));
         });
+        s.each(&self.returning, |s, (task, asked)| {
+            s.put((task.job, task.node));
+            s.deadline(*asked);
+        });
         s.put((&self.unused, self.cursor));
         let kept_away = |d: &&Demand| !d.late.is_empty() || !d.turned_down.is_empty();
         for demand in self.demands.iter().filter(kept_away) {
@@ -605,10 +634,13 @@ impl Pool {
             .map(JobId)
     }
 
-    /// Returns whether a task of any demand may stand by now.
-    pub(crate) fn has_standby_room(&self) -> bool {
+    /// Returns whether a task of any demand may stand by now at a worker that is not claimed.
+    pub(crate) fn has_standby_room(&self, claims: &Claims) -> bool {
         let mut demands = self.demands.iter();
-        demands.any(|demand| !demand.standby_at.is_empty() && !demand.active.is_empty())
+        demands.any(|demand| {
+            let mut workers = demand.standby_at.iter();
+            !demand.active.is_empty() && workers.any(|worker| claims.is_unclaimed(worker))
+        })
     }
 
     /// Returns the deadline to check before a task of a demand goes to a pull worker. Tasks with GPUs are not checked.

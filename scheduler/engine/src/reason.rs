@@ -221,6 +221,8 @@ impl fmt::Display for Need {
             free,
             limit,
         } = self;
+        // Tasks that stand by have more than there are.
+        let free = (*free).max(0);
         write!(f, "has {free} of {limit} `{resource}` free, {need} needed")
     }
 }

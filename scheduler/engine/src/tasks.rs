@@ -18,7 +18,7 @@ use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
 use crate::names::Names;
 use crate::pool::work_need::LearnedStep;
-use crate::types::{NodesOwner, Task};
+use crate::types::{NodesOwner, Task, WorkerIndex};
 use job::Job;
 use runs::{PlacedRun, RunTable};
 use waits::Waits;
@@ -249,6 +249,19 @@ impl Tasks {
         Some(std::mem::replace(&mut run.cards.gpus, gpus.into()))
     }
 
+    /// Notes that a worker has said that a task has begun.
+    pub(crate) fn note_begun(&mut self, task: Task) {
+        if let Some(run) = self.runs.get_mut(&task) {
+            run.has_begun = true;
+        }
+    }
+
+    /// Iterates over the runs on a worker. Visits all runs.
+    pub(crate) fn runs_on(&self, worker: WorkerIndex) -> impl Iterator<Item = (Task, &PlacedRun)> {
+        let runs = self.runs.iter();
+        runs.filter(move |(_, run)| run.worker == worker)
+    }
+
     /// Stores the path of the run at an index of the table of runs, so that the path survives changes of the forest. Returns whether the
     /// index exists.
     pub(crate) fn keep_path(&mut self, index: usize, forest: Option<&Forest>) -> bool {
@@ -296,6 +309,7 @@ impl Tasks {
                 s.put((charge.node, charge.resource, charge.amount));
             });
             s.put((&run.cards.gpus, &run.cards.need, &run.cards.counts_as));
+            s.put(run.has_begun);
         });
         self.waits.shape(s);
     }

@@ -162,15 +162,6 @@ pub struct WorkFound {
 pub struct Placement {
     pub task: Task,
     pub worker: WorkerIndex,
-    pub begins: Begins,
-}
-
-/// When a placed task begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
-    AtOnce,
-    /// It stands by at the worker until a task ends there.
-    OnStandby,
 }
 
 /// The earliest restart of a task whose status has changed.

@@ -35,8 +35,7 @@ pub(crate) type QueuedTask = (AssociationIndex, TaskKey);
 /// Whether tasks may wait for resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queueing {
-    /// Schedulers push tasks by slots. A task may stand by if its scheduler states the slots ([`RunningTask::worker_slots`]). Any other task
-    /// begins at once, or is refused.
+    /// Schedulers push tasks by slots. A task begins at once or is refused, or stands by for slots ([`RunningTask::worker_slots`]).
     ForSlots,
     /// This is a pull worker: a task may wait if its scheduler permits it.
     IfPermitted,

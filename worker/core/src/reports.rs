@@ -158,7 +158,7 @@ impl Reports {
         self.all.len() - self.healthcheck_count()
     }
 
-    /// Returns the same number without the completions that are held back.
+    /// Returns the same number without the completions that are held back. It includes the delayed ones.
     pub(crate) fn tasks_told(&self) -> usize {
         self.tasks_pending().saturating_sub(self.held.len())
     }
@@ -332,7 +332,9 @@ impl Reports {
         }
         self.healthchecks.remove(&id);
         self.held.remove(&id);
-        self.delayed.remove(&id);
+        if self.delayed.remove(&id) && self.delayed.is_empty() {
+            self.delayed_until = Time::NEVER;
+        }
         if report.kind == ReportKind::NotRunning {
             self.not_running.remove(&report.task.invocation);
         }

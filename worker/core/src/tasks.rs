@@ -15,12 +15,12 @@ use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    Card, CardUse, GpuShare, InvocationId, Kill, RefusalCode, ReportedStatus, RunningTask,
-    SchedulerId, Story, TaskKey, Time,
+    Card, CardUse, GpuShare, InvocationId, Kill, RefusalCode, ReportPolicy, ReportedStatus,
+    RunningTask, SchedulerId, Story, TaskKey, Time,
 };
 
 use self::limits::{LimitTimers, RunLimits, status_of};
-use self::slots::WorkerSlots;
+use self::slots::{SlotsInUse, is_charged_elsewhere};
 use crate::effect::Refusal;
 use crate::event::RunTask;
 use crate::machine::Place;
@@ -109,9 +109,11 @@ impl WorkerTask {
         self.is_open() && !self.is_live()
     }
 
-    /// Returns whether the task has begun after it stood by for slots.
-    pub(crate) fn has_stood_by(&self) -> bool {
-        self.stood_by > Duration::ZERO
+    /// Returns whether the completion may wait for others: the task stood by for slots of the worker and frees no others, and its job does
+    /// not want reports at once.
+    pub(crate) fn may_delay_report(&self) -> bool {
+        let is_immediate = self.running.work.report == Some(ReportPolicy::Immediate);
+        self.stood_by > Duration::ZERO && !is_immediate && !is_charged_elsewhere(&self.running)
     }
 
     /// Returns whether the process is stopped in favour of others.
@@ -170,7 +172,7 @@ pub(crate) struct Tasks {
     by_key: BTreeMap<TaskKey, WorkerTask>,
     live: usize,
     /// The slots that these use.
-    slots: WorkerSlots,
+    slots: SlotsInUse,
     /// The shortest kill wait of all processes since there was none.
     shortest_kill_wait: Duration,
     limits: LimitTimers,
@@ -471,12 +473,17 @@ impl Tasks {
         self.by_key.remove(key)
     }
 
-    /// Returns the answer to `getRunningTasks`: all runs but healthchecks. A run whose completion is not acknowledged carries its final
-    /// status.
+    /// Returns the answer to `getRunningTasks`: all runs but healthchecks, and queued ones last, in their order. A run whose completion is
+    /// not acknowledged carries its final status.
     pub(crate) fn listing(&self) -> Vec<RunningTask> {
         let mut room = LISTED_LINES;
-        self.by_key
-            .values()
+        let mut tasks: Vec<&WorkerTask> = self.by_key.values().collect();
+        tasks.sort_by_key(|task| match &task.stage {
+            RunStage::Queued { place, .. } => Some(*place),
+            RunStage::Live | RunStage::Ended(_) => None,
+        });
+        let tasks = tasks.into_iter();
+        tasks
             .filter(|task| !task.running.is_healthcheck())
             .filter(|task| !task.is_queued() || !sabotage::on(Sabotage::HideQueued))
             .map(|task| RunningTask {

@@ -37,6 +37,9 @@ pub struct Worker {
     machine: Machine,
     /// `None`: the worker does not fetch work.
     fetching: Option<Box<Fetching>>,
+    /// Whether a task that stands by may be able to begin: since the last check a task has ended or the machine has changed, or at that check
+    /// the worker was not HEALTHY or had too many tasks. A task is queued only if it cannot begin.
+    may_begin: bool,
     operator: Operator,
     out: Outbox,
     /// Associations that came to their end in this turn.
@@ -93,6 +96,7 @@ impl Worker {
             associations: associations.collect(),
             machine: Machine::new(&options.description, queueing),
             fetching,
+            may_begin: false,
             operator: Operator::Content,
             out: Outbox::default(),
             over: Vec::new(),
@@ -237,6 +241,7 @@ impl Worker {
 
     fn set_usable(&mut self, usable: &UsablePhysicalResources) {
         self.machine.set_usable(usable);
+        self.may_begin = true;
         if let Some(fetching) = &mut self.fetching {
             fetching.set_usable(self.now, usable);
         }

@@ -183,18 +183,13 @@ impl Law for DeniedNeverStarts {
                     }
                 }
             }
-            // The worker returns a queued run.
-            Happening::Served {
-                worker,
-                ask: Ask::TakeBack { run },
-                refusal: None,
-                ..
-            } => {
-                self.starting.remove(&(worker, run.invocation));
-            }
             Happening::StatusSent {
                 worker, run, bits, ..
             } if bits.has(StatusBits::OVERWRITEABLE) => {
+                if bits.has(StatusBits::INCOMPLETE) {
+                    // The worker returns a queued run.
+                    self.starting.remove(&(worker, run.invocation));
+                }
                 self.says_not_running(now, worker, run)?;
             }
             // The worker reported the completion of a queued run that never began.

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use brasserie_common::{EndedBy, InvocationId, SchedulerId, StatusBits, Time, WorkerId};
-use brasserie_scheduler_core::{Answer, Query, Scheduler};
-use brasserie_scheduler_engine::{Engine, Reason, Restart, Task};
+use brasserie_common::{
+    EndedBy, Health, InvocationId, SchedulerId, StatusBits, TaskKey, Time, WorkerId,
+};
+use brasserie_scheduler_core::{Answer, Query, RunningTaskView, Scheduler};
+use brasserie_scheduler_engine::{Eligibility, Engine, Reason, Restart, Task};
 
 use super::{Law, Moment, Verdict, law};
 use crate::event_log::{Ask, CallTag, Happening, OutcomeKind, Run, SchedulerPlace};
@@ -28,6 +30,8 @@ law! {
         open: BTreeMap<SchedulerId, BTreeSet<CallTag>>,
         /// Runs of which the scheduler knows that they have arrived. Only these can be taken back.
         arrived: BTreeMap<SchedulerId, BTreeSet<InvocationId>>,
+        /// Runs that a worker has agreed to return. Until the scheduler has their ends, they are under way.
+        agreed: BTreeMap<SchedulerId, BTreeSet<InvocationId>>,
     }
 }
 
@@ -48,9 +52,14 @@ impl Law for TakenBackInTime {
                 place,
                 scheduler,
                 call,
-                ask: Ask::TakeBack { .. },
+                ask: Ask::TakeBack { run },
+                outcome,
                 ..
             } => {
+                if outcome == OutcomeKind::Done {
+                    let agreed = self.agreed.entry(scheduler).or_default();
+                    agreed.insert(run.invocation);
+                }
                 if let Some(open) = self.open.get_mut(&scheduler) {
                     open.remove(&call);
                 }
@@ -70,6 +79,7 @@ impl Law for TakenBackInTime {
             } => {
                 self.open.remove(&scheduler);
                 self.arrived.remove(&scheduler);
+                self.agreed.remove(&scheduler);
                 self.since.remove(&place);
             }
             Happening::SchedulerTurn { place } => return self.judge(now, place),
@@ -91,16 +101,15 @@ impl TakenBackInTime {
             .open
             .get(&core.id())
             .is_some_and(|open| !open.is_empty());
-        if is_busy || takes_back || !core.engine().has_standby() {
+        if is_busy || takes_back {
             self.since.remove(&place);
             return Ok(());
         }
         if !self.turns.is_multiple_of(JUDGED) && !self.since.contains_key(&place) {
             return Ok(());
         }
-        let arrived = self.arrived.get(&core.id());
-        let has_arrived = |run| arrived.is_some_and(|arrived| arrived.contains(&run));
-        let Some(task) = waits_in_vain(core, now.when, has_arrived) else {
+        let of_scheduler = (self.arrived.get(&core.id()), self.agreed.get(&core.id()));
+        let Some(task) = waits_in_vain(core, now, of_scheduler) else {
             self.since.remove(&place);
             return Ok(());
         };
@@ -114,41 +123,66 @@ impl TakenBackInTime {
     }
 }
 
-/// Returns a task that stands by, that has arrived at its worker, and that another worker could start now.
+/// Returns a task that a worker has queued, whose start the scheduler knows to have arrived, and that another worker could start now. `None`
+/// while a task is under way that its worker has agreed to return.
 fn waits_in_vain(
     core: &Scheduler,
-    when: Time,
-    has_arrived: impl Fn(InvocationId) -> bool,
+    now: &Moment<'_>,
+    (arrived, agreed): (
+        Option<&BTreeSet<InvocationId>>,
+        Option<&BTreeSet<InvocationId>>,
+    ),
 ) -> Option<String> {
-    if let Answer::NothingStarts(reasons) = core.answer(when, &Query::NothingStarts)
+    if let Answer::NothingStarts(reasons) = core.answer(now.when, &Query::NothingStarts)
         && !reasons.is_empty()
     {
         return None;
     }
-    let Answer::RunningTasks(running) = core.answer(when, &Query::RunningTasks { job: None })
+    let Answer::RunningTasks(running) = core.answer(now.when, &Query::RunningTasks { job: None })
     else {
         return None;
     };
-    let engine = core.engine();
-    let arrived = running
-        .into_iter()
-        .filter(|view| has_arrived(view.invocation));
-    let mut names = arrived.map(|view| view.task);
-    let found = names.find(|name| {
-        let job = engine.find_job(name.job.as_str());
-        let task = job.zip(engine.find_node(name.node.as_str()));
-        let task = task.map(|(job, node)| Task { job, node });
-        task.is_some_and(|task| could_start_elsewhere(engine, when, task))
-    })?;
-    Some(format!("{} on {}", found.job, found.node))
+    let is_in =
+        |runs: Option<&BTreeSet<InvocationId>>, run| runs.is_some_and(|runs| runs.contains(&run));
+    if running.iter().any(|view| is_in(agreed, view.invocation)) {
+        return None;
+    }
+    let queued = queued_at_workers(now, core.id());
+    let mut waiting = running.into_iter().filter(|view| {
+        is_in(arrived, view.invocation) && queued.contains(&(view.task.clone(), view.invocation))
+    });
+    let found = waiting.find(|view| could_start_elsewhere(core.engine(), now.when, view))?;
+    Some(format!("{} on {}", found.task.job, found.task.node))
 }
 
-fn could_start_elsewhere(engine: &Engine, when: Time, task: Task) -> bool {
-    if engine.standby_place(task).is_none() {
+/// Returns the runs that healthy workers of a scheduler have queued for slots, by the workers themselves.
+fn queued_at_workers(
+    now: &Moment<'_>,
+    scheduler: SchedulerId,
+) -> BTreeSet<(TaskKey, InvocationId)> {
+    let workers = now.model.workers.iter();
+    let cores = workers.filter_map(|(_, alive)| now.world.worker(alive.place));
+    let own = cores
+        .filter(|core| core.health() == Health::Healthy && core.scheduler() == Some(scheduler));
+    let tasks = own.flat_map(|core| core.running_tasks());
+    let queued = tasks.filter(|task| task.worker_slots.is_some());
+    queued.map(|task| (task.key(), task.invocation)).collect()
+}
+
+fn could_start_elsewhere(engine: &Engine, when: Time, view: &RunningTaskView) -> bool {
+    let (job, node) = (&view.task.job, &view.task.node);
+    let found = engine
+        .find_job(job.as_str())
+        .zip(engine.find_node(node.as_str()));
+    let Some((job, node)) = found else {
         return false;
-    }
+    };
+    let task = Task { job, node };
     let mut without = engine.clone();
     without.never_began(when, task, None, Restart::AtOnce);
+    if let Some(own) = engine.find_worker(view.shard.as_str()) {
+        without.set_eligibility(own, Eligibility::Ineligible);
+    }
     without.explain(when, task) == [Reason::Runnable]
 }
 

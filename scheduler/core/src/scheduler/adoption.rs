@@ -1,13 +1,24 @@
 //! Adoption of the runs that a worker lists when it associates, and further runs of tasks that already run.
 
+use std::sync::Arc;
+
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{RunningTask, Shard, TaskKey, Time};
+use brasserie_common::{InvocationId, ReportedStatus, RunningTask, Shard, Story, TaskKey, Time};
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use super::ledger::{Adoption, MAX_FURTHER_RUNS};
 use super::{Scheduler, View, task_key};
 use crate::news::News;
 use crate::runs::{Run, RunState};
+
+/// The end of a run that a worker lists.
+struct ListedEnd {
+    task: Task,
+    key: TaskKey,
+    invocation: InvocationId,
+    status: ReportedStatus,
+    story: Option<Arc<Story>>,
+}
 
 impl Scheduler {
     /// Compares the runs that a worker lists after it has associated, for the first time or again, with the known runs. A run that is
@@ -22,6 +33,7 @@ impl Scheduler {
     ) {
         let known = self.runs.on_shard(shard);
         let mut listed_runs = Vec::new();
+        let mut ended = Vec::new();
         for listed in tasks {
             if !listed.is_healthcheck() {
                 let task = Task {
@@ -29,8 +41,13 @@ impl Scheduler {
                     node: self.engine.intern_node(&listed.node),
                 };
                 listed_runs.push((task, listed.invocation));
-                self.adopt(now, shard, index, task, listed);
+                ended.extend(self.adopt(now, shard, index, task, listed));
             }
+        }
+        // Ends free slots, so they follow once all charges are known.
+        for ended in ended {
+            let end = (ended.invocation, &ended.status);
+            self.end_as(now, ended.task, ended.key, end, ended.story);
         }
         listed_runs.sort_unstable();
         for (task, invocation) in known {
@@ -44,6 +61,7 @@ impl Scheduler {
         }
     }
 
+    /// Compares one listed run. Returns its end, if it has ended and counts.
     fn adopt(
         &mut self,
         now: Time,
@@ -51,38 +69,45 @@ impl Scheduler {
         index: WorkerIndex,
         task: Task,
         listed: RunningTask,
-    ) {
+    ) -> Option<ListedEnd> {
         let invocation = listed.invocation;
-        let (key, ended) = (listed.key(), listed.ended.clone());
-        let story = listed.story.clone();
+        let stands_by = listed.worker_slots.is_some();
+        // The worker still needs an acknowledgement, and gets it when it reports the completion itself.
+        let ended = listed.ended.clone().map(|status| ListedEnd {
+            task,
+            key: listed.key(),
+            invocation,
+            status,
+            story: listed.story.clone(),
+        });
         let is_known = self.runs.find(task, invocation).is_some();
         if is_known {
             if !self.check_is_there(now, shard, task, &listed) {
-                return;
+                return None;
             }
             self.runs.confirm(now, task, invocation);
             let is_it = |run: &Run| run.invocation == invocation;
             if self.runs.run(task).is_some_and(is_it) {
                 self.engine.learn_gpus(task, &listed.gpus);
+                self.engine.note_standby(now, task, stands_by);
             }
         } else {
             // A stored completion beats a listed run of the same invocation: the worker only lacks the acknowledgement. "Lost" is no such
             // completion: the worker was unreachable and still runs the task.
             let is_ended = self.runs.ended(task) == Some(invocation)
                 && !sabotage::on(Sabotage::DropOnAnyAcknowledgement);
-            if is_ended && !self.view().is_provisional(task) {
-                return;
+            // So is the same end, which the worker only repeats.
+            let was_returned = listed.ended == Some(ReportedStatus::taken_back());
+            if is_ended && (was_returned || !self.view().is_provisional(task)) {
+                return None;
             }
             if self.view().is_of_deleted_history(task, &listed) {
-                return;
+                return None;
             }
             self.adopt_unknown(now, (shard, index), task, listed);
             self.check_adopted(now, (task, invocation), shard);
         }
-        // The worker still needs an acknowledgement, and gets it when it reports the completion itself.
-        if let Some(status) = ended {
-            self.end_as(now, task, key, (invocation, &status), story);
-        }
+        ended
     }
 
     /// Checks whether the known run is on this shard, and notes a problem if it is not. One run on two workers means a false report or a copied identity, and the run stays

@@ -303,7 +303,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Returns whether the stored status is "lost" or "was not running", which only a completion of the same run replaces.
+    /// Returns whether the stored status is "lost", "was not running" or "taken back", which only a completion of the same run replaces.
     pub(super) fn is_provisional(&self, task: Task) -> bool {
         self.engine
             .previous_status(task)

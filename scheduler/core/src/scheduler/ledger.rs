@@ -120,7 +120,7 @@ impl<'a> Ledger<'a> {
         };
         self.runs.begin(task, run);
         if stands_by {
-            self.engine.note_standby(now, task);
+            self.engine.note_standby(now, task, true);
         }
         adoption
     }

@@ -60,7 +60,6 @@ impl Scheduler {
         let Placement {
             task,
             worker: index,
-            begins: _,
         } = placement;
         let invocation = self.new_invocation(task);
         let shard = self

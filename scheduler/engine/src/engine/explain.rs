@@ -6,8 +6,8 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{JobId, Time};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
+use super::Engine;
 use super::place::required_host;
-use super::{Engine, StandbyPlace};
 use crate::forest::Forest;
 use crate::pool::work_need::Refusal;
 use crate::pool::worker::PoolWorker;
@@ -28,7 +28,7 @@ impl Engine {
             let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
             let shard = shard.unwrap_or_default();
             return vec![match self.standby_place(task) {
-                Some(StandbyPlace { before, .. }) => Reason::StandsBy { shard, before },
+                Some(before) => Reason::StandsBy { shard, before },
                 None => Reason::RunningOn(shard),
             }];
         }

@@ -11,7 +11,7 @@ use crate::pool::standby::Claims;
 use crate::queues::states::{Reach, Structure, structure};
 use crate::queues::wait_lists::WaitKey;
 use crate::tasks::runs::PlacedRun;
-use crate::types::{Begins, Due, Judged, Placement, Task, Timeliness, Tries, WorkerIndex};
+use crate::types::{Due, Judged, Placement, Task, Timeliness, Tries, WorkerIndex};
 
 /// The result of trying a task.
 enum Attempt {
@@ -32,6 +32,14 @@ enum NoWorker {
     OnHost(NodeId),
     /// A worker has room, but deadlines would be missed there.
     Late,
+}
+
+/// When a placed task begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    AtOnce,
+    /// It stands by at the worker until slots are free there.
+    OnStandby,
 }
 
 /// How a worker is chosen.
@@ -59,7 +67,7 @@ impl Engine {
     ///
     /// Invariants that make `None` true without a scan: an eligible task is ready or in a wait list. If a place has room for tasks of one
     /// job that wait there, the first of them is ready, or the place is open. A job with ready tasks is a candidate exactly if it runs
-    /// fewer tasks than its own limit, and the root and some worker have room for one.
+    /// fewer tasks than its own limit, and the root and some worker have room for one. Without such a job, a short task may stand by.
     pub fn place(&mut self, now: Time) -> Option<Placement> {
         self.place_within(now, &mut Tries::endless(), &mut |_, _| Judged::UNSEEN)
     }
@@ -105,7 +113,7 @@ impl Engine {
             return None;
         }
         let mut claims = Claims::default();
-        while tries.are_left() && self.pool.has_standby_room() {
+        while tries.are_left() && self.pool.has_standby_room(&claims) {
             let job = self.pick(Tier::Standby(&claims))?;
             let choice = Choice::OnStandby(&claims);
             if let Some(placement) = self.place_job((now, config), job, tries, choice) {
@@ -192,7 +200,7 @@ impl Engine {
                                 return placement.map_or(Attempt::NoWorker, Attempt::Started);
                             }
                             Err(NoWorker::OnHost(host)) => WaitKey::Host(host),
-                            // The policy then no longer picks the job, because its demand fits nowhere.
+                            // The policy then no longer picks the job: its demand fits nowhere, or its workers are claimed.
                             Err(NoWorker::Anywhere) => return Attempt::NoWorker,
                             Err(NoWorker::Late) => return Attempt::Late,
                         }
@@ -270,17 +278,22 @@ impl Engine {
             node: forest.node(canonical),
         };
         let run = self.make_run(forest, (id, job_config), row, worker);
-        let short = run.short;
+        let expected = run.expected;
         for charge in &run.charges {
             self.slots.charge(*charge);
         }
         self.pool.take_cards(worker, &run.cards.gpus);
         self.tasks.start(task, run);
         self.pool.task_started(worker);
-        self.note_short(worker, short);
+        self.note_short(worker, expected);
+        self.pool.has_returned(task);
         match begins {
             Begins::AtOnce => {}
-            Begins::OnStandby => self.stand_by(now, task, short),
+            Begins::OnStandby => {
+                self.stand_by(now, task, expected);
+                // Slots may be free that are too few for those before it.
+                self.count_begun(worker);
+            }
         }
         let forest = self.forest.as_deref()?;
         self.queues.start(forest, &self.tasks, id, canonical);
@@ -288,11 +301,7 @@ impl Engine {
         self.offer_worker(worker);
         let forest = self.forest.as_deref()?;
         self.queues.leave(forest, &self.tasks, (id, canonical));
-        Some(Placement {
-            task,
-            worker,
-            begins,
-        })
+        Some(Placement { task, worker })
     }
 
     fn make_run(
@@ -313,7 +322,8 @@ impl Engine {
             path: self.path_of_run(forest, row),
             charges,
             cards: self.pool.cards_for(worker, self.tasks.job(id).demand),
-            short: self.short_run(id),
+            expected: self.expected_run_time(id),
+            has_begun: false,
         }
     }
 }

@@ -13,8 +13,8 @@ use super::Engine;
 use crate::forest::below_builder::index_below;
 use crate::placement::needs::Needs;
 use crate::placement::policy;
+use crate::pool::Group;
 use crate::pool::work_need::WorkNeed;
-use crate::pool::{Group, Pool};
 use crate::queues::wait_lists::WaitKey;
 use crate::slots::{FormerLimits, Slots};
 use crate::tasks::{Tasks, WasMissing};
@@ -43,6 +43,8 @@ enum JobEffect {
 /// Whether workers may have other slots than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WorkerLimits {
+    /// There was no configuration before.
+    First,
     Kept,
     Changed,
 }
@@ -88,7 +90,8 @@ impl Engine {
         self.restart_pass();
         let limits = match &before {
             Some(before) if same_worker_limits(before, &config) => WorkerLimits::Kept,
-            Some(_) | None => WorkerLimits::Changed,
+            Some(_) => WorkerLimits::Changed,
+            None => WorkerLimits::First,
         };
         self.rebuild_pool(&config, limits);
         let kept_order = before
@@ -185,19 +188,14 @@ impl Engine {
         for worker in workers {
             match limits {
                 WorkerLimits::Kept => {}
-                WorkerLimits::Changed => self.change_limits(worker, config),
+                WorkerLimits::First => self.pool.set_limits(worker, config, &self.slots),
+                WorkerLimits::Changed => {
+                    self.pool.set_limits(worker, config, &self.slots);
+                    // The worker knows the former limits of what stands by there.
+                    self.mark_unwanted(worker, |_| true);
+                }
             }
             self.pool.update(worker, &self.slots);
-        }
-    }
-
-    /// Sets a worker's limits. What stands by there is taken back if they are lower, because the worker knows the former ones.
-    fn change_limits(&mut self, worker: WorkerIndex, config: &Config) {
-        let limits = |pool: &Pool| pool.get(worker).map(|slot| slot.limits.clone());
-        let before = limits(&self.pool);
-        self.pool.set_limits(worker, config, &self.slots);
-        if before != limits(&self.pool) {
-            self.return_standby(worker, |_| true);
         }
     }
 

@@ -1,35 +1,33 @@
 //! Standing by: which tasks a worker starts next by itself, and which are taken back because another worker could start them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, Time};
+use brasserie_common_config::ResourceId;
 
 use super::Engine;
-use crate::pool::standby::{PATIENCE, ShortRun, Standby, StandbyTask, TakeBack};
+use crate::pool::standby::{Standby, StandbyTask, TAKE_BACK_AFTER};
+use crate::pool::work_need::ExpectedRunTime;
 use crate::queues::states::{Structure, structure};
 use crate::slots::ResourceName;
 use crate::tasks::runs::PlacedRun;
 use crate::types::{Task, WorkerIndex};
 
-/// A task that stands by at a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StandbyPlace {
-    pub worker: WorkerIndex,
-    /// The number of tasks that stand by there before it.
-    pub before: usize,
-}
+/// The time for which a task that was taken back keeps the room of a worker: it starts as soon as its record is on disk.
+const RETURN_TIME: Duration = Duration::from_millis(200);
 
 impl Engine {
-    /// Returns where a task stands by, as far as the scheduler knows. `None` if it has begun or does not run.
-    pub fn standby_place(&self, task: Task) -> Option<StandbyPlace> {
+    /// Returns how many tasks stand by before a task at its worker, as far as the scheduler knows. `None` if the task has begun or does not
+    /// run.
+    pub fn standby_place(&self, task: Task) -> Option<usize> {
         let worker = self.tasks.run(task)?.worker;
-        let before = self.pool.get_any(worker)?.standby.position(task)?;
-        Some(StandbyPlace { worker, before })
+        self.pool.get_any(worker)?.standby.position(task)
     }
 
     /// Places no further task at a worker without room.
-    pub fn stop_standby(&mut self) {
+    pub fn disable_standby(&mut self) {
         self.places_on_standby = false;
     }
 
@@ -45,16 +43,16 @@ impl Engine {
     }
 
     /// Returns the expected run time of a job's tasks, if they may stand by.
-    pub(super) fn short_run(&self, id: JobId) -> Option<ShortRun> {
+    pub(super) fn expected_run_time(&self, id: JobId) -> Option<ExpectedRunTime> {
         let job = self.tasks.job(id);
         let config = job.config.as_deref();
         let config = config.filter(|_| self.pool.may_stand_by(job.demand))?;
-        ShortRun::of(config, job.learned)
+        ExpectedRunTime::of(config, job.learned)
     }
 
     /// Counts a short task that a worker has received.
-    pub(super) fn note_short(&mut self, worker: WorkerIndex, short: Option<ShortRun>) {
-        if short.is_some() {
+    pub(super) fn note_short(&mut self, worker: WorkerIndex, expected: Option<ExpectedRunTime>) {
+        if expected.is_some() {
             self.pool.change_standby(worker, Standby::note_short);
         }
     }
@@ -62,32 +60,38 @@ impl Engine {
     /// Forgets a run that has ended, and counts as begun what its worker starts in its slots.
     pub(super) fn leave_worker(&mut self, task: Task, run: &PlacedRun) {
         self.pool.leave_standby(run.worker, task);
-        if run.short.is_some() {
+        if run.expected.is_some() {
             self.pool.change_standby(run.worker, Standby::forget_short);
         }
-        self.begin_standby(run.worker);
+        self.count_begun(run.worker);
     }
 
-    /// Notes that an adopted task stands by at its worker, as the worker says.
-    pub fn note_standby(&mut self, now: Time, task: Task) {
-        let Some((worker, short)) = self.tasks.run(task).map(|run| (run.worker, run.short)) else {
+    /// Notes whether a running task stands by at its worker, as the worker says. Tasks must be noted in the worker's order.
+    pub fn note_standby(&mut self, now: Time, task: Task, stands_by: bool) {
+        let Some((worker, expected)) = self.tasks.run(task).map(|run| (run.worker, run.expected))
+        else {
             return;
         };
-        self.stand_by(now, task, short);
+        match (stands_by, self.standby_place(task)) {
+            (true, None) => self.stand_by(now, task, expected),
+            (false, Some(_)) => self.pool.leave_standby(worker, task),
+            (true, Some(_)) | (false, None) => {}
+        }
         self.offer_worker(worker);
     }
 
     /// Notes that a running task stands by at its worker.
-    pub(super) fn stand_by(&mut self, now: Time, task: Task, run: Option<ShortRun>) {
+    pub(super) fn stand_by(&mut self, now: Time, task: Task, expected: Option<ExpectedRunTime>) {
         let Some((worker, slots)) = self.slots_on_worker(task) else {
             return;
         };
         let one = StandbyTask {
             task,
-            due: now + PATIENCE,
+            due: now + TAKE_BACK_AFTER,
             slots,
-            run,
-            take_back: TakeBack::IfElsewhere,
+            expected,
+            is_unwanted: false,
+            is_asked: false,
         };
         self.pool.stand_by(worker, one);
     }
@@ -102,25 +106,37 @@ impl Engine {
         Some((run.worker, slots.collect()))
     }
 
-    /// Counts the tasks as begun that a worker starts by itself in the slots that it has now, in the worker's order.
-    pub(super) fn begin_standby(&mut self, worker: WorkerIndex) {
-        let Some(slot) = self.pool.get_any(worker) else {
+    /// Counts the tasks as begun that a worker starts by itself in the slots that it has now, in the worker's order. Does nothing before the
+    /// first configuration, which says what slots there are.
+    pub(super) fn count_begun(&mut self, worker: WorkerIndex) {
+        if self.config.is_none() {
             return;
-        };
-        let fits = |one: &&StandbyTask| {
-            one.slots.iter().all(|(name, amount)| {
-                let executing = slot.standby.used(*name);
-                let limit = self.worker_limit(worker, *name);
-                limit.is_none_or(|(limit, used)| {
-                    used - executing + i64::from(*amount) <= i64::from(limit)
-                })
-            })
-        };
-        let next = slot.standby.tasks().iter().find(fits).map(|one| one.task);
-        if let Some(task) = next {
-            self.pool.leave_standby(worker, task);
-            self.begin_standby(worker);
         }
+        while let Some(task) = self.next_to_begin(worker) {
+            self.pool.leave_standby(worker, task);
+        }
+    }
+
+    /// Returns the first task that stands by at a worker and fits into the slots there.
+    fn next_to_begin(&self, worker: WorkerIndex) -> Option<Task> {
+        let tasks = self.pool.get_any(worker)?.standby.tasks();
+        let mut standing_by: BTreeMap<ResourceName, i64> = BTreeMap::new();
+        for (name, amount) in tasks.iter().flat_map(|one| &one.slots) {
+            *standing_by.entry(*name).or_default() += i64::from(*amount);
+        }
+        let left = |(name, standing_by): (&ResourceName, &i64)| {
+            let limit = self.worker_limit(worker, *name);
+            let left = limit.map(|(limit, used)| i64::from(limit) - (used - standing_by));
+            (*name, left)
+        };
+        let left: BTreeMap<ResourceName, Option<i64>> = standing_by.iter().map(left).collect();
+        // A resource that is not configured for workers is not limited.
+        let fits = |(name, amount): &(ResourceName, i32)| {
+            let left = left.get(name).copied().flatten();
+            left.is_none_or(|left| i64::from(*amount) <= left)
+        };
+        let next = tasks.iter().find(|one| one.slots.iter().all(fits));
+        next.map(|one| one.task)
     }
 
     /// Returns a worker's slots of a resource, and how many of them are in use. `None` if the resource is not configured for workers.
@@ -144,7 +160,7 @@ impl Engine {
     }
 
     /// Returns tasks that must be taken back now, at most `most`: those that may not start any more, and those that have stood by for
-    /// [`PATIENCE`] although another worker could start them. The caller asks each task's worker to return it, and reports the outcome:
+    /// [`TAKE_BACK_AFTER`] although another worker could start them. The caller asks each task's worker to return it, and reports the outcome:
     /// the task's end, or [`Engine::take_back_failed`].
     pub fn begin_take_backs(
         &mut self,
@@ -152,11 +168,15 @@ impl Engine {
         reasons: TakeBackReasons,
         most: usize,
     ) -> Vec<Task> {
+        self.pool.forget_returning(now - RETURN_TIME);
         let mut due = self.take_backs(reasons);
         due.retain(|(time, ..)| *time <= now);
         due.truncate(most);
         for (_, task, worker) in &due {
-            self.change_task_on_standby(*worker, *task, |one| one.take_back = TakeBack::Sent);
+            self.change_task_on_standby(*worker, *task, |one| {
+                one.is_asked = true;
+                one.due = now;
+            });
         }
         due.into_iter().map(|(_, task, _)| task).collect()
     }
@@ -176,20 +196,26 @@ impl Engine {
 
     /// Returns when [`Engine::begin_take_backs`] has a task next, unless something else happens before.
     pub fn take_back_due(&self, reasons: TakeBackReasons) -> Option<Time> {
-        self.take_backs(reasons).first().map(|(due, ..)| *due)
+        let next = self.take_backs(reasons).first().map(|(due, ..)| *due);
+        let returned = self.pool.returning_since();
+        let returned = returned.map(|asked| asked + RETURN_TIME);
+        next.into_iter().chain(returned).min()
     }
 
     /// Returns the tasks to be taken back, and when, the earliest first. For tasks that another worker could start, at most as many
-    /// take-backs are under way as workers have room.
+    /// take-backs are under way as there are workers with room.
     fn take_backs(&self, reasons: TakeBackReasons) -> Vec<(Time, Task, WorkerIndex)> {
-        let is_elsewhere = |job: JobId| self.pool.count_fits(self.tasks.job(job).demand, 1) > 0;
+        let has_room = |job: JobId| {
+            let mut workers = self.pool.with_room(self.tasks.job(job).demand);
+            workers.next().is_some()
+        };
         let may_move = reasons == TakeBackReasons::All
-            && self.pool.standby_jobs().any(is_elsewhere)
+            && self.pool.standby_jobs().any(has_room)
             && !sabotage::on(Sabotage::NeverTakeBack);
         let mut due: Vec<(Time, Task, WorkerIndex)> = Vec::new();
         for (worker, standby) in self.pool.unwanted() {
             let tasks = standby.tasks().iter();
-            let unwanted = tasks.filter(|one| one.take_back == TakeBack::InAnyCase);
+            let unwanted = tasks.filter(|one| one.is_unwanted && !one.is_asked);
             due.extend(unwanted.map(|one| (one.due, one.task, worker)));
         }
         if may_move {
@@ -199,29 +225,39 @@ impl Engine {
         due
     }
 
-    /// Returns the tasks that other workers could start, as many for each demand as workers have room that no take-back is under way for.
+    /// Returns the tasks that other workers could start, at most one for each worker with room that no take-back is under way for.
     fn take_backs_for_others(&self) -> Vec<(Time, Task, WorkerIndex)> {
-        let mut by_demand: BTreeMap<usize, (usize, Vec<(Time, Task, WorkerIndex)>)> =
-            BTreeMap::new();
+        let mut asked = Vec::new();
+        let mut waiting = Vec::new();
         for (worker, standby) in self.pool.standing_by() {
             for one in standby.tasks() {
-                let demand = self.tasks.job(one.task.job).demand;
-                let (sent, waiting) = by_demand.entry(demand).or_default();
-                match one.take_back {
-                    TakeBack::InAnyCase => {}
-                    TakeBack::IfElsewhere => waiting.push((one.due, one.task, worker)),
-                    TakeBack::Sent => *sent += 1,
+                match (one.is_asked, one.is_unwanted) {
+                    (true, _) => asked.push((one.due, one.task, worker)),
+                    (false, false) => waiting.push((one.due, one.task, worker)),
+                    (false, true) => {}
                 }
             }
         }
-        let mut due = Vec::new();
-        for (demand, (sent, mut waiting)) in by_demand {
-            let room = self.pool.count_fits(demand, sent + waiting.len());
-            waiting.sort_unstable();
-            waiting.truncate(room.saturating_sub(sent));
-            due.extend(waiting);
+        waiting.sort_unstable();
+        let mut claimed = BTreeSet::new();
+        let mut claim = |&(_, task, own): &(Time, Task, WorkerIndex)| {
+            let demand = self.tasks.job(task.job).demand;
+            let mut workers = self.pool.with_room(demand);
+            let is_other = |worker: &usize| *worker != own.index() && !claimed.contains(worker);
+            match workers.find(is_other) {
+                Some(worker) => claimed.insert(worker),
+                None => false,
+            }
+        };
+        for one in &asked {
+            claim(one);
         }
-        due
+        // The record of such a task is not on disk yet.
+        for task in self.pool.returning() {
+            claim(&(Time::ZERO, task, WorkerIndex(u32::MAX)));
+        }
+        waiting.retain(claim);
+        waiting
     }
 
     /// Marks for a take-back the tasks that stand by and may not start any more, after the configuration or the nodes have changed.
@@ -231,20 +267,21 @@ impl Engine {
             let tasks = self.pool.get_any(worker).map(|slot| slot.standby.tasks());
             let tasks = tasks.into_iter().flatten().map(|one| one.task);
             let gone: BTreeSet<Task> = tasks.filter(|task| !self.may_still_start(*task)).collect();
-            self.return_standby(worker, |task| gone.contains(&task));
+            self.mark_unwanted(worker, |task| gone.contains(&task));
         }
     }
 
-    /// Marks for a take-back the chosen tasks that stand by at a worker.
-    pub(super) fn return_standby(&mut self, worker: WorkerIndex, is_chosen: impl Fn(Task) -> bool) {
+    /// Marks the chosen tasks that stand by at a worker as unwanted.
+    pub(super) fn mark_unwanted(&mut self, worker: WorkerIndex, is_chosen: impl Fn(Task) -> bool) {
         self.pool
-            .change_standby(worker, |standby| standby.return_all(is_chosen));
+            .change_standby(worker, |standby| standby.mark_unwanted(is_chosen));
     }
 
     /// Returns whether the job and the nodes in force let a task start.
     fn may_still_start(&self, task: Task) -> bool {
         let job = self.tasks.job(task.job);
-        if self.config.as_ref().is_some_and(|config| !config.enabled) {
+        let config = self.config.as_ref();
+        if config.is_some_and(|config| !config.enabled || !config.standby) {
             return false;
         }
         let (Some(level), Some(forest)) = (job.level, self.forest.as_deref()) else {
@@ -260,20 +297,48 @@ impl Engine {
         false
     }
 
+    /// Finds the task in whose place another one has begun, because their messages arrived in another order, and notes that it stands by. It
+    /// may be the wrong one: then its worker does not return it either. Usually a task has ended, and its completion arrives soon.
+    fn find_overtaken(&mut self, now: Time, worker: WorkerIndex) {
+        let Some(slot) = self.pool.get_any(worker) else {
+            return;
+        };
+        let is_over = |(id, limit): (&ResourceId, &i32)| {
+            let executing =
+                self.slots.used(slot.node, *id) - slot.standby.used(self.slots.name(*id));
+            executing > i64::from(*limit)
+        };
+        let mut limits = self.slots.of_workers().iter().zip(&slot.limits);
+        if !limits.any(is_over) {
+            return;
+        }
+        let runs = self.tasks.runs_on(worker);
+        let mut may_stand_by = runs
+            .filter(|(task, run)| !run.has_begun && slot.standby.position(*task).is_none())
+            .map(|(task, run)| (task, run.expected));
+        let overtaken = may_stand_by.next();
+        drop(may_stand_by);
+        if let Some((task, expected)) = overtaken {
+            self.stand_by(now, task, expected);
+        }
+    }
+
     /// Notes that a task's worker did not return it. It has begun, or it may be asked for again later.
     pub fn take_back_failed(&mut self, now: Time, task: Task, has_begun: HasBegun) {
         let Some(worker) = self.tasks.run(task).map(|run| run.worker) else {
             return;
         };
         match has_begun {
-            HasBegun::Yes => self.pool.leave_standby(worker, task),
+            HasBegun::Yes => {
+                self.pool.leave_standby(worker, task);
+                self.pool.has_returned(task);
+                self.tasks.note_begun(task);
+                self.find_overtaken(now, worker);
+            }
             HasBegun::Unknown => self.change_task_on_standby(worker, task, |one| {
-                one.take_back = TakeBack::IfElsewhere;
-                one.due = now + PATIENCE;
+                one.is_asked = false;
+                one.due = now + TAKE_BACK_AFTER;
             }),
-        }
-        if !self.may_still_start(task) {
-            self.change_task_on_standby(worker, task, |one| one.take_back = TakeBack::InAnyCase);
         }
         self.offer_worker(worker);
     }

@@ -6,6 +6,7 @@ use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
 
 use super::Engine;
+use crate::pool::Pool;
 use crate::pool::worker::RunCards;
 use crate::queues::states::Reach;
 use crate::slots::{Charge, ChargeGroup};
@@ -28,8 +29,13 @@ impl Engine {
         let node = self.intern_text(shard.as_str());
         let host = self.intern_text(&resources.hostname);
         let worker = self.pool.upsert(shard, node, host, resources);
-        if let Some(config) = &self.config {
-            self.pool.set_limits(worker, config, &self.slots);
+        if let Some(config) = self.config.clone() {
+            let limits = |pool: &Pool| pool.get(worker).map(|slot| slot.limits.clone());
+            let former = limits(&self.pool);
+            self.pool.set_limits(worker, &config, &self.slots);
+            if known.is_some() && former != limits(&self.pool) {
+                self.mark_unwanted(worker, |_| true);
+            }
         }
         self.offer_worker(worker);
         self.after_pool_change(&before);
@@ -167,7 +173,7 @@ impl Engine {
         }
         self.pool.take_cards(worker, gpus);
         self.offer_workers(worker, &charges);
-        let short = self.short_run(task.job);
+        let expected = self.expected_run_time(task.job);
         self.tasks.start(
             task,
             PlacedRun {
@@ -179,11 +185,12 @@ impl Engine {
                     need: wanted.map(|wanted| wanted.need.clone()),
                     counts_as: wanted.and_then(|wanted| wanted.counts_as.clone()),
                 },
-                short,
+                expected,
+                has_begun: false,
             },
         );
         self.pool.task_started(worker);
-        self.note_short(worker, short);
+        self.note_short(worker, expected);
         self.tasks.waits_mut().set(task, None);
         self.refresh(task, Reach::Dependents);
         self.count_ready(task.job);

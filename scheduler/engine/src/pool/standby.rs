@@ -2,7 +2,8 @@
 //!
 //! A task that stands by is running to everything else. Its slots are charged, so a worker with such tasks has no room for others. This
 //! module repeats the worker's own choice, in the same order, to know how many tasks stand by there and which of them come first. The
-//! worker decides: what it starts may differ for as long as a report is under way.
+//! worker decides: what it starts may differ. A task that has begun although it seems to stand by is noticed when it is taken back: its worker
+//! refuses.
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;
@@ -10,54 +11,21 @@ use std::time::Duration;
 
 use brasserie_common::Time;
 use brasserie_common::fingerprint::Shape;
-use brasserie_common_config::JobConfig;
 
-use super::work_need::LearnedStep;
+use super::work_need::ExpectedRunTime;
 use crate::bit_tree::BitTree;
 use crate::slots::ResourceName;
 use crate::types::Task;
 
-/// Tasks that take longer do not stand by: the time that a slot is empty between two of them hardly counts.
-const LONGEST_TASK: Duration = Duration::from_secs(1);
-
 /// The work that may stand by at a worker for each short task that executes there, besides one task each. A scheduler answers and a message
 /// arrives in less time, even on a busy machine.
-const WORK_PER_LANE: Duration = Duration::from_millis(20);
+const WORK_PER_SHORT_TASK: Duration = Duration::from_millis(20);
 
 /// The most tasks that stand by at one worker, however short they are.
 pub(crate) const MAX_STANDBY: usize = 64;
 
 /// The time that a task stands by before it is taken back, if another worker could start it. Short tasks have started by then.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(25);
-
-/// The expected run time of a task that may stand by, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ShortRun(u32);
-
-impl ShortRun {
-    /// Returns the run time that a job's tasks are known to have. `None` if it is not known, or too long to stand by.
-    pub(crate) fn of(job: &JobConfig, learned: Option<LearnedStep>) -> Option<Self> {
-        let given = job.est_duration.map(|est| est.as_secs_f64());
-        let seconds = given.or(learned.map(LearnedStep::seconds))?;
-        let is_short = seconds >= 0.0 && seconds <= LONGEST_TASK.as_secs_f64();
-        // The number is a million at most, so the cast is exact enough.
-        is_short.then(|| ShortRun((seconds * 1e6).ceil() as u32))
-    }
-
-    fn micros(self) -> u64 {
-        u64::from(self.0)
-    }
-}
-
-/// Whether a take-back of a task is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum TakeBack {
-    /// Another worker may start it from its time on.
-    IfElsewhere,
-    /// The task may not start any more.
-    InAnyCase,
-    Sent,
-}
+pub(crate) const TAKE_BACK_AFTER: Duration = Duration::from_millis(25);
 
 /// One task that stands by.
 #[derive(Clone, Debug)]
@@ -68,8 +36,11 @@ pub(crate) struct StandbyTask {
     /// Its slots on the worker.
     pub slots: Vec<(ResourceName, i32)>,
     /// `None`: its run time is unknown, because an earlier scheduler sent it.
-    pub run: Option<ShortRun>,
-    pub take_back: TakeBack,
+    pub expected: Option<ExpectedRunTime>,
+    /// The task may not start here any more, so it is taken back whether or not another worker could start it.
+    pub is_unwanted: bool,
+    /// A take-back is under way.
+    pub is_asked: bool,
 }
 
 /// The tasks that stand by at one worker, in the order in which they were sent, and the short tasks that execute there.
@@ -99,7 +70,7 @@ impl Standby {
 
     /// Adds a task behind the others.
     pub(crate) fn push(&mut self, task: StandbyTask) {
-        self.micros += task.run.map_or(0, ShortRun::micros);
+        self.micros += task.expected.map_or(0, ExpectedRunTime::micros);
         self.tasks.push(task);
     }
 
@@ -107,7 +78,7 @@ impl Standby {
     pub(crate) fn remove(&mut self, task: Task) -> Option<StandbyTask> {
         let at = self.position(task)?;
         let removed = self.tasks.remove(at);
-        self.micros -= removed.run.map_or(0, ShortRun::micros);
+        self.micros -= removed.expected.map_or(0, ExpectedRunTime::micros);
         Some(removed)
     }
 
@@ -120,19 +91,19 @@ impl Standby {
         self.tasks.iter_mut().find(|one| one.task == task)
     }
 
-    /// Marks the chosen tasks for a take-back, because they may not start any more.
-    pub(crate) fn return_all(&mut self, is_chosen: impl Fn(Task) -> bool) {
+    /// Marks the chosen tasks as unwanted. They are taken back at once.
+    pub(crate) fn mark_unwanted(&mut self, is_chosen: impl Fn(Task) -> bool) {
         let all = self.tasks.iter_mut();
-        for one in all.filter(|one| one.take_back == TakeBack::IfElsewhere && is_chosen(one.task)) {
-            one.take_back = TakeBack::InAnyCase;
+        for one in all.filter(|one| !one.is_unwanted && is_chosen(one.task)) {
+            one.is_unwanted = true;
             one.due = Time::ZERO;
         }
     }
 
-    /// Returns whether a task stands by that may not start any more, and that nobody has asked for yet.
+    /// Returns whether an unwanted task stands by for which no take-back is under way.
     pub(crate) fn has_unwanted(&self) -> bool {
         let mut tasks = self.tasks.iter();
-        tasks.any(|one| one.take_back == TakeBack::InAnyCase)
+        tasks.any(|one| one.is_unwanted && !one.is_asked)
     }
 
     /// Returns the slots of a resource that tasks hold which stand by.
@@ -145,9 +116,9 @@ impl Standby {
     /// Returns whether one more task may stand by. A worker that executes no short task has nothing that soon makes room.
     pub(crate) fn has_room(&self) -> bool {
         let standing_by = self.tasks.len();
-        let lanes = self.short.saturating_sub(standing_by);
-        let most = WORK_PER_LANE.as_micros() as u64 * lanes as u64;
-        standing_by < MAX_STANDBY && (standing_by < lanes || self.micros < most)
+        let executing = self.short.saturating_sub(standing_by);
+        let most = WORK_PER_SHORT_TASK.as_micros() as u64 * executing as u64;
+        standing_by < MAX_STANDBY && (standing_by < executing || self.micros < most)
     }
 
     /// Writes the state for fingerprints.
@@ -158,8 +129,8 @@ impl Standby {
                 one.task.job,
                 one.task.node,
                 &one.slots,
-                one.run,
-                one.take_back,
+                one.expected,
+                (one.is_unwanted, one.is_asked),
             ));
             s.deadline(one.due);
         });
@@ -187,7 +158,7 @@ impl Claims {
         self.demands.contains(&demand)
     }
 
-    pub(crate) fn leave(&self, worker: usize) -> bool {
+    pub(crate) fn is_unclaimed(&self, worker: usize) -> bool {
         !self.workers.contains(&worker)
     }
 }

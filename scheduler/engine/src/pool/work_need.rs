@@ -1,10 +1,14 @@
 //! Needs of a group of jobs besides slots, and the reasons why a worker does not take its tasks.
 
+use std::time::Duration;
+
 use brasserie_common::Estimate;
 use brasserie_common_config::{JobConfig, ResourceId};
 
-use super::standby::ShortRun;
 use crate::types::{Allowance, Due};
+
+/// Tasks that take longer do not stand by: the time that a slot is empty between two of them hardly counts.
+const LONGEST_TASK: Duration = Duration::from_secs(1);
 
 /// The properties of a group of jobs that matter for work requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +27,7 @@ impl WorkNeed {
         let given = job.est_duration.map(|est| est.as_secs_f64());
         let estimate = Estimate::of(given, learned.map(LearnedStep::seconds));
         WorkNeed {
-            is_short: ShortRun::of(job, learned).is_some(),
+            is_short: ExpectedRunTime::of(job, learned).is_some(),
             bufferable: job.bufferable,
             due: job.deadline().map(|bound| Due {
                 estimate: estimate.seconds,
@@ -50,6 +54,25 @@ impl WorkNeed {
         let delay = allowance.estimated_delay;
         let is_late = |due: Due| delay > 0.0 && delay + due.estimate > due.bound;
         self.due.is_some_and(is_late).then_some(Refusal::Late)
+    }
+}
+
+/// The expected run time of a task that may stand by, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ExpectedRunTime(u32);
+
+impl ExpectedRunTime {
+    /// Returns the run time that a job's tasks are known to have. `None` if it is not known, or too long to stand by.
+    pub(crate) fn of(job: &JobConfig, learned: Option<LearnedStep>) -> Option<Self> {
+        let given = job.est_duration.map(|est| est.as_secs_f64());
+        let seconds = given.or(learned.map(LearnedStep::seconds))?;
+        let is_short = seconds >= 0.0 && seconds <= LONGEST_TASK.as_secs_f64();
+        // The number is a million at most, so the cast is exact enough.
+        is_short.then(|| ExpectedRunTime((seconds * 1e6).ceil() as u32))
+    }
+
+    pub(crate) fn micros(self) -> u64 {
+        u64::from(self.0)
     }
 }
 

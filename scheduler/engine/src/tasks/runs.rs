@@ -4,7 +4,7 @@ use brasserie_common::NodeId;
 use brasserie_common::collections::IdMap;
 
 use crate::forest::Forest;
-use crate::pool::standby::ShortRun;
+use crate::pool::work_need::ExpectedRunTime;
 use crate::pool::worker::RunCards;
 use crate::slots::Charge;
 use crate::types::{Task, WorkerIndex};
@@ -17,7 +17,9 @@ pub(crate) struct PlacedRun {
     pub charges: Vec<Charge>,
     pub cards: RunCards,
     /// Its expected run time, if that is short and known.
-    pub short: Option<ShortRun>,
+    pub expected: Option<ExpectedRunTime>,
+    /// Its worker has said that it has begun, when asked to return it.
+    pub has_begun: bool,
 }
 
 /// The nodes that a run was placed along.

@@ -68,7 +68,8 @@ fn one_that_asks_gets_what_it_asked_for_however_many_cores_it_has() {
     assert_eq!(placed(&mut engine), [""; 0]);
     // The slots limit the worker again once it has no credit.
     engine.set_allowances(worker, None);
-    let short = "no worker can take it now: 1 without room (worker `w1` has -3 of 4 `slots` free, 1 needed)";
+    let short =
+        "no worker can take it now: 1 without room (worker `w1` has 0 of 4 `slots` free, 1 needed)";
     assert_eq!(explain(&mut engine, "now", "c"), short);
     let taken = "7 of `slots` are taken on `w1`, which has 4; nothing that needs it starts there until running tasks end";
     assert_eq!(engine.problems(), [taken]);

@@ -8,8 +8,8 @@ use brasserie_common_config::{Config, JobConfig, SchedulerPolicy};
 
 use super::world::*;
 use crate::{
-    Allowance, Allowances, Begins, Eligibility, Engine, HasBegun, Placement, Restart,
-    TakeBackReasons, Task, WorkerIndex, WorkerResources,
+    Allowance, Allowances, Eligibility, Engine, HasBegun, Placement, Restart, TakeBackReasons,
+    Task, WorkerIndex, WorkerResources,
 };
 
 const T0: Time = Time::ZERO;
@@ -54,10 +54,18 @@ fn world(config: Config, nodes: usize) -> (Engine, WorkerIndex) {
     (engine, worker)
 }
 
-fn begins(placed: &[Placement]) -> (usize, usize) {
-    let at_once = placed.iter().filter(|p| p.begins == Begins::AtOnce);
-    let at_once = at_once.count();
-    (at_once, placed.len() - at_once)
+/// Returns how many of the placed tasks have begun, and how many stand by.
+fn begins(engine: &Engine, placed: &[Placement]) -> (usize, usize) {
+    let begun = placed
+        .iter()
+        .filter(|one| engine.standby_place(one.task).is_none());
+    let begun = begun.count();
+    (begun, placed.len() - begun)
+}
+
+fn begun_of_all(engine: &mut Engine, now: Time) -> (usize, usize) {
+    let placed = place_all(engine, now);
+    begins(engine, &placed)
 }
 
 fn done(engine: &mut Engine, now: Time, task: Task) {
@@ -73,21 +81,21 @@ fn next_take_back(engine: &mut Engine, now: Time) -> Option<Task> {
 fn short_tasks_stand_by_once_all_slots_are_in_use() {
     let (mut engine, w1) = world(two_slots(vec![short("j", 1000)]), 100);
     let placed = place_all(&mut engine, T0);
-    // Two slots take 40 ms of work: 1,024 us a task, rounded up.
-    assert_eq!(begins(&placed), (2, 40));
+    // Two slots take 40 ms of work.
+    assert_eq!(begins(&engine, &placed), (2, 40));
     assert_eq!(engine.standby_count(w1), 40);
     let at = |engine: &Engine, n: usize| engine.standby_place(placed[n].task);
     assert_eq!(at(&engine, 1), None);
-    assert_eq!(at(&engine, 2).map(|place| place.before), Some(0));
-    assert_eq!(at(&engine, 41).map(|place| place.before), Some(39));
+    assert_eq!(at(&engine, 2), Some(0));
+    assert_eq!(at(&engine, 41), Some(39));
     let slots = engine.worker_slots("w1");
     assert_eq!((slots[0].in_use, slots[0].limit), (2, Some(2)));
     assert_eq!(engine.problems(), [""; 0]);
     // The worker starts the next one by itself, so another may stand by.
     done(&mut engine, T0, placed[1].task);
     assert_eq!(at(&engine, 2), None);
-    assert_eq!(at(&engine, 3).map(|place| place.before), Some(0));
-    assert_eq!(begins(&place_all(&mut engine, T0)), (0, 1));
+    assert_eq!(at(&engine, 3), Some(0));
+    assert_eq!(begun_of_all(&mut engine, T0), (0, 1));
     assert_eq!(engine.standby_slots(w1), Some(vec![("slots", 2)]));
 }
 
@@ -96,7 +104,7 @@ fn as_many_stand_by_as_is_useful() {
     for (micros, expected) in [(1, 64), (300_000, 2), (600_000, 2)] {
         let (mut engine, _) = world(two_slots(vec![short("j", micros)]), 100);
         let placed = place_all(&mut engine, T0);
-        assert_eq!(begins(&placed), (2, expected), "{micros} us");
+        assert_eq!(begins(&engine, &placed), (2, expected), "{micros} us");
     }
 }
 
@@ -127,7 +135,7 @@ fn only_tasks_stand_by_that_hold_nothing_others_need_and_are_known_to_be_short()
     for (what, change) in never {
         let (mut engine, _) = world(with(change), 20);
         engine.upsert_worker(&shard("w1"), takes_standby("h"));
-        assert_eq!(begins(&place_all(&mut engine, T0)), (2, 0), "{what}");
+        assert_eq!(begun_of_all(&mut engine, T0), (2, 0), "{what}");
     }
     // The job says that nobody else needs what it holds.
     let (mut engine, _) = world(
@@ -137,11 +145,11 @@ fn only_tasks_stand_by_that_hold_nothing_others_need_and_are_known_to_be_short()
         }),
         20,
     );
-    assert_eq!(begins(&place_all(&mut engine, T0)), (2, 18));
+    assert_eq!(begun_of_all(&mut engine, T0), (2, 18));
     let mut off = with(|_| {});
     off.standby = false;
     let (mut engine, w1) = world(off, 20);
-    assert_eq!(begins(&place_all(&mut engine, T0)), (2, 0), "off");
+    assert_eq!(begun_of_all(&mut engine, T0), (2, 0), "off");
     assert_eq!(engine.standby_slots(w1), None);
 }
 
@@ -151,23 +159,23 @@ fn tasks_stand_by_once_their_run_time_is_learned() {
     job.est_duration = None;
     let (mut engine, _) = world(two_slots(vec![job]), 30);
     let placed = place_all(&mut engine, T0);
-    assert_eq!(begins(&placed), (2, 0));
+    assert_eq!(begins(&engine, &placed), (2, 0));
     let id = placed[0].task.job;
     // Runs that began before they were known to be short do not count as such.
     engine.set_learned(id, Some(0.01));
-    assert_eq!(begins(&place_all(&mut engine, T0)), (0, 0));
+    assert_eq!(begun_of_all(&mut engine, T0), (0, 0));
     done(&mut engine, T0, placed[0].task);
-    assert_eq!(begins(&place_all(&mut engine, T0)), (1, 2));
+    assert_eq!(begun_of_all(&mut engine, T0), (1, 2));
     engine.set_learned(id, Some(2.0));
     done(&mut engine, T0, placed[1].task);
-    assert_eq!(begins(&place_all(&mut engine, T0)), (0, 0));
+    assert_eq!(begun_of_all(&mut engine, T0), (0, 0));
 }
 
 #[test]
 fn only_workers_that_say_so_get_tasks_that_stand_by() {
     let (mut engine, w1) = world(two_slots(vec![short("j", 1000)]), 20);
     engine.upsert_worker(&shard("w1"), on_host("w1"));
-    assert_eq!(begins(&place_all(&mut engine, T0)), (2, 0));
+    assert_eq!(begun_of_all(&mut engine, T0), (2, 0));
     assert_eq!(engine.standby_slots(w1), None);
     // A pull worker has requested nothing.
     engine.upsert_worker(&shard("w1"), takes_standby("w1"));
@@ -175,7 +183,7 @@ fn only_workers_that_say_so_get_tasks_that_stand_by() {
     engine.set_allowances(w1, Some(nothing));
     assert_eq!(place_all(&mut engine, T0), []);
     engine.set_allowances(w1, None);
-    assert_eq!(begins(&place_all(&mut engine, T0)), (0, 18));
+    assert_eq!(begun_of_all(&mut engine, T0), (0, 18));
 }
 
 #[test]
@@ -183,7 +191,7 @@ fn none_stands_by_while_another_worker_has_room() {
     let (mut engine, w1) = world(two_slots(vec![short("j", 1000)]), 6);
     let w2 = add_worker(&mut engine, "w2");
     let placed = place_all(&mut engine, T0);
-    assert_eq!(begins(&placed), (4, 2));
+    assert_eq!(begins(&engine, &placed), (4, 2));
     assert_eq!((engine.standby_count(w1), engine.standby_count(w2)), (1, 1));
 }
 
@@ -192,7 +200,7 @@ fn a_job_whose_tasks_cannot_stand_by_keeps_its_turn() {
     let (mut engine, w1) = world(two_slots(vec![short("a", 1000), job("b")]), 4);
     let placed = place_all(&mut engine, T0);
     assert_eq!(names(&engine, &placed), ["a n000", "b n000", "a n001"]);
-    assert_eq!(begins(&placed), (2, 1), "then it is the turn of b");
+    assert_eq!(begins(&engine, &placed), (2, 1), "then it is the turn of b");
     done(&mut engine, T0, placed[0].task);
     assert_eq!(place_all(&mut engine, T0), [], "a n001 has begun");
     assert_eq!(engine.standby_count(w1), 0);
@@ -218,7 +226,7 @@ fn a_job_of_a_higher_priority_keeps_others_from_its_workers() {
     let more = place_all(&mut engine, T0);
     let low = ["low n000", "low n001", "low n002"];
     assert_eq!(names(&engine, &more), low);
-    assert_eq!(begins(&more), (1, 2));
+    assert_eq!(begins(&engine, &more), (1, 2));
 }
 
 #[test]
@@ -238,7 +246,7 @@ fn a_worker_starts_the_first_that_fits() {
         "wide n003",
     ];
     assert_eq!(names(&engine, &placed), order);
-    assert_eq!(begins(&placed), (2, 6));
+    assert_eq!(begins(&engine, &placed), (2, 6));
     let mut next = |ended: usize| {
         done(&mut engine, T0, placed[ended].task);
         let stands_by = |n: &usize| engine.standby_place(placed[*n].task).is_some();
@@ -256,7 +264,7 @@ fn a_worker_starts_the_first_that_fits() {
 fn a_task_is_taken_back_if_another_worker_could_start_it() {
     let (mut engine, w1) = world(two_slots(vec![short("j", 1000)]), 4);
     let placed = place_all(&mut engine, T0);
-    assert_eq!(begins(&placed), (2, 2));
+    assert_eq!(begins(&engine, &placed), (2, 2));
     assert_eq!(
         next_take_back(&mut engine, later()),
         None,
@@ -272,12 +280,16 @@ fn a_task_is_taken_back_if_another_worker_could_start_it() {
     // The task counts as running there until its worker has returned it.
     assert_eq!(place_all(&mut engine, later()), []);
     engine.never_began(later(), placed[2].task, None, Restart::AtOnce);
+    // It keeps the room there until it starts.
+    assert_eq!(next_take_back(&mut engine, later()), None);
     let again = place_all(&mut engine, later());
     assert_eq!(names(&engine, &again), ["j n002"]);
-    assert_eq!((again[0].worker, again[0].begins), (w2, Begins::AtOnce));
+    assert_eq!(again[0].worker, w2);
+    assert_eq!(begins(&engine, &again), (1, 0));
     // The next one has begun meanwhile, so its worker refuses.
     assert_eq!(next_take_back(&mut engine, later()), Some(placed[3].task));
     engine.take_back_failed(later(), placed[3].task, HasBegun::Yes);
+    done(&mut engine, later(), placed[0].task);
     assert_eq!(engine.standby_count(w1), 0);
     assert_eq!(next_take_back(&mut engine, later()), None);
 }
@@ -299,7 +311,7 @@ fn tasks_that_may_not_start_any_more_are_taken_back_at_once() {
     let before = two_slots(vec![short("j", 1000), short("k", 1000)]);
     let changed = |change: fn(&mut Config)| {
         let (mut engine, _) = world(before.clone(), 3);
-        assert_eq!(begins(&place_all(&mut engine, T0)), (2, 4));
+        assert_eq!(begun_of_all(&mut engine, T0), (2, 4));
         let mut after = before.clone();
         change(&mut after);
         engine.apply_config(T0, Arc::new(after));
@@ -321,6 +333,7 @@ fn tasks_that_may_not_start_any_more_are_taken_back_at_once() {
     assert_eq!(without_k, ["k n001", "k n002"]);
     let all = ["j n001", "j n002", "k n001", "k n002"];
     assert_eq!(changed(|config| config.enabled = false), all);
+    assert_eq!(changed(|config| config.standby = false), all);
     let fewer_slots = changed(|config| {
         config.resources = vec![resource("slots", WORKER, 1, 1)];
     });
@@ -336,14 +349,95 @@ fn an_adopted_task_stands_by_as_before() {
         let charges = engine.charges(one.task);
         other.adopt_running(one.task, w1, &charges, (&[], None));
         if n == 2 {
-            other.note_standby(T0, one.task);
+            other.note_standby(T0, one.task, true);
         }
     }
-    assert_eq!(
-        other.standby_place(placed[2].task).map(|at| at.before),
-        Some(0)
-    );
+    assert_eq!(other.standby_place(placed[2].task), Some(0));
     assert_eq!(other.worker_slots("w1")[0].in_use, 2);
     done(&mut other, T0, placed[0].task);
     assert_eq!(other.standby_place(placed[2].task), None);
+}
+
+#[test]
+fn a_task_that_fits_before_a_wide_one_counts_as_begun() {
+    let wide = JobConfig {
+        resources: vec![2],
+        ..short("wide", 1000)
+    };
+    let mut config = two_slots(vec![short("j", 1000), wide]);
+    config.resources = vec![resource("slots", WORKER, 1, 4)];
+    let (mut engine, _) = world(config, 3);
+    let placed = place_all(&mut engine, T0);
+    let all = names(&engine, &placed);
+    // All slots that a narrow task could use are in use, whatever the order was.
+    let begun = |name: &str| {
+        let of = placed.iter().zip(&all);
+        let of = of.filter(|(_, text)| text.starts_with(name));
+        of.filter(|(one, _)| engine.standby_place(one.task).is_none())
+            .count()
+    };
+    assert_eq!(begun("j") + 2 * begun("wide"), 4, "{all:?}");
+}
+
+#[test]
+fn a_take_back_of_an_unwanted_task_that_failed_is_repeated() {
+    let before = two_slots(vec![short("j", 1000)]);
+    let (mut engine, _) = world(before.clone(), 3);
+    let placed = place_all(&mut engine, T0);
+    assert_eq!(begins(&engine, &placed), (2, 1));
+    let mut after = before;
+    after.resources = vec![resource("slots", WORKER, 1, 1)];
+    engine.apply_config(T0, Arc::new(after));
+    let unwanted = TakeBackReasons::Unwanted;
+    assert_eq!(engine.begin_take_backs(T0, unwanted, 9), [placed[2].task]);
+    engine.take_back_failed(T0, placed[2].task, HasBegun::Unknown);
+    assert_eq!(engine.begin_take_backs(T0, unwanted, 9), []);
+    assert_eq!(
+        engine.begin_take_backs(later(), unwanted, 9),
+        [placed[2].task]
+    );
+}
+
+#[test]
+fn other_slots_that_a_worker_reports_take_back_what_stands_by() {
+    let mut config = two_slots(vec![short("j", 1000)]);
+    config.resources[0].name = "cpus".into();
+    let (mut engine, _) = world(config, 3);
+    let placed = place_all(&mut engine, T0);
+    let standing_by = begins(&engine, &placed).1;
+    let mut changed = takes_standby("h");
+    changed.memory_mb += 1.0;
+    engine.upsert_worker(&shard("w1"), changed);
+    let unchanged = engine.begin_take_backs(T0, TakeBackReasons::Unwanted, 9);
+    assert_eq!(unchanged, [], "the limits are as before");
+    assert!(standing_by > 0);
+}
+
+#[test]
+fn a_task_that_another_one_overtook_on_the_way_is_taken_back_in_its_place() {
+    let (mut engine, _) = world(two_slots(vec![short("j", 1000)]), 3);
+    let placed = place_all(&mut engine, T0);
+    assert_eq!(begins(&engine, &placed), (2, 1));
+    add_worker(&mut engine, "w2");
+    assert_eq!(next_take_back(&mut engine, later()), Some(placed[2].task));
+    // The worker has begun it, so one of the others stands by there. The scheduler asks for each in turn.
+    engine.take_back_failed(later(), placed[2].task, HasBegun::Yes);
+    assert_eq!(
+        next_take_back(&mut engine, later()),
+        None,
+        "a task may have ended"
+    );
+    let much_later = later() + Duration::from_millis(25);
+    let first = next_take_back(&mut engine, much_later);
+    assert!(first == Some(placed[0].task) || first == Some(placed[1].task));
+    engine.take_back_failed(much_later, first.unwrap(), HasBegun::Yes);
+    let last = much_later + Duration::from_millis(25);
+    let second = next_take_back(&mut engine, last);
+    assert!(second != first && second.is_some() && second != Some(placed[2].task));
+    engine.take_back_failed(last, second.unwrap(), HasBegun::Yes);
+    assert_eq!(
+        engine.take_back_due(TakeBackReasons::All),
+        None,
+        "all have begun"
+    );
 }

@@ -77,7 +77,7 @@ impl Machine {
 
     fn may_wait(&self, task: &RunningTask) -> bool {
         match self.queueing {
-            Queueing::ForSlots => task.worker_slots.is_some(),
+            Queueing::ForSlots => false,
             Queueing::IfPermitted => task.work.bufferable && !task.is_healthcheck(),
         }
     }
@@ -104,8 +104,7 @@ impl Machine {
             return Err(Obstacle::TooManyTasks(most.to_string()));
         }
         let cards = self.cards_for(of, task).map_err(Obstacle::Cards)?;
-        let needs_processors = self.queueing == Queueing::IfPermitted && self.may_wait(task);
-        match needs_processors && !self.has_processors_for(task) {
+        match self.may_wait(task) && !self.has_processors_for(task) {
             true => Err(Obstacle::Processors),
             false => Ok(cards),
         }

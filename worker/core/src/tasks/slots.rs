@@ -7,9 +7,9 @@ use brasserie_common::resources::ResourceAmount;
 
 /// The slots in use on the worker, by resource.
 #[derive(Clone, Debug, Default)]
-pub(super) struct WorkerSlots(BTreeMap<String, i64>);
+pub(super) struct SlotsInUse(BTreeMap<String, i64>);
 
-impl WorkerSlots {
+impl SlotsInUse {
     /// Counts the slots of a task that begins.
     pub(super) fn take(&mut self, task: &RunningTask) {
         for slot in charged_here(task) {
@@ -41,6 +41,13 @@ impl WorkerSlots {
             limits.all(|limit| used + i64::from(slot.amount) <= i64::from(limit.amount))
         })
     }
+}
+
+/// Returns whether a task uses slots of nodes other than its worker.
+pub(crate) fn is_charged_elsewhere(task: &RunningTask) -> bool {
+    let others = task.resources.iter();
+    let mut others = others.filter(|on| on.node.as_str() != task.shard.as_str());
+    others.any(|on| on.resources.iter().any(|slot| slot.amount > 0))
 }
 
 /// Iterates over the slots that a task uses on its worker.

@@ -87,15 +87,33 @@ impl Worker {
     /// Starts, in the order of their acceptance, the tasks that stand by and for which the running tasks of their scheduler leave slots. A
     /// task that needs more slots lets others overtake it.
     fn begin_standby(&mut self) {
+        if !self.may_begin {
+            return;
+        }
+        self.may_begin = false;
+        let before = self.machine.queued();
         let mut behind = Place::MIN;
         while let Some((place, (of, key))) = self.machine.next_behind(behind, QueueFilter::All) {
             behind = place;
             let one = &self.associations[of.0];
             let task = one.tasks.get(&key);
             let has_slots = task.is_some_and(|task| self.has_slots_for(of, &task.running));
-            let may_start = one.session.health() == Health::Healthy;
-            if has_slots && may_start && self.try_to_begin(of, &key) == Tried::TooManyTasks {
-                return;
+            if !has_slots {
+                continue;
+            }
+            if one.session.health() != Health::Healthy {
+                self.may_begin = true;
+                continue;
+            }
+            if self.try_to_begin(of, &key) == Tried::TooManyTasks {
+                self.may_begin = true;
+                break;
+            }
+        }
+        if self.machine.queued() == before {
+            // Nothing uses the slots that are free, so the scheduler must know of them now.
+            for one in &mut self.associations {
+                one.reports.release_delayed(self.now, || 0);
             }
         }
     }
@@ -278,6 +296,12 @@ impl Worker {
         };
         let (by, fault, text) = match why {
             NeverBegins::Killed(by) => {
+                let stands_by = task.running.worker_slots.is_some();
+                let by = match by {
+                    // Its worker leaves, so the task may start elsewhere at once.
+                    EndedBy::Shutdown if stands_by => &EndedBy::TakeBack,
+                    by => by,
+                };
                 let text = format!("ended by the worker as {by} before it began");
                 (Some(*by), by.fault(), text)
             }
@@ -316,6 +340,7 @@ impl Worker {
             return;
         };
         let (task, status) = (ended.task, ended.status);
+        self.may_begin = true;
         match ended.before {
             BeforeEnd::Queued(place) => self.machine.dequeue(place),
             BeforeEnd::Executing => self.machine.count_end(&task.running),
@@ -324,7 +349,7 @@ impl Worker {
                 self.machine.count_end(&task.running);
             }
         }
-        let has_stood_by = task.has_stood_by();
+        let may_delay = task.may_delay_report() && one.session.is_running();
         let mut held = None;
         if let (Some(fetching), Some(pull)) = (&mut self.fetching, &task.pull) {
             fetching.ended(self.now, of, (task, pull), &status);
@@ -339,13 +364,9 @@ impl Worker {
         }
         let (running, requester) = (Arc::clone(&task.running), task.requester);
         if !running.is_healthcheck() {
-            let is_followed = has_stood_by
-                && one.session.is_running()
-                && running.work.report != Some(ReportPolicy::Immediate);
             match held {
                 Some(held) => one.reports.hold((running, status), held),
-                // Slots of the worker only are free, and its next tasks use them.
-                None if is_followed => one.reports.delay(self.now, (running, status)),
+                None if may_delay => one.reports.delay(self.now, (running, status)),
                 None => one.reports.add(self.now, running, status, ReportKind::End),
             }
         } else if one.session.is_outdated(requester) {

@@ -138,7 +138,7 @@ pub(super) fn add_starts(plan: &mut TasksPlan, copy: &mut Scheduler, now: Time, 
 /// as long as no task misses its deadline.
 fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler, Task)) -> Total {
     copy.engine.handle_timeout(now);
-    copy.engine.stop_standby();
+    copy.engine.disable_standby();
     let mut count = 0;
     while let Some(placement) = copy.place(now, &mut Tries::endless()) {
         count += 1;

@@ -235,8 +235,8 @@ impl PageBuilder<'_> {
         let wall = self.scheduler.wall;
         let standby = self.scheduler.engine.standby_place(task);
         let (state, reason) = match (run.is_unsure(), standby) {
-            (false, Some(place)) => {
-                let position = format!("position {} at `{}`", place.before + 1, run.shard);
+            (false, Some(before)) => {
+                let position = format!("position {} at `{}`", before + 1, run.shard);
                 (ListedState::Standby, Some(position))
             }
             (false, None) => {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
+use brasserie_common::worker::TaskRoom;
 use brasserie_common::{
     EndedBy, Health, NodeName, Principal, RefusalCode, ReportPolicy, ReportedStatus, RequestId,
     Story,
@@ -169,8 +170,8 @@ fn a_drained_worker_gives_back_what_stands_by() {
     rig.run(needs(2, "a", 1));
     rig.run(needs(1, "b", 2));
     let (status, story) = reported(&rig.hear(Event::Drain));
-    assert_eq!(story.ended_by, Some(EndedBy::Shutdown));
-    assert!(!status.is_incomplete_backoff(), "{status:?}");
+    assert_eq!(story.ended_by, Some(EndedBy::TakeBack));
+    assert_eq!(status, ReportedStatus::taken_back());
     assert_eq!(rig.worker.live_processes(), 1);
 }
 
@@ -233,4 +234,64 @@ fn a_job_may_ask_for_reports_at_once() {
     let mut rig = with_five_on_standby(Some(ReportPolicy::Immediate));
     leaving(&mut rig, "a", 1);
     assert_eq!(leaving(&mut rig, "b", 2), ["b Alone"]);
+}
+
+#[test]
+fn a_task_that_lacks_more_than_slots_is_refused_and_not_queued() {
+    let mut rig = Rig::with(|options| {
+        options.description.room = Some(TaskRoom {
+            most: 1.try_into().unwrap(),
+            limited_by: "open files: 300, 6 a task".into(),
+        });
+    })
+    .join();
+    rig.run(needs(1, "a", 1));
+    let (code, _) = refusal(&rig.run(needs(1, "b", 2)));
+    assert_eq!(code, RefusalCode::Busy);
+}
+
+#[test]
+fn a_completion_is_not_delayed_if_no_task_takes_its_slots() {
+    let mut rig = Rig::joined();
+    for (node, number, amount) in [
+        ("a", 1, 2),
+        ("b", 2, 1),
+        ("c", 3, 1),
+        ("wide", 4, 2),
+        ("more", 5, 2),
+        ("last", 6, 2),
+    ] {
+        rig.run(needs(amount, node, number));
+    }
+    rig.sleep(1);
+    assert_eq!(leaving(&mut rig, "a", 1), ["a Alone"]);
+    assert_eq!(leaving(&mut rig, "b", 2), ["b Together"], "a slot is free");
+    assert_eq!(leaving(&mut rig, "c", 3), [""; 0], "`wide` has begun");
+}
+
+#[test]
+fn a_completion_that_frees_slots_of_nodes_is_not_delayed() {
+    let mut rig = Rig::joined();
+    for (node, number) in [("a", 1), ("b", 2), ("c", 3), ("d", 4)] {
+        let mut run = needs(2, node, number);
+        run.task.resources.push(NodeResources {
+            node: NodeName::try_from("disk").unwrap(),
+            resources: slots(1),
+        });
+        rig.run(run);
+    }
+    rig.sleep(1);
+    leaving(&mut rig, "a", 1);
+    assert_eq!(leaving(&mut rig, "b", 2), ["b Alone"]);
+}
+
+#[test]
+fn queued_tasks_are_listed_last_and_in_their_order() {
+    let mut rig = Rig::joined();
+    for (node, number) in [("m", 1), ("z", 2), ("a", 3)] {
+        rig.run(needs(2, node, number));
+    }
+    let listed = rig.own().running_tasks();
+    let nodes: Vec<&str> = listed.iter().map(|task| task.node.as_str()).collect();
+    assert_eq!(nodes, ["m", "z", "a"]);
 }
