@@ -165,7 +165,7 @@ fn queued_at_workers(
     let own = cores
         .filter(|core| core.health() == Health::Healthy && core.scheduler() == Some(scheduler));
     let tasks = own.flat_map(|core| core.running_tasks());
-    let queued = tasks.filter(|task| task.worker_slots.is_some());
+    let queued = tasks.filter(|task| task.worker_slots.is_some() && task.ended.is_none());
     queued.map(|task| (task.key(), task.invocation)).collect()
 }
 
