@@ -238,11 +238,10 @@ impl Reports {
     /// Releases the held and the delayed completions, because the worker contacts the scheduler. From now on, each is an ordinary report
     /// and is repeated.
     pub(crate) fn release(&mut self, now: Time) {
-        let held = std::mem::take(&mut self.held).into_keys();
-        for id in held.chain(std::mem::take(&mut self.delayed)) {
+        for id in std::mem::take(&mut self.held).into_keys() {
             self.wait(id, now);
         }
-        self.delayed_until = Time::NEVER;
+        self.release_delayed(now, || 0);
     }
 
     /// Adds a completion that waits for others, at most [`COMPLETION_DELAY`].

@@ -110,8 +110,8 @@ impl Scheduler {
         ended
     }
 
-    /// Checks whether the known run is on this shard, and notes a problem if it is not. One run on two workers means a false report or a copied identity, and the run stays
-    /// with the worker that reported it first.
+    /// Checks whether the known run is on this shard, and notes a problem if it is not. One run on two workers means a false report or a
+    /// copied identity, and the run stays with the worker that reported it first.
     fn check_is_there(
         &mut self,
         now: Time,

@@ -232,7 +232,7 @@ impl Engine {
         for (worker, standby) in self.pool.standing_by() {
             for one in standby.tasks() {
                 match (one.is_asked, one.is_unwanted) {
-                    (true, _) => asked.push((one.due, one.task, worker)),
+                    (true, _) => asked.push((one.task, worker)),
                     (false, false) => waiting.push((one.due, one.task, worker)),
                     (false, true) => {}
                 }
@@ -240,23 +240,21 @@ impl Engine {
         }
         waiting.sort_unstable();
         let mut claimed = BTreeSet::new();
-        let mut claim = |&(_, task, own): &(Time, Task, WorkerIndex)| {
+        let mut claim = |task: Task, own: Option<WorkerIndex>| {
             let demand = self.tasks.job(task.job).demand;
             let mut workers = self.pool.with_room(demand);
-            let is_other = |worker: &usize| *worker != own.index() && !claimed.contains(worker);
-            match workers.find(is_other) {
-                Some(worker) => claimed.insert(worker),
-                None => false,
-            }
+            let own = own.map(WorkerIndex::index);
+            let other = workers.find(|worker| Some(*worker) != own && !claimed.contains(worker));
+            other.is_some_and(|worker| claimed.insert(worker))
         };
-        for one in &asked {
-            claim(one);
+        for (task, worker) in asked {
+            claim(task, Some(worker));
         }
-        // The record of such a task is not on disk yet.
+        // These start as soon as their records are on disk.
         for task in self.pool.returning() {
-            claim(&(Time::ZERO, task, WorkerIndex(u32::MAX)));
+            claim(task, None);
         }
-        waiting.retain(claim);
+        waiting.retain(|(_, task, worker)| claim(*task, Some(*worker)));
         waiting
     }
 
@@ -312,13 +310,11 @@ impl Engine {
         if !limits.any(is_over) {
             return;
         }
-        let runs = self.tasks.runs_on(worker);
-        let mut may_stand_by = runs
-            .filter(|(task, run)| !run.has_begun && slot.standby.position(*task).is_none())
-            .map(|(task, run)| (task, run.expected));
-        let overtaken = may_stand_by.next();
-        drop(may_stand_by);
-        if let Some((task, expected)) = overtaken {
+        let may_stand_by = |(task, run): &(Task, &PlacedRun)| {
+            !run.has_begun && slot.standby.position(*task).is_none()
+        };
+        let overtaken = self.tasks.runs_on(worker).find(may_stand_by);
+        if let Some((task, expected)) = overtaken.map(|(task, run)| (task, run.expected)) {
             self.stand_by(now, task, expected);
         }
     }
