@@ -131,6 +131,8 @@ struct WorkerStatus {
   17: optional i64 silentForMs,
   // The number of tasks of runningTasks that stand by: they begin as soon as slots are free at the worker.
   18: optional i32 standbyTasks,
+  // How many tasks it has returned that stood by.
+  19: optional i64 takenBack,
 }
 
 // What became of the requests for work that workers have sent since the scheduler has started.

@@ -22,6 +22,13 @@ exception BistroWorkerException {
   3: optional common.BistroInstanceID bound, // with WRONG_ID: the scheduler instance that the worker obeys instead
 } (message = "message")
 
+// The result of runTask, with a field that other callers skip.
+struct RunTaskAnswer {
+  1: optional BistroWorkerException ex,
+  // Only for a task with workerSlots: 0 if it has begun; else it stands by, behind those of its scheduler with smaller numbers.
+  2: optional i64 queuedAt,
+}
+
 service BistroWorker extends fb303.FacebookService {
   // An older scheduler does not say who it is.
   list<common.RunningTask> getRunningTasks(

@@ -16,7 +16,9 @@ use std::time::Duration;
 use brasserie_common::WallTime;
 use brasserie_common::health::timeouts::KEEPER_DELAY;
 use brasserie_common::logs::{LogQuery, LogStream};
-use brasserie_thrift::generated::common::{BistroWorker, KillMethod, KillRequest};
+use brasserie_thrift::generated::common::{
+    BistroWorker, KillMethod, KillRequest, NodeResources, Resource, TaskSubprocessOptions,
+};
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
 };
@@ -29,7 +31,7 @@ use fake::{Stage, is_alive, pid_in, until_dead, worker_program};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
-use rustix::process::{Resource, Rlimit, prlimit};
+use rustix::process::{Resource as Limited, Rlimit, prlimit};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
@@ -76,6 +78,35 @@ async fn check_logs(stage: &mut Stage) {
             .expect("a message");
         assert!(text.contains(part), "{text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_that_may_stand_by_is_answered_with_its_place_and_no_other_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let one_slot = || {
+        vec![Resource {
+            name: "slots".to_owned(),
+            amount: 1,
+        }]
+    };
+    let mut places = Vec::new();
+    for (node, may_stand_by) in [("a", true), ("b", true), ("c", true), ("d", false)] {
+        let mut task = stage.task("job", node);
+        task.node_resources = Some(vec![NodeResources {
+            node: "shard".to_owned(),
+            resources: one_slot(),
+        }]);
+        task.worker_slots = may_stand_by.then(one_slot);
+        let command = ["sleep", "60"].map(str::to_owned).to_vec();
+        let answer = stage
+            .start(&task, command, TaskSubprocessOptions::default())
+            .await;
+        assert_eq!(answer.ex, None);
+        places.push(answer.queued_at);
+    }
+    assert_eq!(places, [Some(0), Some(1), Some(2), None]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -625,7 +656,7 @@ async fn a_draining_worker_without_free_descriptors_ends_with_its_keeper() {
         maximum: Some(3),
     };
     let number = rustix::process::Pid::from_raw(worker.as_raw());
-    prlimit(number, Resource::Nofile, none).expect("limited");
+    prlimit(number, Limited::Nofile, none).expect("limited");
     kill(stage.keeper(), Signal::SIGKILL).expect("killed");
     until_dead(process, fake::PATIENCE).await;
     until_dead(worker, fake::PATIENCE).await;

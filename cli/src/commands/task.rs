@@ -60,7 +60,7 @@ enum TaskCommand {
     /// The command returns when the workers have accepted the requests; a task that handles the signal may run for a while. If the task
     /// reports a status before it exits, this status counts. Any other task counts as incomplete, which uses up no retry, whatever
     /// `backoff` and `retries` say. Such a task waits for the current step of its backoff, or 60 seconds if no wait is left, and runs
-    /// again. To prevent this, pause or cancel the job first.
+    /// again. To prevent this, pause or cancel the job first. A task on standby ends without having begun.
     Kill(KillArgs),
 }
 

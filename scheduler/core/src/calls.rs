@@ -115,6 +115,10 @@ pub(crate) enum NewWorker {
 pub enum CallReply {
     /// An answer without content.
     Empty,
+    /// The worker has accepted a task that may stand by, and has it at this place of its queue. `None`: the task has begun.
+    Accepted {
+        queued_at: Option<i64>,
+    },
     RunningTasks(Vec<RunningTask>),
 }
 

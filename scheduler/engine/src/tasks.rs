@@ -20,7 +20,7 @@ use crate::names::Names;
 use crate::pool::work_need::LearnedStep;
 use crate::types::{NodesOwner, Task, WorkerIndex};
 use job::Job;
-use runs::{PlacedRun, RunTable};
+use runs::{PlacedRun, QueuePlace, RunTable};
 use waits::Waits;
 
 /// Every job that has a name here, and what is known of its tasks.
@@ -249,10 +249,10 @@ impl Tasks {
         Some(std::mem::replace(&mut run.cards.gpus, gpus.into()))
     }
 
-    /// Notes that a worker has said that a task has begun.
-    pub(crate) fn note_begun(&mut self, task: Task) {
+    /// Notes what a task's worker says of its place in the queue.
+    pub(crate) fn note_place(&mut self, task: Task, place: QueuePlace) {
         if let Some(run) = self.runs.get_mut(&task) {
-            run.has_begun = true;
+            run.place = place;
         }
     }
 
@@ -309,7 +309,7 @@ impl Tasks {
                 s.put((charge.node, charge.resource, charge.amount));
             });
             s.put((&run.cards.gpus, &run.cards.need, &run.cards.counts_as));
-            s.put(run.has_begun);
+            s.put(run.place);
         });
         self.waits.shape(s);
     }

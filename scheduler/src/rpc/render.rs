@@ -168,6 +168,7 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         problems: Some(worker.problems),
         lost_in_ms: worker.lost_in.map(millis),
         begun_anew: Some(i32_of(worker.begun_anew)),
+        taken_back: Some(i64::try_from(worker.taken_back).unwrap_or(i64::MAX)),
         asked: worker.asked.as_ref().map(work_asked),
         containment: worker.containment.map(|text| text.as_ref().to_owned()),
     }

@@ -8,7 +8,7 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerException, BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult,
     BistroWorkerKillTaskArgs, BistroWorkerKillTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs,
     BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRequestSuicideArgs,
-    BistroWorkerRequestSuicideResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
+    BistroWorkerRequestSuicideResult, BistroWorkerRunTaskArgs, RunTaskAnswer,
 };
 use brasserie_thrift::rpc::{CallResult, Unknown};
 
@@ -60,7 +60,7 @@ impl Workers {
             Call::RunTask(run) | Call::Healthcheck(run) => {
                 let args = run_task_args(*run);
                 pool.call_then(&peer, "runTask", &args, |result| {
-                    done(declared(result, |r: BistroWorkerRunTaskResult| r.ex));
+                    done(accepted(result));
                 });
             }
             Call::NotifyIfTasksNotRunning {
@@ -147,6 +147,21 @@ fn declared<R>(
         CallOutcome::Refused(code, text) => CallOutcome::Refused(code, text),
         CallOutcome::NotSent(text) => CallOutcome::NotSent(text),
         CallOutcome::Unknown(text) => CallOutcome::Unknown(text),
+    }
+}
+
+/// Returns the outcome of `runTask`, with the place in the worker's queue if the worker says it.
+fn accepted(result: CallResult<RunTaskAnswer>) -> CallOutcome<CallReply> {
+    let mut place = None;
+    let outcome = declared(result, |answer: RunTaskAnswer| {
+        place = answer.queued_at;
+        answer.ex
+    });
+    match (outcome, place) {
+        (CallOutcome::Done(_), Some(place)) => CallOutcome::Done(CallReply::Accepted {
+            queued_at: (place > 0).then_some(place),
+        }),
+        (outcome, _) => outcome,
     }
 }
 

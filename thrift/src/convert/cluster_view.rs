@@ -188,6 +188,10 @@ impl From<wire::WorkerStatus> for WorkerView {
             notes,
             containment: worker.containment,
             begun_anew: count(worker.begun_anew),
+            taken_back: worker
+                .taken_back
+                .and_then(|n| u64::try_from(n).ok())
+                .unwrap_or(0),
             asked: worker.asked.map(Into::into),
             slots: worker
                 .slots

@@ -947,6 +947,7 @@ pub struct WorkerStatus {
     pub problems: Option<Vec<String>>,
     pub silent_for_ms: Option<i64>,
     pub standby_tasks: Option<i32>,
+    pub taken_back: Option<i64>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -970,6 +971,7 @@ impl TSerializable for WorkerStatus {
         let mut f_16: Option<Vec<String>> = None;
         let mut f_17: Option<i64> = None;
         let mut f_18: Option<i32> = None;
+        let mut f_19: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1067,6 +1069,10 @@ impl TSerializable for WorkerStatus {
                     let val = i_prot.read_i32()?;
                     f_18 = Some(val);
                 }
+                19 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_19 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1093,6 +1099,7 @@ impl TSerializable for WorkerStatus {
             problems: f_16,
             silent_for_ms: f_17,
             standby_tasks: f_18,
+            taken_back: f_19,
         };
         Ok(ret)
     }
@@ -1201,6 +1208,11 @@ impl TSerializable for WorkerStatus {
             o_prot.write_i32(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.taken_back {
+            o_prot.write_field_begin(&TFieldIdentifier::new("takenBack", TType::I64, 19))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1227,6 +1239,7 @@ impl Default for WorkerStatus {
             problems: None,
             silent_for_ms: None,
             standby_tasks: None,
+            taken_back: None,
         }
     }
 }

@@ -63,6 +63,10 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Empty,
+    /// A task that may stand by was accepted, and stands by at this place of the queue. `None`: it has begun.
+    Accepted {
+        queued_at: Option<i64>,
+    },
     RunningTasks(Vec<RunningTask>),
     /// `None`: this worker does not fetch work.
     WorkFetch(Option<Box<Overview>>),

@@ -23,6 +23,7 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerKillTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs,
     BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRequestSuicideArgs,
     BistroWorkerRequestSuicideResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
+    RunTaskAnswer,
 };
 use brasserie_thrift::rpc::{Accepts, IncomingCall, LACK_OF_ROOM, Responder, Service};
 use brasserie_worker_core::{Event, Refusal, Reply};
@@ -332,6 +333,12 @@ impl WaitingCaller {
             (Method::RunTask, Reply::Empty) => {
                 responder.reply(&BistroWorkerRunTaskResult { ex: None });
             }
+            (Method::RunTask, Reply::Accepted { queued_at }) => {
+                responder.reply(&RunTaskAnswer {
+                    ex: None,
+                    queued_at: Some(queued_at.unwrap_or(0)),
+                });
+            }
             (Method::NotifyIfTasksNotRunning, Reply::Empty) => {
                 responder.reply(&BistroWorkerNotifyIfTasksNotRunningResult {});
             }
@@ -365,6 +372,7 @@ impl WaitingCaller {
             (
                 method,
                 reply @ (Reply::Empty
+                | Reply::Accepted { .. }
                 | Reply::RunningTasks(_)
                 | Reply::WorkFetch(_)
                 | Reply::WorkWishes(_)

@@ -17,7 +17,7 @@ use brasserie_thrift::generated::scheduler::{
 use brasserie_thrift::generated::worker::{
     BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerKillTaskArgs,
     BistroWorkerKillTaskResult, BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult,
-    BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
+    BistroWorkerRunTaskArgs, RunTaskAnswer,
 };
 use brasserie_thrift::rpc::{
     CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, ServerHandle,
@@ -329,6 +329,19 @@ impl Stage {
         command: Vec<String>,
         opts: TaskSubprocessOptions,
     ) -> Result<(), String> {
+        match self.start(task, command, opts).await.ex {
+            None => Ok(()),
+            Some(refusal) => Err(refusal.message.unwrap_or_default()),
+        }
+    }
+
+    /// Sends `runTask`, and returns the whole answer.
+    pub async fn start(
+        &mut self,
+        task: &RunningTask,
+        command: Vec<String>,
+        opts: TaskSubprocessOptions,
+    ) -> RunTaskAnswer {
         let worker = self.worker().await.id.expect("an id");
         let arguments = BistroWorkerRunTaskArgs {
             rt: task.clone(),
@@ -339,13 +352,9 @@ impl Stage {
             notify_if_tasks_not_running_sequence_num: 0,
             opts,
         };
-        let result: CallResult<BistroWorkerRunTaskResult> = self.call("runTask", &arguments).await;
-        let CallResult::Done(result) = result else {
-            panic!("{result:?}")
-        };
-        match result.ex {
-            None => Ok(()),
-            Some(refusal) => Err(refusal.message.unwrap_or_default()),
+        match self.call("runTask", &arguments).await {
+            CallResult::Done(answer) => answer,
+            failed => panic!("{failed:?}"),
         }
     }
 

@@ -468,6 +468,9 @@ impl WorkerTurn<'_> {
         let outcome = match reply {
             // Only schedulers call workers in the simulator.
             Ok(Reply::Empty) => CallOutcome::Done(SchedulerCallReply::Empty),
+            Ok(Reply::Accepted { queued_at }) => {
+                CallOutcome::Done(SchedulerCallReply::Accepted { queued_at })
+            }
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))
             }

@@ -75,6 +75,8 @@ pub(crate) struct Remote {
     said_goodbye: bool,
     /// How often the association was begun again because the worker obeyed another scheduler.
     begun_anew: u32,
+    /// The number of take-backs to which the worker has agreed.
+    taken_back: u64,
     left: Option<Departure>,
     /// When a worker that has left is forgotten.
     forgotten_at: Option<Time>,
@@ -172,6 +174,7 @@ impl Remote {
             wake: None,
             said_goodbye: false,
             begun_anew: 0,
+            taken_back: 0,
             left: None,
             forgotten_at: None,
             additions: Additions::default(),
@@ -545,6 +548,16 @@ impl Remote {
     /// Returns how often the association was begun again because the worker obeyed another scheduler.
     pub(crate) fn begun_anew(&self) -> u32 {
         self.begun_anew
+    }
+
+    /// Counts a task that the worker has agreed to return.
+    pub(crate) fn note_taken_back(&mut self) {
+        self.taken_back += 1;
+    }
+
+    /// Returns the number of tasks that the worker has agreed to return.
+    pub(crate) fn taken_back(&self) -> u64 {
+        self.taken_back
     }
 
     pub(crate) fn is_fetch_due(&self, now: Time) -> bool {

@@ -7,6 +7,7 @@ use brasserie_common::{InvocationId, ReportedStatus, RunningTask, Shard, Story, 
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use super::ledger::{Adoption, MAX_FURTHER_RUNS};
+use super::standby::LISTED_PLACE;
 use super::{Scheduler, View, task_key};
 use crate::news::News;
 use crate::runs::{Run, RunState};
@@ -89,7 +90,8 @@ impl Scheduler {
             let is_it = |run: &Run| run.invocation == invocation;
             if self.runs.run(task).is_some_and(is_it) {
                 self.engine.learn_gpus(task, &listed.gpus);
-                self.engine.note_standby(now, task, stands_by);
+                let place = stands_by.then_some(LISTED_PLACE);
+                self.engine.note_standby(now, task, place);
             }
         } else {
             // A stored completion beats a listed run of the same invocation: the worker only lacks the acknowledgement. "Lost" is no such

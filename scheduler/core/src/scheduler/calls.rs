@@ -110,8 +110,11 @@ impl Scheduler {
                 invocation,
             } => self.orphan_kill_answered(now, &shard, ((task, invocation), id), &outcome),
             CallPurpose::TakeBack {
-                task, invocation, ..
-            } => self.take_back_answered(now, (task, invocation), &outcome),
+                shard,
+                worker,
+                task,
+                invocation,
+            } => self.take_back_answered(now, (&shard, worker), (task, invocation), &outcome),
         }
         if let Some((shard, worker, older)) = obeyed
             && older < self.id

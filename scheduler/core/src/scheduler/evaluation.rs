@@ -128,7 +128,7 @@ impl Scheduler {
                 self.adopt_tasks(now, shard, index, tasks);
                 self.wait.returned(worker);
             }
-            CallOutcome::Done(CallReply::Empty)
+            CallOutcome::Done(CallReply::Empty | CallReply::Accepted { .. })
             | CallOutcome::Refused(..)
             | CallOutcome::NotSent(_)
             | CallOutcome::Unknown(_) => remote.retry_fetch(now),

@@ -7,6 +7,7 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{InvocationId, RecordSeq, RunningTask, Shard, TaskKey, Time, WallTime};
 use brasserie_scheduler_engine::{AdoptOutcome, Engine, Restart, Task, WorkerIndex};
 
+use super::standby::LISTED_PLACE;
 use super::{Scheduler, task_key};
 use crate::bulk_changes::TaskChange;
 use crate::record::{EndedTask, ForgottenTask};
@@ -120,7 +121,7 @@ impl<'a> Ledger<'a> {
         };
         self.runs.begin(task, run);
         if stands_by {
-            self.engine.note_standby(now, task, true);
+            self.engine.note_standby(now, task, Some(LISTED_PLACE));
         }
         adoption
     }

@@ -6,13 +6,17 @@
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    CallOutcome, EndedBy, InvocationId, Kill, KillRequest, RefusalCode, ReportedStatus, Time,
+    CallOutcome, EndedBy, InvocationId, Kill, KillRequest, RefusalCode, ReportedStatus, Shard,
+    Time, WorkerId,
 };
 use brasserie_scheduler_engine::{HasBegun, TakeBackReasons, Task};
 
 use super::{Scheduler, task_key};
 use crate::calls::{CallDraft, CallPurpose, CallReply};
 use crate::runs::RunState;
+
+/// The place in their worker's queue of tasks that it lists as queued, in their order. It numbers later ones from 1.
+pub(super) const LISTED_PLACE: i64 = 0;
 
 /// The most take-backs that one turn sends. The next turn continues.
 const MAX_TAKE_BACKS_PER_TURN: usize = 256;
@@ -77,9 +81,15 @@ impl Scheduler {
     pub(super) fn take_back_answered(
         &mut self,
         now: Time,
+        (shard, worker): (&Shard, WorkerId),
         (task, invocation): (Task, InvocationId),
         outcome: &CallOutcome<CallReply>,
     ) {
+        if let (CallOutcome::Done(_), Some(remote)) =
+            (outcome, self.pool.instance_mut(shard, worker))
+        {
+            remote.note_taken_back();
+        }
         let run = self.runs.run(task);
         if run.is_none_or(|run| run.invocation != invocation) {
             return;

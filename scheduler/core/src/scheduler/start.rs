@@ -164,8 +164,11 @@ impl Scheduler {
         let is_starting = |run: &Run| run.state == RunState::Starting;
         if self.runs.find(task, invocation).is_some_and(is_starting) {
             match outcome {
-                CallOutcome::Done(_) => {
+                CallOutcome::Done(reply) => {
                     self.runs.confirm(now, task, invocation);
+                    if let CallReply::Accepted { queued_at } = reply {
+                        self.engine.note_standby(now, task, queued_at);
+                    }
                     let job = self.engine.job_name(task.job).clone();
                     self.notices.start_accepted(shard, &job);
                 }

@@ -136,6 +136,8 @@ pub struct WorkerStatus {
     pub standby: usize,
     /// How often its association was begun again because the worker obeyed another scheduler.
     pub begun_anew: u32,
+    /// The number of tasks that it has agreed to return, and that stood by.
+    pub taken_back: u64,
     pub since_heartbeat: Option<Duration>,
     /// The time since the last heartbeat of a HEALTHY worker that has missed heartbeats or could not be reached.
     pub silent_for: Option<Duration>,
@@ -709,6 +711,7 @@ impl View<'_> {
             unsure,
             standby: self.standby_on(worker.shard()),
             begun_anew: worker.begun_anew(),
+            taken_back: worker.taken_back(),
             since_heartbeat: worker.last_heartbeat().map(|at| now.since(at)),
             silent_for,
             waits_for: waits_for.or_else(|| {

@@ -10,7 +10,7 @@ use crate::pool::Tier;
 use crate::pool::standby::Claims;
 use crate::queues::states::{Reach, Structure, structure};
 use crate::queues::wait_lists::WaitKey;
-use crate::tasks::runs::PlacedRun;
+use crate::tasks::runs::{PlacedRun, QueuePlace};
 use crate::types::{Due, Judged, Placement, Task, Timeliness, Tries, WorkerIndex};
 
 /// The result of trying a task.
@@ -323,7 +323,7 @@ impl Engine {
             charges,
             cards: self.pool.cards_for(worker, self.tasks.job(id).demand),
             expected: self.expected_run_time(id),
-            has_begun: false,
+            place: QueuePlace::Unknown,
         }
     }
 }

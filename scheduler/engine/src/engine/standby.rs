@@ -12,7 +12,7 @@ use crate::pool::standby::{Standby, StandbyTask, TAKE_BACK_AFTER};
 use crate::pool::work_need::ExpectedRunTime;
 use crate::queues::states::{Structure, structure};
 use crate::slots::ResourceName;
-use crate::tasks::runs::PlacedRun;
+use crate::tasks::runs::{PlacedRun, QueuePlace};
 use crate::types::{Task, WorkerIndex};
 
 /// The time for which a task that was taken back keeps the room of a worker: it starts as soon as its record is on disk.
@@ -66,16 +66,23 @@ impl Engine {
         self.count_begun(run.worker);
     }
 
-    /// Notes whether a running task stands by at its worker, as the worker says. Tasks must be noted in the worker's order.
-    pub fn note_standby(&mut self, now: Time, task: Task, stands_by: bool) {
+    /// Notes what a running task's worker says: the task stands by at a place of the worker's queue, or it has begun (`None`). Tasks that are
+    /// noted at the same place stand by in the order of the calls.
+    pub fn note_standby(&mut self, now: Time, task: Task, place: Option<i64>) {
         let Some((worker, expected)) = self.tasks.run(task).map(|run| (run.worker, run.expected))
         else {
             return;
         };
-        match (stands_by, self.standby_place(task)) {
-            (true, None) => self.stand_by(now, task, expected),
-            (false, Some(_)) => self.pool.leave_standby(worker, task),
-            (true, Some(_)) | (false, None) => {}
+        self.tasks
+            .note_place(task, place.map_or(QueuePlace::Begun, QueuePlace::At));
+        match (place, self.standby_place(task)) {
+            (Some(_), None) => self.stand_by(now, task, expected),
+            (Some(place), Some(_)) => {
+                let moves = |standby: &mut Standby| standby.move_to(task, place);
+                self.pool.change_standby(worker, moves);
+            }
+            (None, Some(_)) => self.pool.leave_standby(worker, task),
+            (None, None) => return,
         }
         self.offer_worker(worker);
     }
@@ -85,8 +92,11 @@ impl Engine {
         let Some((worker, slots)) = self.slots_on_worker(task) else {
             return;
         };
+        let place = self.tasks.run(task).map(|run| run.place);
+        let place = place.unwrap_or_default();
         let one = StandbyTask {
             task,
+            place,
             due: now + TAKE_BACK_AFTER,
             slots,
             expected,
@@ -295,8 +305,8 @@ impl Engine {
         false
     }
 
-    /// Finds the task in whose place another one has begun, because their messages arrived in another order, and notes that it stands by. It
-    /// may be the wrong one: then its worker does not return it either. Usually a task has ended, and its completion arrives soon.
+    /// Finds the task in whose place another one has begun, and notes that it stands by: of the tasks that are counted as begun although their
+    /// worker did not say so, the last one in its queue. Usually a task has ended, and its completion arrives soon.
     fn find_overtaken(&mut self, now: Time, worker: WorkerIndex) {
         let Some(slot) = self.pool.get_any(worker) else {
             return;
@@ -311,9 +321,10 @@ impl Engine {
             return;
         }
         let may_stand_by = |(task, run): &(Task, &PlacedRun)| {
-            !run.has_begun && slot.standby.position(*task).is_none()
+            run.place != QueuePlace::Begun && slot.standby.position(*task).is_none()
         };
-        let overtaken = self.tasks.runs_on(worker).find(may_stand_by);
+        let guessed = self.tasks.runs_on(worker).filter(may_stand_by);
+        let overtaken = guessed.max_by_key(|(task, run)| (run.place, *task));
         if let Some((task, expected)) = overtaken.map(|(task, run)| (task, run.expected)) {
             self.stand_by(now, task, expected);
         }
@@ -328,7 +339,7 @@ impl Engine {
             HasBegun::Yes => {
                 self.pool.leave_standby(worker, task);
                 self.pool.has_returned(task);
-                self.tasks.note_begun(task);
+                self.tasks.note_place(task, QueuePlace::Begun);
                 self.find_overtaken(now, worker);
             }
             HasBegun::Unknown => self.change_task_on_standby(worker, task, |one| {

@@ -10,7 +10,7 @@ use crate::pool::Pool;
 use crate::pool::worker::RunCards;
 use crate::queues::states::Reach;
 use crate::slots::{Charge, ChargeGroup};
-use crate::tasks::runs::{PlacedRun, RunPath};
+use crate::tasks::runs::{PlacedRun, QueuePlace, RunPath};
 use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
 
 impl Engine {
@@ -186,7 +186,7 @@ impl Engine {
                     counts_as: wanted.and_then(|wanted| wanted.counts_as.clone()),
                 },
                 expected,
-                has_begun: false,
+                place: QueuePlace::Unknown,
             },
         );
         self.pool.task_started(worker);

@@ -15,6 +15,7 @@ use brasserie_common::fingerprint::Shape;
 use super::work_need::ExpectedRunTime;
 use crate::bit_tree::BitTree;
 use crate::slots::ResourceName;
+use crate::tasks::runs::QueuePlace;
 use crate::types::Task;
 
 /// The work that may stand by at a worker for each short task that executes there, besides one task each. A scheduler answers and a message
@@ -31,6 +32,7 @@ pub(crate) const TAKE_BACK_AFTER: Duration = Duration::from_millis(25);
 #[derive(Clone, Debug)]
 pub(crate) struct StandbyTask {
     pub task: Task,
+    pub place: QueuePlace,
     /// The earliest time of a take-back.
     pub due: Time,
     /// Its slots on the worker.
@@ -43,7 +45,8 @@ pub(crate) struct StandbyTask {
     pub is_asked: bool,
 }
 
-/// The tasks that stand by at one worker, in the order in which they were sent, and the short tasks that execute there.
+/// The tasks that stand by at one worker, by their places in its queue, and the short tasks that execute there. Tasks whose worker has not
+/// answered yet come last, in the order in which they were sent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Standby {
     tasks: Vec<StandbyTask>,
@@ -68,10 +71,21 @@ impl Standby {
         self.short = self.short.saturating_sub(1);
     }
 
-    /// Adds a task behind the others.
+    /// Adds a task behind the others of its place.
     pub(crate) fn push(&mut self, task: StandbyTask) {
         self.micros += task.expected.map_or(0, ExpectedRunTime::micros);
-        self.tasks.push(task);
+        let at = self.tasks.partition_point(|one| one.place <= task.place);
+        self.tasks.insert(at, task);
+    }
+
+    /// Gives a task the place that its worker says.
+    pub(crate) fn move_to(&mut self, task: Task, place: i64) {
+        if let Some(one) = self.remove(task) {
+            self.push(StandbyTask {
+                place: QueuePlace::At(place),
+                ..one
+            });
+        }
     }
 
     /// Removes a task, which starts or ends. `None` if it does not stand by here.
@@ -128,6 +142,7 @@ impl Standby {
             s.put((
                 one.task.job,
                 one.task.node,
+                one.place,
                 &one.slots,
                 one.expected,
                 (one.is_unwanted, one.is_asked),

@@ -18,8 +18,19 @@ pub(crate) struct PlacedRun {
     pub cards: RunCards,
     /// Its expected run time, if that is short and known.
     pub expected: Option<ExpectedRunTime>,
-    /// Its worker has said that it has begun, when asked to return it.
-    pub has_begun: bool,
+    pub place: QueuePlace,
+}
+
+/// The place of a run in its worker's queue, by the last word of the worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum QueuePlace {
+    /// It has begun.
+    Begun,
+    /// It has stood by, behind those with smaller numbers. It may have begun since.
+    At(i64),
+    /// The worker has not said anything, so the task may stand by behind all others.
+    #[default]
+    Unknown,
 }
 
 /// The nodes that a run was placed along.

@@ -349,7 +349,7 @@ fn an_adopted_task_stands_by_as_before() {
         let charges = engine.charges(one.task);
         other.adopt_running(one.task, w1, &charges, (&[], None));
         if n == 2 {
-            other.note_standby(T0, one.task, true);
+            other.note_standby(T0, one.task, Some(0));
         }
     }
     assert_eq!(other.standby_place(placed[2].task), Some(0));
@@ -411,6 +411,41 @@ fn other_slots_that_a_worker_reports_take_back_what_stands_by() {
     let unchanged = engine.begin_take_backs(T0, TakeBackReasons::Unwanted, 9);
     assert_eq!(unchanged, [], "the limits are as before");
     assert!(standing_by > 0);
+}
+
+#[test]
+fn the_answers_of_a_worker_say_which_tasks_stand_by_and_in_which_order() {
+    let (mut engine, _) = world(two_slots(vec![short("j", 1000)]), 4);
+    let placed = place_all(&mut engine, T0);
+    let place = |engine: &Engine, n: usize| engine.standby_place(placed[n].task);
+    assert_eq!(begins(&engine, &placed), (2, 2));
+    // They arrived in reverse order.
+    for (n, queued_at) in [(0, Some(2)), (2, None), (1, Some(1)), (3, None)] {
+        engine.note_standby(T0, placed[n].task, queued_at);
+    }
+    let places = [0, 1, 2, 3].map(|n| place(&engine, n));
+    assert_eq!(places, [Some(1), Some(0), None, None]);
+    done(&mut engine, T0, placed[3].task);
+    let places = [0, 1, 2].map(|n| place(&engine, n));
+    assert_eq!(places, [Some(0), None, None]);
+}
+
+#[test]
+fn the_task_that_is_last_in_the_queue_is_the_one_that_another_overtook() {
+    let (mut engine, _) = world(two_slots(vec![short("j", 1000)]), 4);
+    let placed = place_all(&mut engine, T0);
+    for (n, queued_at) in [(0, None), (1, None), (2, Some(1))] {
+        engine.note_standby(T0, placed[n].task, queued_at);
+    }
+    // The answer for the last one is lost, and it arrived before the third.
+    done(&mut engine, T0, placed[0].task);
+    assert_eq!(
+        engine.standby_place(placed[2].task),
+        None,
+        "as far as is known"
+    );
+    engine.take_back_failed(T0, placed[3].task, HasBegun::Yes);
+    assert_eq!(engine.standby_place(placed[2].task), Some(0));
 }
 
 #[test]

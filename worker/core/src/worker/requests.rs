@@ -13,7 +13,7 @@ use super::Worker;
 use super::processes::NeverBegins;
 use crate::effect::{Effect, Refusal, Reply};
 use crate::event::RunTask;
-use crate::machine::Begin;
+use crate::machine::{Begin, Place};
 use crate::reports::ReportKind;
 use crate::tasks::{RunStage, WorkerTask};
 
@@ -57,6 +57,7 @@ impl Worker {
             run.command = self.options.worker_command.clone();
         }
         run.task.ended = None;
+        let may_stand_by = run.task.worker_slots.is_some();
         if begin != Begin::Later || self.fetching.is_some() {
             run.task.worker_slots = None;
         }
@@ -64,39 +65,40 @@ impl Worker {
             Begin::Now(cards) if run.task.takes_cards() => run.task.give_cards(cards.clone()),
             Begin::Now(_) | Begin::Later => {}
         }
-        self.accept(of, Arc::new(run), &begin);
-        Ok(Reply::Empty)
+        let queued_at = self.accept(of, Arc::new(run), &begin);
+        Ok(match may_stand_by {
+            true => Reply::Accepted { queued_at },
+            false => Reply::Empty,
+        })
     }
 
-    /// Adds an accepted run.
-    fn accept(&mut self, of: AssociationIndex, run: Arc<RunTask>, begin: &Begin) {
+    /// Adds an accepted run. Returns its place if it is queued.
+    fn accept(&mut self, of: AssociationIndex, run: Arc<RunTask>, begin: &Begin) -> Option<Place> {
         let fetching = self.fetching.as_mut();
         let fetching = fetching.filter(|_| !run.task.is_healthcheck());
         let pull = fetching.map(|fetching| {
             Box::new(fetching.accept(self.now, of, &run, begin, self.machine.cards()))
         });
         let key = run.task.key();
-        let stage = match begin {
+        let (stage, queued_at) = match begin {
             Begin::Now(_) => {
                 self.machine.count_begin(&run.task);
-                RunStage::Live
+                (RunStage::Live, None)
             }
             Begin::Later => {
                 let run = Arc::clone(&run);
                 let place = self.machine.enqueue((of, key.clone()), &run.task);
-                RunStage::Queued { run, place }
+                (RunStage::Queued { run, place }, Some(place))
             }
         };
         let task = WorkerTask::new(self.now, &run, stage, pull);
         self.associations[of.0].tasks.insert(key, task);
-        match begin {
-            Begin::Now(_) => {
-                let session = &self.associations[of.0].session;
-                let cuda_devices = session.cuda_devices(&run.task);
-                self.out.push(Effect::Spawn { run, cuda_devices });
-            }
-            Begin::Later => {}
+        if let Begin::Now(_) = begin {
+            let session = &self.associations[of.0].session;
+            let cuda_devices = session.cuda_devices(&run.task);
+            self.out.push(Effect::Spawn { run, cuda_devices });
         }
+        queued_at
     }
 
     fn may_run(&mut self, of: AssociationIndex, run: &RunTask) -> Result<Begin, Refusal> {

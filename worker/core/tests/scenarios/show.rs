@@ -17,7 +17,10 @@ impl World {
                     .remove(&request)
                     .ok_or_else(|| format!("a reply to nobody: {reply:?}"))?;
                 let text = match reply {
-                    Ok(Reply::Empty) => "ok".to_owned(),
+                    Ok(Reply::Empty | Reply::Accepted { queued_at: None }) => "ok".to_owned(),
+                    Ok(Reply::Accepted {
+                        queued_at: Some(place),
+                    }) => format!("ok, stands by at place {place}"),
                     Ok(Reply::RunningTasks(tasks)) => self.listing(&tasks),
                     Ok(Reply::WorkFetch(_)) => "its work fetch".to_owned(),
                     Ok(Reply::Draining(running)) => format!("it drains, with {running} running"),

@@ -299,6 +299,7 @@ fn shape_outcome<R>(s: &mut S<'_>, outcome: &CallOutcome<R>, reply: impl FnOnce(
 fn shape_scheduler_reply(s: &mut S<'_>, reply: &SchedulerCallReply) {
     match reply {
         SchedulerCallReply::Empty => s.put(0),
+        SchedulerCallReply::Accepted { queued_at } => s.put((1, queued_at)),
         SchedulerCallReply::RunningTasks(tasks) => s.each(tasks, |s, task| s.running_task(task)),
     }
 }

@@ -63,6 +63,9 @@ impl Pair {
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerReply::RunningTasks(tasks))
             }
+            Ok(Reply::Accepted { queued_at }) => {
+                CallOutcome::Done(SchedulerReply::Accepted { queued_at })
+            }
             Ok(_) => CallOutcome::Done(SchedulerReply::Empty),
             Err(refusal) => {
                 self.busy += usize::from(refusal.code == RefusalCode::Busy);

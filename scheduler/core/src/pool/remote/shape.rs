@@ -37,6 +37,7 @@ impl Remote {
             forgotten_at,
             // Only shown.
             unreached: _,
+            taken_back: _,
             additions: _,
             falls: _,
             credits,

@@ -9,7 +9,7 @@ use brasserie_common::{
     Story,
 };
 
-use crate::effect::{Call, Effect};
+use crate::effect::{Call, Effect, Reply};
 use crate::worker::rig::*;
 use crate::{Event, RunTask};
 
@@ -283,6 +283,26 @@ fn a_completion_that_frees_slots_of_nodes_is_not_delayed() {
     rig.sleep(1);
     leaving(&mut rig, "a", 1);
     assert_eq!(leaving(&mut rig, "b", 2), ["b Alone"]);
+}
+
+#[test]
+fn the_answer_to_a_start_says_whether_the_task_stands_by_and_where() {
+    let mut rig = Rig::joined();
+    let mut answer = |run: RunTask| {
+        let effects = rig.run(run);
+        let mut replies = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Reply { reply, .. } => Some(reply.expect("no refusal")),
+            _ => None,
+        });
+        replies.next().expect("an answer")
+    };
+    let accepted = |queued_at| Reply::Accepted { queued_at };
+    assert_eq!(answer(needs(2, "a", 1)), accepted(None));
+    assert_eq!(answer(needs(1, "b", 2)), accepted(Some(1)));
+    assert_eq!(answer(needs(1, "c", 3)), accepted(Some(2)));
+    let mut plain = needs(1, "d", 4);
+    plain.task.worker_slots = None;
+    assert_eq!(answer(plain), Reply::Empty, "as to an original scheduler");
 }
 
 #[test]
