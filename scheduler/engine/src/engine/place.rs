@@ -34,30 +34,8 @@ enum NoWorker {
     Late,
 }
 
-/// When a placed task begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begins {
-    AtOnce,
-    /// It stands by at the worker until slots are free there.
-    OnStandby,
-}
-
-/// How a worker is chosen.
-enum Choice<'a> {
-    /// A worker with room, where deadlines are kept.
-    WithRoom(KeepsDeadlines<'a>),
-    /// A worker without room that no other job claims.
-    OnStandby(&'a Claims),
-}
-
-impl Choice<'_> {
-    fn begins(&self) -> Begins {
-        match self {
-            Choice::WithRoom(_) => Begins::AtOnce,
-            Choice::OnStandby(_) => Begins::OnStandby,
-        }
-    }
-}
+/// How a worker is searched for a task: the tries, the workers that are considered, and the judge of deadlines.
+type Search<'a> = (&'a mut Tries, Tier<'a>, KeepsDeadlines<'a>);
 
 /// A callback that judges whether a worker's tasks meet their deadlines with one more task. The caller knows the work of each worker.
 type KeepsDeadlines<'a> = &'a mut dyn FnMut(WorkerIndex, Due) -> Judged;
@@ -94,10 +72,10 @@ impl Engine {
             let Some(job) = self.pick(Tier::Room) else {
                 return self.place_on_standby((now, &config), tries);
             };
-            let choice = Choice::WithRoom(&mut *judge);
-            if let Some(placement) = self.place_job((now, &config), job, tries, choice) {
-                self.policy.started(job);
-                return Some(placement);
+            let placement =
+                self.place_job((now, &config), job, (&mut *tries, Tier::Room, &mut *judge));
+            if placement.is_some() {
+                return placement;
             }
         }
         None
@@ -115,10 +93,12 @@ impl Engine {
         let mut claims = Claims::default();
         while tries.are_left() && self.pool.has_standby_room(&claims) {
             let job = self.pick(Tier::Standby(&claims))?;
-            let choice = Choice::OnStandby(&claims);
-            if let Some(placement) = self.place_job((now, config), job, tries, choice) {
-                self.policy.started(job);
-                return Some(placement);
+            // No task with a deadline stands by.
+            let judge = &mut |_, _| Judged::UNSEEN;
+            let tier = Tier::Standby(&claims);
+            let placement = self.place_job((now, config), job, (&mut *tries, tier, judge));
+            if placement.is_some() {
+                return placement;
             }
             let demand = self.tasks.job(job).demand;
             claims.add(demand, self.pool.feasible(demand));
@@ -139,21 +119,25 @@ impl Engine {
         &mut self,
         (now, config): (Time, &Config),
         id: JobId,
-        tries: &mut Tries,
-        mut choice: Choice<'_>,
+        (tries, tier, judge): Search<'_>,
     ) -> Option<Placement> {
         let job_config = &self.tasks.job(id).config.clone()?;
         while tries.are_left() {
             let position = self.queues.first_ready(id)?;
             let order = self.forest.as_deref()?.order(job_config.level_for_tasks);
             let task = (id, order[position as usize]);
-            let by = (&mut *tries, &mut choice);
-            let attempt = self.attempt((now, config), job_config, task, by);
+            let attempt = self.attempt(
+                (now, config),
+                job_config,
+                task,
+                (&mut *tries, tier, &mut *judge),
+            );
             self.settle_queues();
             match attempt {
                 Attempt::Started(placement) => {
                     // The next forest may lack a row of this task and still have rows of its dependents.
                     self.refresh_next(placement.task, Reach::Dependents);
+                    self.policy.started(id);
                     return Some(placement);
                 }
                 Attempt::Waits => tries.take(1),
@@ -170,7 +154,7 @@ impl Engine {
         (now, config): (Time, &Config),
         job_config: &JobConfig,
         (id, canonical): (JobId, u32),
-        (tries, choice): (&mut Tries, &mut Choice<'_>),
+        (tries, tier, judge): Search<'_>,
     ) -> Attempt {
         let mut waits_at = Vec::new();
         let mut next = Some(canonical);
@@ -193,9 +177,13 @@ impl Engine {
                     Some(short) => WaitKey::Node(forest.canonical(short)),
                     None => {
                         let host = required_host(forest, job_config, row);
-                        match self.find_worker_for(config, (id, host), (tries, choice)) {
+                        match self.find_worker_for(
+                            config,
+                            (id, host),
+                            (&mut *tries, tier, &mut *judge),
+                        ) {
                             Ok(worker) => {
-                                let at = (worker, choice.begins());
+                                let at = (worker, tier);
                                 let placement = self.start(now, (id, job_config), row, at);
                                 return placement.map_or(Attempt::NoWorker, Attempt::Started);
                             }
@@ -235,16 +223,13 @@ impl Engine {
         &mut self,
         config: &Config,
         (id, host): (JobId, Option<NodeId>),
-        (tries, choice): (&mut Tries, &mut Choice<'_>),
+        (tries, tier, judge): Search<'_>,
     ) -> Result<WorkerIndex, NoWorker> {
         let demand = self.tasks.job(id).demand;
-        let judge = match choice {
-            Choice::WithRoom(judge) => judge,
-            Choice::OnStandby(claims) => {
-                let chosen = self.pool.select_standby(demand, claims);
-                return chosen.ok_or(NoWorker::Anywhere);
-            }
-        };
+        if let Tier::Standby(claims) = tier {
+            let chosen = self.pool.select_standby(demand, claims);
+            return chosen.ok_or(NoWorker::Anywhere);
+        }
         let chosen = self.pool.select(demand, host, (config, &self.slots));
         let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
         let due = self.pool.due_at(demand, worker);
@@ -269,7 +254,7 @@ impl Engine {
         now: Time,
         (id, job_config): (JobId, &JobConfig),
         row: u32,
-        (worker, begins): (WorkerIndex, Begins),
+        (worker, tier): (WorkerIndex, Tier<'_>),
     ) -> Option<Placement> {
         let forest = self.forest.as_deref()?;
         let canonical = forest.canonical(row);
@@ -287,9 +272,9 @@ impl Engine {
         self.pool.task_started(worker);
         self.note_short(worker, expected);
         self.pool.has_returned(task);
-        match begins {
-            Begins::AtOnce => {}
-            Begins::OnStandby => {
+        match tier {
+            Tier::Room => {}
+            Tier::Standby(_) => {
                 self.stand_by(now, task, expected);
                 // Slots may be free that are too few for those before it.
                 self.count_begun(worker);
