@@ -23,7 +23,7 @@ mod witness;
 use std::time::{Duration, Instant};
 
 pub use client::Client;
-pub use cluster::{Cluster, ClusterWorker, LossTime};
+pub use cluster::{Cluster, ClusterWorker};
 pub use history::write_history;
 pub use network::{Host, LinkEffect, Network, NetworkError, Packets, Percent, warn_not_run};
 pub use ports::free_port;
@@ -45,6 +45,24 @@ pub use tree::copy_sources;
 pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Interval of checks of a condition.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// How soon an unreachable worker counts as lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossTime {
+    /// The minimum: after one second of being unhealthy.
+    Least,
+    /// Longer than any short fault lasts, also on a busy machine.
+    Long,
+}
+
+impl LossTime {
+    fn flag(self) -> &'static str {
+        match self {
+            LossTime::Least => "--lose-unhealthy-worker-after=1s",
+            LossTime::Long => "--lose-unhealthy-worker-after=30s",
+        }
+    }
+}
 
 /// Waits until `look` returns a value.
 ///

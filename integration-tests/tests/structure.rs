@@ -12,12 +12,14 @@ use syn::visit::{self, Visit};
 
 /// The crates, each with the number of its modules that are in cycles, and of the fields that parts of the crate share (`pub(crate)`,
 /// `pub(super)`). The numbers may only fall: a change that lowers one writes the new number here.
-const CRATES: [(&str, usize, usize); 13] = [
+const CRATES: [(&str, usize, usize); 15] = [
     ("cli", 0, 18),
     ("common", 0, 0),
     ("common/config", 0, 5),
     ("common/runtime", 0, 0),
+    ("integration-tests", 0, 0),
     ("integration-tests/emulator", 0, 0),
+    ("integration-tests/properties", 0, 0),
     ("integration-tests/sim", 0, 0),
     ("scheduler", 0, 51),
     ("scheduler/core", 0, 0),

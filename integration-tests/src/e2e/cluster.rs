@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::witness::{Question, Witness};
 use super::{
-    Host, LinkEffect, Network, Process, SchedulerSpec, Stage, WorkerSpec, wait_within, warn_not_run,
+    Host, LinkEffect, LossTime, Network, Process, SchedulerSpec, Stage, WorkerSpec, wait_within,
+    warn_not_run,
 };
 
 /// The longest chain of timeouts takes about ten seconds if each is a second. The rest is a reserve for a busy machine.
@@ -20,24 +21,6 @@ const CALL_TIMEOUTS: [&str; 3] = [
     "--thrift-send-timeout=1s",
     "--thrift-receive-timeout=1s",
 ];
-
-/// How soon an unreachable worker counts as lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LossTime {
-    /// The minimum: after one second of being unhealthy.
-    Least,
-    /// Longer than any short fault lasts, also on a busy machine.
-    Long,
-}
-
-impl LossTime {
-    pub(super) fn flag(self) -> &'static str {
-        match self {
-            LossTime::Least => "--lose-unhealthy-worker-after=1s",
-            LossTime::Long => "--lose-unhealthy-worker-after=30s",
-        }
-    }
-}
 
 /// A worker of a cluster.
 #[derive(Debug)]

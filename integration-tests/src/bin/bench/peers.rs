@@ -31,7 +31,7 @@ type Load = (&'static str, &'static [&'static str], usize);
 
 /// A program that runs many processes.
 #[derive(Clone, Copy)]
-struct Peer {
+struct PeerProgram {
     name: &'static str,
     /// A command that prints its version.
     version: &'static [&'static str],
@@ -39,13 +39,13 @@ struct Peer {
     run: fn(usize, &[&str]) -> Duration,
 }
 
-const PEERS: [Peer; 4] = [
-    Peer {
+const PEERS: [PeerProgram; 4] = [
+    PeerProgram {
         name: "xargs -P",
         version: &["xargs", "--version"],
         run: |count, command| in_shell(count, &format!("xargs -P {SLOTS} -I {{}}"), command),
     },
-    Peer {
+    PeerProgram {
         name: "GNU parallel",
         version: &["parallel", "--version"],
         run: |count, command| {
@@ -56,12 +56,12 @@ const PEERS: [Peer; 4] = [
             )
         },
     },
-    Peer {
+    PeerProgram {
         name: "HyperQueue",
         version: &["hq", "--version"],
         run: with_hyperqueue,
     },
-    Peer {
+    PeerProgram {
         name: "Dask",
         version: &[
             "python3",
@@ -145,9 +145,9 @@ fn in_shell(count: usize, program: &str, command: &[&str]) -> Duration {
 }
 
 /// Kills a server when the measurement is over.
-struct Server(Child);
+struct HqServer(Child);
 
-impl Drop for Server {
+impl Drop for HqServer {
     fn drop(&mut self) {
         // The server may have ended by itself.
         let _ = self.0.kill();
@@ -168,7 +168,7 @@ fn with_hyperqueue(count: usize, command: &[&str]) -> Duration {
     fs::create_dir(&folder).expect("a folder of its own");
     let start = |arguments: &[&str]| {
         let child = hyperqueue(&folder, arguments).spawn();
-        Server(child.expect("hq can be started"))
+        HqServer(child.expect("hq can be started"))
     };
     let _server = start(&["server", "start"]);
     while !hyperqueue(&folder, &["server", "info"])
