@@ -1,4 +1,5 @@
-//! Formats a plan for people: errors, changes, starts and kills.
+//! Formats a plan for people: errors, changes, starts and kills. `json.rs` is the form for programs. Names may contain newlines, so every
+//! name and reason in a line passes `printable`; `table` does that for its cells.
 
 use std::time::Duration;
 
@@ -15,9 +16,11 @@ const NAMED: usize = 5;
 /// Maximum rows of one table; `--json` has more.
 const ROWS: usize = 20;
 
+/// Formats the whole plan. `shown` is the name of the proposed file.
 pub(super) fn of(plan: &Plan, jobs: &PlannedJobs, shown: &str) -> String {
     let mut text = String::new();
-    for line in plan.errors.iter().flatten() {
+    let shown = printable(shown);
+    for line in plan.errors.iter().flatten().map(|line| printable(line)) {
         text.push_str(&format!("{shown}:{line}\n"));
     }
     add_rest(
@@ -27,7 +30,7 @@ pub(super) fn of(plan: &Plan, jobs: &PlannedJobs, shown: &str) -> String {
         " errors",
         &mut text,
     );
-    for line in plan.warnings.iter().flatten() {
+    for line in plan.warnings.iter().flatten().map(|line| printable(line)) {
         text.push_str(&format!("warning: {shown}:{line}\n"));
     }
     let warnings = plan.warnings.as_deref();
@@ -35,7 +38,7 @@ pub(super) fn of(plan: &Plan, jobs: &PlannedJobs, shown: &str) -> String {
     if !text.is_empty() {
         text.push('\n');
     }
-    let file = plan.file.as_deref().unwrap_or_default();
+    let file = printable(plan.file.as_deref().unwrap_or_default());
     if plan.usable != Some(true) {
         text.push_str(&format!(
             "With these errors {shown} would not be used: the last good configuration would stay in force.\n"
@@ -43,7 +46,7 @@ pub(super) fn of(plan: &Plan, jobs: &PlannedJobs, shown: &str) -> String {
         return text;
     }
     if let Some(why) = &plan.refused {
-        text.push_str(&format!("{shown} would not be used: {why}.\n"));
+        text.push_str(&format!("{shown} would not be used: {}.\n", printable(why)));
         return text;
     }
     if plan.changes_nothing == Some(true) && plan.nodes_error.is_none() {
@@ -83,7 +86,7 @@ fn add_config(plan: &Plan, text: &mut String) {
     for job in changed.iter().take(ROWS) {
         text.push_str(&format!(
             "  ~ {}\n",
-            job.name.as_deref().unwrap_or_default()
+            printable(job.name.as_deref().unwrap_or_default())
         ));
         let keys = job.keys.iter().flatten();
         keys.for_each(|key| add_key("      ", key, text));
@@ -96,10 +99,10 @@ fn add_config(plan: &Plan, text: &mut String) {
 }
 
 fn add_key(indent: &str, key: &PlannedKey, text: &mut String) {
-    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+    let value = |value: &Option<String>| printable(value.as_deref().unwrap_or("nothing"));
     text.push_str(&format!(
         "{indent}{}: {} -> {}\n",
-        key.key.as_deref().unwrap_or_default(),
+        printable(key.key.as_deref().unwrap_or_default()),
         value(&key.before),
         value(&key.after)
     ));
@@ -108,7 +111,8 @@ fn add_key(indent: &str, key: &PlannedKey, text: &mut String) {
 fn add_nodes(plan: &Plan, text: &mut String) {
     if let Some(why) = &plan.nodes_error {
         text.push_str(&format!(
-            "\n! its nodes cannot be read, so those in force would stay: {why}\n"
+            "\n! its nodes cannot be read, so those in force would stay: {}\n",
+            printable(why)
         ));
     }
     let levels = plan.nodes.as_deref().unwrap_or_default();
@@ -126,7 +130,7 @@ fn add_nodes(plan: &Plan, text: &mut String) {
 }
 
 fn add_level(nodes: &PlannedNodes, text: &mut String) {
-    let level = nodes.level.as_deref().unwrap_or_default();
+    let level = printable(nodes.level.as_deref().unwrap_or_default());
     let kinds = [
         ('+', &nodes.added, ""),
         ('-', &nodes.removed, ""),
@@ -147,13 +151,17 @@ fn add_level(nodes: &PlannedNodes, text: &mut String) {
 fn add_starts(plan: &Plan, text: &mut String) {
     if let Some(why) = &plan.not_counted {
         text.push_str(&format!(
-            "\n! the changed nodes and the tasks that would start are unknown: {why}\n"
+            "\n! the changed nodes and the tasks that would start are unknown: {}\n",
+            printable(why)
         ));
         return;
     }
     let held = plan.held.as_deref().unwrap_or_default();
     for why in held {
-        text.push_str(&format!("\n! no task starts at present: {why}\n"));
+        text.push_str(&format!(
+            "\n! no task starts at present: {}\n",
+            printable(why)
+        ));
     }
     let starts = plan.starts.unwrap_or(0);
     let count = match plan.starts_more {
@@ -183,7 +191,7 @@ fn add_jobs(jobs: &PlannedJobs, text: &mut String) {
     if !jobs.idle.is_empty() {
         text.push_str("\nnew jobs of which no task starts at once\n");
         for Idle { job, why } in jobs.idle.iter().take(ROWS) {
-            let why = why.as_ref().map(|why| format!(": {why}"));
+            let why = why.as_ref().map(|why| format!(": {}", printable(why)));
             let (job, why) = (printable(job), why.unwrap_or_default());
             text.push_str(&format!("  {job}{why}\n"));
         }
@@ -311,7 +319,7 @@ fn add_remarks(plan: &Plan, text: &mut String) {
         return;
     }
     text.push('\n');
-    for line in problems.iter().chain(notes) {
+    for line in problems.iter().chain(notes).map(|line| printable(line)) {
         text.push_str(&format!("! {line}\n"));
     }
 }
@@ -323,7 +331,8 @@ fn listed(names: Option<&PlannedNames>) -> Option<String> {
     let first = names.first.as_deref().unwrap_or_default();
     let shown = &first[..first.len().min(NAMED)];
     let more = total - i64_of(shown.len());
-    let text = shown.join(", ");
+    let text: Vec<String> = shown.iter().map(|name| printable(name)).collect();
+    let text = text.join(", ");
     match (total, more) {
         (..=0, _) => None,
         (_, ..=0) => Some(text),
@@ -575,6 +584,80 @@ old on db1  w1      in 5.0 s  SIGTERM, and SIGKILL after 2.0 s  its job is not c
             "{text}"
         );
         assert!(text.contains("would not be used"), "{text}");
+    }
+
+    #[test]
+    fn no_name_and_no_reason_begins_a_line() {
+        let hostile = || "a\nb".to_owned();
+        let key = || PlannedKey {
+            key: Some(hostile()),
+            before: Some(hostile()),
+            after: Some(hostile()),
+        };
+        let orphans = || PlannedOrphans {
+            total: Some(1),
+            first: Some(vec![PlannedOrphan {
+                job: Some(hostile()),
+                node: Some(hostile()),
+                worker_shard: Some(hostile()),
+                reason: Some(hostile()),
+                ..orphan()
+            }]),
+        };
+        let plan = Plan {
+            file: Some(hostile()),
+            errors: Some(vec![hostile()]),
+            warnings: Some(vec![hostile()]),
+            settings: Some(vec![key()]),
+            jobs_added: names(1, &["a\nb"]),
+            jobs_removed: names(1, &["a\nb"]),
+            first_jobs_changed: Some(vec![PlannedJob {
+                name: Some(hostile()),
+                keys: Some(vec![key()]),
+                keys_total: Some(1),
+            }]),
+            nodes: Some(vec![PlannedNodes {
+                level: Some(hostile()),
+                added: names(1, &["a\nb"]),
+                ..PlannedNodes::default()
+            }]),
+            nodes_error: Some(hostile()),
+            held: Some(vec![hostile()]),
+            jobs: Some(vec![PlannedStarts {
+                job: Some(hostile()),
+                nodes: names(1, &["a\nb"]),
+                ..PlannedStarts::default()
+            }]),
+            killed: Some(orphans()),
+            left: Some(orphans()),
+            spared: names(1, &["a\nb"]),
+            problems: Some(vec![hostile()]),
+            notes: Some(vec![hostile()]),
+            ..usable()
+        };
+        let jobs = PlannedJobs {
+            changed: vec![JobView {
+                name: hostile(),
+                ..JobView::default()
+            }],
+            idle: vec![Idle {
+                job: hostile(),
+                why: Some(hostile()),
+            }],
+        };
+        let refused = Plan {
+            refused: Some(hostile()),
+            ..usable()
+        };
+        let uncounted = Plan {
+            not_counted: Some(hostile()),
+            ..usable()
+        };
+        for plan in [plan, refused, uncounted] {
+            let text = of(&plan, &jobs, "a\nb");
+            assert!(text.contains("a\\nb"), "{text}");
+            assert!(!text.lines().any(|line| line.starts_with('b')), "{text}");
+        }
     }
 
     #[test]
