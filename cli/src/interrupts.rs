@@ -1,4 +1,5 @@
-//! Delivers signals to commands that clean up before they exit. A later signal ends a run at once.
+//! Delivers signals to commands that clean up before they exit. A signal within a second of the last delivered one counts as its repetition
+//! and is dropped. The caller decides what each delivered signal ends.
 
 use std::io;
 use std::time::Duration;
@@ -16,7 +17,8 @@ const QUEUE: usize = 16;
 /// Receives signals from its creation on. They no longer end the process by themselves.
 pub(crate) struct Interrupts {
     signals: mpsc::Receiver<()>,
-    first: Option<Instant>,
+    /// When the last signal was delivered.
+    delivered_at: Option<Instant>,
 }
 
 impl Interrupts {
@@ -36,11 +38,11 @@ impl Interrupts {
         }
         Ok(Interrupts {
             signals,
-            first: None,
+            delivered_at: None,
         })
     }
 
-    /// Waits for the next signal, except repetitions of the first one.
+    /// Waits for the next signal that is no repetition.
     pub(crate) async fn next(&mut self) {
         loop {
             // The senders live as long as the runtime.
@@ -49,10 +51,10 @@ impl Interrupts {
             }
             let now = Instant::now();
             let is_echo = self
-                .first
-                .is_some_and(|first| now.duration_since(first) < ONE_WISH);
+                .delivered_at
+                .is_some_and(|at| now.duration_since(at) < ONE_WISH);
             if !is_echo {
-                self.first = Some(now);
+                self.delivered_at = Some(now);
                 return;
             }
         }

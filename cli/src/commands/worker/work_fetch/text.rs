@@ -1,4 +1,5 @@
-//! Formats work fetch for people.
+//! Formats the work fetch of workers as tables for people. `json.rs` is the form for programs. The command's help (`work_fetch.rs`) explains
+//! the columns, so change both together. Text from a worker passes `printable`; `table` does that for its cells.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub(super) fn all(all: &[AskedWorker]) -> String {
                 for one in &overview.of_association {
                     let wanted = one.request.as_ref().map(wanted);
                     rows.push(line([
-                        called(one),
+                        name_of(one),
                         wanted.unwrap_or_else(|| NONE.to_owned()),
                         format!("{} of {}", percent(one.got), percent(one.share)),
                         next_request(overview, one),
@@ -130,7 +131,7 @@ fn association_row(overview: &Overview, one: &AssociationOverview) -> Vec<String
     let facts = one.facts.as_ref();
     let fact = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
     vec![
-        called(one),
+        name_of(one),
         fact(facts.map(|facts| printable(facts.shard.as_str()))),
         fact(facts.map(|facts| facts.health.word().to_owned())),
         format!("{:.2}", one.priority),
@@ -152,7 +153,7 @@ fn details(one: &AssociationOverview, text: &mut String) {
         |id| format!("instance {id}"),
     );
     let members = match one.members.is_empty() {
-        true => called(one),
+        true => name_of(one),
         false => printable(&one.members.join(", ")),
     };
     text.push_str(&format!("\n{members}, {instance}\n"));
@@ -191,7 +192,7 @@ fn pair_row(pair: &PairOverview) -> Vec<String> {
 }
 
 /// Names a scheduler by its first member.
-fn called(one: &AssociationOverview) -> String {
+fn name_of(one: &AssociationOverview) -> String {
     match one.members.as_slice() {
         [] => "nobody is known".to_owned(),
         [first] => printable(first),
