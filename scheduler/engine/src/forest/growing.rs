@@ -132,7 +132,8 @@ impl Growing {
     /// Returns the forest, complete or not.
     pub(crate) fn into_forest(mut self) -> Box<Forest> {
         let sorting = self.sorting.into_iter();
-        self.forest.take_rest(sorting.flat_map(Sorting::into_parts));
+        self.forest
+            .take_rest(sorting.flat_map(Sorting::into_buffers));
         self.forest
     }
 

@@ -1,4 +1,7 @@
-//! Merge sort in slices of work: short sorted runs, then merges of two parts each.
+//! Sorts the rows of a level by name, in slices of work, for [`super::growing`]: short sorted runs, then merges of two parts each.
+//!
+//! The result does not depend on the slices. Every call of `sort` must get the same order. The rows must be distinct, because `merge_one`
+//! tells the two parts apart by the row that it takes.
 
 use std::cmp::Ordering;
 
@@ -68,6 +71,7 @@ impl Sorting {
         shed(&mut self.to, work)
     }
 
+    /// Moves the next row of the current pair of parts to `to`.
     fn merge_one(&mut self, compare: &impl Fn(u32, u32) -> Ordering) {
         let pair = self.to.len() / (2 * self.width) * 2 * self.width;
         let (middle, end) = (pair + self.width, pair + 2 * self.width);
@@ -95,8 +99,8 @@ impl Sorting {
         self.from
     }
 
-    /// Returns all of the memory, in no order.
-    pub(super) fn into_parts(self) -> [Vec<u32>; 2] {
+    /// Returns both buffers, so that their memory is freed in slices. Their content has no order.
+    pub(super) fn into_buffers(self) -> [Vec<u32>; 2] {
         [self.from, self.to]
     }
 }
