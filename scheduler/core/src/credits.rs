@@ -478,7 +478,7 @@ impl Credits {
     }
 
     /// Returns the number of the newest request.
-    pub fn newest(&self) -> Option<WorkRequestSeq> {
+    pub fn newest_seq(&self) -> Option<WorkRequestSeq> {
         self.newest.as_ref().map(|newest| newest.seq)
     }
 

@@ -1,4 +1,5 @@
-//! The newest request: its amounts, and how long it is valid.
+//! The newest work request: its amounts, how long it is valid, and the answer to it. [`KnownRuns`] is the list of runs in a request. The
+//! invariants C1 to C7 of [`super`] hold for every change here.
 
 use std::time::Duration;
 
@@ -84,6 +85,7 @@ impl CreditRequest {
         self.types.iter_mut().find(|t| t.processor == *processor)
     }
 
+    /// Takes a task that was sent before off the amounts. The type is then `Coming` if nothing is left of it.
     pub(super) fn charge(&mut self, task_work: &TaskWork<'_>) {
         if let Some(of_type) = self.of_mut(task_work.processor()) {
             of_type.amounts.spend(task_work, Duration::ZERO);
@@ -93,6 +95,7 @@ impl CreditRequest {
         }
     }
 
+    /// Adds a run to the workload that deadlines are checked against. Drops the workload if it is too large.
     pub(super) fn count(
         &mut self,
         now: Time,
@@ -118,6 +121,7 @@ impl CreditRequest {
         }
     }
 
+    /// Ends the credit. A type without a verdict gets DEFERRED.
     pub(super) fn end(&mut self) {
         self.stage = RequestStage::Over;
         self.workload = None;

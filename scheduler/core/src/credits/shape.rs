@@ -1,4 +1,6 @@
-//! Fingerprints of the requests and the credit of a worker.
+//! Fingerprints of the requests and the credit of a worker, for searches that visit each state once ([`brasserie_common::fingerprint`]).
+//! Every field on which a later decision depends is written here, times by `time`. A field may be left out only if it is merely shown or can
+//! be recomputed.
 
 use std::hash::Hasher;
 
@@ -65,7 +67,7 @@ impl CreditRequest {
         s.time(*at);
         match stage {
             RequestStage::Open => s.put(0_u8),
-            // The limit itself is still good, so the request is not yet over.
+            // A time that has just come differs from Over, because the request is good until it has passed.
             RequestStage::Lingering(until) => s.time(*until),
             RequestStage::Over => s.put(1_u8),
         }

@@ -122,7 +122,7 @@ impl Credits {
             let types = self.processors();
             let of_types = types.filter_map(|of| Some((of.clone(), self.allowance(now, of)?)));
             let cards = self.newest.as_ref().map(|newest| newest.cards);
-            let all = Allowances::new(of_types).by(self.newest());
+            let all = Allowances::new(of_types).by(self.newest_seq());
             all.with_cards(cards.unwrap_or_default())
         })
     }

@@ -724,7 +724,7 @@ fn come(turns: &mut Turns, now: Time, all: &mut [(Credits, usize)]) -> Vec<Heard
     };
     let all = all.iter_mut().map(|(credits, runs)| {
         let listed: Vec<i64> = (1..).take(*runs).collect();
-        let seq = credits.newest().map_or(1, |seq| seq.0 + 1);
+        let seq = credits.newest_seq().map_or(1, |seq| seq.0 + 1);
         let asks = knows(request(seq, vec![demand(CPU, [0.0, 1.0, 1.0])]), &listed);
         credits.hear(now, (&policy, &mut *turns), Readiness::MayWork, &asks)
     });

@@ -1,4 +1,4 @@
-//! Queries and their answers. They do not change the scheduler.
+//! Queries and their answers. They do not change the scheduler. The scheduler itself starts tasks only while `why_nothing_starts` is empty.
 
 mod jobs;
 pub mod listing;

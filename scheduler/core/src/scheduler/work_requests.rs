@@ -205,7 +205,7 @@ impl View<'_> {
     fn is_newest(&self, waiting: &WaitingRequest) -> bool {
         let remote = self.pool.get(&waiting.shard);
         remote.is_some_and(|remote| {
-            remote.id() == waiting.worker && remote.credits().newest() == Some(waiting.work.seq)
+            remote.id() == waiting.worker && remote.credits().newest_seq() == Some(waiting.work.seq)
         })
     }
 

@@ -1,4 +1,5 @@
-//! The reasons for which no task starts.
+//! The reasons for which no task starts. These texts decide: tasks start only while the list is empty (`start_tasks`, `take_back` and the
+//! answers to work requests ask for it). No text here may be mere information, and a removed text lets tasks start.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::waits::initial_wait::messages::{FORGET, MAX_NAMED, StoreState, WaitCo
 pub const STORE_FAILS: &str = "the store cannot write";
 
 impl View<'_> {
-    /// Returns why no task starts, whatever its own state. Empty if tasks may start.
+    /// Returns why no task starts, whatever its own state. Tasks start only while the list is empty.
     pub(in crate::scheduler) fn why_nothing_starts(&self, now: Time) -> Vec<String> {
         let mut reasons = Vec::new();
         let stepped_down = self
