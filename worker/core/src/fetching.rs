@@ -25,7 +25,7 @@ use crate::effect::Refusal;
 use crate::event::RunTask;
 use crate::machine::{Begin, processor_of};
 use crate::tasks::{PullTask, WorkerTask};
-pub(crate) use operator_requests::fetches_none;
+pub(crate) use operator_requests::does_not_fetch;
 pub(crate) use requests::DecidedRequest;
 pub(crate) use view::{SchedulerView, WorkerMoment, unreported};
 

@@ -182,7 +182,7 @@ struct PageBuilder<'a> {
     scanned: usize,
     blocks: usize,
     bytes: usize,
-    done: LogPage,
+    page: LogPage,
     /// The notice about the first segment that could not be read completely.
     unread: Option<String>,
 }
@@ -199,7 +199,7 @@ impl<'a> PageBuilder<'a> {
             scanned: 0,
             blocks: 0,
             bytes: 0,
-            done: LogPage::default(),
+            page: LogPage::default(),
             unread: None,
         }
     }
@@ -209,8 +209,8 @@ impl<'a> PageBuilder<'a> {
             line,
             ..LogLine::default()
         });
-        self.done.lines.extend(notice);
-        self.done
+        self.page.lines.extend(notice);
+        self.page
     }
 
     /// Skips the unreadable rest of a segment, and notes the first one.
@@ -269,7 +269,7 @@ impl<'a> PageBuilder<'a> {
         }
         // A page reads at least one block before its time can end it, so that the reader makes progress.
         if self.blocks > 0 && Instant::now() >= self.deadline {
-            self.done.next = Some(nearest);
+            self.page.next = Some(nearest);
             return ControlFlow::Break(());
         }
         self.blocks += 1;
@@ -286,31 +286,35 @@ impl<'a> PageBuilder<'a> {
             let _: ControlFlow<()> = self.skip_unreadable(path, &"it is damaged");
         }
         match self.query.ascending {
-            true => wanted.iter().try_for_each(|record| self.take(record)),
-            false => wanted.iter().rev().try_for_each(|record| self.take(record)),
+            true => wanted.iter().try_for_each(|record| self.offer(record)),
+            false => wanted
+                .iter()
+                .rev()
+                .try_for_each(|record| self.offer(record)),
         }
     }
 
-    fn take(&mut self, record: &LineRecord<'_>) -> ControlFlow<()> {
+    /// Adds a line if it matches. Ends the page before the line if the page is full or its time is over.
+    fn offer(&mut self, record: &LineRecord<'_>) -> ControlFlow<()> {
         if !in_range(self.query, record.id) {
             return ControlFlow::Continue(());
         }
         let out_of_time = self.scanned > 0
             && self.scanned.is_multiple_of(LINES_PER_CLOCK)
             && Instant::now() >= self.deadline;
-        if self.done.lines.len() >= self.limit
+        if self.page.lines.len() >= self.limit
             || self.scanned >= PAGE_SCANNED_LINES
             || self.bytes >= PAGE_BYTES
             || out_of_time
         {
-            self.done.next = Some(record.id);
+            self.page.next = Some(record.id);
             return ControlFlow::Break(());
         }
         self.scanned += 1;
         if self.matcher.matches(record) {
             let line = line(record);
             self.bytes += line.text_bytes();
-            self.done.lines.push(line);
+            self.page.lines.push(line);
         }
         ControlFlow::Continue(())
     }

@@ -1,4 +1,5 @@
-//! Requests of an operator that schedulers be asked for work at once.
+//! Requests of an operator that schedulers be asked for work at once. Such a request ends only the waits that the worker set itself, after
+//! failures and answers without work. It keeps the waits that a scheduler requested, and never makes the worker request more than it lacks.
 
 use brasserie_common::work_overview::{Asks, WorkWish};
 use brasserie_common::{RefusalCode, ServiceAddress, Time};
@@ -10,7 +11,7 @@ use crate::effect::Refusal;
 impl Fetching {
     /// Asks this scheduler, or all, as soon as possible, and returns when that is. `unanswered` returns for how long a scheduler has not
     /// answered, and why.
-    pub(crate) fn wish(
+    pub(crate) fn ask_now(
         &mut self,
         now: Time,
         schedulers: &[SchedulerView<'_>],
@@ -38,7 +39,7 @@ impl Fetching {
                     (Vec::new(), Asks::Never { why })
                 }
                 None => {
-                    let ended = self.fetcher.update(now, one.index);
+                    let ended = self.fetcher.end_waits(now, one.index);
                     let association_state = association_states
                         .get(one.index.0)
                         .copied()
@@ -72,7 +73,7 @@ fn asks_in_vain(asks: Asks, unanswered: Option<String>) -> Asks {
 }
 
 /// Returns the refusal of a worker that does not fetch work.
-pub(crate) fn fetches_none() -> Refusal {
+pub(crate) fn does_not_fetch() -> Refusal {
     Refusal::new(
         RefusalCode::Unspecified,
         "it takes what it is sent and asks for nothing; to have it ask for work, start it with `--work-fetch`",

@@ -10,7 +10,7 @@ use brasserie_worker_fetch::{
 use super::{Association, Worker};
 use crate::config::MemberList;
 use crate::effect::{Refusal, Reply};
-use crate::fetching::{DecidedRequest, SchedulerView, WorkerMoment, fetches_none, unreported};
+use crate::fetching::{DecidedRequest, SchedulerView, WorkerMoment, does_not_fetch, unreported};
 use crate::machine::Machine;
 use crate::members::MembersReader;
 use crate::tasks::WorkerTask;
@@ -161,11 +161,11 @@ impl Worker {
         scheduler: Option<&ServiceAddress>,
     ) -> Result<Reply, Refusal> {
         let Some(fetching) = &mut self.fetching else {
-            return Err(fetches_none());
+            return Err(does_not_fetch());
         };
         let (associations, now) = (&self.associations, self.now);
         let unanswered = |of: AssociationIndex| associations[of.0].session.unanswered(now);
-        let wishes = fetching.wish(now, &views(associations), scheduler, unanswered)?;
+        let wishes = fetching.ask_now(now, &views(associations), scheduler, unanswered)?;
         Ok(Reply::WorkWishes(wishes))
     }
 

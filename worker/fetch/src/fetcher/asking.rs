@@ -442,8 +442,8 @@ impl Fetcher {
         self.reset(association);
     }
 
-    /// Makes the scheduler be asked now at the operator's request, whatever is backed off. Returns the waits that this ended, as text.
-    pub fn update(&mut self, now: Time, association: AssociationIndex) -> Vec<String> {
+    /// Ends the worker's own waits at the operator's request, so that the scheduler is asked now. Returns the ended waits as text.
+    pub fn end_waits(&mut self, now: Time, association: AssociationIndex) -> Vec<String> {
         let Some(contact) = self.contacts.get_mut(association.0) else {
             return Vec::new();
         };

@@ -782,7 +782,7 @@ integration_tests_properties::properties! {
                     }
                 }
                 Happening::Update(place) => {
-                    rig.fetcher.update(rig.now, AssociationIndex(place));
+                    rig.fetcher.end_waits(rig.now, AssociationIndex(place));
                 }
             }
             // Requests that were given up or have failed are over.
