@@ -26,6 +26,8 @@ const STEP: Duration = Duration::from_millis(50);
 const ASK_EVERY: Duration = Duration::from_millis(300);
 /// Limit for completing all tasks after the last disturbance, including the waits of the protocol, on a busy machine.
 const SETTLE: Duration = Duration::from_secs(240);
+/// Answers without which a run says nothing about what the scheduler showed.
+const LEAST_SIGHTS: usize = 10;
 /// Time within which a scheduler without its store reports that, or exits. Then the operator acts.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -83,7 +85,7 @@ pub fn run(
     disturbances.extend(std::iter::repeat_n(ended, play.machines.uncertain_ended));
     play.violations
         .extend(testimony::violations(&lines, &sights, TASKS));
-    if sights.len() < 10 {
+    if sights.len() < LEAST_SIGHTS {
         play.violations.push(format!(
             "the scheduler answered only {} times",
             sights.len()
@@ -133,6 +135,7 @@ struct Play {
     stage: Stage,
     machines: ChaosMachines,
     ledger: StatusLedger,
+    /// Counts the lost stores. Completions shown before a loss need not last.
     epoch: Arc<AtomicU32>,
     lasting: Vec<(Instant, Lasting)>,
     violations: Vec<String>,
