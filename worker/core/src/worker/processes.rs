@@ -16,6 +16,7 @@ use brasserie_worker_fetch::AssociationIndex;
 
 use super::Worker;
 use crate::effect::Effect;
+use crate::event::RunTask;
 use crate::machine::{Obstacle, Place, QueueFilter};
 use crate::reports::{HeldCompletion, ReportKind};
 use crate::session::KillAll;
@@ -143,9 +144,7 @@ impl Worker {
                 {
                     self.machine.dequeue(place);
                     self.machine.count_begin(&running);
-                    let session = &self.associations[of.0].session;
-                    let cuda_devices = session.cuda_devices(&run.task);
-                    self.out.push(Effect::Spawn { run, cuda_devices });
+                    self.spawn(of, run);
                 }
                 Tried::HasLeft
             }
@@ -159,6 +158,13 @@ impl Worker {
                 Tried::HasLeft
             }
         }
+    }
+
+    /// Requests the process of a run that begins.
+    pub(super) fn spawn(&mut self, of: AssociationIndex, run: Arc<RunTask>) {
+        let session = &self.associations[of.0].session;
+        let cuda_devices = session.cuda_devices(&run.task);
+        self.out.push(Effect::Spawn { run, cuda_devices });
     }
 
     /// Starts the timeout of a run, because its process exists.

@@ -11,7 +11,7 @@ use brasserie_worker_fetch::AssociationIndex;
 
 use super::Worker;
 use super::processes::NeverBegins;
-use crate::effect::{Effect, Refusal, Reply};
+use crate::effect::{Refusal, Reply};
 use crate::event::RunTask;
 use crate::machine::{Begin, Place};
 use crate::reports::ReportKind;
@@ -94,9 +94,7 @@ impl Worker {
         let task = WorkerTask::new(self.now, &run, stage, pull);
         self.associations[of.0].tasks.insert(key, task);
         if let Begin::Now(_) = begin {
-            let session = &self.associations[of.0].session;
-            let cuda_devices = session.cuda_devices(&run.task);
-            self.out.push(Effect::Spawn { run, cuda_devices });
+            self.spawn(of, run);
         }
         queued_at
     }
