@@ -162,14 +162,14 @@ impl Outbox {
     }
 
     pub(crate) fn reply(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
-        self.effects.push_back(Effect::Reply { request, reply });
+        self.push(Effect::Reply { request, reply });
     }
 
     /// Requests a call to the scheduler of this association, and returns its id.
     pub(crate) fn call(&mut self, association: AssociationIndex, call: Call) -> CallId {
         self.last_call += 1;
         let id = CallId(self.last_call);
-        self.effects.push_back(Effect::Call {
+        self.push(Effect::Call {
             association,
             id,
             call,

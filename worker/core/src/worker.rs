@@ -188,7 +188,7 @@ impl Worker {
         self.out.reply(request, reply);
     }
 
-    /// Performs everything that is due because time has passed.
+    /// Performs everything that is due because time has passed. [`Worker::handle`] calls it after each event.
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = self.now.max(now);
         for of in self.indexes() {
