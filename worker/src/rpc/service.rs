@@ -46,10 +46,38 @@ const LOG_QUEUE: usize = 128;
 /// such calls must not delay the core's own work.
 const LOOKS: usize = 2;
 
-/// Terms of [`WorkerService::ask`]: the core answers the call, and the caller holds no place.
-const FREELY: (Accepts, Option<OwnedSemaphorePermit>) = (Accepts::All, None);
-/// Terms of [`WorkerService::ask`]: only calls of the health lane pass, and the caller holds no place.
-const FROM_RESERVE: (Accepts, Option<OwnedSemaphorePermit>) = (Accepts::HealthCalls, None);
+/// The terms on which a call passes to the core.
+struct Terms {
+    accepts: Accepts,
+    /// The caller's place in a limited queue. The caller holds it until the answer.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Terms {
+    /// Returns the terms on which every call passes.
+    fn all_calls() -> Self {
+        Terms {
+            accepts: Accepts::All,
+            place: None,
+        }
+    }
+
+    /// Returns the terms on which only calls of the health lane pass.
+    fn health_calls_only() -> Self {
+        Terms {
+            accepts: Accepts::HealthCalls,
+            place: None,
+        }
+    }
+
+    /// Returns the terms on which a call passes whose caller holds a place.
+    fn holding(place: OwnedSemaphorePermit) -> Self {
+        Terms {
+            accepts: Accepts::All,
+            place: Some(place),
+        }
+    }
+}
 
 /// A call on its way to the core.
 pub(crate) struct CallArrival {
@@ -137,12 +165,12 @@ impl WorkerService {
         (service, lanes)
     }
 
-    /// Passes a call to the core if `accepts` allows it. The caller holds `place` until the answer.
+    /// Passes a call to the core if its terms allow it.
     fn ask<A: TSerializable + IntoEvent>(
         &self,
         method: Method,
         call: IncomingCall<'_>,
-        (accepts, place): (Accepts, Option<OwnedSemaphorePermit>),
+        Terms { accepts, place }: Terms,
     ) {
         let from = Principal::Unauthenticated(call.peer());
         let Some((arguments, responder)) = call.arguments::<A>() else {
@@ -188,9 +216,7 @@ impl WorkerService {
     fn look_at_work_fetch(&self, call: IncomingCall<'_>) {
         type Arguments = BrasserieWorkerGetWorkFetchArgs;
         match Arc::clone(&self.looks).try_acquire_owned() {
-            Ok(place) => {
-                self.ask::<Arguments>(Method::GetWorkFetch, call, (Accepts::All, Some(place)))
-            }
+            Ok(place) => self.ask::<Arguments>(Method::GetWorkFetch, call, Terms::holding(place)),
             Err(_) => call.serve(|_: Arguments, responder| {
                 let text = "others look at work fetch at this moment: ask again";
                 let text = undeclared_refusal(RefusalCode::Busy, text);
@@ -238,22 +264,42 @@ impl Service for WorkerService {
     fn call(&self, call: IncomingCall<'_>) {
         match call.method() {
             "getRunningTasks" => {
-                self.ask::<BistroWorkerGetRunningTasksArgs>(Method::GetRunningTasks, call, FREELY);
+                self.ask::<BistroWorkerGetRunningTasksArgs>(
+                    Method::GetRunningTasks,
+                    call,
+                    Terms::all_calls(),
+                );
             }
-            "runTask" => self.ask::<BistroWorkerRunTaskArgs>(Method::RunTask, call, FREELY),
+            "runTask" => {
+                self.ask::<BistroWorkerRunTaskArgs>(Method::RunTask, call, Terms::all_calls())
+            }
             "notifyIfTasksNotRunning" => {
                 let method = Method::NotifyIfTasksNotRunning;
-                self.ask::<BistroWorkerNotifyIfTasksNotRunningArgs>(method, call, FREELY);
+                self.ask::<BistroWorkerNotifyIfTasksNotRunningArgs>(
+                    method,
+                    call,
+                    Terms::all_calls(),
+                );
             }
             "requestSuicide" => {
-                self.ask::<BistroWorkerRequestSuicideArgs>(Method::RequestSuicide, call, FREELY);
+                self.ask::<BistroWorkerRequestSuicideArgs>(
+                    Method::RequestSuicide,
+                    call,
+                    Terms::all_calls(),
+                );
             }
-            "killTask" => self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call, FREELY),
+            "killTask" => {
+                self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call, Terms::all_calls())
+            }
             "getWorkFetch" => self.look_at_work_fetch(call),
-            "fetchWork" => {
-                self.ask::<BrasserieWorkerFetchWorkArgs>(Method::FetchWork, call, FREELY)
+            "fetchWork" => self.ask::<BrasserieWorkerFetchWorkArgs>(
+                Method::FetchWork,
+                call,
+                Terms::all_calls(),
+            ),
+            "drain" => {
+                self.ask::<BrasserieWorkerDrainArgs>(Method::Drain, call, Terms::all_calls())
             }
-            "drain" => self.ask::<BrasserieWorkerDrainArgs>(Method::Drain, call, FREELY),
             "getJobLogsByID" => {
                 call.serve(|arguments, responder| self.read_logs(arguments, responder))
             }
@@ -269,9 +315,17 @@ impl Service for WorkerService {
     /// task promises that it was not started.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
         match call.method() {
-            "runTask" => self.ask::<BistroWorkerRunTaskArgs>(Method::RunTask, call, FROM_RESERVE),
+            "runTask" => self.ask::<BistroWorkerRunTaskArgs>(
+                Method::RunTask,
+                call,
+                Terms::health_calls_only(),
+            ),
             "killTask" => {
-                self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call, FROM_RESERVE);
+                self.ask::<BistroWorkerKillTaskArgs>(
+                    Method::KillTask,
+                    call,
+                    Terms::health_calls_only(),
+                );
             }
             "getRunningTasks" | "requestSuicide" | "getStatus" => self.call(call),
             _ => call.refuse_for_lack_of_room(),
