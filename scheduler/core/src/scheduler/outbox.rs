@@ -46,6 +46,10 @@ impl Outbox {
         }
     }
 
+    fn push(&mut self, effect: Effect) {
+        self.waiting.push_back(Outgoing::Effect(effect));
+    }
+
     /// Returns the next outgoing, in order.
     pub(super) fn poll(&mut self) -> Option<Outgoing> {
         self.waiting.pop_front()
@@ -74,18 +78,17 @@ impl Outbox {
     pub(super) fn persist(&mut self, record: Record) -> RecordSeq {
         self.last = self.last.next();
         let seq = self.last;
-        self.waiting
-            .push_back(Outgoing::Effect(Effect::Persist { seq, record }));
+        self.push(Effect::Persist { seq, record });
         seq
     }
 
     /// Answers a request at once. This reply replaces one that waits for a record.
     pub(super) fn reply(&mut self, request: RequestId, reply: Reply) {
-        self.waiting.push_back(Outgoing::Effect(Effect::Reply {
+        self.push(Effect::Reply {
             request,
             after: None,
             reply,
-        }));
+        });
     }
 
     /// Answers a request once `after` is durable, or with a refusal if that takes longer than [`crate::MAX_REPLY_WAIT`].
@@ -105,20 +108,20 @@ impl Outbox {
                 self.reply(earlier, refusal);
             }
         }
-        self.waiting.push_back(Outgoing::Effect(Effect::Reply {
+        self.push(Effect::Reply {
             request,
             after,
             reply,
-        }));
+        });
     }
 
     /// Answers a request once `after` is durable, however long that takes. The caller watches the time.
     pub(super) fn reply_whenever(&mut self, request: RequestId, after: RecordSeq, reply: Reply) {
-        self.waiting.push_back(Outgoing::Effect(Effect::Reply {
+        self.push(Effect::Reply {
             request,
             after: Some(after),
             reply,
-        }));
+        });
     }
 
     /// Refuses requests whose reply has waited for too long. Their changes may still become durable, and the refusal says so.
@@ -159,9 +162,9 @@ impl Outbox {
     pub(super) fn exit_for(&mut self, newer: SchedulerId) {
         self.waiting
             .retain(|outgoing| !matches!(outgoing, Outgoing::Call { .. }));
-        self.waiting.push_back(Outgoing::Effect(Effect::Exit {
+        self.push(Effect::Exit {
             reason: ExitReason::SteppedDown { newer },
-        }));
+        });
     }
 
     /// Notes that all records up to this one are durable.
