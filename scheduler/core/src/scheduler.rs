@@ -39,8 +39,9 @@ use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{RecordSeq, SchedulerId, TaskKey, Time, WallTime};
 use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_engine::{Engine, NodesOwner, Task};
+use effect::Effect;
 use event::Event;
-use outbox::Outbox;
+use outbox::{Outbox, Outgoing};
 use questions::Questions;
 
 use crate::bulk_changes::BulkChanges;
@@ -341,6 +342,19 @@ impl Scheduler {
         self.take_back(now);
         self.answer_requests(now);
         self.outbox.watch_store(now);
+    }
+
+    /// Returns the next effect, in order, with the names and texts of a call. Must be called in the turn in which the effect was decided,
+    /// because the ids in it may stand for other names later.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        Some(match self.outbox.poll()? {
+            Outgoing::Effect(effect) => effect,
+            Outgoing::Call { id, peer, call } => Effect::Call {
+                id,
+                peer,
+                call: self.view().content_of(call),
+            },
+        })
     }
 
     /// Returns when to call [`Scheduler::handle_timeout`] if no event arrives before.

@@ -7,21 +7,14 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
-use super::effect::Effect;
-use super::outbox::Outgoing;
-use super::{Scheduler, View, task_key};
+use super::{View, task_key};
 use crate::calls::{Call, CallDraft, NewWorker, RunTaskCall};
 
-impl Scheduler {
-    /// Returns the next effect, in order, with the names and texts of a call. Must be called in the turn in which the effect was decided,
-    /// because the ids in it may stand for other names later.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
-        let (id, peer, draft) = match self.outbox.poll()? {
-            Outgoing::Effect(effect) => return Some(effect),
-            Outgoing::Call { id, peer, call } => (id, peer, call),
-        };
-        let (view, scheduler) = (self.view(), self.id);
-        let call = match draft {
+impl View<'_> {
+    /// Returns a call with its names and texts.
+    pub(super) fn content_of(&self, draft: CallDraft) -> Call {
+        let scheduler = self.id;
+        match draft {
             CallDraft::GetRunningTasks { worker } => Call::GetRunningTasks { scheduler, worker },
             CallDraft::RunTask {
                 worker,
@@ -30,7 +23,7 @@ impl Scheduler {
                 invocation,
                 sequence,
             } => Call::RunTask(Box::new(
-                view.run_task(worker, index, task, invocation, sequence),
+                self.run_task(worker, index, task, invocation, sequence),
             )),
             CallDraft::Healthcheck {
                 worker,
@@ -38,7 +31,7 @@ impl Scheduler {
                 invocation,
                 new_worker,
             } => Call::Healthcheck(Box::new(
-                view.healthcheck(worker, index, invocation, new_worker),
+                self.healthcheck(worker, index, invocation, new_worker),
             )),
             CallDraft::NotifyIfTasksNotRunning {
                 worker,
@@ -47,7 +40,7 @@ impl Scheduler {
             } => Call::NotifyIfTasksNotRunning {
                 tasks: tasks
                     .into_iter()
-                    .map(|(task, invocation)| view.wire_task(worker, task, invocation))
+                    .map(|(task, invocation)| self.wire_task(worker, task, invocation))
                     .collect(),
                 scheduler,
                 worker,
@@ -56,7 +49,7 @@ impl Scheduler {
             CallDraft::RequestSuicide { worker } => Call::RequestSuicide {
                 scheduler,
                 worker,
-                why: view.calls.why_it_must_die(worker),
+                why: self.calls.why_it_must_die(worker),
             },
             CallDraft::KillTask {
                 worker,
@@ -64,17 +57,14 @@ impl Scheduler {
                 invocation,
                 kill,
             } => Call::KillTask {
-                task: Box::new(view.wire_task(worker, task, invocation)),
+                task: Box::new(self.wire_task(worker, task, invocation)),
                 scheduler,
                 worker,
                 kill,
             },
-        };
-        Some(Effect::Call { id, peer, call })
+        }
     }
-}
 
-impl View<'_> {
     fn run_task(
         &self,
         worker: WorkerId,
