@@ -18,7 +18,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Due, Judged, WorkerIndex};
 use consensus::Consensus;
-use remote::{OwnTimers, Remote};
+use remote::{Evaluation, OwnTimers, Remote};
 use spreading::Spreading;
 
 use crate::news::KnownWorker;
@@ -125,9 +125,15 @@ impl Pool {
         self.consensus.current()
     }
 
-    /// Returns the worker of a shard, and the set by which it is evaluated.
-    pub(crate) fn with_set(&mut self, shard: &Shard) -> Option<(&mut Remote, &Consensus)> {
-        Some((self.by_shard.get_mut(shard)?, &self.consensus))
+    /// Evaluates the worker of a shard. `None` if there is none, or it has left.
+    pub(crate) fn evaluate(
+        &mut self,
+        now: Time,
+        timeouts: &Timeouts,
+        shard: &Shard,
+    ) -> Option<Evaluation> {
+        let remote = self.by_shard.get_mut(shard)?;
+        remote.evaluate(now, timeouts, &self.consensus)
     }
 
     /// Returns whether a pull worker keeps its deadlines with one more task, as far as its requests show.

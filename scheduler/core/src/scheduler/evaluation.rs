@@ -34,15 +34,12 @@ impl Scheduler {
 
     /// Evaluates one worker: adopts the state of its health model, and performs the calls that are due.
     pub(super) fn evaluate(&mut self, now: Time, shard: &Shard) {
-        let Some((remote, set)) = self.pool.with_set(shard) else {
-            return;
-        };
         let Evaluated {
             news,
             poke,
             index,
             eligibility,
-        } = match remote.evaluate(now, &self.options.timeouts, set) {
+        } = match self.pool.evaluate(now, &self.options.timeouts, shard) {
             None => return,
             Some(Evaluation::Lost(why)) => {
                 self.request_suicide(now, shard, &why);
