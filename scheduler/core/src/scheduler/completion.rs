@@ -26,18 +26,7 @@ use crate::refusal::Rejection;
 impl Scheduler {
     /// Handles an `updateStatus` call.
     pub(super) fn update_status(&mut self, now: Time, request: RequestId, update: &StatusUpdate) {
-        let is_of_healthcheck = update.job.as_str() == HEALTHCHECK_JOB;
-        let accepted = self.view().check_status(update).and_then(|()| {
-            if !is_of_healthcheck {
-                return self.end_reported(now, update);
-            }
-            if let Some(remote) = self.pool.get_mut(&update.shard) {
-                remote.note_healthcheck_result(now, update.invocation, &update.status);
-            }
-            self.evaluate(now, &update.shard);
-            Ok(None)
-        });
-        match accepted {
+        match self.accept_status(now, update) {
             Ok(after) => {
                 let reply = Reply::UpdateStatus(Ok(()));
                 let held = HeldReply::Status(update.invocation);
@@ -47,6 +36,23 @@ impl Scheduler {
                 .outbox
                 .reply(request, Reply::UpdateStatus(Err(rejection))),
         }
+    }
+
+    /// Handles a status up to its acknowledgement. Returns the record that the acknowledgement waits for.
+    fn accept_status(
+        &mut self,
+        now: Time,
+        update: &StatusUpdate,
+    ) -> Result<Option<RecordSeq>, Rejection> {
+        self.view().check_status(update)?;
+        if update.job.as_str() != HEALTHCHECK_JOB {
+            return self.end_reported(now, update);
+        }
+        if let Some(remote) = self.pool.get_mut(&update.shard) {
+            remote.note_healthcheck_result(now, update.invocation, &update.status);
+        }
+        self.evaluate(now, &update.shard);
+        Ok(None)
     }
 
     /// Handles a completion that a worker reports. Returns the record that the acknowledgement waits for. An acknowledged report is stored
@@ -170,11 +176,7 @@ impl Scheduler {
             .closing_status(now, task, end, update.next_backoff);
         let kept = kept(update.story.clone(), &update.shard, None);
         let kept = kept.filter(|_| invocation == update.invocation);
-        let seq = self.outbox.persist(completion_record(
-            key_of(update),
-            (invocation, &status),
-            kept,
-        ));
+        let seq = self.record_end(key_of(update), (invocation, &status), kept);
         let not_before = not_before(&self.engine, now, &status);
         self.ledger()
             .restate(now, task, (invocation, status), not_before, seq);
@@ -199,11 +201,25 @@ impl Scheduler {
         let (of, status) = self.view().closing_status(now, task, end, next_backoff);
         // A story is stored only with the completion of its own run. A task that was taken back has not run.
         let kept = kept.filter(|_| of == end.0 && !status.was_taken_back());
-        let seq = self
-            .outbox
-            .persist(completion_record(key, (of, &status), kept));
+        let seq = self.record_end(key, (of, &status), kept);
         self.end_run(now, (task, end.0), (of, status), seq);
         Some(seq)
+    }
+
+    /// Requests that a completion be made durable.
+    fn record_end(
+        &mut self,
+        key: TaskKey,
+        (invocation, status): (InvocationId, &StoredStatus),
+        story: Option<Box<KeptStory>>,
+    ) -> RecordSeq {
+        self.outbox.persist(Record::TaskEnded(EndedTask {
+            job: key.job,
+            node: key.node,
+            invocation,
+            status: status.clone(),
+            story,
+        }))
     }
 
     /// Ends a run in every component. `of` is the run whose completion is stored.
@@ -353,21 +369,6 @@ pub(super) fn kept(
         queued,
     });
     kept.map(Box::new)
-}
-
-/// Returns the record of a completion.
-fn completion_record(
-    key: TaskKey,
-    (invocation, status): (InvocationId, &StoredStatus),
-    story: Option<Box<KeptStory>>,
-) -> Record {
-    Record::TaskEnded(EndedTask {
-        job: key.job,
-        node: key.node,
-        invocation,
-        status: status.clone(),
-        story,
-    })
 }
 
 fn key_of(update: &StatusUpdate) -> TaskKey {

@@ -34,21 +34,8 @@ impl Scheduler {
     ) {
         let (shard, id) = (worker.shard.clone(), worker.id);
         let hostname = Arc::clone(&worker.machine_lock.hostname);
-        let accepted = check_description(&worker).and_then(|()| {
-            self.wait.note_heard(worker.id, now);
-            if let Some(holder) = self.pool.instance_mut(&shard, id) {
-                holder.note_heard_after_leaving(now);
-            }
-            let waits_anew = self.witness(now, worker.id, worker_set);
-            let recorded = self.accept_instance(now, worker, worker_set, goodbye)?;
-            let after = recorded.filter(|_| !sabotage::on(Sabotage::InstanceRecordAfterSending));
-            Ok((after.unwrap_or(OWN_RECORD), waits_anew))
-        });
-        match accepted {
-            Ok((after, waits_anew)) => {
-                // The answer waits for the record of this scheduler instance or of a new association, so that no later heartbeat finds it
-                // missing.
-                let after = Some(after).max(waits_anew);
+        match self.accept_heartbeat(now, worker, worker_set, goodbye) {
+            Ok(after) => {
                 let waits = after.is_some_and(|seq| !self.outbox.is_persisted(seq));
                 let response = self.heartbeat_response(now, (&shard, id), waits);
                 // The worker's eligibility can depend on this answer.
@@ -62,6 +49,26 @@ impl Scheduler {
                 self.outbox.reply(request, Reply::Heartbeat(Err(rejection)));
             }
         }
+    }
+
+    /// Handles a heartbeat up to its answer. Returns the record that the answer waits for: that of this scheduler instance, of a new
+    /// association, so that no later heartbeat finds it missing, or of a wait that begins anew.
+    fn accept_heartbeat(
+        &mut self,
+        now: Time,
+        worker: WorkerDescription,
+        worker_set: WorkerSetId,
+        goodbye: bool,
+    ) -> Result<Option<RecordSeq>, Rejection> {
+        check_description(&worker)?;
+        self.wait.note_heard(worker.id, now);
+        if let Some(holder) = self.pool.instance_mut(&worker.shard, worker.id) {
+            holder.note_heard_after_leaving(now);
+        }
+        let waits_anew = self.witness(now, worker.id, worker_set);
+        let recorded = self.accept_instance(now, worker, worker_set, goodbye)?;
+        let after = recorded.filter(|_| !sabotage::on(Sabotage::InstanceRecordAfterSending));
+        Ok(Some(after.unwrap_or(OWN_RECORD)).max(waits_anew))
     }
 
     /// Notes a problem for a lasting refusal, because no table of `status` has a refused worker.
