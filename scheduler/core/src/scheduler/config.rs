@@ -58,6 +58,17 @@ impl Scheduler {
             .config_override(config.exit_initial_wait_before_timestamp);
         let before = self.engine.config().cloned();
         let before = before.filter(|_| self.view().wanted().is_known_of_all());
+        self.apply_config(now, config);
+        self.recheck_runs(before.as_deref());
+        let engine = &self.engine;
+        let is_configured = |job: JobId| engine.job_config(job).is_some();
+        for job in self.estimates.keep_jobs(is_configured) {
+            self.engine.set_learned(job, None);
+        }
+    }
+
+    /// Gives a configuration to the engine, with the owner of the nodes in force. Drops the problems of jobs that it does not have.
+    fn apply_config(&mut self, now: Time, config: Arc<Config>) {
         // The sources may be those of the configuration before the last one. Then the shell does not read them again.
         let nodes = self.engine.nodes();
         let owner = nodes.map_or(NodesOwner::OtherConfig, |nodes| {
@@ -73,12 +84,6 @@ impl Scheduler {
         if self.engine.nodes().is_none() {
             // The levels have another order, so the nodes come into force again.
             self.engine.set_nodes_owner(NodesOwner::OtherConfig);
-        }
-        self.recheck_runs(before.as_deref());
-        let engine = &self.engine;
-        let is_configured = |job: JobId| engine.job_config(job).is_some();
-        for job in self.estimates.keep_jobs(is_configured) {
-            self.engine.set_learned(job, None);
         }
     }
 
@@ -96,19 +101,24 @@ impl Scheduler {
     pub(super) fn continue_refresh(&mut self, now: Time) {
         let before = self.engine.tables_put_in_force();
         self.engine.continue_refresh();
-        let is_new = self.engine.tables_put_in_force() != before;
-        if let (true, Some(nodes), Some(config)) =
-            (is_new, self.engine.nodes(), self.engine.config())
-        {
-            let (owner, nodes) = (self.nodes.owner_of(nodes, config), Arc::clone(nodes));
-            self.engine.set_nodes_owner(owner);
-            self.nodes.note_in_force(self.wall);
-            self.record_times(now, nodes.times());
-            self.orphans.recheck_all();
+        if self.engine.tables_put_in_force() != before {
+            self.nodes_came_in_force(now);
         }
         if let Some(cycle) = self.engine.wants_held_nodes() {
             self.report_nodes(cycle);
         }
+    }
+
+    /// Notes the owner and the issued times of nodes that have just come into force. All runs are checked again.
+    fn nodes_came_in_force(&mut self, now: Time) {
+        let (Some(nodes), Some(config)) = (self.engine.nodes(), self.engine.config()) else {
+            return;
+        };
+        let (owner, nodes) = (self.nodes.owner_of(nodes, config), Arc::clone(nodes));
+        self.engine.set_nodes_owner(owner);
+        self.nodes.note_in_force(self.wall);
+        self.record_times(now, nodes.times());
+        self.orphans.recheck_all();
     }
 
     /// Reports to the engine which nodes this crate still refers to. Nodes that bulk changes name come first, because their deletions may
