@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use brasserie_common::worker::HeartbeatResponse;
-use brasserie_common::{Principal, WorkerDescription, WorkerSetId};
-use brasserie_scheduler_core::{Event, Rejection};
+use brasserie_common::{Principal, RequestId, WorkerDescription, WorkerSetId};
+use brasserie_scheduler_core::{Event, Rejection, Reply};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
 use brasserie_thrift::generated::fb303::{
@@ -176,7 +176,19 @@ impl SchedulerService {
             worker_set,
             goodbye,
         };
-        let taken = self.inbox.try_request(EventLane::Health, deliver, event);
+        self.pass(EventLane::Health, deliver, event);
+    }
+
+    /// Passes a request to the core. If the lane is full, `deliver` is dropped, and the caller learns that.
+    pub(super) fn pass<R>(
+        &self,
+        lane: EventLane,
+        deliver: impl FnOnce(R) + Send + 'static,
+        event: impl FnOnce(RequestId) -> Event,
+    ) where
+        R: TryFrom<Reply, Error = Reply>,
+    {
+        let taken = self.inbox.try_request(lane, deliver, event);
         taken.unwrap_or_else(NotTaken::log);
     }
 }

@@ -17,7 +17,7 @@ use brasserie_thrift::rpc::{Accepts, LACK_OF_ROOM, Responder};
 use parking_lot::Mutex;
 
 use super::service::SchedulerService;
-use crate::inbox::{EventLane, NotTaken};
+use crate::inbox::EventLane;
 
 /// Maximum statuses in one batch. Workers of this project send a tenth of it.
 const MOST_TOGETHER: usize = 1000;
@@ -88,8 +88,7 @@ impl SchedulerService {
             from,
             update,
         };
-        let taken = self.inbox.try_request(lane, deliver, event);
-        taken.unwrap_or_else(NotTaken::log);
+        self.pass(lane, deliver, event);
     }
 
     /// Handles each status of a batch like an `updateStatus` call.

@@ -9,7 +9,7 @@ use brasserie_thrift::generated::scheduler::{
 use brasserie_thrift::rpc::Responder;
 
 use super::service::SchedulerService;
-use crate::inbox::{EventLane, NotTaken};
+use crate::inbox::EventLane;
 
 impl SchedulerService {
     pub(super) fn request_work(
@@ -37,7 +37,6 @@ impl SchedulerService {
             from,
             work,
         };
-        let taken = self.inbox.try_request(EventLane::Ordinary, deliver, event);
-        taken.unwrap_or_else(NotTaken::log);
+        self.pass(EventLane::Ordinary, deliver, event);
     }
 }
