@@ -83,10 +83,10 @@ impl Driver {
             .chain(ordinary.take(MAX_EVENTS_PER_LANE));
         for Input { event, waiter } in inputs {
             if let Some((request, waiter)) = waiter {
-                self.performer.requests().expect(request, waiter);
+                self.performer.await_answer(request, waiter);
             }
             if let Event::Persisted { up_to } = &event {
-                self.performer.requests().persisted(*up_to);
+                self.performer.persisted(*up_to);
             }
             self.scheduler.handle(now, event);
         }

@@ -24,7 +24,7 @@ pub(crate) struct Performer {
 
 /// Unanswered requests. The server's limit of unanswered calls bounds their number.
 #[derive(Default)]
-pub(crate) struct OpenRequests {
+struct OpenRequests {
     waiters: IdMap<RequestId, UnansweredRequest>,
     persisted: RecordSeq,
     /// Replies that wait for a record, in the order of the records. Each belongs to one of `waiters`.
@@ -63,9 +63,14 @@ impl Performer {
         self.store
     }
 
-    /// Returns the unanswered requests.
-    pub(crate) fn requests(&mut self) -> &mut OpenRequests {
-        &mut self.requests
+    /// Registers the waiter that receives the answer to this request.
+    pub(crate) fn await_answer(&mut self, request: RequestId, waiter: Waiter) {
+        self.requests.expect(request, waiter);
+    }
+
+    /// Sends the replies that waited for records up to this one, which are now on disk.
+    pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
+        self.requests.persisted(up_to);
     }
 
     /// Performs one effect. `decided` is the time at which the core decided it.
@@ -96,15 +101,13 @@ impl Performer {
 }
 
 impl OpenRequests {
-    /// Registers the waiter that receives the answer to this request.
-    pub(crate) fn expect(&mut self, request: RequestId, waiter: Waiter) {
+    fn expect(&mut self, request: RequestId, waiter: Waiter) {
         let after = None;
         self.waiters
             .insert(request, UnansweredRequest { waiter, after });
     }
 
-    /// Sends the replies that waited for records up to this one, which are now on disk.
-    pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
+    fn persisted(&mut self, up_to: RecordSeq) {
         self.persisted = self.persisted.max(up_to);
         while let Some(first) = self.deferred.first_entry()
             && first.key().0 <= self.persisted
