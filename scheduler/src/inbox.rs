@@ -134,15 +134,18 @@ impl Inbox {
             })
     }
 
-    /// Reports an event of the shell. The event is lost only if the driver has ended and no longer needs it.
-    pub(crate) async fn tell(&self, lane: EventLane, event: Event) {
-        let _ = self
-            .lane(lane)
-            .send(Input {
-                event,
-                waiter: None,
-            })
-            .await;
+    /// Reports an event of the shell itself.
+    pub(crate) async fn tell(&self, event: Event) {
+        self.tell_in(EventLane::Health, event).await;
+    }
+
+    /// Reports an event in this lane. The event is lost only if the driver has ended and no longer needs it.
+    async fn tell_in(&self, lane: EventLane, event: Event) {
+        let input = Input {
+            event,
+            waiter: None,
+        };
+        let _ = self.lane(lane).send(input).await;
     }
 
     /// Reports an event from code that must not wait. If the lane is full, a spawned task waits instead.
@@ -156,17 +159,18 @@ impl Inbox {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(input)) => {
                 let inbox = self.clone();
-                tokio::spawn(async move { inbox.tell(lane, input.event).await });
+                tokio::spawn(async move { inbox.tell_in(lane, input.event).await });
             }
         }
     }
 
     /// Reports an event from a thread outside the runtime.
     pub(crate) fn tell_blocking(&self, event: Event) {
-        let _ = self.health.blocking_send(Input {
+        let input = Input {
             event,
             waiter: None,
-        });
+        };
+        let _ = self.health.blocking_send(input);
     }
 
     /// Sends a request and waits for its reply.

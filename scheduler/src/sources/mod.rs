@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::inbox::{EventLane, Inbox};
+use crate::inbox::Inbox;
 use config_file::News;
 pub use config_file::{ConfigFile, LoadedConfig};
 pub(crate) use in_force::{InForce, TellInForce};
@@ -172,7 +172,7 @@ impl Sources {
                         _ => self.periods.nodes_update,
                     };
                     known.go_on(&event, doubt);
-                    self.inbox.tell(EventLane::Health, event).await;
+                    self.inbox.tell(event).await;
                     self.memory.set(&known.memory);
                     let now = Clock.now();
                     refresh = Refresh::Waiting(Box::pin(wait_until(
@@ -245,18 +245,14 @@ impl Sources {
                 for warning in &loaded.warnings {
                     tracing::warn!("{warning}");
                 }
-                self.inbox
-                    .tell(EventLane::Health, loaded.into_event())
-                    .await;
+                self.inbox.tell(loaded.into_event()).await;
             }
             Some(Err(message)) => {
                 tracing::error!(
                     error = message,
                     "the configuration is not usable; the last good one stays in force"
                 );
-                self.inbox
-                    .tell(EventLane::Health, Event::ConfigFailed { message })
-                    .await;
+                self.inbox.tell(Event::ConfigFailed { message }).await;
             }
             None => {}
         }
