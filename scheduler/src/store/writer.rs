@@ -125,15 +125,7 @@ impl Writer {
         loop {
             match self.queue.take(self.tidy_at) {
                 WriterWork::Write(batch) => {
-                    // A batch is written again until that succeeds. After the queue is closed, one attempt is left.
-                    while let Err(error) = self.attempt(&batch) {
-                        self.fail(&error);
-                        self.measure();
-                        if self.queue.pause(RETRY) {
-                            self.attempt(&batch)?;
-                            break;
-                        }
-                    }
+                    self.write(&batch)?;
                     if self.untidy.is_none() {
                         self.tidy_at = self.tidy_at.min(Instant::now() + TIDY_AFTER);
                     }
@@ -219,6 +211,19 @@ impl Writer {
             // A failed write of a record does the same.
             self.distrust(None);
         }
+    }
+
+    /// Writes a batch. Retries until it succeeds. Fails only if the queue was closed meanwhile.
+    fn write(&mut self, batch: &[QueuedRecord]) -> Result<(), StoreError> {
+        while let Err(error) = self.attempt(batch) {
+            self.fail(&error);
+            self.measure();
+            if self.queue.pause(RETRY) {
+                // The queue is closed, so one attempt is left.
+                return self.attempt(batch);
+            }
+        }
+        Ok(())
     }
 
     /// Writes a batch once. Applying a batch twice has the same effect as once, so an attempt whose commit is in doubt is repeated.
