@@ -70,7 +70,7 @@ impl Performer {
 
     /// Sends the replies that waited for records up to this one, which are now on disk.
     pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
-        self.requests.persisted(up_to);
+        self.requests.release(up_to);
     }
 
     /// Performs one effect. `decided` is the time at which the core decided it.
@@ -107,7 +107,7 @@ impl OpenRequests {
             .insert(request, UnansweredRequest { waiter, after });
     }
 
-    fn persisted(&mut self, up_to: RecordSeq) {
+    fn release(&mut self, up_to: RecordSeq) {
         self.persisted = self.persisted.max(up_to);
         while let Some(first) = self.deferred.first_entry()
             && first.key().0 <= self.persisted
@@ -215,13 +215,13 @@ mod tests {
         requests.answer(third, Some(RecordSeq(6)), done());
         requests.answer(first, None, refused());
         assert_eq!(*said.lock().unwrap(), [(1, refused())]);
-        requests.persisted(RecordSeq(5));
+        requests.release(RecordSeq(5));
         // The core decided this refusal before it was notified that the record is durable.
         requests.answer(second, None, refused());
         assert_eq!(*said.lock().unwrap(), [(1, refused()), (2, done())]);
         requests.answer(third, None, refused());
         assert!(requests.waiters.is_empty() && requests.deferred.is_empty());
-        requests.persisted(RecordSeq(6));
+        requests.release(RecordSeq(6));
         assert_eq!(said.lock().unwrap().len(), 3);
     }
 }
