@@ -177,7 +177,7 @@ pub struct WorkerView {
     pub containment: Option<String>,
     /// Number of associations that began again because the worker had obeyed another scheduler.
     pub begun_anew: u64,
-    /// Number of tasks that stood by there and that the worker has returned.
+    /// Number of take-backs to which the worker has agreed since the scheduler started.
     pub taken_back: u64,
     /// The unfilled part of its work request; `None` for a worker that requests no work and gets tasks by its slots.
     pub asked: Option<AskedView>,

@@ -378,6 +378,11 @@ impl StoredStatus {
         self.is_overwriteable() && self.bits.has(StatusBits::INCOMPLETE) && !self.uses_backoff()
     }
 
+    /// Returns whether no run of the task has ended, because the only one was taken back.
+    pub fn is_of_no_run(&self) -> bool {
+        self.was_taken_back() && self.data.is_none()
+    }
+
     /// Returns the step from which the next run's backoff is computed.
     pub fn configured_backoff(&self) -> BackoffDuration {
         if self.is_failed() {

@@ -71,7 +71,7 @@ fn started(stage: &Stage) -> Vec<String> {
 fn standby_positions(stage: &Stage, spec: &SchedulerSpec, nodes: &[String]) -> Vec<usize> {
     let position = |node: &String| {
         let explained = ask(stage, spec, &["explain", "short", node]).output;
-        let text = "it is on standby at `one`, position ";
+        let text = "it is on standby, position ";
         let shown = explained
             .split_once(text)
             .map(|(_, rest)| rest.split(':').next());

@@ -17,7 +17,7 @@ const CRATES: [(&str, usize, usize); 15] = [
     ("common", 0, 0),
     ("common/config", 0, 5),
     ("common/runtime", 0, 0),
-    ("integration-tests", 0, 0),
+    ("integration-tests", 0, 10),
     ("integration-tests/emulator", 0, 0),
     ("integration-tests/properties", 0, 0),
     ("integration-tests/sim", 0, 0),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
-use brasserie_common::{RecordSeq, RequestId, RunningTask, Time};
+use brasserie_common::{EndedBy, RecordSeq, RequestId, RunningTask, Time};
 use brasserie_scheduler_core::{Call, Effect, EndedTask, Event, ExitReason, Record, Reply};
 
 use crate::inbox::{EventLane, Inbox, Waiter};
@@ -142,18 +142,23 @@ impl OpenRequests {
     }
 }
 
-/// Logs the start of a task at debug level, because starts and completions are as many as tasks.
+/// Logs the start and the take-back of a task at debug level, because they are as many as tasks.
 fn log_start(call: &Call) {
-    if let Call::RunTask(run) = call {
-        let RunningTask {
-            job,
-            node,
-            shard,
-            invocation,
-            ..
-        } = &run.task;
-        tracing::debug!(%job, %node, worker = %shard, %invocation, "starts a task");
-    }
+    let (task, what) = match call {
+        Call::RunTask(run) => (&run.task, "starts a task"),
+        Call::KillTask { task, kill, .. } if kill.by == EndedBy::TakeBack => {
+            (&**task, "takes a task back, if it has not begun")
+        }
+        _ => return,
+    };
+    let RunningTask {
+        job,
+        node,
+        shard,
+        invocation,
+        ..
+    } = task;
+    tracing::debug!(%job, %node, worker = %shard, %invocation, "{what}");
 }
 
 fn log_completions(record: &Record) {

@@ -131,7 +131,7 @@ struct WorkerStatus {
   17: optional i64 silentForMs,
   // The number of tasks of runningTasks that stand by: they begin as soon as slots are free at the worker.
   18: optional i32 standbyTasks,
-  // How many tasks it has returned that stood by.
+  // To how many take-backs it has agreed.
   19: optional i64 takenBack,
 }
 

@@ -22,7 +22,7 @@ exception BistroWorkerException {
   3: optional common.BistroInstanceID bound, // with WRONG_ID: the scheduler instance that the worker obeys instead
 } (message = "message")
 
-// The result of runTask, with a field that other callers skip.
+// What runTask answers on the wire: its declared result, and a field that callers without it skip.
 struct RunTaskAnswer {
   1: optional BistroWorkerException ex,
   // Only for a task with workerSlots: 0 if it has begun; else it stands by, behind those of its scheduler with smaller numbers.

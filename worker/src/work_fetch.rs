@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// The way in which a worker gets its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum WorkFetchProfile {
-    /// The scheduler sends tasks up to the worker's slots, and the worker requests nothing.
+    /// The scheduler sends tasks up to the worker's slots, and short ones ahead of them; the worker requests nothing.
     #[default]
     Off,
     /// The worker requests the work that it needs, with the waits of a cluster: seconds to a minute.

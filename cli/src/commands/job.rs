@@ -72,7 +72,7 @@ enum JobCommand {
     /// Works also for jobs that no longer exist. Running tasks keep their history, and so do tasks whose lost run may still be alive. The
     /// command prints their number; repeat it later to delete the rest.
     DeleteHistory(DeleteHistory),
-    /// Stop starting tasks of a job, of the config file or submitted. Its running tasks continue; those on standby are taken back.
+    /// Stop starting tasks of a job, of the config file or submitted. Its running tasks continue; those on standby are taken back, unless their worker does not answer.
     Pause(Named),
     /// Kill the running tasks of a job and start no more, for a job of the config file or a submitted one.
     ///

@@ -50,7 +50,7 @@ enum TaskCommand {
     ///
     /// A task in state backoff waits for its backoff or, if its worker was lost, for the safety wait: `why` says which.
     ///
-    /// `since` is the start of a running task, the sending of one on standby, or the completion of the last run of any other task. `tries` counts
+    /// `since` is when a running task or one on standby was sent to its worker, or the completion of the last run of any other task. `tries` counts
     /// the consecutive tries that failed, and shows how many of them fail the task. The list is sorted by job; each job's
     /// running tasks come first, then the others in scheduling order. A task whose state changes meanwhile may be listed twice or not at
     /// all. With `--state failed`, the last lines of standard error of the first 20 failed tasks follow the list.

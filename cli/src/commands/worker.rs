@@ -24,7 +24,7 @@ pub(crate) struct WorkerArgs {
 
 #[derive(Debug, Subcommand)]
 enum WorkerCommand {
-    /// List the workers of a scheduler with state, running tasks, host, address, the time since the last heartbeat, and slots.
+    /// List the workers of a scheduler with state, running tasks, those on standby, host, address, the time since the last heartbeat, and slots.
     ///
     /// `slots in use` shows how many slots of each resource tasks hold, and how many the worker has, as in `cpu 3/8, gpu 1/2`.
     List(AskArgs),

@@ -285,11 +285,17 @@ impl Pool {
         change: impl FnOnce(&mut Standby) -> T,
     ) -> Option<T> {
         let standby = &mut self.workers.get_mut(worker.index())?.standby;
+        let sets = |standby: &Standby| (!standby.tasks().is_empty(), standby.has_unwanted());
+        let before = sets(standby);
         let result = change(standby);
-        for (is_in, set) in [
-            (!standby.tasks().is_empty(), &mut self.standing_by),
-            (standby.has_unwanted(), &mut self.unwanted),
+        let (stands_by, is_unwanted) = sets(standby);
+        for (was_in, is_in, set) in [
+            (before.0, stands_by, &mut self.standing_by),
+            (before.1, is_unwanted, &mut self.unwanted),
         ] {
+            if was_in == is_in {
+                continue;
+            }
             match is_in {
                 true => set.insert(worker.0),
                 false => set.remove(&worker.0),
@@ -298,7 +304,7 @@ impl Pool {
         Some(result)
     }
 
-    /// Adds a task that stands by at a worker, behind the others.
+    /// Adds a task that stands by at a worker, behind the others of its place.
     pub(crate) fn stand_by(&mut self, worker: WorkerIndex, task: StandbyTask) {
         let job = task.task.job;
         if self

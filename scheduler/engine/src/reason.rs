@@ -188,6 +188,8 @@ pub enum Reason {
         late_by: LateBy,
         /// Number of workers that choose GPUs and had none a moment ago for such a task, which may not be queued.
         turned_down: u32,
+        /// Why it does not stand by, if workers without room take such tasks.
+        not_on_standby: Option<&'static str>,
     },
     /// Infeasible with the present workers.
     NoWorkerEver {
@@ -345,7 +347,7 @@ impl fmt::Display for Reason {
 fn fmt_standby(f: &mut fmt::Formatter<'_>, shard: &Shard, before: usize) -> fmt::Result {
     write!(
         f,
-        "it is on standby at `{shard}`, position {}: the worker starts it as soon as slots are free there",
+        "it is on standby, position {}, and starts as soon as slots are free at `{shard}`",
         before + 1
     )
 }
@@ -408,6 +410,7 @@ impl Reason {
             late,
             late_by,
             turned_down,
+            not_on_standby,
         } = self
         else {
             return Ok(());
@@ -435,8 +438,11 @@ impl Reason {
         if let Some((shard, lack)) = example {
             write!(f, " (worker `{shard}` {lack})")?;
         }
-        match fullest {
-            Some((shard, room)) => write!(f, " (worker `{shard}` runs {room})"),
+        if let Some((shard, room)) = fullest {
+            write!(f, " (worker `{shard}` runs {room})")?;
+        }
+        match not_on_standby {
+            Some(why) => write!(f, "; it does not stand by: {why}"),
             None => Ok(()),
         }
     }

@@ -18,9 +18,9 @@ use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
 use crate::names::Names;
 use crate::pool::work_need::LearnedStep;
-use crate::types::{NodesOwner, Task, WorkerIndex};
+use crate::types::{NodesOwner, QueuePlace, Task};
 use job::Job;
-use runs::{PlacedRun, QueuePlace, RunTable};
+use runs::{PlacedRun, RunTable};
 use waits::Waits;
 
 /// Every job that has a name here, and what is known of its tasks.
@@ -254,12 +254,6 @@ impl Tasks {
         if let Some(run) = self.runs.get_mut(&task) {
             run.place = place;
         }
-    }
-
-    /// Iterates over the runs on a worker. Visits all runs.
-    pub(crate) fn runs_on(&self, worker: WorkerIndex) -> impl Iterator<Item = (Task, &PlacedRun)> {
-        let runs = self.runs.iter();
-        runs.filter(move |(_, run)| run.worker == worker)
     }
 
     /// Stores the path of the run at an index of the table of runs, so that the path survives changes of the forest. Returns whether the

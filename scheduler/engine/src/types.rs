@@ -16,6 +16,18 @@ pub struct Task {
     pub node: NodeId,
 }
 
+/// The place of a run in its worker's queue, by the last word of the worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum QueuePlace {
+    /// It has begun.
+    Begun,
+    /// It has stood by, behind those with smaller numbers. It may have begun since.
+    At(i64),
+    /// The worker has not said. The run counts as the last in the queue.
+    #[default]
+    Unknown,
+}
+
 /// A shard of the worker pool. Stays valid until the worker is removed and its last run has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerIndex(pub u32);

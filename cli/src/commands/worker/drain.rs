@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 
 /// Drain a worker: it starts no more tasks, completes those that run, and exits.
 ///
-/// The scheduler shows the worker as draining and gives it no more tasks. Its queued tasks go to other workers. To undo the drain, start the
+/// The scheduler shows the worker as draining and gives it no more tasks. Its queued tasks, and those on standby there, go to other workers. To undo the drain, start the
 /// worker again once it has exited: its data directory stays.
 ///
 /// The worker exits with code 0, so a service manager that restarts programs only on failure leaves it stopped. `--drain-timeout` of the

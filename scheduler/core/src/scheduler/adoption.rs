@@ -7,7 +7,7 @@ use brasserie_common::{InvocationId, ReportedStatus, RunningTask, Shard, Story, 
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use super::ledger::{Adoption, MAX_FURTHER_RUNS};
-use super::standby::LISTED_PLACE;
+use super::standby::note_listed;
 use super::{Scheduler, View, task_key};
 use crate::news::News;
 use crate::runs::{Run, RunState};
@@ -72,7 +72,7 @@ impl Scheduler {
         listed: RunningTask,
     ) -> Option<ListedEnd> {
         let invocation = listed.invocation;
-        let stands_by = listed.worker_slots.is_some();
+        let has_ended = listed.ended.is_some();
         // The worker still needs an acknowledgement, and gets it when it reports the completion itself.
         let ended = listed.ended.clone().map(|status| ListedEnd {
             task,
@@ -90,8 +90,8 @@ impl Scheduler {
             let is_it = |run: &Run| run.invocation == invocation;
             if self.runs.run(task).is_some_and(is_it) {
                 self.engine.learn_gpus(task, &listed.gpus);
-                let place = stands_by.then_some(LISTED_PLACE);
-                self.engine.note_standby(now, task, place);
+                let stated = listed.worker_slots.as_deref();
+                note_listed(&mut self.engine, now, task, stated.filter(|_| !has_ended));
             }
         } else {
             // A stored completion beats a listed run of the same invocation: the worker only lacks the acknowledgement. "Lost" is no such

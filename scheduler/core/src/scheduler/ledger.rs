@@ -7,7 +7,7 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{InvocationId, RecordSeq, RunningTask, Shard, TaskKey, Time, WallTime};
 use brasserie_scheduler_engine::{AdoptOutcome, Engine, Restart, Task, WorkerIndex};
 
-use super::standby::LISTED_PLACE;
+use super::standby::note_listed;
 use super::{Scheduler, task_key};
 use crate::bulk_changes::TaskChange;
 use crate::record::{EndedTask, ForgottenTask};
@@ -90,7 +90,8 @@ impl<'a> Ledger<'a> {
             fence: listed.fence,
             state: RunState::Running,
         };
-        let stands_by = listed.worker_slots.is_some() && listed.ended.is_none();
+        let is_open = listed.ended.is_none();
+        let stated = listed.worker_slots.filter(|_| is_open);
         let mut held = HeldResources {
             index,
             charges: listed.resources,
@@ -120,9 +121,7 @@ impl<'a> Ledger<'a> {
             }
         };
         self.runs.begin(task, run);
-        if stands_by {
-            self.engine.note_standby(now, task, Some(LISTED_PLACE));
-        }
+        note_listed(self.engine, now, task, stated.as_deref());
         adoption
     }
 

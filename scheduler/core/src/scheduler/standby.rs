@@ -4,22 +4,39 @@
 //! scheduler has that end, the task counts as running there, so it never runs twice. Like any end, it is durable before the task starts
 //! again. Like "was not running", it is the end of no run, so the task keeps its backoff and its tries.
 
+use brasserie_common::resources::ResourceAmount;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     CallOutcome, EndedBy, InvocationId, Kill, KillRequest, RefusalCode, ReportedStatus, Shard,
     Time, WorkerId,
 };
-use brasserie_scheduler_engine::{HasBegun, TakeBackReasons, Task};
+use brasserie_scheduler_engine::{Engine, HasBegun, TakeBackReasons, Task};
 
 use super::{Scheduler, task_key};
 use crate::calls::{CallDraft, CallPurpose, CallReply};
 use crate::runs::RunState;
 
-/// The place in their worker's queue of tasks that it lists as queued, in their order. It numbers later ones from 1.
-pub(super) const LISTED_PLACE: i64 = 0;
+/// The place of the tasks that a worker lists as queued, in their order. Places in answers begin at 1, so later tasks come behind.
+const LISTED_PLACE: i64 = 0;
 
 /// The most take-backs that one turn sends. The next turn continues.
 const MAX_TAKE_BACKS_PER_TURN: usize = 256;
+
+/// Notes whether a task that its worker lists as running stands by there: then the worker states the slots under which it does.
+pub(super) fn note_listed(
+    engine: &mut Engine,
+    now: Time,
+    task: Task,
+    stated: Option<&[ResourceAmount]>,
+) {
+    engine.note_standby(now, task, stated.map(|_| LISTED_PLACE));
+    if let Some(stated) = stated {
+        let slots = stated
+            .iter()
+            .map(|slots| (slots.name.as_str(), slots.amount));
+        engine.check_stated_slots(task, &slots.collect::<Vec<_>>());
+    }
+}
 
 impl Scheduler {
     /// Sends the take-backs that are due. Called once a turn, after placement.
@@ -40,7 +57,7 @@ impl Scheduler {
                 self.engine.take_back_failed(now, task, HasBegun::Unknown);
             }
         }
-        self.next_take_back = self.engine.take_back_due(reasons);
+        self.next_take_back = self.engine.take_back_due(now, reasons);
     }
 
     /// Asks a task's worker to return it. Returns false if the worker may not have the task yet.

@@ -136,7 +136,7 @@ pub struct WorkerStatus {
     pub standby: usize,
     /// How often its association was begun again because the worker obeyed another scheduler.
     pub begun_anew: u32,
-    /// The number of tasks that it has agreed to return, and that stood by.
+    /// The number of take-backs to which it has agreed.
     pub taken_back: u64,
     pub since_heartbeat: Option<Duration>,
     /// The time since the last heartbeat of a HEALTHY worker that has missed heartbeats or could not be reached.

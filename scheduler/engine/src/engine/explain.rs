@@ -9,7 +9,7 @@ use brasserie_common_config::{Config, JobConfig, ResourceId};
 use super::Engine;
 use super::place::required_host;
 use crate::forest::Forest;
-use crate::pool::work_need::Refusal;
+use crate::pool::work_need::{ExpectedRunTime, Refusal};
 use crate::pool::worker::PoolWorker;
 use crate::queues::gates::Gate;
 use crate::queues::states::{Dependency, Structure, structure};
@@ -27,7 +27,7 @@ impl Engine {
         if let Some(run) = self.tasks.run(task) {
             let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
             let shard = shard.unwrap_or_default();
-            return vec![match self.standby_place(task) {
+            return vec![match self.standby_rank(task) {
                 Some(before) => Reason::StandsBy { shard, before },
                 None => Reason::RunningOn(shard),
             }];
@@ -442,7 +442,35 @@ impl Engine {
             late,
             late_by: self.late_by(job.demand),
             turned_down,
+            not_on_standby: self.why_not_on_standby(short, (job_config, job)),
         });
+    }
+
+    /// Returns why a task does not stand by, if this many workers lack room for it. `None` if there are none, if no worker takes such tasks,
+    /// and for tasks that take too long.
+    fn why_not_on_standby(
+        &self,
+        without_room: u32,
+        (job_config, job): (&JobConfig, &Job),
+    ) -> Option<&'static str> {
+        let mut workers = self.pool.present();
+        let takes_standby = workers.any(|(_, worker)| worker.resources.takes_standby);
+        let is_on = self.config.as_ref().is_some_and(|config| config.standby);
+        if without_room == 0 || !takes_standby || !is_on {
+            return None;
+        }
+        let is_known = job_config.est_duration.is_some() || job.learned.is_some();
+        let is_short = ExpectedRunTime::of(job_config, job.learned).is_some();
+        match (is_known, is_short, self.pool.may_stand_by(job.demand)) {
+            (false, ..) => {
+                Some("its duration is not known yet (`est_duration`, or the first completion)")
+            }
+            (true, false, _) => None,
+            (true, true, false) => Some(
+                "that is for jobs without `deadline`, `max_running`, host placement and GPUs, and with slots of workers only or `bufferable`",
+            ),
+            (true, true, true) => Some("enough tasks do so, or another job comes first"),
+        }
     }
 
     fn late_by(&self, demand: usize) -> LateBy {

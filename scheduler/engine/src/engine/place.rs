@@ -10,8 +10,8 @@ use crate::pool::Tier;
 use crate::pool::standby::Claims;
 use crate::queues::states::{Reach, Structure, structure};
 use crate::queues::wait_lists::WaitKey;
-use crate::tasks::runs::{PlacedRun, QueuePlace};
-use crate::types::{Due, Judged, Placement, Task, Timeliness, Tries, WorkerIndex};
+use crate::tasks::runs::PlacedRun;
+use crate::types::{Due, Judged, Placement, QueuePlace, Task, Timeliness, Tries, WorkerIndex};
 
 /// The result of trying a task.
 enum Attempt {
@@ -93,7 +93,7 @@ impl Engine {
         let mut claims = Claims::default();
         while tries.are_left() && self.pool.has_standby_room(&claims) {
             let job = self.pick(Tier::Standby(&claims))?;
-            // No task with a deadline stands by.
+            // Only tasks with deadlines are judged, and none of them stands by.
             let judge = &mut |_, _| Judged::UNSEEN;
             let tier = Tier::Standby(&claims);
             let placement = self.place_job((now, config), job, (&mut *tries, tier, judge));
@@ -270,10 +270,10 @@ impl Engine {
         self.pool.take_cards(worker, &run.cards.gpus);
         self.tasks.start(task, run);
         self.pool.task_started(worker);
-        self.note_short(worker, expected);
+        self.note_short(task);
         self.pool.has_returned(task);
         match tier {
-            Tier::Room => {}
+            Tier::Room => self.guess_begun(task),
             Tier::Standby(_) => {
                 self.stand_by(now, task, expected);
                 // Slots may be free that are too few for those before it.

@@ -8,20 +8,22 @@ use brasserie_common::{JobId, Time};
 use brasserie_common_config::ResourceId;
 
 use super::Engine;
-use crate::pool::standby::{Standby, StandbyTask, TAKE_BACK_AFTER};
+use crate::pool::standby::{MAX_STANDBY, Standby, StandbyTask, TAKE_BACK_AFTER};
 use crate::pool::work_need::ExpectedRunTime;
 use crate::queues::states::{Structure, structure};
 use crate::slots::ResourceName;
-use crate::tasks::runs::{PlacedRun, QueuePlace};
-use crate::types::{Task, WorkerIndex};
+use crate::tasks::runs::PlacedRun;
+use crate::types::{QueuePlace, Task, WorkerIndex};
 
 /// The time for which a task that was taken back keeps the room of a worker: it starts as soon as its record is on disk.
 const RETURN_TIME: Duration = Duration::from_millis(200);
+/// The most tasks that are known to stand by at a worker; more count as begun. A scheduler sends far fewer, so only a broken worker names more.
+const MAX_KNOWN_STANDBY: usize = 16 * MAX_STANDBY;
 
 impl Engine {
     /// Returns how many tasks stand by before a task at its worker, as far as the scheduler knows. `None` if the task has begun or does not
     /// run.
-    pub fn standby_place(&self, task: Task) -> Option<usize> {
+    pub fn standby_rank(&self, task: Task) -> Option<usize> {
         let worker = self.tasks.run(task)?.worker;
         self.pool.get_any(worker)?.standby.position(task)
     }
@@ -50,55 +52,103 @@ impl Engine {
         ExpectedRunTime::of(config, job.learned)
     }
 
-    /// Counts a short task that a worker has received.
-    pub(super) fn note_short(&mut self, worker: WorkerIndex, expected: Option<ExpectedRunTime>) {
-        if expected.is_some() {
-            self.pool.change_standby(worker, Standby::note_short);
-        }
+    /// Counts a task that a worker has received, if it is short.
+    pub(super) fn note_short(&mut self, task: Task) {
+        let run = self.tasks.run(task).filter(|run| run.expected.is_some());
+        let Some((worker, slots)) = run.map(|run| (run.worker, self.slots_on_worker(run))) else {
+            return;
+        };
+        self.pool
+            .change_standby(worker, |standby| standby.note_short(&slots));
     }
 
     /// Forgets a run that has ended, and counts as begun what its worker starts in its slots.
     pub(super) fn leave_worker(&mut self, task: Task, run: &PlacedRun) {
         self.pool.leave_standby(run.worker, task);
-        if run.expected.is_some() {
-            self.pool.change_standby(run.worker, Standby::forget_short);
-        }
+        let slots = self.slots_on_worker(run);
+        self.pool.change_standby(run.worker, |standby| {
+            standby.forget_guess(run.place, task);
+            if run.expected.is_some() {
+                standby.forget_short(&slots);
+            }
+        });
         self.count_begun(run.worker);
     }
 
     /// Notes what a running task's worker says: the task stands by at a place of the worker's queue, or it has begun (`None`). Tasks that are
-    /// noted at the same place stand by in the order of the calls.
+    /// noted at the same place stand by in the order of the calls. Ignored for a worker that does not take such tasks.
     pub fn note_standby(&mut self, now: Time, task: Task, place: Option<i64>) {
-        let Some((worker, expected)) = self.tasks.run(task).map(|run| (run.worker, run.expected))
-        else {
+        let Some(worker) = self.tasks.run(task).map(|run| run.worker) else {
             return;
         };
-        self.tasks
-            .note_place(task, place.map_or(QueuePlace::Begun, QueuePlace::At));
-        match (place, self.standby_place(task)) {
-            (Some(_), None) => self.stand_by(now, task, expected),
-            (Some(place), Some(_)) => {
+        let slot = self.pool.get_any(worker);
+        if !slot.is_some_and(|slot| slot.resources.takes_standby) {
+            return;
+        }
+        let place = place.map_or(QueuePlace::Begun, QueuePlace::At);
+        self.set_place(task, place);
+        match (place, self.standby_rank(task)) {
+            (QueuePlace::Begun, Some(_)) => {
+                self.pool.leave_standby(worker, task);
+                self.pool.has_returned(task);
+            }
+            (QueuePlace::Begun, None) => {}
+            (QueuePlace::At(_) | QueuePlace::Unknown, Some(_)) => {
                 let moves = |standby: &mut Standby| standby.move_to(task, place);
                 self.pool.change_standby(worker, moves);
             }
-            (None, Some(_)) => self.pool.leave_standby(worker, task),
-            (None, None) => return,
+            (QueuePlace::At(_) | QueuePlace::Unknown, None) => self.put_on_standby(now, task),
         }
+        if place != QueuePlace::Begun {
+            // The worker starts this task before those of which it has said that they are behind it.
+            while let Some(later) = self.guess_at(worker, |one| one.guess_behind(place)) {
+                self.put_on_standby(now, later);
+            }
+            self.find_overtaking(worker, task);
+        }
+        self.follow_worker(now, worker);
         self.offer_worker(worker);
+    }
+
+    /// Sets the place of a run in its worker's queue, and forgets what was guessed about it.
+    fn set_place(&mut self, task: Task, place: QueuePlace) {
+        if let Some((worker, before)) = self.tasks.run(task).map(|run| (run.worker, run.place)) {
+            self.pool
+                .change_standby(worker, |standby| standby.forget_guess(before, task));
+            self.tasks.note_place(task, place);
+        }
+    }
+
+    /// Notes that a task stands by that did not seem to. It is taken back at once if it may not start any more.
+    fn put_on_standby(&mut self, now: Time, task: Task) {
+        let Some(run) = self.tasks.run(task) else {
+            return;
+        };
+        let (worker, place, expected) = (run.worker, run.place, run.expected);
+        self.pool
+            .change_standby(worker, |standby| standby.forget_guess(place, task));
+        let slot = self.pool.get_any(worker);
+        if slot.is_none_or(|slot| slot.standby.tasks().len() >= MAX_KNOWN_STANDBY) {
+            return;
+        }
+        self.stand_by(now, task, expected);
+        if !self.may_still_start(task) {
+            self.mark_unwanted(worker, |one| one == task);
+        }
     }
 
     /// Notes that a running task stands by at its worker.
     pub(super) fn stand_by(&mut self, now: Time, task: Task, expected: Option<ExpectedRunTime>) {
-        let Some((worker, slots)) = self.slots_on_worker(task) else {
+        let Some(run) = self.tasks.run(task) else {
             return;
         };
-        let place = self.tasks.run(task).map(|run| run.place);
-        let place = place.unwrap_or_default();
+        let worker = run.worker;
         let one = StandbyTask {
             task,
-            place,
+            place: run.place,
             due: now + TAKE_BACK_AFTER,
-            slots,
+            slots: self.slots_on_worker(run),
+            config: self.tasks.job(task.job).config.clone(),
             expected,
             is_unwanted: false,
             is_asked: false,
@@ -106,14 +156,25 @@ impl Engine {
         self.pool.stand_by(worker, one);
     }
 
-    /// Returns a running task's worker and its slots there.
-    fn slots_on_worker(&self, task: Task) -> Option<(WorkerIndex, Vec<(ResourceName, i32)>)> {
-        let run = self.tasks.run(task)?;
-        let node = self.pool.get_any(run.worker)?.node;
-        let own = run.charges.iter().filter(|charge| charge.node == node);
-        let own = own.filter(|charge| charge.amount > 0);
-        let slots = own.map(|charge| (charge.resource, charge.amount));
-        Some((run.worker, slots.collect()))
+    /// Marks a task that stands by as unwanted, because its worker was told other slots than it has now.
+    pub fn check_stated_slots(&mut self, task: Task, stated: &[(&str, i32)]) {
+        let Some(worker) = self.tasks.run(task).map(|run| run.worker) else {
+            return;
+        };
+        if self
+            .standby_slots(worker)
+            .is_some_and(|slots| slots != stated)
+        {
+            self.mark_unwanted(worker, |one| one == task);
+        }
+    }
+
+    /// Returns the slots that a run holds on its worker.
+    fn slots_on_worker(&self, run: &PlacedRun) -> Vec<(ResourceName, i32)> {
+        let node = self.pool.get_any(run.worker).map(|slot| slot.node);
+        let own = run.charges.iter();
+        let own = own.filter(|charge| Some(charge.node) == node && charge.amount > 0);
+        own.map(|charge| (charge.resource, charge.amount)).collect()
     }
 
     /// Counts the tasks as begun that a worker starts by itself in the slots that it has now, in the worker's order. Does nothing before the
@@ -122,13 +183,42 @@ impl Engine {
         if self.config.is_none() {
             return;
         }
-        while let Some(task) = self.next_to_begin(worker) {
+        while let Some(task) = self.next_to_begin(worker, |_| true) {
             self.pool.leave_standby(worker, task);
+            self.guess_begun(task);
         }
     }
 
-    /// Returns the first task that stands by at a worker and fits into the slots there.
-    fn next_to_begin(&self, worker: WorkerIndex) -> Option<Task> {
+    /// Counts tasks as begun of which the worker has not said anything, because it had no room for a task that seems to have some.
+    fn find_overtaking(&mut self, worker: WorkerIndex, task: Task) {
+        let is_silent = |one: &StandbyTask| one.place == QueuePlace::Unknown;
+        while self.config.is_some()
+            && self.next_to_begin(worker, |_| true) == Some(task)
+            && let Some(silent) = self.next_to_begin(worker, is_silent)
+        {
+            self.pool.leave_standby(worker, silent);
+            self.guess_begun(silent);
+        }
+    }
+
+    /// Counts a task as begun, although its worker has not said so.
+    pub(super) fn guess_begun(&mut self, task: Task) {
+        let Some((worker, place)) = self.tasks.run(task).map(|run| (run.worker, run.place)) else {
+            return;
+        };
+        let slot = self.pool.get_any(worker);
+        if slot.is_some_and(|slot| slot.resources.takes_standby) {
+            self.pool
+                .change_standby(worker, |standby| standby.guess_begun(place, task));
+        }
+    }
+
+    /// Returns the first task among those that stand by at a worker which fits into the slots there.
+    fn next_to_begin(
+        &self,
+        worker: WorkerIndex,
+        among: impl Fn(&StandbyTask) -> bool,
+    ) -> Option<Task> {
         let tasks = self.pool.get_any(worker)?.standby.tasks();
         let mut standing_by: BTreeMap<ResourceName, i64> = BTreeMap::new();
         for (name, amount) in tasks.iter().flat_map(|one| &one.slots) {
@@ -145,7 +235,8 @@ impl Engine {
             let left = left.get(name).copied().flatten();
             left.is_none_or(|left| i64::from(*amount) <= left)
         };
-        let next = tasks.iter().find(|one| one.slots.iter().all(fits));
+        let mut tasks = tasks.iter().filter(|one| among(one));
+        let next = tasks.find(|one| one.slots.iter().all(fits));
         next.map(|one| one.task)
     }
 
@@ -179,7 +270,7 @@ impl Engine {
         most: usize,
     ) -> Vec<Task> {
         self.pool.forget_returning(now - RETURN_TIME);
-        let mut due = self.take_backs(reasons);
+        let mut due = self.take_backs(now, reasons);
         due.retain(|(time, ..)| *time <= now);
         due.truncate(most);
         for (_, task, worker) in &due {
@@ -205,16 +296,19 @@ impl Engine {
     }
 
     /// Returns when [`Engine::begin_take_backs`] has a task next, unless something else happens before.
-    pub fn take_back_due(&self, reasons: TakeBackReasons) -> Option<Time> {
-        let next = self.take_backs(reasons).first().map(|(due, ..)| *due);
-        let returned = self.pool.returning_since();
-        let returned = returned.map(|asked| asked + RETURN_TIME);
-        next.into_iter().chain(returned).min()
+    pub fn take_back_due(&self, now: Time, reasons: TakeBackReasons) -> Option<Time> {
+        let next = self.take_backs(now, reasons).first().map(|(due, ..)| *due);
+        let standing_by = self.pool.standing_by();
+        let tasks = standing_by.flat_map(|(_, standby)| standby.tasks());
+        let asked = tasks.filter(|one| one.is_asked).map(|one| one.due);
+        let claimed = asked.chain(self.pool.returning_since());
+        let free = claimed.map(|asked| asked + RETURN_TIME);
+        next.into_iter().chain(free.filter(|at| *at > now)).min()
     }
 
     /// Returns the tasks to be taken back, and when, the earliest first. For tasks that another worker could start, at most as many
     /// take-backs are under way as there are workers with room.
-    fn take_backs(&self, reasons: TakeBackReasons) -> Vec<(Time, Task, WorkerIndex)> {
+    fn take_backs(&self, now: Time, reasons: TakeBackReasons) -> Vec<(Time, Task, WorkerIndex)> {
         let has_room = |job: JobId| {
             let mut workers = self.pool.with_room(self.tasks.job(job).demand);
             workers.next().is_some()
@@ -229,19 +323,21 @@ impl Engine {
             due.extend(unwanted.map(|one| (one.due, one.task, worker)));
         }
         if may_move {
-            due.extend(self.take_backs_for_others());
+            due.extend(self.take_backs_for_others(now));
         }
         due.sort_unstable();
         due
     }
 
-    /// Returns the tasks that other workers could start, at most one for each worker with room that no take-back is under way for.
-    fn take_backs_for_others(&self) -> Vec<(Time, Task, WorkerIndex)> {
+    /// Returns the tasks that other workers could start, at most one for each worker with room that no take-back is under way for. A take-back
+    /// whose task does not return soon keeps no room.
+    fn take_backs_for_others(&self, now: Time) -> Vec<(Time, Task, WorkerIndex)> {
         let mut asked = Vec::new();
         let mut waiting = Vec::new();
         for (worker, standby) in self.pool.standing_by() {
             for one in standby.tasks() {
                 match (one.is_asked, one.is_unwanted) {
+                    (true, _) if now.since(one.due) >= RETURN_TIME => {}
                     (true, _) => asked.push((one.task, worker)),
                     (false, false) => waiting.push((one.due, one.task, worker)),
                     (false, true) => {}
@@ -250,11 +346,19 @@ impl Engine {
         }
         waiting.sort_unstable();
         let mut claimed = BTreeSet::new();
+        // Demands whose workers are all claimed. A worker where tasks stand by has no room itself.
+        let mut used_up = BTreeSet::new();
         let mut claim = |task: Task, own: Option<WorkerIndex>| {
             let demand = self.tasks.job(task.job).demand;
+            if used_up.contains(&demand) {
+                return false;
+            }
             let mut workers = self.pool.with_room(demand);
             let own = own.map(WorkerIndex::index);
             let other = workers.find(|worker| Some(*worker) != own && !claimed.contains(worker));
+            if other.is_none() {
+                used_up.insert(demand);
+            }
             other.is_some_and(|worker| claimed.insert(worker))
         };
         for (task, worker) in asked {
@@ -273,10 +377,19 @@ impl Engine {
         let workers: Vec<WorkerIndex> = self.pool.standing_by().map(|(at, _)| at).collect();
         for worker in workers {
             let tasks = self.pool.get_any(worker).map(|slot| slot.standby.tasks());
-            let tasks = tasks.into_iter().flatten().map(|one| one.task);
-            let gone: BTreeSet<Task> = tasks.filter(|task| !self.may_still_start(*task)).collect();
+            let gone: BTreeSet<Task> = tasks
+                .into_iter()
+                .flatten()
+                .filter(|one| !self.may_still_start(one.task) || self.has_changed(one))
+                .map(|one| one.task)
+                .collect();
             self.mark_unwanted(worker, |task| gone.contains(&task));
         }
+    }
+
+    /// Returns whether a task's job has another configuration than when the task was sent, so that it would start in another way or elsewhere.
+    fn has_changed(&self, one: &StandbyTask) -> bool {
+        self.tasks.job(one.task.job).config != one.config
     }
 
     /// Marks the chosen tasks that stand by at a worker as unwanted.
@@ -305,11 +418,29 @@ impl Engine {
         false
     }
 
-    /// Finds the task in whose place another one has begun, and notes that it stands by: of the tasks that are counted as begun although their
-    /// worker did not say so, the last one in its queue. Usually a task has ended, and its completion arrives soon.
-    fn find_overtaken(&mut self, now: Time, worker: WorkerIndex) {
+    /// Corrects what counts as begun at a worker after a word of it. If more executes than fits, others have begun in the place of tasks that
+    /// only count as begun: the last ones in its queue. Usually a task has ended, and its completion arrives soon.
+    fn follow_worker(&mut self, now: Time, worker: WorkerIndex) {
+        while self.executes_too_much(worker)
+            && let Some(overtaken) = self.guess_at(worker, Standby::last_guess)
+        {
+            self.put_on_standby(now, overtaken);
+        }
+        self.count_begun(worker);
+    }
+
+    fn guess_at(
+        &self,
+        worker: WorkerIndex,
+        choose: impl Fn(&Standby) -> Option<Task>,
+    ) -> Option<Task> {
+        choose(&self.pool.get_any(worker)?.standby)
+    }
+
+    /// Returns whether the tasks that count as begun at a worker hold more slots than it has.
+    fn executes_too_much(&self, worker: WorkerIndex) -> bool {
         let Some(slot) = self.pool.get_any(worker) else {
-            return;
+            return false;
         };
         let is_over = |(id, limit): (&ResourceId, &i32)| {
             let executing =
@@ -317,17 +448,7 @@ impl Engine {
             executing > i64::from(*limit)
         };
         let mut limits = self.slots.of_workers().iter().zip(&slot.limits);
-        if !limits.any(is_over) {
-            return;
-        }
-        let may_stand_by = |(task, run): &(Task, &PlacedRun)| {
-            run.place != QueuePlace::Begun && slot.standby.position(*task).is_none()
-        };
-        let guessed = self.tasks.runs_on(worker).filter(may_stand_by);
-        let overtaken = guessed.max_by_key(|(task, run)| (run.place, *task));
-        if let Some((task, expected)) = overtaken.map(|(task, run)| (task, run.expected)) {
-            self.stand_by(now, task, expected);
-        }
+        limits.any(is_over)
     }
 
     /// Notes that a task's worker did not return it. It has begun, or it may be asked for again later.
@@ -339,8 +460,8 @@ impl Engine {
             HasBegun::Yes => {
                 self.pool.leave_standby(worker, task);
                 self.pool.has_returned(task);
-                self.tasks.note_place(task, QueuePlace::Begun);
-                self.find_overtaken(now, worker);
+                self.set_place(task, QueuePlace::Begun);
+                self.follow_worker(now, worker);
             }
             HasBegun::Unknown => self.change_task_on_standby(worker, task, |one| {
                 one.is_asked = false;

@@ -139,11 +139,13 @@ impl Engine {
                 amounts.insert(&amount.name, amount.amount);
             }
         }
+        let previous = self.previous_status(task);
+        let previous = previous.filter(|status| !status.is_of_no_run());
         let argument = Argument {
             config: &config,
             id: self.job_name(task.job).as_str(),
             path_to_node: &path,
-            prev_status: self.previous_status(task).map(|status| status.to_json()),
+            prev_status: previous.map(|status| status.to_json()),
             resources_by_node: resources,
             worker_host: hostname,
             worker_node: shard.as_str(),

@@ -10,8 +10,8 @@ use crate::pool::Pool;
 use crate::pool::worker::RunCards;
 use crate::queues::states::Reach;
 use crate::slots::{Charge, ChargeGroup};
-use crate::tasks::runs::{PlacedRun, QueuePlace, RunPath};
-use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
+use crate::tasks::runs::{PlacedRun, RunPath};
+use crate::types::{AdoptOutcome, Eligibility, QueuePlace, Task, WorkerIndex, WorkerResources};
 
 impl Engine {
     /// Adds a worker, or updates its description. A new worker is ineligible until [`Engine::set_eligibility`].
@@ -190,7 +190,7 @@ impl Engine {
             },
         );
         self.pool.task_started(worker);
-        self.note_short(worker, expected);
+        self.note_short(task);
         self.tasks.waits_mut().set(task, None);
         self.refresh(task, Reach::Dependents);
         self.count_ready(task.job);

@@ -203,7 +203,9 @@ impl Demand {
             && is_feasible
             && is_eligible
             && !worker.is_full()
-            && worker.takes_standby();
+            && worker.takes_standby()
+            // A task behind one that is not short would wait long, and other tasks would find no room meanwhile.
+            && met_by(&|id| slots.used(worker.node, id) - worker.standby.short_slots(slots.name(id)));
         for (is_in, tree) in [
             (is_feasible, &mut self.feasible),
             (stands_by, &mut self.standby_at),
@@ -227,8 +229,8 @@ impl Demand {
     }
 }
 
-/// Returns whether tasks of a job may stand by at a worker: they hold nothing that another task could use meanwhile. The job may say so
-/// itself (`bufferable`).
+/// Returns whether tasks of a job may stand by at a worker: they hold nothing that another task could use meanwhile, and have no deadline.
+/// The job may say of its slots itself that nothing else needs them (`bufferable`).
 fn may_stand_by(config: &Config, slots: &Slots, job: &JobConfig) -> bool {
     let levels = (0_u16..).map(LevelId).take(config.levels.len());
     let mut others = levels.filter(|level| *level != config.worker_level());
@@ -240,5 +242,7 @@ fn may_stand_by(config: &Config, slots: &Slots, job: &JobConfig) -> bool {
         && (job.bufferable || holds_only_worker_slots)
         && job.max_running.is_none()
         && job.level_for_host_placement.is_none()
+        // The time until a deadline passes on standby, too.
+        && job.deadline().is_none()
         && config.card_need(job).is_ok_and(|cards| cards.is_nothing())
 }

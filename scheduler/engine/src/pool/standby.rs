@@ -2,21 +2,21 @@
 //!
 //! A task that stands by is running to everything else. Its slots are charged, so a worker with such tasks has no room for others. This
 //! module repeats the worker's own choice, in the same order, to know how many tasks stand by there and which of them come first. The
-//! worker decides: what it starts may differ. A task that has begun although it seems to stand by is noticed when it is taken back: its worker
-//! refuses.
+//! worker decides: what it starts may differ, because calls to it may overtake each other. Its answers to starts say which tasks stand by and
+//! in which order. A task that has begun although it seems to stand by is noticed at the latest when it is taken back: its worker refuses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::time::Duration;
 
 use brasserie_common::Time;
 use brasserie_common::fingerprint::Shape;
+use brasserie_common_config::{JobConfig, Shared};
 
 use super::work_need::ExpectedRunTime;
 use crate::bit_tree::BitTree;
 use crate::slots::ResourceName;
-use crate::tasks::runs::QueuePlace;
-use crate::types::Task;
+use crate::types::{QueuePlace, Task};
 
 /// The work that may stand by at a worker for each short task that executes there, besides one task each. A scheduler answers and a message
 /// arrives in less time, even on a busy machine.
@@ -37,7 +37,9 @@ pub(crate) struct StandbyTask {
     pub due: Time,
     /// Its slots on the worker.
     pub slots: Vec<(ResourceName, i32)>,
-    /// `None`: its run time is unknown, because an earlier scheduler sent it.
+    /// The configuration of its job when it was sent.
+    pub config: Option<Shared<JobConfig>>,
+    /// `None`: its run time is unknown, or too long to stand by on purpose.
     pub expected: Option<ExpectedRunTime>,
     /// The task may not start here any more, so it is taken back whether or not another worker could start it.
     pub is_unwanted: bool,
@@ -50,10 +52,14 @@ pub(crate) struct StandbyTask {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Standby {
     tasks: Vec<StandbyTask>,
+    /// Tasks that count as begun although the worker has not said so, by their places in its queue.
+    guessed: BTreeSet<(QueuePlace, Task)>,
     /// The sum of the expected run times.
     micros: u64,
     /// The short tasks of the worker, whether they stand by or execute.
     short: usize,
+    /// The slots on the worker that these tasks hold.
+    short_slots: BTreeMap<ResourceName, i64>,
 }
 
 impl Standby {
@@ -61,14 +67,50 @@ impl Standby {
         &self.tasks
     }
 
-    /// Counts a short task that the worker received.
-    pub(crate) fn note_short(&mut self) {
+    /// Counts a short task that the worker received, with its slots there.
+    pub(crate) fn note_short(&mut self, slots: &[(ResourceName, i32)]) {
         self.short += 1;
+        for (name, amount) in slots {
+            *self.short_slots.entry(*name).or_default() += i64::from(*amount);
+        }
     }
 
     /// Stops counting a short task, which has ended.
-    pub(crate) fn forget_short(&mut self) {
+    pub(crate) fn forget_short(&mut self, slots: &[(ResourceName, i32)]) {
         self.short = self.short.saturating_sub(1);
+        for (name, amount) in slots {
+            if let Some(sum) = self.short_slots.get_mut(name) {
+                *sum -= i64::from(*amount);
+            }
+        }
+    }
+
+    /// Returns the slots of a resource that short tasks hold. They become free soon.
+    pub(crate) fn short_slots(&self, name: ResourceName) -> i64 {
+        self.short_slots.get(&name).copied().unwrap_or(0)
+    }
+
+    /// Counts a task as begun, although the worker has not said so.
+    pub(crate) fn guess_begun(&mut self, place: QueuePlace, task: Task) {
+        self.guessed.insert((place, task));
+    }
+
+    /// Forgets a guess about a task, which need not exist: the worker has spoken, or the task has ended.
+    pub(crate) fn forget_guess(&mut self, place: QueuePlace, task: Task) {
+        self.guessed.remove(&(place, task));
+    }
+
+    /// Returns the last task in the queue that counts as begun although the worker has not said so.
+    pub(crate) fn last_guess(&self) -> Option<Task> {
+        self.guessed.last().map(|(_, task)| *task)
+    }
+
+    /// Returns such a task of which the worker has said that it is behind a place in its queue.
+    pub(crate) fn guess_behind(&self, place: QueuePlace) -> Option<Task> {
+        let from_last = self.guessed.iter().rev();
+        let mut behind = from_last.take_while(|(at, _)| *at > place);
+        let known = behind.find(|(at, _)| *at != QueuePlace::Unknown);
+        known.map(|(_, task)| *task)
     }
 
     /// Adds a task behind the others of its place.
@@ -79,12 +121,9 @@ impl Standby {
     }
 
     /// Gives a task the place that its worker says.
-    pub(crate) fn move_to(&mut self, task: Task, place: i64) {
+    pub(crate) fn move_to(&mut self, task: Task, place: QueuePlace) {
         if let Some(one) = self.remove(task) {
-            self.push(StandbyTask {
-                place: QueuePlace::At(place),
-                ..one
-            });
+            self.push(StandbyTask { place, ..one });
         }
     }
 
@@ -130,14 +169,17 @@ impl Standby {
     /// Returns whether one more task may stand by. A worker that executes no short task has nothing that soon makes room.
     pub(crate) fn has_room(&self) -> bool {
         let standing_by = self.tasks.len();
-        let executing = self.short.saturating_sub(standing_by);
+        let short = self.tasks.iter().filter(|one| one.expected.is_some());
+        let executing = self.short.saturating_sub(short.count());
         let most = WORK_PER_SHORT_TASK.as_micros() as u64 * executing as u64;
         standing_by < MAX_STANDBY && (standing_by < executing || self.micros < most)
     }
 
     /// Writes the state for fingerprints.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        s.put(self.short);
+        let short_slots = self.short_slots.iter().filter(|(_, sum)| **sum != 0);
+        s.put((self.short, &self.guessed));
+        s.each(short_slots, |s, sum| s.put(sum));
         s.each(&self.tasks, |s, one| {
             s.put((
                 one.task.job,

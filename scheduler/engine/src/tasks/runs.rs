@@ -7,7 +7,7 @@ use crate::forest::Forest;
 use crate::pool::work_need::ExpectedRunTime;
 use crate::pool::worker::RunCards;
 use crate::slots::Charge;
-use crate::types::{Task, WorkerIndex};
+use crate::types::{QueuePlace, Task, WorkerIndex};
 
 /// One running task.
 #[derive(Clone, Debug)]
@@ -19,18 +19,6 @@ pub(crate) struct PlacedRun {
     /// Its expected run time, if that is short and known.
     pub expected: Option<ExpectedRunTime>,
     pub place: QueuePlace,
-}
-
-/// The place of a run in its worker's queue, by the last word of the worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum QueuePlace {
-    /// It has begun.
-    Begun,
-    /// It has stood by, behind those with smaller numbers. It may have begun since.
-    At(i64),
-    /// The worker has not said anything, so the task may stand by behind all others.
-    #[default]
-    Unknown,
 }
 
 /// The nodes that a run was placed along.

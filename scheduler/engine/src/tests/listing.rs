@@ -123,6 +123,10 @@ fn the_argument_tells_a_task_all_about_itself() {
         "worker_host": "m1",
     });
     assert_eq!(argument(&engine), expected);
+    let taken_back = StatusBits::INCOMPLETE.with(StatusBits::OVERWRITEABLE);
+    end(&mut engine, T0, task, taken_back);
+    assert_eq!(place_all(&mut engine, T0)[0].task, task);
+    assert_eq!(argument(&engine), expected, "nothing has run");
     end(&mut engine, T0, task, StatusBits::INCOMPLETE);
     assert_eq!(place_all(&mut engine, T0)[0].task, task);
     expected["prev_status"] = json!({"result_bits": 8, "time": 7});

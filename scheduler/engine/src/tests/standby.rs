@@ -58,7 +58,7 @@ fn world(config: Config, nodes: usize) -> (Engine, WorkerIndex) {
 fn begins(engine: &Engine, placed: &[Placement]) -> (usize, usize) {
     let begun = placed
         .iter()
-        .filter(|one| engine.standby_place(one.task).is_none());
+        .filter(|one| engine.standby_rank(one.task).is_none());
     let begun = begun.count();
     (begun, placed.len() - begun)
 }
@@ -84,7 +84,7 @@ fn short_tasks_stand_by_once_all_slots_are_in_use() {
     // Two slots take 40 ms of work.
     assert_eq!(begins(&engine, &placed), (2, 40));
     assert_eq!(engine.standby_count(w1), 40);
-    let at = |engine: &Engine, n: usize| engine.standby_place(placed[n].task);
+    let at = |engine: &Engine, n: usize| engine.standby_rank(placed[n].task);
     assert_eq!(at(&engine, 1), None);
     assert_eq!(at(&engine, 2), Some(0));
     assert_eq!(at(&engine, 41), Some(39));
@@ -108,36 +108,77 @@ fn as_many_stand_by_as_is_useful() {
     }
 }
 
+type Change = fn(&mut JobConfig);
+
+/// A configuration with one short job, changed, and slots of workers and of nodes.
+fn with(change: Change) -> Config {
+    let mut job = short("j", 1000);
+    change(&mut job);
+    job.resources.resize(2, 0);
+    let mut config = two_slots(vec![job]);
+    config.resources.push(resource("disk", DB, 0, 1));
+    config
+}
+
 #[test]
 fn only_tasks_stand_by_that_hold_nothing_others_need_and_are_known_to_be_short() {
-    let with = |change: fn(&mut JobConfig)| {
-        let mut job = short("j", 1000);
-        change(&mut job);
-        let mut config = two_slots(vec![job]);
-        config.resources.push(resource("disk", DB, 0, 1));
-        for job in &mut config.jobs {
-            let mut job_config = JobConfig::clone(job);
-            job_config.resources.resize(2, 0);
-            *job = job_config.into();
-        }
-        config
-    };
-    type Change = fn(&mut JobConfig);
-    let never: [(&str, Change); 5] = [
-        ("unknown", |job| job.est_duration = None),
-        ("long", |job| {
-            job.est_duration = Some(Duration::from_millis(1001))
-        }),
-        ("limited", |job| job.max_running = Some(50)),
-        ("slots of nodes", |job| job.resources = vec![1, 1]),
-        ("host", |job| job.level_for_host_placement = Some(HOST)),
+    let never: [(&str, Change, &str); 6] = [
+        (
+            "unknown",
+            |job| job.est_duration = None,
+            "its duration is not known yet",
+        ),
+        (
+            "long",
+            |job| job.est_duration = Some(Duration::from_millis(1001)),
+            "",
+        ),
+        (
+            "limited",
+            |job| job.max_running = Some(50),
+            "jobs without `deadline`",
+        ),
+        (
+            "deadline",
+            |job| job.task_subprocess.deadline = Some(Duration::from_secs(9)),
+            "jobs without `deadline`",
+        ),
+        (
+            "slots of nodes",
+            |job| job.resources = vec![1, 1],
+            "slots of workers only",
+        ),
+        (
+            "host",
+            |job| job.level_for_host_placement = Some(HOST),
+            "host placement",
+        ),
     ];
-    for (what, change) in never {
+    for (what, change, why) in never {
         let (mut engine, _) = world(with(change), 20);
         engine.upsert_worker(&shard("w1"), takes_standby("h"));
-        assert_eq!(begun_of_all(&mut engine, T0), (2, 0), "{what}");
+        let placed = place_all(&mut engine, T0);
+        assert_eq!(begins(&engine, &placed), (2, 0), "{what}");
+        let node = engine.find_node("n019").unwrap();
+        let task = Task {
+            node,
+            ..placed[0].task
+        };
+        let reasons = engine.explain(T0, task);
+        let said: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+        let said = said.iter().find(|text| text.contains("does not stand by"));
+        match why {
+            "" => assert_eq!(said, None, "{what}: nobody expects it"),
+            _ => assert!(
+                said.is_some_and(|text| text.contains(why)),
+                "{what}: {reasons:?}"
+            ),
+        }
     }
-    // The job says that nobody else needs what it holds.
+}
+
+#[test]
+fn tasks_stand_by_if_their_job_says_that_nobody_else_needs_what_they_hold_or_not_at_all() {
     let (mut engine, _) = world(
         with(|job| {
             job.resources = vec![1, 1];
@@ -249,7 +290,7 @@ fn a_worker_starts_the_first_that_fits() {
     assert_eq!(begins(&engine, &placed), (2, 6));
     let mut next = |ended: usize| {
         done(&mut engine, T0, placed[ended].task);
-        let stands_by = |n: &usize| engine.standby_place(placed[*n].task).is_some();
+        let stands_by = |n: &usize| engine.standby_rank(placed[*n].task).is_some();
         (2..8).filter(stands_by).collect::<Vec<_>>()
     };
     // One slot is enough for a, and not for wide.
@@ -271,8 +312,11 @@ fn a_task_is_taken_back_if_another_worker_could_start_it() {
         "no other worker"
     );
     let w2 = add_worker(&mut engine, "w2");
-    assert_eq!(engine.take_back_due(TakeBackReasons::All), Some(later()));
-    assert_eq!(engine.take_back_due(TakeBackReasons::Unwanted), None);
+    assert_eq!(
+        engine.take_back_due(T0, TakeBackReasons::All),
+        Some(later())
+    );
+    assert_eq!(engine.take_back_due(T0, TakeBackReasons::Unwanted), None);
     let early = later() - Duration::from_micros(1);
     assert_eq!(next_take_back(&mut engine, early), None);
     assert_eq!(next_take_back(&mut engine, later()), Some(placed[2].task));
@@ -302,7 +346,7 @@ fn a_take_back_that_failed_is_sent_again_later() {
     assert_eq!(next_take_back(&mut engine, later()), Some(placed[2].task));
     engine.take_back_failed(later(), placed[2].task, HasBegun::Unknown);
     let due = later() + Duration::from_millis(25);
-    assert_eq!(engine.take_back_due(TakeBackReasons::All), Some(due));
+    assert_eq!(engine.take_back_due(T0, TakeBackReasons::All), Some(due));
     assert_eq!(next_take_back(&mut engine, due), Some(placed[2].task));
 }
 
@@ -352,10 +396,10 @@ fn an_adopted_task_stands_by_as_before() {
             other.note_standby(T0, one.task, Some(0));
         }
     }
-    assert_eq!(other.standby_place(placed[2].task), Some(0));
+    assert_eq!(other.standby_rank(placed[2].task), Some(0));
     assert_eq!(other.worker_slots("w1")[0].in_use, 2);
     done(&mut other, T0, placed[0].task);
-    assert_eq!(other.standby_place(placed[2].task), None);
+    assert_eq!(other.standby_rank(placed[2].task), None);
 }
 
 #[test]
@@ -373,7 +417,7 @@ fn a_task_that_fits_before_a_wide_one_counts_as_begun() {
     let begun = |name: &str| {
         let of = placed.iter().zip(&all);
         let of = of.filter(|(_, text)| text.starts_with(name));
-        of.filter(|(one, _)| engine.standby_place(one.task).is_none())
+        of.filter(|(one, _)| engine.standby_rank(one.task).is_none())
             .count()
     };
     assert_eq!(begun("j") + 2 * begun("wide"), 4, "{all:?}");
@@ -417,7 +461,7 @@ fn other_slots_that_a_worker_reports_take_back_what_stands_by() {
 fn the_answers_of_a_worker_say_which_tasks_stand_by_and_in_which_order() {
     let (mut engine, _) = world(two_slots(vec![short("j", 1000)]), 4);
     let placed = place_all(&mut engine, T0);
-    let place = |engine: &Engine, n: usize| engine.standby_place(placed[n].task);
+    let place = |engine: &Engine, n: usize| engine.standby_rank(placed[n].task);
     assert_eq!(begins(&engine, &placed), (2, 2));
     // They arrived in reverse order.
     for (n, queued_at) in [(0, Some(2)), (2, None), (1, Some(1)), (3, None)] {
@@ -440,12 +484,12 @@ fn the_task_that_is_last_in_the_queue_is_the_one_that_another_overtook() {
     // The answer for the last one is lost, and it arrived before the third.
     done(&mut engine, T0, placed[0].task);
     assert_eq!(
-        engine.standby_place(placed[2].task),
+        engine.standby_rank(placed[2].task),
         None,
         "as far as is known"
     );
     engine.take_back_failed(T0, placed[3].task, HasBegun::Yes);
-    assert_eq!(engine.standby_place(placed[2].task), Some(0));
+    assert_eq!(engine.standby_rank(placed[2].task), Some(0));
 }
 
 #[test]
@@ -471,8 +515,164 @@ fn a_task_that_another_one_overtook_on_the_way_is_taken_back_in_its_place() {
     assert!(second != first && second.is_some() && second != Some(placed[2].task));
     engine.take_back_failed(last, second.unwrap(), HasBegun::Yes);
     assert_eq!(
-        engine.take_back_due(TakeBackReasons::All),
+        engine.take_back_due(T0, TakeBackReasons::All),
         None,
         "all have begun"
     );
+}
+
+#[test]
+fn all_tasks_that_a_wide_one_overtook_stand_by_again() {
+    let wide = JobConfig {
+        resources: vec![2],
+        ..short("a", 1000)
+    };
+    let (mut engine, _) = world(two_slots(vec![wide, short("b", 1000)]), 2);
+    let placed = place_all(&mut engine, T0);
+    let all = names(&engine, &placed);
+    let of = |name: &str| placed[all.iter().position(|one| one == name).unwrap()].task;
+    let (first, second) = (of("a n000"), of("a n001"));
+    engine.note_standby(T0, first, None);
+    engine.note_standby(T0, of("b n000"), Some(2));
+    engine.note_standby(T0, of("b n001"), Some(3));
+    // The worker has not said that the other wide task comes before them.
+    done(&mut engine, T0, first);
+    let rank = |engine: &Engine, name: &str| engine.standby_rank(of(name));
+    assert_eq!(rank(&engine, "b n000"), None);
+    assert_eq!(rank(&engine, "b n001"), None);
+    engine.take_back_failed(T0, second, HasBegun::Yes);
+    assert_eq!(rank(&engine, "b n000"), Some(0));
+    assert_eq!(rank(&engine, "b n001"), Some(1));
+}
+
+#[test]
+fn a_completion_between_two_answers_confuses_only_until_the_second() {
+    for second_first in [false, true] {
+        let one_slot = vec![resource("slots", WORKER, 1, 1)];
+        let (mut engine, _) = world(config(one_slot, vec![short("j", 1000)]), 3);
+        let placed = place_all(&mut engine, T0);
+        let [running, b, a] = [0, 1, 2].map(|n| placed[n].task);
+        engine.note_standby(T0, running, None);
+        // `a` arrived behind `b`.
+        if second_first {
+            engine.note_standby(T0, a, Some(2));
+            done(&mut engine, T0, running);
+            assert_eq!(engine.standby_rank(a), None, "a guess");
+        } else {
+            done(&mut engine, T0, running);
+            assert_eq!(engine.standby_rank(b), None, "a guess");
+            engine.note_standby(T0, a, Some(2));
+        }
+        engine.note_standby(T0, b, Some(1));
+        assert_eq!(engine.standby_rank(b), None);
+        assert_eq!(engine.standby_rank(a), Some(0));
+    }
+}
+
+#[test]
+fn a_task_that_stands_by_unexpectedly_is_taken_back_if_it_may_not_start() {
+    let before = two_slots(vec![short("j", 1000)]);
+    let (mut engine, _) = world(before.clone(), 3);
+    let placed = place_all(&mut engine, T0);
+    let mut off = before;
+    off.standby = false;
+    engine.apply_config(T0, Arc::new(off));
+    for one in engine.begin_take_backs(T0, TakeBackReasons::Unwanted, 9) {
+        engine.take_back_failed(T0, one, HasBegun::Yes);
+    }
+    engine.note_standby(T0, placed[1].task, None);
+    engine.note_standby(T0, placed[0].task, Some(1));
+    let unwanted = engine.begin_take_backs(T0, TakeBackReasons::Unwanted, 9);
+    assert!(unwanted.contains(&placed[0].task));
+}
+
+#[test]
+fn a_listed_task_with_other_slots_than_its_worker_has_now_is_taken_back() {
+    let (mut engine, _) = world(two_slots(vec![short("j", 1000)]), 3);
+    let placed = place_all(&mut engine, T0);
+    let task = placed[2].task;
+    engine.check_stated_slots(task, &[("slots", 2)]);
+    assert_eq!(engine.take_back_due(T0, TakeBackReasons::Unwanted), None);
+    engine.check_stated_slots(task, &[("slots", 1)]);
+    let unwanted = engine.begin_take_backs(T0, TakeBackReasons::Unwanted, 9);
+    assert_eq!(unwanted, [task]);
+}
+
+#[test]
+fn a_take_back_that_is_not_answered_keeps_the_room_of_a_worker_for_a_moment_only() {
+    let (mut engine, _) = world(two_slots(vec![short("j", 1000)]), 4);
+    let placed = place_all(&mut engine, T0);
+    add_worker(&mut engine, "w2");
+    assert_eq!(next_take_back(&mut engine, later()), Some(placed[2].task));
+    assert_eq!(next_take_back(&mut engine, later()), None);
+    let patience = engine.take_back_due(later(), TakeBackReasons::All);
+    assert_eq!(patience, Some(later() + Duration::from_millis(200)));
+    let next = next_take_back(&mut engine, patience.unwrap());
+    assert_eq!(next, Some(placed[3].task));
+}
+
+#[test]
+fn words_of_a_worker_that_takes_no_such_tasks_count_for_nothing() {
+    let (mut engine, worker) = engine(two_slots(vec![short("j", 1000)]), &[("h", &["n"])]);
+    let placed = place_all(&mut engine, T0);
+    for place in [i64::MIN, 0, i64::MAX] {
+        engine.note_standby(T0, placed[0].task, Some(place));
+        assert_eq!(engine.standby_count(worker), 0);
+    }
+}
+
+#[test]
+fn no_task_stands_by_that_needs_slots_of_a_task_that_is_not_short() {
+    let long = JobConfig {
+        est_duration: Some(Duration::from_secs(12)),
+        ..job("long")
+    };
+    let wide = JobConfig {
+        resources: vec![4],
+        ..short("wide", 1000)
+    };
+    let mut config = config(vec![resource("slots", WORKER, 1, 4)], vec![long]);
+    let (mut engine, worker) = world(config.clone(), 1);
+    assert_eq!(begun_of_all(&mut engine, T0), (1, 0));
+    config.jobs.push(wide.into());
+    engine.apply_config(T0, Arc::new(config.clone()));
+    assert_eq!(place_all(&mut engine, T0), [], "it would wait 12 seconds");
+    config.jobs.push(short("thin", 1000).into());
+    engine.apply_config(T0, Arc::new(config));
+    assert_eq!(begun_of_all(&mut engine, T0), (1, 0), "one node");
+    assert_eq!(engine.standby_count(worker), 0);
+}
+
+#[test]
+fn a_task_whose_job_has_changed_is_taken_back() {
+    type Change = fn(&mut JobConfig);
+    let changes: [Change; 4] = [
+        |job| job.host_placement = Some("elsewhere".to_owned()),
+        |job| job.max_running = Some(1),
+        |job| job.command = vec!["other".to_owned()],
+        |job| job.est_duration = Some(Duration::from_secs(9)),
+    ];
+    for change in changes {
+        let (mut engine, _) = world(two_slots(vec![short("j", 1000), short("k", 1000)]), 3);
+        place_all(&mut engine, T0);
+        let mut changed = short("j", 1000);
+        change(&mut changed);
+        engine.apply_config(T0, Arc::new(two_slots(vec![changed, short("k", 1000)])));
+        let unwanted = engine.begin_take_backs(T0, TakeBackReasons::Unwanted, 9);
+        let jobs = unwanted
+            .iter()
+            .map(|task| engine.job_name(task.job).as_str());
+        assert_eq!(jobs.collect::<Vec<_>>(), ["j", "j"]);
+    }
+}
+
+#[test]
+fn a_task_that_stands_by_although_there_seems_to_be_room_was_overtaken() {
+    let (mut engine, _) = world(two_slots(vec![short("j", 1000)]), 3);
+    let placed = place_all(&mut engine, T0);
+    engine.note_standby(T0, placed[0].task, None);
+    // The answer for the third is lost: it has begun in the place of the second.
+    engine.note_standby(T0, placed[1].task, Some(1));
+    let rank = |n: usize| engine.standby_rank(placed[n].task);
+    assert_eq!([rank(1), rank(2)], [Some(0), None]);
 }

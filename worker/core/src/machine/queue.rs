@@ -1,6 +1,7 @@
 //! The queue of tasks that wait until processors and GPUs are free, of all schedulers.
 //!
-//! Only a pull worker queues tasks, and only tasks whose scheduler permits it, because no other task needs their node resources meanwhile.
+//! A pull worker queues tasks whose scheduler permits it, because no other task needs their node resources meanwhile. Any other worker queues
+//! tasks with `workerSlots` until slots are free.
 //! To the scheduler, a queued task is running from its acceptance to the acknowledgement of its completion, with all guarantees of a
 //! running task.
 

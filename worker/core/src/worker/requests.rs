@@ -115,7 +115,7 @@ impl Worker {
             );
         }
         let begin = match self.machine.admit(of, &run.task)? {
-            // A task that stands by may have arrived before this one, and use its slots.
+            // Other tasks use its slots: it was sent to stand by, or they overtook it on the way.
             Begin::Now(_) if !self.has_slots_for(of, &run.task) => Begin::Later,
             begin => begin,
         };

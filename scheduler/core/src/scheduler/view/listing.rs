@@ -233,7 +233,7 @@ impl PageBuilder<'_> {
 
     fn running(&self, task: Task, run: &Run) -> ListedTask {
         let wall = self.scheduler.wall;
-        let standby = self.scheduler.engine.standby_place(task);
+        let standby = self.scheduler.engine.standby_rank(task);
         let (state, reason) = match (run.is_unsure(), standby) {
             (false, Some(before)) => {
                 let position = format!("position {} at `{}`", before + 1, run.shard);
