@@ -16,6 +16,8 @@ pub enum Purpose {
     Policy,
     /// Jitter of backoffs.
     Backoff,
+    /// The order in which equal peers are asked for artifacts.
+    PeerOrder,
 }
 
 /// One stream.
@@ -31,6 +33,7 @@ impl Rng {
             Purpose::Placement => 3,
             Purpose::Backoff => 4,
             Purpose::Policy => 5,
+            Purpose::PeerOrder => 6,
         });
         Rng(rng)
     }
@@ -73,6 +76,7 @@ mod tests {
             Purpose::Placement,
             Purpose::Policy,
             Purpose::Backoff,
+            Purpose::PeerOrder,
         ];
         let different: BTreeSet<u64> = all.into_iter().map(draw).collect();
         assert_eq!(different.len(), all.len());
