@@ -149,6 +149,7 @@ fn lib_roots_of_pure_crates_deny_hash_order() {
         "scheduler/core",
         "worker/core",
         "worker/fetch",
+        "worker/gather",
         "integration-tests/sim",
     ] {
         let text = fs::read_to_string(root().join(krate).join("src/lib.rs"))
@@ -188,6 +189,7 @@ fn crates_know_only_whom_they_may() {
             &["common", "common-config", "scheduler-engine"][..],
         ),
         ("worker/fetch", &["common"][..]),
+        ("worker/gather", &["common"][..]),
         ("worker/core", &["common", "worker-fetch"][..]),
         ("integration-tests/properties", &[][..]),
         (
@@ -527,6 +529,7 @@ fn each_purity_ban_fires() {
         "scheduler/core",
         "worker/core",
         "worker/fetch",
+        "worker/gather",
         "integration-tests/sim",
     ] {
         let theirs = fs::read_to_string(root().join(krate).join("clippy.toml"))
