@@ -65,32 +65,32 @@ impl RunTable {
     }
 
     pub(crate) fn get(&self, task: &Task) -> Option<&PlacedRun> {
-        let place = *self.ids.get(task)?;
-        let entry = self.entries[place as usize].as_ref();
+        let index = *self.ids.get(task)?;
+        let entry = self.entries[index as usize].as_ref();
         entry.map(|(_, run)| run)
     }
 
     pub(super) fn get_mut(&mut self, task: &Task) -> Option<&mut PlacedRun> {
-        let place = *self.ids.get(task)?;
-        let entry = self.entries[place as usize].as_mut();
+        let index = *self.ids.get(task)?;
+        let entry = self.entries[index as usize].as_mut();
         entry.map(|(_, run)| run)
     }
 
     /// Inserts the run of a task that does not run yet.
     pub(super) fn insert(&mut self, task: Task, run: PlacedRun) {
-        let place = self.free.pop().unwrap_or_else(|| {
+        let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             // Invariant: 2^32 runs need more memory than any supported machine has.
             u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 runs")
         });
-        self.entries[place as usize] = Some((task, run));
-        self.ids.insert(task, place);
+        self.entries[index as usize] = Some((task, run));
+        self.ids.insert(task, index);
     }
 
     pub(super) fn remove(&mut self, task: &Task) -> Option<PlacedRun> {
-        let place = self.ids.remove(task)?;
-        self.free.push(place);
-        self.entries[place as usize].take().map(|(_, run)| run)
+        let index = self.ids.remove(task)?;
+        self.free.push(index);
+        self.entries[index as usize].take().map(|(_, run)| run)
     }
 
     /// Iterates in no meaningful order, but always in the same one.
@@ -104,13 +104,13 @@ impl RunTable {
     }
 
     /// Returns the same as [`RunTable::at_mut`], with the task.
-    pub(crate) fn at(&self, place: usize) -> Option<Option<&(Task, PlacedRun)>> {
-        self.entries.get(place).map(Option::as_ref)
+    pub(crate) fn at(&self, index: usize) -> Option<Option<&(Task, PlacedRun)>> {
+        self.entries.get(index).map(Option::as_ref)
     }
 
     /// Returns the run at an index, if there is one; `None` behind the last index.
-    pub(super) fn at_mut(&mut self, place: usize) -> Option<Option<&mut PlacedRun>> {
-        let entry = self.entries.get_mut(place)?;
+    pub(super) fn at_mut(&mut self, index: usize) -> Option<Option<&mut PlacedRun>> {
+        let entry = self.entries.get_mut(index)?;
         Some(entry.as_mut().map(|(_, run)| run))
     }
 }
