@@ -38,7 +38,7 @@ pub struct FakeWorker {
     stop: CancellationToken,
 }
 
-struct Peer {
+struct ServedScheduler {
     pool: ClientPool,
     scheduler: PeerAddr,
     started: Sender<BistroWorkerRunTaskArgs>,
@@ -59,7 +59,7 @@ impl FakeWorker {
         let runtime = runtime.expect("a runtime can be made");
         let (sender, started) = mpsc::channel();
         let scheduler = PeerAddr::new("127.0.0.1", scheduler_port);
-        let peer = Arc::new(Peer {
+        let peer = Arc::new(ServedScheduler {
             pool: ClientPool::new(ClientConfig::default()),
             scheduler: scheduler.clone(),
             started: sender,
@@ -114,7 +114,7 @@ impl Drop for FakeWorker {
     }
 }
 
-impl Peer {
+impl ServedScheduler {
     async fn heartbeat(&self, description: &BistroWorker) {
         let set = self
             .worker_set
@@ -156,7 +156,7 @@ impl Peer {
     }
 }
 
-struct FakeCalls(Arc<Peer>);
+struct FakeCalls(Arc<ServedScheduler>);
 
 impl Service for FakeCalls {
     fn call(&self, call: IncomingCall<'_>) {

@@ -47,16 +47,16 @@ const LOG_QUEUE: usize = 128;
 const LOOKS: usize = 2;
 
 /// The terms on which a call passes to the core.
-struct Terms {
+struct CallTerms {
     accepts: Accepts,
     /// The caller's place in a limited queue. The caller holds it until the answer.
     place: Option<OwnedSemaphorePermit>,
 }
 
-impl Terms {
+impl CallTerms {
     /// Returns the terms on which every call passes.
     fn all_calls() -> Self {
-        Terms {
+        CallTerms {
             accepts: Accepts::All,
             place: None,
         }
@@ -64,7 +64,7 @@ impl Terms {
 
     /// Returns the terms on which only calls of the health lane pass.
     fn health_calls_only() -> Self {
-        Terms {
+        CallTerms {
             accepts: Accepts::HealthCalls,
             place: None,
         }
@@ -72,7 +72,7 @@ impl Terms {
 
     /// Returns the terms on which a call passes whose caller holds a place.
     fn holding(place: OwnedSemaphorePermit) -> Self {
-        Terms {
+        CallTerms {
             accepts: Accepts::All,
             place: Some(place),
         }
@@ -170,7 +170,7 @@ impl WorkerService {
         &self,
         method: Method,
         call: IncomingCall<'_>,
-        Terms { accepts, place }: Terms,
+        CallTerms { accepts, place }: CallTerms,
     ) {
         let from = Principal::Unauthenticated(call.peer());
         let Some((arguments, responder)) = call.arguments::<A>() else {
@@ -216,7 +216,7 @@ impl WorkerService {
     fn look_at_work_fetch(&self, call: IncomingCall<'_>) {
         type Arguments = BrasserieWorkerGetWorkFetchArgs;
         match Arc::clone(&self.looks).try_acquire_owned() {
-            Ok(place) => self.ask::<Arguments>(Method::GetWorkFetch, call, Terms::holding(place)),
+            Ok(place) => self.ask::<Arguments>(Method::GetWorkFetch, call, CallTerms::holding(place)),
             Err(_) => call.serve(|_: Arguments, responder| {
                 let text = "others look at work fetch at this moment: ask again";
                 let text = undeclared_refusal(RefusalCode::Busy, text);
@@ -267,38 +267,38 @@ impl Service for WorkerService {
                 self.ask::<BistroWorkerGetRunningTasksArgs>(
                     Method::GetRunningTasks,
                     call,
-                    Terms::all_calls(),
+                    CallTerms::all_calls(),
                 );
             }
             "runTask" => {
-                self.ask::<BistroWorkerRunTaskArgs>(Method::RunTask, call, Terms::all_calls())
+                self.ask::<BistroWorkerRunTaskArgs>(Method::RunTask, call, CallTerms::all_calls())
             }
             "notifyIfTasksNotRunning" => {
                 let method = Method::NotifyIfTasksNotRunning;
                 self.ask::<BistroWorkerNotifyIfTasksNotRunningArgs>(
                     method,
                     call,
-                    Terms::all_calls(),
+                    CallTerms::all_calls(),
                 );
             }
             "requestSuicide" => {
                 self.ask::<BistroWorkerRequestSuicideArgs>(
                     Method::RequestSuicide,
                     call,
-                    Terms::all_calls(),
+                    CallTerms::all_calls(),
                 );
             }
             "killTask" => {
-                self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call, Terms::all_calls())
+                self.ask::<BistroWorkerKillTaskArgs>(Method::KillTask, call, CallTerms::all_calls())
             }
             "getWorkFetch" => self.look_at_work_fetch(call),
             "fetchWork" => self.ask::<BrasserieWorkerFetchWorkArgs>(
                 Method::FetchWork,
                 call,
-                Terms::all_calls(),
+                CallTerms::all_calls(),
             ),
             "drain" => {
-                self.ask::<BrasserieWorkerDrainArgs>(Method::Drain, call, Terms::all_calls())
+                self.ask::<BrasserieWorkerDrainArgs>(Method::Drain, call, CallTerms::all_calls())
             }
             "getJobLogsByID" => {
                 call.serve(|arguments, responder| self.read_logs(arguments, responder))
@@ -318,13 +318,13 @@ impl Service for WorkerService {
             "runTask" => self.ask::<BistroWorkerRunTaskArgs>(
                 Method::RunTask,
                 call,
-                Terms::health_calls_only(),
+                CallTerms::health_calls_only(),
             ),
             "killTask" => {
                 self.ask::<BistroWorkerKillTaskArgs>(
                     Method::KillTask,
                     call,
-                    Terms::health_calls_only(),
+                    CallTerms::health_calls_only(),
                 );
             }
             "getRunningTasks" | "requestSuicide" | "getStatus" => self.call(call),
