@@ -24,6 +24,7 @@ const CRATES: [(&str, usize, usize); 16] = [
     ("scheduler", 0, 51),
     ("scheduler/core", 0, 0),
     ("scheduler/engine", 0, 1),
+    ("scheduler/slots", 0, 0),
     ("thrift", 0, 15),
     ("worker", 0, 22),
     ("worker/core", 0, 0),

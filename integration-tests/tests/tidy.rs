@@ -147,6 +147,7 @@ fn lib_roots_of_pure_crates_deny_hash_order() {
         "common/config",
         "scheduler/engine",
         "scheduler/core",
+        "scheduler/slots",
         "worker/core",
         "worker/fetch",
         "worker/gather",
@@ -188,6 +189,7 @@ fn crates_know_only_whom_they_may() {
             "scheduler/core",
             &["common", "common-config", "scheduler-engine"][..],
         ),
+        ("scheduler/slots", &["common"][..]),
         ("worker/fetch", &["common"][..]),
         ("worker/gather", &["common"][..]),
         ("worker/core", &["common", "worker-fetch"][..]),
@@ -527,6 +529,7 @@ fn each_purity_ban_fires() {
     for krate in [
         "scheduler/engine",
         "scheduler/core",
+        "scheduler/slots",
         "worker/core",
         "worker/fetch",
         "worker/gather",
