@@ -177,65 +177,63 @@ fn the_entry_pages_are_short() {
 }
 
 /// The permitted dependencies between crates: docs/src/design/crates.md.
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("common", &[]),
+    ("common/config", &["common"]),
+    ("common/runtime", &["common"]),
+    ("thrift", &["common", "common-runtime"]),
+    ("scheduler/engine", &["common", "common-config"]),
+    (
+        "scheduler/core",
+        &["common", "common-config", "scheduler-engine"],
+    ),
+    ("scheduler/slots", &["common"]),
+    ("worker/fetch", &["common"]),
+    ("worker/gather", &["common"]),
+    ("worker/core", &["common", "worker-fetch"]),
+    ("integration-tests/properties", &[]),
+    (
+        "integration-tests/sim",
+        &[
+            "common",
+            "common-config",
+            "scheduler-engine",
+            "scheduler-core",
+            "worker-core",
+        ],
+    ),
+    ("integration-tests/emulator", &["common", "worker-fetch"]),
+    (
+        "scheduler",
+        &[
+            "common",
+            "common-config",
+            "common-runtime",
+            "thrift",
+            "scheduler-engine",
+            "scheduler-core",
+        ],
+    ),
+    (
+        "worker",
+        &["common", "common-runtime", "thrift", "worker-core"],
+    ),
+    (
+        "cli",
+        &[
+            "common",
+            "common-config",
+            "common-runtime",
+            "thrift",
+            "scheduler",
+            "worker",
+        ],
+    ),
+];
+
 #[test]
 fn crates_know_only_whom_they_may() {
-    let may: BTreeMap<&str, &[&str]> = BTreeMap::from([
-        ("common", &[][..]),
-        ("common/config", &["common"][..]),
-        ("common/runtime", &["common"][..]),
-        ("thrift", &["common", "common-runtime"][..]),
-        ("scheduler/engine", &["common", "common-config"][..]),
-        (
-            "scheduler/core",
-            &["common", "common-config", "scheduler-engine"][..],
-        ),
-        ("scheduler/slots", &["common"][..]),
-        ("worker/fetch", &["common"][..]),
-        ("worker/gather", &["common"][..]),
-        ("worker/core", &["common", "worker-fetch"][..]),
-        ("integration-tests/properties", &[][..]),
-        (
-            "integration-tests/sim",
-            &[
-                "common",
-                "common-config",
-                "scheduler-engine",
-                "scheduler-core",
-                "worker-core",
-            ][..],
-        ),
-        (
-            "integration-tests/emulator",
-            &["common", "worker-fetch"][..],
-        ),
-        (
-            "scheduler",
-            &[
-                "common",
-                "common-config",
-                "common-runtime",
-                "thrift",
-                "scheduler-engine",
-                "scheduler-core",
-            ][..],
-        ),
-        (
-            "worker",
-            &["common", "common-runtime", "thrift", "worker-core"][..],
-        ),
-        (
-            "cli",
-            &[
-                "common",
-                "common-config",
-                "common-runtime",
-                "thrift",
-                "scheduler",
-                "worker",
-            ][..],
-        ),
-    ]);
-    for (krate, allowed) in may {
+    for (krate, allowed) in MAY_KNOW {
         let manifest = fs::read_to_string(root().join(krate).join("Cargo.toml"))
             .expect("a crate has a manifest");
         let dependencies = manifest

@@ -9,16 +9,21 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+mod allocator;
 mod amounts;
 mod disk;
+mod drain;
 mod estimate;
 mod offers;
 mod reservations;
 mod settings;
 mod time_window;
+mod workers;
 
+pub use allocator::{Allocator, AllocatorSettings, Grant, GrantRequest};
 pub use amounts::{Bytes, HolderId, Permille, Rack, Weight};
 pub use disk::{DiskClass, DiskId, DiskReserve, DiskSpace, DiskState, WorkerDisk, usable_space};
+pub use drain::{Drain, DrainEvent, DrainState, EventRefused, RemainingData};
 pub use estimate::{EstimateSettings, SizeEstimate};
 pub use offers::{
     ArtifactId, ArtifactLocation, CandidateDisk, DiskPlace, NoOffer, SlotCandidate, SlotOffer,
@@ -29,3 +34,7 @@ pub use settings::{
     Compatibility, GradientMode, IntraGroup, LoadAware, Replication, SlotSettings, SlotStrategy,
 };
 pub use time_window::TimeWindow;
+pub use workers::{
+    ArtifactWorkers, DrainRequestError, IneligibleReason, Registered, UnknownWorker, WorkerGroup,
+    WorkerPolicy, WorkerRegistration, WorkerReport, WorkloadLevel,
+};

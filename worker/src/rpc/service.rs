@@ -216,7 +216,9 @@ impl WorkerService {
     fn look_at_work_fetch(&self, call: IncomingCall<'_>) {
         type Arguments = BrasserieWorkerGetWorkFetchArgs;
         match Arc::clone(&self.looks).try_acquire_owned() {
-            Ok(place) => self.ask::<Arguments>(Method::GetWorkFetch, call, CallTerms::holding(place)),
+            Ok(place) => {
+                self.ask::<Arguments>(Method::GetWorkFetch, call, CallTerms::holding(place))
+            }
             Err(_) => call.serve(|_: Arguments, responder| {
                 let text = "others look at work fetch at this moment: ask again";
                 let text = undeclared_refusal(RefusalCode::Busy, text);
