@@ -891,7 +891,12 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::StartWhileTakingBack,
-        &["never_twice", "running_until_acknowledged"],
+        // The worker may begin the run that it should return after the next run has begun elsewhere.
+        &[
+            "never_twice",
+            "running_until_acknowledged",
+            "fences_increase",
+        ],
         STANDING_BY.over(SLOW),
     ),
     focus(Sabotage::LoseTakenBack, &["settles"], STANDING_BY),
