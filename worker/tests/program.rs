@@ -99,7 +99,8 @@ async fn a_start_that_may_stand_by_is_answered_with_its_place_and_no_other_is() 
             resources: one_slot(),
         }]);
         task.worker_slots = may_stand_by.then(one_slot);
-        let command = ["sleep", "60"].map(str::to_owned).to_vec();
+        let command = ["/bin/sh", "-c", "sleep 60", "sh"];
+        let command = command.map(str::to_owned).to_vec();
         let answer = stage
             .start(&task, command, TaskSubprocessOptions::default())
             .await;
