@@ -74,7 +74,7 @@ fn standby_positions(stage: &Stage, spec: &SchedulerSpec, nodes: &[String]) -> V
         let text = "it is on standby, position ";
         let shown = explained
             .split_once(text)
-            .map(|(_, rest)| rest.split(':').next());
+            .map(|(_, rest)| rest.split(',').next());
         let number = shown.flatten().and_then(|number| number.parse().ok());
         number.unwrap_or_else(|| panic!("no position: {explained}"))
     };
