@@ -41,7 +41,7 @@ const WITHOUT_WORK_FETCH: [(u64, u64, u64); 10] = [
     (14, 0xbe1f_de20_99c3_b85e, 4393),
     (137, 0xe0bf_4a79_9f9b_aca6, 1428),
     (203, 0x37b9_eb59_7b7d_f95d, 1561),
-    (250, 0xa4bf_552b_daad_78f7, 2036),
+    (250, 0x9ff8_c452_a20d_3396, 2090),
 ];
 
 /// Checks that without work requests, no message has changed since before they existed. A deliberate change of such a protocol, or
