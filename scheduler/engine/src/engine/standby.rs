@@ -389,7 +389,7 @@ impl Engine {
 
     /// Returns whether a task's job has another configuration than when the task was sent, so that it would start in another way or elsewhere.
     fn has_changed(&self, one: &StandbyTask) -> bool {
-        self.tasks.job(one.task.job).config != one.config
+        one.config.is_some() && self.tasks.job(one.task.job).config != one.config
     }
 
     /// Marks the chosen tasks that stand by at a worker as unwanted.
@@ -401,8 +401,11 @@ impl Engine {
     /// Returns whether the job and the nodes in force let a task start.
     fn may_still_start(&self, task: Task) -> bool {
         let job = self.tasks.job(task.job);
-        let config = self.config.as_ref();
-        if config.is_some_and(|config| !config.enabled || !config.standby) {
+        // Before the first configuration, which is judged when it comes, nobody knows.
+        let Some(config) = self.config.as_ref() else {
+            return true;
+        };
+        if !config.enabled || !config.standby {
             return false;
         }
         let (Some(level), Some(forest)) = (job.level, self.forest.as_deref()) else {

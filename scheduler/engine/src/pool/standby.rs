@@ -37,7 +37,7 @@ pub(crate) struct StandbyTask {
     pub due: Time,
     /// Its slots on the worker.
     pub slots: Vec<(ResourceName, i32)>,
-    /// The configuration of its job when it was sent.
+    /// The configuration of its job when it was sent, or first known to stand by. `None`: no configuration was known then.
     pub config: Option<Shared<JobConfig>>,
     /// `None`: its run time is unknown, or too long to stand by on purpose.
     pub expected: Option<ExpectedRunTime>,

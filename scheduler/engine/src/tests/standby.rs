@@ -114,9 +114,13 @@ type Change = fn(&mut JobConfig);
 fn with(change: Change) -> Config {
     let mut job = short("j", 1000);
     change(&mut job);
-    job.resources.resize(2, 0);
     let mut config = two_slots(vec![job]);
     config.resources.push(resource("disk", DB, 0, 1));
+    for job in &mut config.jobs {
+        let mut job_config = JobConfig::clone(job);
+        job_config.resources.resize(2, 0);
+        *job = job_config.into();
+    }
     config
 }
 
@@ -675,4 +679,18 @@ fn a_task_that_stands_by_although_there_seems_to_be_room_was_overtaken() {
     engine.note_standby(T0, placed[1].task, Some(1));
     let rank = |n: usize| engine.standby_rank(placed[n].task);
     assert_eq!([rank(1), rank(2)], [Some(0), None]);
+}
+
+#[test]
+fn a_task_that_is_adopted_before_the_configuration_stays_on_standby() {
+    let mut engine = Engine::new(1);
+    let worker = add_worker(&mut engine, "w1");
+    let job = engine.intern_job(&job_name("j"));
+    let node = engine.intern_node(&"n".try_into().expect("a valid name"));
+    let task = Task { job, node };
+    engine.adopt_running(task, worker, &[], (&[], None));
+    engine.note_standby(T0, task, Some(0));
+    assert_eq!(engine.standby_rank(task), Some(0));
+    let unwanted = engine.begin_take_backs(T0, TakeBackReasons::Unwanted, 9);
+    assert_eq!(unwanted, [], "nobody knows yet whether it may start");
 }
