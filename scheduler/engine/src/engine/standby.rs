@@ -401,7 +401,7 @@ impl Engine {
     /// Returns whether the job and the nodes in force let a task start.
     fn may_still_start(&self, task: Task) -> bool {
         let job = self.tasks.job(task.job);
-        // Before the first configuration, which is judged when it comes, nobody knows.
+        // The first configuration judges the tasks adopted before it.
         let Some(config) = self.config.as_ref() else {
             return true;
         };
