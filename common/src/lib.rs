@@ -4,6 +4,9 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+pub mod address;
+pub mod artifact;
+pub mod artifact_report;
 pub mod backoff;
 pub mod call;
 pub mod cards;
@@ -30,6 +33,12 @@ pub mod work_overview;
 pub mod worker;
 pub mod worker_set;
 
+pub use address::ServiceAddress;
+pub use artifact::{
+    Artifact, ArtifactForm, ArtifactHolder, ArtifactId, ArtifactIdError, ArtifactNamespace,
+    ArtifactNamespaceError, DiskGeneration, DiskGenerationError, LeftOutput, OutputPath,
+    OutputPathError, TaskArtifacts, TaskInput, TaskOutput,
+};
 pub use backoff::{BackoffDuration, BackoffPolicy, FailedTries};
 pub use call::{CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId};
 pub use cards::{
@@ -54,5 +63,5 @@ pub use work::{
     CardChoice, KnownTask, Processor, ReportPolicy, WorkDemand, WorkReply, WorkRequest,
     WorkRequestSeq, WorkTerms, WorkVerdict,
 };
-pub use worker::{MachinePortLock, ServiceAddress, WorkerDescription};
+pub use worker::{MachinePortLock, WorkerDescription};
 pub use worker_set::{SetDigest, Standing, WorkerSetHash, WorkerSetId};

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::address::ServiceAddress;
 use crate::health::Health;
 use crate::ids::{SchedulerId, Shard};
 use crate::time::WallTime;
 use crate::work::{WorkDemand, WorkRequestSeq};
-use crate::worker::ServiceAddress;
 
 /// The schedulers that one worker reports: more than an operator would configure.
 pub const MAX_SCHEDULERS: usize = 256;

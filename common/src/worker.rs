@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::address::ServiceAddress;
 use crate::health::Health;
 use crate::ids::{SchedulerId, Shard, WorkerId};
 use crate::resources::UsablePhysicalResources;
@@ -23,23 +24,6 @@ pub struct MachinePortLock {
     /// The canonical name of the host. No connection uses it.
     pub hostname: Arc<str>,
     pub port: i32,
-}
-
-/// An address for connections; never an identity.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ServiceAddress {
-    pub host: Arc<str>,
-    pub port: u16,
-}
-
-impl fmt::Display for ServiceAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
 }
 
 /// Whether a worker accepts tasks.

@@ -43,11 +43,11 @@ impl SetDigest {
     /// The digest of the empty set.
     pub const EMPTY: SetDigest = SetDigest { limbs: [0; 4] };
 
-    fn of(worker: WorkerId) -> Self {
+    fn hash_of(worker: WorkerId) -> [u8; 32] {
         let mut hasher = Sha256::new();
         hasher.update(worker.0.start_time.to_be_bytes());
         hasher.update(worker.0.rand.to_be_bytes());
-        Self::from_be_bytes(hasher.finalize().into())
+        hasher.finalize().into()
     }
 
     pub fn from_be_bytes(bytes: [u8; 32]) -> Self {
@@ -66,9 +66,10 @@ impl SetDigest {
         bytes
     }
 
-    fn add(&mut self, worker: WorkerId) {
+    /// Adds the hash of a member.
+    pub fn include(&mut self, hash: [u8; 32]) {
         let mut carry = false;
-        let other = SetDigest::of(worker).limbs;
+        let other = SetDigest::from_be_bytes(hash).limbs;
         for (limb, other) in self.limbs.iter_mut().zip(other).rev() {
             let (sum, over) = limb.overflowing_add(other);
             let (sum, again) = sum.overflowing_add(u64::from(carry));
@@ -76,9 +77,10 @@ impl SetDigest {
         }
     }
 
-    fn remove(&mut self, worker: WorkerId) {
+    /// Removes the hash of a member.
+    pub fn exclude(&mut self, hash: [u8; 32]) {
         let mut borrow = false;
-        let other = SetDigest::of(worker).limbs;
+        let other = SetDigest::from_be_bytes(hash).limbs;
         for (limb, other) in self.limbs.iter_mut().zip(other).rev() {
             let (rest, under) = limb.overflowing_sub(other);
             let (rest, again) = rest.overflowing_sub(u64::from(borrow));
@@ -120,7 +122,7 @@ impl WorkerSetHash {
         self.rand.add(worker.0.rand);
         self.num_workers += 1;
         if let Some(digest) = &mut self.digest {
-            digest.add(worker);
+            digest.include(SetDigest::hash_of(worker));
         }
     }
 
@@ -134,7 +136,7 @@ impl WorkerSetHash {
         self.rand.remove(worker.0.rand);
         self.num_workers -= 1;
         if let Some(digest) = &mut self.digest {
-            digest.remove(worker);
+            digest.exclude(SetDigest::hash_of(worker));
         }
     }
 
@@ -259,10 +261,10 @@ mod tests {
             prop_assert_eq!(digest.to_be_bytes(), bytes);
             let (a, b) = (WorkerId::new(a.0, a.1), WorkerId::new(b.0, b.1));
             let (mut one, mut other) = (digest, digest);
-            one.add(a);
-            one.add(b);
-            other.add(b);
-            other.add(a);
+            one.include(SetDigest::hash_of(a));
+            one.include(SetDigest::hash_of(b));
+            other.include(SetDigest::hash_of(b));
+            other.include(SetDigest::hash_of(a));
             prop_assert_eq!(one, other);
         }
     }

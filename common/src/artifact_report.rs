@@ -1,0 +1,156 @@
+//! The report of a worker's store of artifacts to its scheduler, and the answer.
+
+use std::sync::Arc;
+
+use crate::artifact::{ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration};
+use crate::ids::{Shard, WorkerId};
+use crate::worker_set::SetDigest;
+
+/// The medium of a disk, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DiskMedium {
+    #[default]
+    Ssd,
+    Hdd,
+}
+
+impl DiskMedium {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DiskMedium::Ssd => "ssd",
+            DiskMedium::Hdd => "hdd",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [DiskMedium::Ssd, DiskMedium::Hdd];
+        all.into_iter().find(|medium| medium.as_str() == text)
+    }
+}
+
+/// The result of a worker's checks of one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DiskCondition {
+    /// The last check succeeded.
+    Healthy,
+    /// A read or a write failed.
+    ReadError,
+    /// A check did not return in time.
+    IoHang,
+    /// The file system is nearly full.
+    HighUsage,
+}
+
+impl DiskCondition {
+    const ALL: [DiskCondition; 4] = [
+        DiskCondition::Healthy,
+        DiskCondition::ReadError,
+        DiskCondition::IoHang,
+        DiskCondition::HighUsage,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DiskCondition::Healthy => "healthy",
+            DiskCondition::ReadError => "read error",
+            DiskCondition::IoHang => "io hang",
+            DiskCondition::HighUsage => "high usage",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
+/// One disk of a store, as its worker reports it. Sizes are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskReport {
+    pub generation: DiskGeneration,
+    /// Digest of the ids of its artifacts of the reported namespace.
+    pub digest: SetDigest,
+    /// The number of these artifacts.
+    pub artifacts: u64,
+    pub medium: DiskMedium,
+    pub total: u64,
+    pub used: u64,
+    /// The space that further artifacts may take.
+    pub usable: u64,
+    pub condition: DiskCondition,
+    /// The reason why it is not healthy, for people.
+    pub problem: Option<Arc<str>>,
+}
+
+/// A copy of an artifact on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArtifactCopy {
+    pub generation: DiskGeneration,
+    pub id: ArtifactId,
+}
+
+/// The number of a request for the list of a disk's artifacts. A later request has a larger one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListingNumber(pub u64);
+
+/// A request for a part of the list of a disk's artifacts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListingWanted {
+    pub generation: DiskGeneration,
+    pub listing: ListingNumber,
+    /// The part begins behind this id; `None`: with the first id.
+    pub after: Option<ArtifactId>,
+}
+
+/// The part that a [`ListingWanted`] asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListingPage {
+    pub wanted: ListingWanted,
+    /// Ascending, with the number of bytes of each.
+    pub artifacts: Vec<(ArtifactId, u64)>,
+    pub is_last: bool,
+}
+
+/// The state of a worker's store, and its changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactsReport {
+    pub shard: Shard,
+    pub worker: WorkerId,
+    /// `None`: the worker does not know the scheduler's namespace yet, and reports no artifacts.
+    pub namespace: Option<ArtifactNamespace>,
+    pub rack: Option<Arc<str>>,
+    pub disks: Vec<DiskReport>,
+    /// Copies since the last report that was answered, with their numbers of bytes.
+    pub stored: Vec<(ArtifactCopy, u64)>,
+    pub gone: Vec<ArtifactCopy>,
+    pub listings: Vec<ListingPage>,
+    /// Artifacts whose holders the worker asks for.
+    pub wanted: Vec<ArtifactId>,
+}
+
+/// The scheduler's answer to an [`ArtifactsReport`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactsAnswer {
+    pub namespace: ArtifactNamespace,
+    pub listings: Vec<ListingWanted>,
+    /// Copies that nobody needs any more.
+    pub unwanted: Vec<ArtifactCopy>,
+    /// The holders of each artifact that the report asks for.
+    pub wanted: Vec<(ArtifactId, Vec<ArtifactHolder>)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_back() {
+        for state in DiskCondition::ALL {
+            assert_eq!(DiskCondition::parse(state.as_str()), Some(state));
+        }
+        for medium in [DiskMedium::Ssd, DiskMedium::Hdd] {
+            assert_eq!(DiskMedium::parse(medium.as_str()), Some(medium));
+        }
+        assert_eq!(DiskCondition::parse("fine"), None);
+        assert_eq!(DiskMedium::parse("tape"), None);
+    }
+}
