@@ -9,19 +9,17 @@ use super::types::{
 /// A fact that may change what can be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GatherEvent {
-    /// A task waits for an artifact that is not in the local store. The holders are added to those already known. A repetition for the
-    /// same task changes its priority.
+    /// A task waits for artifacts that are not in the local store. The holders are added to those already known. A repetition for the same
+    /// task changes its priority.
     Wanted {
         task: WaitingTask,
-        artifact: ArtifactId,
-        size: Option<ByteCount>,
-        holders: Vec<Peer>,
         priority: Priority,
+        artifacts: Vec<WantedArtifact>,
     },
-    /// The task does not wait for the artifact any more. A transfer that has begun continues.
+    /// The task does not wait for these artifacts any more. Transfers that have begun continue.
     NotWanted {
         task: WaitingTask,
-        artifact: ArtifactId,
+        artifacts: Vec<ArtifactId>,
     },
     /// A request is over. Repeated outcomes have no effect.
     TransferEnded {
@@ -39,6 +37,14 @@ pub enum GatherEvent {
     PressureChanged(Pressure),
     /// The time of [`Gather::next_wake`](super::Gather::next_wake) has come.
     TimePassed,
+}
+
+/// An artifact that a task waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedArtifact {
+    pub artifact: ArtifactId,
+    pub size: Option<ByteCount>,
+    pub holders: Vec<Peer>,
 }
 
 /// The result of a request to a peer.

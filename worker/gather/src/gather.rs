@@ -139,18 +139,20 @@ impl Gather {
         match event {
             GatherEvent::Wanted {
                 task,
-                artifact,
-                size,
-                holders,
                 priority,
+                artifacts,
             } => {
-                let holders = self.holders(holders);
-                self.artifacts
-                    .want((task, priority), artifact, size, holders, now);
-                turn.doubtful.insert(artifact);
+                for wanted in artifacts {
+                    let (artifact, holders) = (wanted.artifact, self.holders(wanted.holders));
+                    self.artifacts
+                        .want((task, priority), artifact, wanted.size, holders, now);
+                    turn.doubtful.insert(artifact);
+                }
             }
-            GatherEvent::NotWanted { task, artifact } => {
-                self.artifacts.unwant(task, artifact, now);
+            GatherEvent::NotWanted { task, artifacts } => {
+                for artifact in artifacts {
+                    self.artifacts.unwant(task, artifact, now);
+                }
             }
             GatherEvent::TransferEnded { transfer, outcome } => {
                 self.end_transfer(transfer, outcome, turn);

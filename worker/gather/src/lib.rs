@@ -1,7 +1,8 @@
 //! The fetching of artifacts: from which peer a worker requests the immutable files that its tasks need, and when.
 //!
 //! The crate performs no input or output and reads no clock. A caller passes [`GatherEvent`]s to [`Gather::handle`], performs the
-//! [`GatherAction`]s that it returns, and passes [`GatherEvent::TimePassed`] at [`Gather::next_wake`]. [`Serving`] is the other side: it
+//! [`GatherAction`]s that it returns, and passes [`GatherEvent::TimePassed`] at [`Gather::next_wake`]. [`RunInputs`] does the same for whole
+//! runs, each of which starts when its inputs have arrived. [`Serving`] is the other side: it
 //! decides whether the worker serves a peer's request now.
 //!
 //! The crate does not know which artifacts the local store contains, nor how bytes travel. The caller asks only for artifacts that it does
@@ -18,14 +19,16 @@ mod gather;
 mod holder_query;
 mod holdings;
 mod limits;
+mod run_inputs;
 mod serving;
 mod transfers;
 mod types;
 
 pub use action::GatherAction;
-pub use event::{GatherEvent, ReceivedCopy, TransferOutcome};
+pub use event::{GatherEvent, ReceivedCopy, TransferOutcome, WantedArtifact};
 pub use gather::{ArtifactWait, ArtifactWaitReason, Gather};
 pub use limits::{BusyJitter, GatherLimits};
+pub use run_inputs::{InputsAction, RunInputs};
 pub use serving::{Busy, Requester, Serving, ServingTicket};
 pub use types::{
     ArtifactId, ByteCount, HostName, Peer, PeerId, Pressure, Priority, RackName, TransferId,

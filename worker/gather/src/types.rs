@@ -1,29 +1,8 @@
 //! Identities and amounts of the fetching of artifacts.
 
-use std::fmt;
 use std::sync::Arc;
 
-/// An artifact, named by the SHA-256 of its content. A copy with another SHA-256 is corrupt.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ArtifactId(pub [u8; 32]);
-
-/// Writes all 64 hex digits.
-impl fmt::Display for ArtifactId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// Writes the first eight hex digits, which are enough to tell the artifacts of a log apart.
-impl fmt::Debug for ArtifactId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ArtifactId(")?;
-        self.0[..4]
-            .iter()
-            .try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        f.write_str("..)")
-    }
-}
+pub use brasserie_common::ArtifactId;
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

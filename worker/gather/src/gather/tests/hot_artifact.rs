@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-use super::super::super::event::{GatherEvent, ReceivedCopy, TransferOutcome};
+use super::super::super::event::{GatherEvent, ReceivedCopy, TransferOutcome, WantedArtifact};
 use super::super::super::limits::{BusyJitter, GatherLimits};
 use super::super::super::serving::{Requester, Serving, ServingTicket};
 use super::super::super::types::{HostName, TransferId};
@@ -145,10 +145,12 @@ impl Worker {
             Worker::Marks(gather) => {
                 let event = GatherEvent::Wanted {
                     task: WaitingTask(1),
-                    artifact: artifact(1),
-                    size: Some(ByteCount(SIZE)),
-                    holders: vec![location(ORIGIN)],
                     priority: Priority(0),
+                    artifacts: vec![WantedArtifact {
+                        artifact: artifact(1),
+                        size: Some(ByteCount(SIZE)),
+                        holders: vec![location(ORIGIN)],
+                    }],
                 };
                 steps(gather, event, now)
             }

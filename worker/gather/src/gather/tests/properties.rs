@@ -4,7 +4,7 @@ use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-use super::super::super::event::{GatherEvent, ReceivedCopy, TransferOutcome};
+use super::super::super::event::{GatherEvent, ReceivedCopy, TransferOutcome, WantedArtifact};
 use super::super::super::limits::{BusyJitter, GatherLimits};
 use super::super::super::types::{Pressure, TransferId};
 use super::super::{Gather, GatherAction};
@@ -162,14 +162,16 @@ fn event(any: AnyEvent, started: u64) -> GatherEvent {
     match any {
         AnyEvent::Want(id, task, size, holders, priority) => GatherEvent::Wanted {
             task: WaitingTask(task),
-            artifact: artifact(id),
-            size: size.map(ByteCount),
-            holders: peers(holders),
             priority: Priority(priority),
+            artifacts: vec![WantedArtifact {
+                artifact: artifact(id),
+                size: size.map(ByteCount),
+                holders: peers(holders),
+            }],
         },
         AnyEvent::NotWanted(id, task) => GatherEvent::NotWanted {
             task: WaitingTask(task),
-            artifact: artifact(id),
+            artifacts: vec![artifact(id)],
         },
         AnyEvent::Ended(back, kind, copies) => {
             let copy = |(id, valid)| match valid {

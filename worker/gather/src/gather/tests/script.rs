@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::super::event::{GatherEvent, ReceivedCopy, TransferOutcome};
+use super::super::super::event::{GatherEvent, ReceivedCopy, TransferOutcome, WantedArtifact};
 use super::super::super::limits::GatherLimits;
 use super::super::super::types::{Pressure, TransferId};
 use super::super::{Gather, GatherAction};
@@ -87,7 +87,10 @@ impl Player {
             "want" => wanted(words),
             "unwant" => {
                 let (task, artifact) = wish(name);
-                GatherEvent::NotWanted { task, artifact }
+                GatherEvent::NotWanted {
+                    task,
+                    artifacts: vec![artifact],
+                }
             }
             "busy" => self.ended(name, TransferOutcome::Busy),
             "sent" => self.ended(name, TransferOutcome::Answered(copies(&words[1..]))),
@@ -160,10 +163,12 @@ fn wanted(words: &[&str]) -> GatherEvent {
     let names = words.iter().skip_while(|word| **word != "from").skip(1);
     GatherEvent::Wanted {
         task,
-        artifact,
-        size: value("size=").map(|size: i64| ByteCount(size.unsigned_abs())),
-        holders: names.map(|name| peer(name)).collect(),
         priority: Priority(value("prio=").unwrap_or(0)),
+        artifacts: vec![WantedArtifact {
+            artifact,
+            size: value("size=").map(|size: i64| ByteCount(size.unsigned_abs())),
+            holders: names.map(|name| peer(name)).collect(),
+        }],
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::super::event::{GatherEvent, TransferOutcome};
+use super::super::super::event::{GatherEvent, TransferOutcome, WantedArtifact};
 use super::super::super::limits::{BusyJitter, GatherLimits};
 use super::super::super::types::TransferId;
 use super::super::{ArtifactWait, ArtifactWaitReason, Gather, GatherAction};
@@ -624,10 +624,12 @@ fn wanting(holders: &[&str], limits: GatherLimits, seed: u64) -> (Gather, Transf
 fn want_from(holders: &[&str]) -> GatherEvent {
     GatherEvent::Wanted {
         task: WaitingTask(1),
-        artifact: artifact(1),
-        size: None,
-        holders: holders.iter().map(|name| peer(name)).collect(),
         priority: Priority(0),
+        artifacts: vec![WantedArtifact {
+            artifact: artifact(1),
+            size: None,
+            holders: holders.iter().map(|name| peer(name)).collect(),
+        }],
     }
 }
 
@@ -723,8 +725,8 @@ fn waits_are_reported_with_their_reasons() {
     gather.handle(removed, at(160)).clear();
     assert_eq!(gather.waits(), [wait(ArtifactWaitReason::NoHolder)]);
     let task = WaitingTask(1);
-    let artifact = artifact(1);
-    let unwanted = GatherEvent::NotWanted { task, artifact };
+    let artifacts = vec![artifact(1)];
+    let unwanted = GatherEvent::NotWanted { task, artifacts };
     gather.handle(unwanted, at(170)).clear();
     assert_eq!(gather.waits(), []);
     assert_eq!(gather.next_wake(), None);
@@ -735,7 +737,7 @@ fn a_wait_begins_with_the_first_of_the_present_tasks() {
     let (mut gather, _, _) = wanting(&["p1"], GatherLimits::default(), 1);
     let unwanted = |task| GatherEvent::NotWanted {
         task: WaitingTask(task),
-        artifact: artifact(1),
+        artifacts: vec![artifact(1)],
     };
     gather.handle(want_from(&[]), at(20)).clear();
     assert_eq!(gather.waits()[0].since, at(0));

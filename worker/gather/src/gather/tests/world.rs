@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::super::event::{GatherEvent, ReceivedCopy, TransferOutcome};
+use super::super::super::event::{GatherEvent, ReceivedCopy, TransferOutcome, WantedArtifact};
 use super::super::super::limits::GatherLimits;
 use super::super::super::types::{Pressure, TransferId};
 use super::super::{Gather, GatherAction};
@@ -172,10 +172,12 @@ impl World<'_> {
             for task in 0..wish.tasks {
                 let event = GatherEvent::Wanted {
                     task: WaitingTask(task),
-                    artifact: id,
-                    size: wish.size.map(ByteCount),
-                    holders: holders.clone(),
                     priority: Priority(wish.priority + task.cast_signed()),
+                    artifacts: vec![WantedArtifact {
+                        artifact: id,
+                        size: wish.size.map(ByteCount),
+                        holders: holders.clone(),
+                    }],
                 };
                 self.schedule(at(wish.wanted_at), Happening::Event(event));
             }

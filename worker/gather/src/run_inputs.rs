@@ -1,0 +1,290 @@
+//! The runs of tasks that wait for their inputs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::Time;
+use brasserie_common::rng::Rng;
+
+use super::action::GatherAction;
+use super::event::{GatherEvent, WantedArtifact};
+use super::gather::{ArtifactWait, Gather};
+use super::limits::GatherLimits;
+use super::types::{ArtifactId, Peer, Priority, WaitingTask};
+
+/// An order to the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputsAction {
+    /// An order of the [`Gather`]: one of `Fetch`, `AskHolders` and `ReportCorrupt`.
+    Gather(GatherAction),
+    /// A valid copy is in the local store. The scheduler should learn that this worker is a holder.
+    Arrived(ArtifactId),
+    /// All inputs of the run are in the local store.
+    Ready(WaitingTask),
+    /// The run fails, because these artifacts have had no holder for too long. The failure does not advance its backoff.
+    Failed {
+        task: WaitingTask,
+        missing: Vec<ArtifactId>,
+    },
+}
+
+/// The runs that wait for inputs, and the [`Gather`] that fetches these.
+///
+/// A run begins with [`RunInputs::begin`] and ends with [`InputsAction::Ready`], [`InputsAction::Failed`] or [`RunInputs::cancel`]. It is
+/// forgotten then, and its number may be used again.
+#[derive(Debug)]
+pub struct RunInputs {
+    gather: Gather,
+    /// The artifacts that each run still waits for; never an empty set.
+    waiting: BTreeMap<WaitingTask, BTreeSet<ArtifactId>>,
+}
+
+impl RunInputs {
+    pub fn new(me: Peer, limits: GatherLimits, rng: Rng) -> RunInputs {
+        RunInputs {
+            gather: Gather::new(me, limits, rng),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a run, or adds to what a run waits for, such as an input that turned out to be damaged. Without any missing input the run is
+    /// ready at once.
+    pub fn begin(
+        &mut self,
+        task: WaitingTask,
+        missing: Vec<WantedArtifact>,
+        priority: Priority,
+        now: Time,
+    ) -> Vec<InputsAction> {
+        if missing.is_empty() && !self.waiting.contains_key(&task) {
+            return vec![InputsAction::Ready(task)];
+        }
+        let artifacts = missing.iter().map(|wanted| wanted.artifact);
+        self.waiting.entry(task).or_default().extend(artifacts);
+        let wanted = GatherEvent::Wanted {
+            task,
+            priority,
+            artifacts: missing,
+        };
+        self.handle(wanted, now)
+    }
+
+    /// Forgets a run. Transfers that have begun continue.
+    pub fn cancel(&mut self, task: WaitingTask, now: Time) -> Vec<InputsAction> {
+        match self.waiting.remove(&task) {
+            Some(artifacts) => {
+                let artifacts = artifacts.into_iter().collect();
+                self.handle(GatherEvent::NotWanted { task, artifacts }, now)
+            }
+            None => Vec::new(),
+        }
+    }
+
+    /// Applies an event of the gather.
+    pub fn handle(&mut self, event: GatherEvent, now: Time) -> Vec<InputsAction> {
+        let mut actions = Vec::new();
+        // The artifacts that each run has waited for in vain.
+        let mut failed: BTreeMap<WaitingTask, Vec<ArtifactId>> = BTreeMap::new();
+        for action in self.gather.handle(event, now) {
+            match action {
+                GatherAction::Arrived { artifact, tasks } => {
+                    actions.push(InputsAction::Arrived(artifact));
+                    self.arrived(artifact, tasks, &mut actions);
+                }
+                GatherAction::Missing {
+                    artifact, tasks, ..
+                } => {
+                    for task in tasks {
+                        failed.entry(task).or_default().push(artifact);
+                    }
+                }
+                other => actions.push(InputsAction::Gather(other)),
+            }
+        }
+        for (task, missing) in failed {
+            actions.push(InputsAction::Failed { task, missing });
+            actions.extend(self.cancel(task, now));
+        }
+        actions
+    }
+
+    /// Returns when [`GatherEvent::TimePassed`] is due; see [`Gather::next_wake`].
+    pub fn next_wake(&self) -> Option<Time> {
+        self.gather.next_wake()
+    }
+
+    /// Returns the artifacts that runs wait for.
+    pub fn waits(&self) -> Vec<ArtifactWait> {
+        self.gather.waits()
+    }
+
+    /// Returns the artifacts that a run waits for, in the order of their ids.
+    pub fn missing_of(&self, task: WaitingTask) -> impl Iterator<Item = ArtifactId> {
+        self.waiting.get(&task).into_iter().flatten().copied()
+    }
+
+    fn arrived(
+        &mut self,
+        artifact: ArtifactId,
+        tasks: Vec<WaitingTask>,
+        actions: &mut Vec<InputsAction>,
+    ) {
+        for task in tasks {
+            let Some(missing) = self.waiting.get_mut(&task) else {
+                continue;
+            };
+            missing.remove(&artifact);
+            if missing.is_empty() {
+                self.waiting.remove(&task);
+                actions.push(InputsAction::Ready(task));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use brasserie_common::rng::Purpose;
+
+    use super::super::event::{ReceivedCopy, TransferOutcome};
+    use super::super::types::{ByteCount, PeerId, TransferId};
+    use super::*;
+
+    const RUN: WaitingTask = WaitingTask(1);
+    const OTHER: WaitingTask = WaitingTask(2);
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn id(number: u8) -> ArtifactId {
+        ArtifactId([number; 32])
+    }
+
+    fn peer(name: &str) -> Peer {
+        Peer {
+            id: name.into(),
+            host: name.into(),
+            rack: None,
+        }
+    }
+
+    fn wanted(number: u8, holders: &[&str]) -> WantedArtifact {
+        WantedArtifact {
+            artifact: id(number),
+            size: Some(ByteCount(1)),
+            holders: holders.iter().map(|name| peer(name)).collect(),
+        }
+    }
+
+    fn inputs() -> RunInputs {
+        let rng = Rng::new(1, Purpose::PeerOrder);
+        RunInputs::new(peer("me"), GatherLimits::default(), rng)
+    }
+
+    /// Begins a run at second 0, and returns the numbers of its transfers.
+    fn begin(
+        inputs: &mut RunInputs,
+        task: WaitingTask,
+        missing: Vec<WantedArtifact>,
+    ) -> Vec<TransferId> {
+        let actions = inputs.begin(task, missing, Priority(0), at(0));
+        let transfer = |action| match action {
+            InputsAction::Gather(GatherAction::Fetch { transfer, .. }) => Some(transfer),
+            _ => None,
+        };
+        actions.into_iter().filter_map(transfer).collect()
+    }
+
+    fn answered(transfer: TransferId, numbers: &[u8]) -> GatherEvent {
+        let copies = numbers
+            .iter()
+            .map(|&number| (id(number), ReceivedCopy::Valid));
+        GatherEvent::TransferEnded {
+            transfer,
+            outcome: TransferOutcome::Answered(copies.collect()),
+        }
+    }
+
+    #[test]
+    fn a_run_is_ready_once_with_its_last_input() {
+        let mut inputs = inputs();
+        assert_eq!(
+            inputs.begin(RUN, vec![], Priority(0), at(0)),
+            [InputsAction::Ready(RUN)]
+        );
+        let both = begin(&mut inputs, RUN, vec![wanted(1, &["a"]), wanted(2, &["b"])]);
+        assert!(begin(&mut inputs, OTHER, vec![wanted(2, &[])]).is_empty());
+        let [first, second] = both[..] else {
+            panic!("{both:?}");
+        };
+        assert!(inputs.missing_of(RUN).eq([id(1), id(2)]));
+        // One of the two transfers has each of the artifacts, in an order that the generator decides.
+        let mut told = Vec::new();
+        for transfer in [first, second, first] {
+            told.extend(inputs.handle(answered(transfer, &[1, 2]), at(1)));
+        }
+        told.sort_by_key(|action| format!("{action:?}"));
+        assert_eq!(
+            told,
+            [
+                InputsAction::Arrived(id(1)),
+                InputsAction::Arrived(id(2)),
+                InputsAction::Ready(RUN),
+                InputsAction::Ready(OTHER),
+            ]
+        );
+        assert!(inputs.waits().is_empty() && inputs.waiting.is_empty());
+    }
+
+    #[test]
+    fn a_damaged_input_is_fetched_again() {
+        let mut inputs = inputs();
+        let [transfer] = begin(&mut inputs, RUN, vec![wanted(1, &["a"])])[..] else {
+            panic!("one artifact needs one transfer");
+        };
+        inputs.handle(answered(transfer, &[1]), at(1));
+        assert_eq!(begin(&mut inputs, RUN, vec![wanted(1, &["b"])]).len(), 1);
+        assert!(inputs.missing_of(RUN).eq([id(1)]));
+    }
+
+    #[test]
+    fn a_run_fails_with_all_inputs_that_no_peer_has_and_gives_up_the_others() {
+        let mut inputs = inputs();
+        begin(
+            &mut inputs,
+            RUN,
+            vec![wanted(1, &[]), wanted(2, &[]), wanted(3, &["a"])],
+        );
+        let timeout = GatherLimits::default().missing_timeout;
+        let actions = inputs.handle(GatherEvent::TimePassed, at(0) + timeout);
+        assert!(actions.contains(&InputsAction::Failed {
+            task: RUN,
+            missing: vec![id(1), id(2)],
+        }));
+        assert!(inputs.missing_of(RUN).next().is_none());
+        // The transfer that has begun continues, and nobody waits for it.
+        assert!(inputs.waits().is_empty());
+        let late = inputs.handle(answered(TransferId(1), &[3]), at(400));
+        assert!(!late.contains(&InputsAction::Ready(RUN)), "{late:?}");
+    }
+
+    #[test]
+    fn a_cancelled_run_is_never_ready() {
+        let mut inputs = inputs();
+        let transfers = begin(&mut inputs, RUN, vec![wanted(1, &["a"])]);
+        begin(&mut inputs, OTHER, vec![wanted(1, &["a"])]);
+        assert!(inputs.cancel(RUN, at(1)).is_empty());
+        let arrived = inputs.handle(answered(transfers[0], &[1]), at(2));
+        assert_eq!(
+            arrived,
+            [InputsAction::Arrived(id(1)), InputsAction::Ready(OTHER)]
+        );
+        assert!(inputs.cancel(RUN, at(3)).is_empty());
+        let removed = GatherEvent::PeerRemoved {
+            peer: PeerId::from("a"),
+        };
+        assert!(inputs.handle(removed, at(4)).is_empty());
+    }
+}
