@@ -1,0 +1,158 @@
+//! The flag `--disk`, which gives the store a folder.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use brasserie_common::artifact_report::DiskMedium;
+use thiserror::Error;
+
+/// A folder for artifacts, as in `/disks/1,capacity=200GiB,class=hdd`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskFlag {
+    pub path: PathBuf,
+    /// The most bytes of artifacts; none for the whole file system.
+    pub capacity: Option<u64>,
+    pub medium: DiskMedium,
+}
+
+impl DiskFlag {
+    /// Returns a folder without a limit of its own.
+    pub fn new(path: PathBuf) -> Self {
+        DiskFlag {
+            path,
+            capacity: None,
+            medium: DiskMedium::default(),
+        }
+    }
+}
+
+/// The reason why a text is no [`DiskFlag`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DiskFlagError {
+    #[error("the folder is missing: write PATH[,capacity=SIZE][,class=ssd|hdd]")]
+    NoPath,
+    #[error(
+        "`{0}` is no setting of a disk: write capacity=SIZE or class=ssd|hdd (the path of a disk has no comma)"
+    )]
+    Unknown(String),
+    #[error("`{0}` is given twice")]
+    Twice(&'static str),
+    #[error(
+        "`{0}` is not a size: write bytes, or a number with KiB, MiB, GiB or TiB, as in 200GiB"
+    )]
+    Size(String),
+    #[error("`{0}` is not a class of disks: write ssd or hdd")]
+    Class(String),
+}
+
+impl FromStr for DiskFlag {
+    type Err = DiskFlagError;
+
+    fn from_str(text: &str) -> Result<Self, DiskFlagError> {
+        let mut parts = text.split(',');
+        let path = parts.next().unwrap_or_default();
+        if path.is_empty() {
+            return Err(DiskFlagError::NoPath);
+        }
+        let (mut capacity, mut medium) = (None, None);
+        for part in parts {
+            let before = match part.split_once('=') {
+                Some(("capacity", size)) => capacity.replace(parse_size(size)?).map(|_| "capacity"),
+                Some(("class", class)) => medium.replace(parse_class(class)?).map(|_| "class"),
+                Some(_) | None => return Err(DiskFlagError::Unknown(part.to_owned())),
+            };
+            if let Some(setting) = before {
+                return Err(DiskFlagError::Twice(setting));
+            }
+        }
+        Ok(DiskFlag {
+            path: path.into(),
+            capacity,
+            medium: medium.unwrap_or_default(),
+        })
+    }
+}
+
+fn parse_class(text: &str) -> Result<DiskMedium, DiskFlagError> {
+    match text {
+        "ssd" => Ok(DiskMedium::Ssd),
+        "hdd" => Ok(DiskMedium::Hdd),
+        _ => Err(DiskFlagError::Class(text.to_owned())),
+    }
+}
+
+/// Parses a number of bytes, optionally with a unit in powers of 1024. The units may be shortened to one letter.
+fn parse_size(text: &str) -> Result<u64, DiskFlagError> {
+    let error = || DiskFlagError::Size(text.to_owned());
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let shift = match &text[digits..] {
+        "" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        _ => return Err(error()),
+    };
+    let number: u64 = text[..digits].parse().map_err(|_| error())?;
+    match number.checked_mul(1 << shift) {
+        Some(0) | None => Err(error()),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flag(text: &str) -> Result<DiskFlag, DiskFlagError> {
+        text.parse()
+    }
+
+    #[test]
+    fn a_flag_is_a_folder_with_settings() {
+        let plain = flag("/d").expect("a folder is enough");
+        assert_eq!((plain.capacity, plain.medium), (None, DiskMedium::Ssd));
+        let full = flag("/d e,class=hdd,capacity=200GiB").expect("valid");
+        assert_eq!(full.path, PathBuf::from("/d e"));
+        assert_eq!(
+            (full.capacity, full.medium),
+            (Some(200 << 30), DiskMedium::Hdd)
+        );
+        for (text, bytes) in [
+            ("1", 1),
+            ("3K", 3 << 10),
+            ("4MiB", 4 << 20),
+            ("2T", 2 << 40),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes));
+        }
+    }
+
+    #[test]
+    fn a_wrong_flag_is_refused_with_its_part() {
+        for (text, error) in [
+            ("", DiskFlagError::NoPath),
+            (",class=ssd", DiskFlagError::NoPath),
+            ("/a,b", DiskFlagError::Unknown("b".to_owned())),
+            ("/a,size=1", DiskFlagError::Unknown("size=1".to_owned())),
+            ("/a,class=ssd,class=ssd", DiskFlagError::Twice("class")),
+            ("/a,class=tape", DiskFlagError::Class("tape".to_owned())),
+        ] {
+            assert_eq!(flag(text), Err(error), "{text}");
+        }
+        for size in [
+            "",
+            "0",
+            "GiB",
+            "1.5G",
+            "-1",
+            "+1",
+            "1 G",
+            "1GB",
+            "99999999T",
+        ] {
+            let error = DiskFlagError::Size(size.to_owned());
+            assert_eq!(flag(&format!("/a,capacity={size}")), Err(error));
+        }
+    }
+}

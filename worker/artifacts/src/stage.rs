@@ -1,0 +1,302 @@
+//! The staging of artifacts: copies of them in a task's folder, which the task may change without changing the store.
+//!
+//! A copy is never a hard link, because the owner of a link could write to the artifact itself.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use brasserie_common::text::printable;
+use brasserie_common::{ArtifactForm, ArtifactId};
+use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::archive::{
+    ArchiveEntry, ArchiveError, ArchiveReader, EntryKind, FileMode, FolderLimits,
+};
+use crate::held::{ContentError, HashingReader, HeldArtifact};
+use crate::partial::CHUNK;
+use crate::task_files::{TaskUser, is_file_name};
+
+/// A place for a copy of an artifact.
+#[derive(Clone, Copy, Debug)]
+pub struct InputPlace<'a> {
+    pub folder: BorrowedFd<'a>,
+    /// The name in the folder, which must be free.
+    pub name: &'a OsStr,
+    /// The owner of the copy, if that is not the user of this process.
+    pub owner: Option<TaskUser>,
+}
+
+/// The reason why a task did not get a copy of an artifact. Nothing of the copy is left.
+#[derive(Debug, Error)]
+pub enum StageError {
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    #[error("`{}` is not the name of a file in a folder", printable(&.0.to_string_lossy()))]
+    Name(OsString),
+    #[error("cannot write the input `{}` of the task: {error}", printable(&name.to_string_lossy()))]
+    Task { name: OsString, error: io::Error },
+    /// The artifact is whole, but no folder.
+    #[error(
+        "the artifact {id} is not the archive of a folder: {why}. Use it as a file, or correct the task that made it"
+    )]
+    NotFolder { id: ArtifactId, why: &'static str },
+}
+
+/// The mode of folders, in which a task may add files. Its owner can delete them.
+const FOLDER_MODE: u32 = 0o755;
+/// The mode of files and folders until they are complete.
+const PRIVATE_FILE: u32 = 0o600;
+const PRIVATE_FOLDER: u32 = 0o700;
+
+/// Copies an artifact to a place, and verifies the content on the way.
+pub fn stage(
+    artifact: &HeldArtifact,
+    id: ArtifactId,
+    form: ArtifactForm,
+    place: &InputPlace<'_>,
+    limits: FolderLimits,
+) -> Result<(), StageError> {
+    if !is_file_name(place.name) {
+        return Err(StageError::Name(place.name.to_owned()));
+    }
+    let copied = match form {
+        ArtifactForm::File => copy_file(artifact, place, FileMode::Plain),
+        ArtifactForm::Executable => copy_file(artifact, place, FileMode::Executable),
+        ArtifactForm::Folder => unpack(artifact, place, limits),
+    };
+    copied.map_err(|failure| match failure {
+        StageFailure::Content(error) => StageError::Content(error),
+        StageFailure::Task(error) => StageError::Task {
+            name: place.name.to_owned(),
+            error,
+        },
+        StageFailure::Form(why) => StageError::NotFolder { id, why },
+    })
+}
+
+/// A [`StageError`] without its names.
+enum StageFailure {
+    Content(ContentError),
+    Task(io::Error),
+    Form(&'static str),
+}
+
+impl From<ContentError> for StageFailure {
+    fn from(error: ContentError) -> Self {
+        StageFailure::Content(error)
+    }
+}
+
+impl From<io::Error> for StageFailure {
+    fn from(error: io::Error) -> Self {
+        StageFailure::Task(error)
+    }
+}
+
+impl From<Errno> for StageFailure {
+    fn from(error: Errno) -> Self {
+        StageFailure::Task(error.into())
+    }
+}
+
+fn copy_file(
+    artifact: &HeldArtifact,
+    place: &InputPlace<'_>,
+    mode: FileMode,
+) -> Result<(), StageFailure> {
+    let file = create_file(place.folder, place.name)?;
+    let copied = fill_file(artifact, &file).and_then(|()| complete_file(&file, mode, place.owner));
+    if copied.is_err() {
+        // The first error is the important one.
+        let _ = rustix::fs::unlinkat(place.folder, place.name, AtFlags::empty());
+    }
+    copied
+}
+
+fn fill_file(artifact: &HeldArtifact, file: &File) -> Result<(), StageFailure> {
+    if rustix::fs::ioctl_ficlone(file, artifact.file()).is_err() {
+        // A file system may have shared some blocks before it failed.
+        file.set_len(0)?;
+        return artifact.verify(|chunk| Ok((&mut &*file).write_all(chunk)?));
+    }
+    // The copy is what the task gets, so that is what is read.
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        match (&mut &*file).read(&mut buffer)? {
+            0 => return Ok(artifact.check_hash(hasher)?),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}
+
+fn create_file(folder: impl AsFd, name: &OsStr) -> Result<File, StageFailure> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(PRIVATE_FILE);
+    Ok(rustix::fs::openat(folder, name, flags, mode)?.into())
+}
+
+/// Gives a file its mode and its owner, who can change it from then on.
+fn complete_file(file: &File, mode: FileMode, owner: Option<TaskUser>) -> Result<(), StageFailure> {
+    let mode = match mode {
+        FileMode::Plain => 0o444,
+        FileMode::Executable => 0o555,
+    };
+    complete(file, mode, owner)
+}
+
+fn complete(file: impl AsFd, mode: u32, owner: Option<TaskUser>) -> Result<(), StageFailure> {
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+    if let Some(TaskUser { uid, gid }) = owner {
+        rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+    }
+    Ok(())
+}
+
+fn unpack(
+    artifact: &HeldArtifact,
+    place: &InputPlace<'_>,
+    limits: FolderLimits,
+) -> Result<(), StageFailure> {
+    let root = create_folder(place.folder, place.name)?;
+    let unpacked = fill_folder(artifact, &root, place.owner, limits)
+        .and_then(|()| complete(&root, FOLDER_MODE, place.owner));
+    if unpacked.is_err() {
+        // The first error is the important one.
+        let _ = clear(&root);
+        let _ = rustix::fs::unlinkat(place.folder, place.name, AtFlags::REMOVEDIR);
+    }
+    unpacked
+}
+
+/// Unpacks an artifact into a folder, which stays private.
+fn fill_folder(
+    artifact: &HeldArtifact,
+    root: &OwnedFd,
+    owner: Option<TaskUser>,
+    limits: FolderLimits,
+) -> Result<(), StageFailure> {
+    let mut source = BufReader::with_capacity(CHUNK, HashingReader::new(artifact));
+    let mut unpacking = Unpacking {
+        archive: ArchiveReader::new(&mut source, limits),
+        open: vec![root.try_clone()?],
+        owner,
+        buffer: vec![0; CHUNK],
+    };
+    match unpacking.run() {
+        Err(StageFailure::Task(error)) => Err(StageFailure::Task(error)),
+        // The artifact may be damaged, which explains each error in its form and is the important error then.
+        unpacked => {
+            source.into_inner().finish()?;
+            unpacked
+        }
+    }
+}
+
+/// The writing of a folder's files from its archive.
+struct Unpacking<R> {
+    archive: ArchiveReader<R>,
+    /// The open folders on the path of the last entry, the outermost first.
+    open: Vec<OwnedFd>,
+    owner: Option<TaskUser>,
+    buffer: Vec<u8>,
+}
+
+impl<R: Read> Unpacking<R> {
+    fn run(&mut self) -> Result<(), StageFailure> {
+        while let Some(entry) = self.archive.next()? {
+            self.close_folders(entry.depth + 1)?;
+            self.add(&entry)?;
+        }
+        // The outermost folder stays private until the content is verified.
+        self.close_folders(1)
+    }
+
+    /// Completes the innermost folders, so that `rest` stay open.
+    fn close_folders(&mut self, rest: usize) -> Result<(), StageFailure> {
+        for folder in self.open.drain(rest..).rev() {
+            complete(folder, FOLDER_MODE, self.owner)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, entry: &ArchiveEntry) -> Result<(), StageFailure> {
+        let folder = self
+            .open
+            .last()
+            .expect("Invariant: the outermost folder is open");
+        let name = OsStr::from_bytes(&entry.name);
+        match entry.kind {
+            EntryKind::Folder => {
+                let folder = create_folder(folder, name)?;
+                self.open.push(folder);
+            }
+            EntryKind::File { mode, .. } => {
+                let mut file = create_file(folder, name)?;
+                loop {
+                    match self.archive.read(&mut self.buffer)? {
+                        0 => break,
+                        count => file.write_all(&self.buffer[..count])?,
+                    }
+                }
+                complete_file(&file, mode, self.owner)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<ArchiveError> for StageFailure {
+    fn from(error: ArchiveError) -> Self {
+        match error {
+            ArchiveError::Form(why) => StageFailure::Form(why),
+            // The reader of the artifact keeps the error itself.
+            ArchiveError::Read(_) => StageFailure::Form("its content cannot be read"),
+        }
+    }
+}
+
+/// Creates a folder, and opens it unless another process has replaced it.
+fn create_folder(parent: impl AsFd, name: &OsStr) -> Result<OwnedFd, StageFailure> {
+    rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(PRIVATE_FOLDER))?;
+    let folder = open_folder(&parent, name).inspect_err(|_| {
+        // The first error is the important one.
+        let _ = rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
+    })?;
+    let stat = rustix::fs::fstat(&folder)?;
+    let is_own = stat.st_uid == rustix::process::geteuid().as_raw();
+    match is_own && stat.st_mode & 0o777 == PRIVATE_FOLDER {
+        true => Ok(folder),
+        false => Err(io::Error::other("another process has replaced the folder").into()),
+    }
+}
+
+fn open_folder(parent: impl AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+/// Deletes the content of a folder. The depth of folders is limited, as an archive of that depth was unpacked.
+fn clear(folder: &OwnedFd) -> io::Result<()> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => {
+                clear(&open_folder(folder, name)?)?;
+                rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?;
+            }
+            deleted => deleted?,
+        }
+    }
+    Ok(())
+}

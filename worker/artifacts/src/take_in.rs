@@ -1,0 +1,224 @@
+//! The taking of outputs that a task left into the store.
+//!
+//! The files may be hostile: `task_files` opens them. The store copies them first, and the hash is that of the copy.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use brasserie_common::text::printable;
+use brasserie_common::{Artifact, ArtifactForm, ArtifactNamespace, OutputPath};
+use thiserror::Error;
+
+use crate::archive::{self, EntryKind, FileMode};
+use crate::artifact_key::ArtifactKey;
+use crate::partial::{BlockSharing, CHUNK, Partial};
+use crate::shared::{StoreShared, WriteError};
+use crate::task_files::{self, OutputRefusal, TaskEntry, TaskFolder, TaskUser};
+
+/// The reason why an output did not become an artifact. Nothing of it is kept.
+#[derive(Debug, Error)]
+pub enum TakeInError {
+    #[error("cannot take the output `{}` of the task: {why}", printable(&path.to_string_lossy()))]
+    Output {
+        /// The refused file or folder, from the task's working directory.
+        path: PathBuf,
+        why: OutputRefusal,
+    },
+    #[error(transparent)]
+    Store(#[from] WriteError),
+}
+
+/// Copies an output of a task into the store.
+pub fn take_in(
+    shared: &Arc<StoreShared>,
+    namespace: &ArtifactNamespace,
+    task: TaskFolder<'_>,
+    output: &OutputPath,
+) -> Result<Artifact, TakeInError> {
+    let mut folders: Vec<&str> = output.parts().collect();
+    let name = folders.pop().unwrap_or_default();
+    let path: PathBuf = output.parts().collect();
+    let refused = |why| {
+        let path = path.clone();
+        TakeInError::Output { path, why }
+    };
+    let folder = task_files::open_folder(task, &folders).map_err(|(at, why)| {
+        let path = folders[..=at].iter().collect();
+        TakeInError::Output { path, why }
+    })?;
+    let entry = task_files::open_entry(&folder, name.as_bytes(), task.user).map_err(refused)?;
+    let (partial, form) = match (entry, output.is_folder()) {
+        (TaskEntry::File { file, size, mode }, false) => {
+            let partial = copy_file(shared, &file, size).map_err(|error| error.at(&path))?;
+            let form = match mode {
+                FileMode::Plain => ArtifactForm::File,
+                FileMode::Executable => ArtifactForm::Executable,
+            };
+            (partial, form)
+        }
+        (TaskEntry::Folder(folder), true) => {
+            let mut packing = Packing {
+                partial: Partial::create(shared, 0)?,
+                entries: 0,
+                user: task.user,
+                shared,
+                names: Vec::new(),
+            };
+            let packed = packing.pack(folder);
+            packed.map_err(|error| error.at(&path.join(packing.path())))?;
+            (packing.partial, ArtifactForm::Folder)
+        }
+        (TaskEntry::File { .. }, true) => return Err(refused(OutputRefusal::File)),
+        (TaskEntry::Folder(_), false) => return Err(refused(OutputRefusal::Folder)),
+    };
+    let (id, size) = (partial.id(), partial.length());
+    partial.keep(&ArtifactKey::new(namespace, id))?;
+    Ok(Artifact { id, size, form })
+}
+
+/// A [`TakeInError`] without its path.
+pub enum CopyError {
+    Output(OutputRefusal),
+    Store(WriteError),
+}
+
+impl CopyError {
+    fn at(self, path: &std::path::Path) -> TakeInError {
+        match self {
+            CopyError::Output(why) => {
+                let path = path.to_owned();
+                TakeInError::Output { path, why }
+            }
+            CopyError::Store(error) => TakeInError::Store(error),
+        }
+    }
+}
+
+impl From<OutputRefusal> for CopyError {
+    fn from(refusal: OutputRefusal) -> Self {
+        CopyError::Output(refusal)
+    }
+}
+
+impl From<WriteError> for CopyError {
+    fn from(error: WriteError) -> Self {
+        CopyError::Store(error)
+    }
+}
+
+/// Copies a file that had `size` bytes when it was opened.
+pub fn copy_file(shared: &Arc<StoreShared>, file: &File, size: u64) -> Result<Partial, CopyError> {
+    let mut partial = Partial::create(shared, size)?;
+    match partial.share_blocks(file, size)? {
+        BlockSharing::Shared => {}
+        BlockSharing::Unsupported => append_file(&mut partial, file, size)?,
+        BlockSharing::OtherLength => return Err(OutputRefusal::Changed { expected: size }.into()),
+    }
+    Ok(partial)
+}
+
+/// Appends the content of a file, for which space is reserved. Errors if it does not have `size` bytes, so a file that grows without end
+/// is not read without end.
+fn append_file(partial: &mut Partial, mut file: &File, size: u64) -> Result<(), CopyError> {
+    let capacity = usize::try_from(size).unwrap_or(CHUNK).min(CHUNK);
+    // One byte more than the file should have shows that it grows.
+    let mut buffer = vec![0; capacity + 1];
+    let mut rest = size;
+    loop {
+        let most = usize::try_from(rest).unwrap_or(CHUNK).clamp(1, CHUNK);
+        match file.read(&mut buffer[..most]) {
+            Ok(0) if rest == 0 => return Ok(()),
+            Ok(count) if count as u64 <= rest && count > 0 => {
+                partial.append(&buffer[..count])?;
+                rest -= count as u64;
+            }
+            Ok(_) => return Err(OutputRefusal::Changed { expected: size }.into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(OutputRefusal::Failed(error).into()),
+        }
+    }
+}
+
+/// The writing of a folder's archive.
+struct Packing<'a> {
+    partial: Partial,
+    entries: u64,
+    user: TaskUser,
+    shared: &'a StoreShared,
+    /// The names on the path of the current entry.
+    names: Vec<Vec<u8>>,
+}
+
+impl Packing<'_> {
+    /// Appends the archive of a folder. After an error, [`Packing::path`] is the refused file or folder.
+    fn pack(&mut self, folder: OwnedFd) -> Result<(), CopyError> {
+        // The open folders on the path, each with the names that are still to come, the last first.
+        let mut open = vec![self.list(folder)?];
+        while let Some((folder, names)) = open.last_mut() {
+            let Some(name) = names.pop() else {
+                open.pop();
+                self.names.pop();
+                continue;
+            };
+            self.names.push(name.clone());
+            match task_files::open_entry(&*folder, &name, self.user)? {
+                TaskEntry::File { file, size, mode } => {
+                    self.header(EntryKind::File { size, mode })?;
+                    self.extend_for(size)?;
+                    append_file(&mut self.partial, &file, size)?;
+                    self.append(archive::padding(size))?;
+                    self.names.pop();
+                }
+                TaskEntry::Folder(folder) => {
+                    self.header(EntryKind::Folder)?;
+                    open.push(self.list(folder)?);
+                }
+            }
+        }
+        self.append(&archive::END)
+    }
+
+    fn list(&mut self, folder: OwnedFd) -> Result<(OwnedFd, Vec<Vec<u8>>), CopyError> {
+        let most = self.shared.limits.entries;
+        let mut names = task_files::sorted_names(&folder, most - self.entries).map_err(
+            |refusal| match refusal {
+                OutputRefusal::TooMany(_) => OutputRefusal::TooMany(most),
+                other => other,
+            },
+        )?;
+        self.entries += names.len() as u64;
+        names.reverse();
+        Ok((folder, names))
+    }
+
+    fn header(&mut self, kind: EntryKind) -> Result<(), CopyError> {
+        let limits = self.shared.limits;
+        let path = self.names.join(&b'/');
+        if path.len() > limits.path_bytes || self.names.len() > limits.depth {
+            let (bytes, depth) = (limits.path_bytes, limits.depth);
+            return Err(OutputRefusal::TooDeep { bytes, depth }.into());
+        }
+        self.append(&archive::header(&path, kind))
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), CopyError> {
+        self.extend_for(bytes.len() as u64)?;
+        Ok(self.partial.append(bytes)?)
+    }
+
+    fn extend_for(&mut self, bytes: u64) -> Result<(), CopyError> {
+        Ok(self.partial.extend(bytes)?)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.names
+            .iter()
+            .map(|name| OsString::from_vec(name.clone()))
+            .collect()
+    }
+}
