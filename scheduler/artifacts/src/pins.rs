@@ -1,0 +1,23 @@
+//! The artifacts that running tasks read. A pin keeps an artifact that no live output refers to any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::{ArtifactId, InvocationId};
+
+/// The pins of each run.
+#[derive(Clone, Debug, Default)]
+pub struct Pins {
+    runs: BTreeMap<InvocationId, BTreeSet<ArtifactId>>,
+}
+
+impl Pins {
+    /// Adds a pin. Returns whether the run had none on this artifact.
+    pub fn add(&mut self, run: InvocationId, id: ArtifactId) -> bool {
+        self.runs.entry(run).or_default().insert(id)
+    }
+
+    /// Removes the pins of a run and returns their artifacts.
+    pub fn remove(&mut self, run: InvocationId) -> BTreeSet<ArtifactId> {
+        self.runs.remove(&run).unwrap_or_default()
+    }
+}

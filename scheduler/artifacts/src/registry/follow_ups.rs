@@ -1,0 +1,160 @@
+//! The consequences of missing and superfluous copies: tasks to run again, replicas to make, data to delete, and workers that may leave.
+
+use brasserie_common::{ArtifactId, DiskGeneration, MachinePortLock, TaskKey, Time};
+
+use super::super::outputs::TaskNumber;
+use super::super::reruns::{GiveUpReason, Rerun};
+use super::super::types::{ArtifactAmount, Completeness, Liveness};
+use super::Registry;
+
+/// The prospects of a task that wants to read an artifact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArtifactAvailability {
+    /// A copy is known.
+    Available,
+    /// No copy is known, but the registry is incomplete.
+    Unknown,
+    /// There is no copy. A task that made the artifact runs again, or will.
+    Lost,
+    /// There is no copy, and none of the tasks that made the artifact runs again.
+    GivenUp(GiveUpReason),
+    /// There is no copy, and no live output refers to the artifact.
+    Unnamed,
+}
+
+/// An artifact with copies, but on too few workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingReplicas {
+    pub id: ArtifactId,
+    /// The size in bytes.
+    pub size: u64,
+    /// The number of other workers that should get a copy.
+    pub replicas: usize,
+}
+
+impl Registry {
+    /// Returns the artifacts to which a live output refers and of which no copy exists, in the order of their ids. Returns none while the
+    /// registry is incomplete.
+    pub fn lost(&self) -> impl Iterator<Item = ArtifactId> {
+        let complete = self.if_complete();
+        complete.into_iter().flat_map(|()| self.artifacts.lost())
+    }
+
+    /// Returns the tasks with a lost output that may run again now, each once. Leaves out the tasks of which a granted run is in progress,
+    /// and those that are given up.
+    pub fn producers_of_lost(&self) -> impl Iterator<Item = &TaskKey> {
+        self.lost().flat_map(move |id| {
+            let names = self.artifacts.names(id);
+            names.filter_map(move |name| self.key_at_first_lost(name.task, id))
+        })
+    }
+
+    /// Asks for another run of a task whose outputs are lost. Each call counts towards the bound, until the count begins anew: when a consumer
+    /// succeeds, or when a run succeeds that was not granted here.
+    pub fn rerun(&mut self, key: &TaskKey) -> Rerun {
+        self.reruns.request(key)
+    }
+
+    /// Notes that a granted run has ended without success.
+    pub fn rerun_failed(&mut self, key: &TaskKey) {
+        self.reruns.run_failed(key);
+    }
+
+    /// Returns why a task does not run again for its lost outputs, if it does not.
+    pub fn given_up(&self, key: &TaskKey) -> Option<GiveUpReason> {
+        self.reruns.given_up(key)
+    }
+
+    /// Returns the prospects of a task that wants to read an artifact.
+    pub fn availability(&self, id: ArtifactId) -> ArtifactAvailability {
+        if self.artifacts.count_copies(id) > 0 {
+            return ArtifactAvailability::Available;
+        }
+        match self.completeness() {
+            Completeness::Incomplete => return ArtifactAvailability::Unknown,
+            Completeness::Complete => {}
+        }
+        let mut reason = None;
+        for name in self.artifacts.names(id) {
+            let key = self.outputs.key(name.task);
+            match key.and_then(|key| self.reruns.given_up(key)) {
+                None => return ArtifactAvailability::Lost,
+                Some(given_up) => reason = Some(given_up),
+            }
+        }
+        reason.map_or(ArtifactAvailability::Unnamed, ArtifactAvailability::GivenUp)
+    }
+
+    /// Returns the artifacts with copies on too few remaining workers, in the order of their ids from `after` on, so that a caller that
+    /// takes a few at a time gets round to all. Racks count for nothing here: which workers get the replicas, and whether in other racks,
+    /// is the business of the caller, who finds the racks of the holders with [`Registry::rack`]. Returns none while the registry is
+    /// incomplete.
+    pub fn missing_replicas(
+        &self,
+        after: Option<ArtifactId>,
+    ) -> impl Iterator<Item = MissingReplicas> {
+        let complete = self.if_complete().into_iter();
+        let missing = complete.flat_map(move |()| self.artifacts.missing(after));
+        missing.map(|(id, size, replicas)| MissingReplicas { id, size, replicas })
+    }
+
+    /// Returns whether the outputs of a task are live and each is on as many remaining workers as the task wants.
+    pub fn has_replicas(&self, key: &TaskKey) -> bool {
+        self.outputs.get(key).is_some_and(|outputs| {
+            let wanted = outputs.replicas;
+            let has_all = |id| self.artifacts.count_replicas(id, wanted) >= wanted.get();
+            outputs.liveness == Liveness::Live && outputs.artifacts().into_keys().all(has_all)
+        })
+    }
+
+    /// Returns the unwanted artifacts of a worker that it may delete now: at most `most`, the longest unwanted first. Returns them again until
+    /// they are dropped. Returns none while the registry is incomplete, nor within the grace after the core has come to know all workers.
+    ///
+    /// The worker must keep the outputs of runs whose completions the scheduler has not acknowledged: their delay may exceed the grace.
+    pub fn unwanted(
+        &self,
+        lock: &MachinePortLock,
+        now: Time,
+        most: usize,
+    ) -> Vec<(DiskGeneration, ArtifactId)> {
+        let grace = self.settings.gc_grace;
+        let settled = self.settled_since.filter(|since| *since + grace <= now);
+        if settled.is_none() || self.if_complete().is_none() {
+            return Vec::new();
+        }
+        let mut oldest = Vec::new();
+        for (generation, disk) in self.disks.of_worker(lock) {
+            let due = self.artifacts.unwanted(disk).take(most);
+            let due = due.take_while(|(since, _)| *since + grace <= now);
+            oldest.extend(due.map(|(since, id)| (since, generation, id)));
+        }
+        oldest.sort_unstable();
+        oldest.truncate(most);
+        let unwanted = oldest.into_iter();
+        unwanted.map(|(_, disk, id)| (disk, id)).collect()
+    }
+
+    /// Counts the wanted artifacts that would be lost with a worker: no other remaining worker has a copy. A worker that drains may exit
+    /// when there are none.
+    pub fn only_at(&self, lock: &MachinePortLock) -> ArtifactAmount {
+        let worker = self.disks.worker_number(lock);
+        worker.map_or_else(ArtifactAmount::default, |worker| {
+            self.artifacts.only_at(worker)
+        })
+    }
+
+    fn if_complete(&self) -> Option<()> {
+        match self.completeness() {
+            Completeness::Complete => Some(()),
+            Completeness::Incomplete => None,
+        }
+    }
+
+    /// Returns the key of a task that may run again, if `id` is its first lost output.
+    fn key_at_first_lost(&self, task: TaskNumber, id: ArtifactId) -> Option<&TaskKey> {
+        let key = self.outputs.key(task)?;
+        let outputs = self.outputs.get(key)?.live_artifacts();
+        let first = outputs.into_keys().find(|id| self.artifacts.is_lost(*id));
+        (first == Some(id) && self.reruns.may_request(key)).then_some(key)
+    }
+}
