@@ -2,7 +2,7 @@
 //!
 //! A pull worker queues tasks whose scheduler permits it, because no other task needs their node resources meanwhile. Any other worker queues
 //! tasks with `workerSlots` until slots are free.
-//! To the scheduler, a queued task is running from its acceptance to the acknowledgement of its completion, with all guarantees of a
+//! The scheduler takes a queued task for a running one, from its acceptance to the acknowledgement of its completion, with all guarantees of a
 //! running task.
 
 use std::collections::BTreeMap;
