@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::artifact::{LeftOutput, TaskArtifacts};
 use crate::backoff::BackoffDuration;
 use crate::cards::{CardsWanted, GpuShare};
 use crate::fence::Fence;
@@ -52,6 +53,8 @@ pub struct RunningTask {
     /// The slots of the worker, until the task begins: it stands by until the tasks that run there leave room under them. `None`: the task
     /// begins at once, or has begun.
     pub worker_slots: Option<Vec<ResourceAmount>>,
+    /// The outputs that a run has left, with its completion.
+    pub outputs: Vec<LeftOutput>,
 }
 
 impl RunningTask {
@@ -331,6 +334,9 @@ pub struct TaskSubprocessOptions {
     /// The task's working directory, an absolute path on the worker's machine. `None`: a folder of the job.
     #[serde(default)]
     pub working_directory: Option<String>,
+    /// The artifacts that the run needs and leaves. Only in a `runTask`; elsewhere the job states them. `None`: none.
+    #[serde(skip)]
+    pub artifacts: Option<Box<TaskArtifacts>>,
 }
 
 /// Limit for the total bytes of the names and values in [`TaskSubprocessOptions::environment`], which every start of a task sends.
@@ -367,6 +373,7 @@ impl Default for TaskSubprocessOptions {
             group: None,
             environment: BTreeMap::new(),
             working_directory: None,
+            artifacts: None,
         }
     }
 }

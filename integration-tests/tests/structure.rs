@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 
 /// The crates, each with the number of its modules that are in cycles, and of the fields that parts of the crate share (`pub(crate)`,
 /// `pub(super)`). The numbers may only fall: a change that lowers one writes the new number here.
-const CRATES: [(&str, usize, usize); 17] = [
+const CRATES: [(&str, usize, usize); 19] = [
     ("cli", 0, 18),
     ("common", 0, 0),
     ("common/config", 0, 5),
@@ -22,11 +22,13 @@ const CRATES: [(&str, usize, usize); 17] = [
     ("integration-tests/properties", 0, 0),
     ("integration-tests/sim", 0, 0),
     ("scheduler", 0, 51),
+    ("scheduler/artifacts", 0, 0),
     ("scheduler/core", 0, 0),
     ("scheduler/engine", 0, 1),
     ("scheduler/slots", 0, 0),
     ("thrift", 0, 15),
     ("worker", 0, 22),
+    ("worker/artifacts", 0, 0),
     ("worker/core", 0, 0),
     ("worker/fetch", 0, 0),
     ("worker/gather", 0, 0),

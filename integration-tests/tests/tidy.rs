@@ -148,6 +148,7 @@ fn lib_roots_of_pure_crates_deny_hash_order() {
         "scheduler/engine",
         "scheduler/core",
         "scheduler/slots",
+        "scheduler/artifacts",
         "worker/core",
         "worker/fetch",
         "worker/gather",
@@ -188,8 +189,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         &["common", "common-config", "scheduler-engine"],
     ),
     ("scheduler/slots", &["common"]),
+    ("scheduler/artifacts", &["common"]),
     ("worker/fetch", &["common"]),
     ("worker/gather", &["common"]),
+    ("worker/artifacts", &["common", "common-runtime"]),
     ("worker/core", &["common", "worker-fetch"]),
     ("integration-tests/properties", &[]),
     (
@@ -216,7 +219,14 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
     (
         "worker",
-        &["common", "common-runtime", "thrift", "worker-core"],
+        &[
+            "common",
+            "common-runtime",
+            "thrift",
+            "worker-core",
+            "worker-artifacts",
+            "worker-gather",
+        ],
     ),
     (
         "cli",
@@ -528,6 +538,7 @@ fn each_purity_ban_fires() {
         "scheduler/engine",
         "scheduler/core",
         "scheduler/slots",
+        "scheduler/artifacts",
         "worker/core",
         "worker/fetch",
         "worker/gather",

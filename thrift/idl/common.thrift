@@ -233,6 +233,24 @@ struct WorkReply {
   5: double nextContactSec,
 }
 
+// Immutable bytes that one task makes and others need: a file, or a folder as an archive.
+struct Artifact {
+  // The SHA-256 of the bytes.
+  1: binary id,
+  // How many bytes.
+  2: i64 size,
+  // What a task gets of them: "file", "executable" or "folder".
+  3: string form,
+}
+
+// An output of a task: where it was below the working directory. A path that ends with a slash is a folder's.
+struct TaskOutput {
+  1: string path,
+  2: Artifact artifact,
+  // The data of the worker's disk that has it, 16 bytes: as in ArtifactDisk.
+  3: binary generation,
+}
+
 struct RunningTask {
   1: string job,
   2: string node,
@@ -253,7 +271,9 @@ struct RunningTask {
   11: optional map<string, double> usage,
   // runTask, and back with getRunningTasks: the request for which it is sent.
   12: optional i64 workRequestSeq,
-  // 13 and 14 are set aside for artifacts.
+  // 13 is set aside.
+  // updateStatus, and answers of getRunningTasks with an end: the outputs that the run has left; unset: none.
+  14: optional list<TaskOutput> outputs,
   // runTask, and back with getRunningTasks: it may wait at the worker; unset means no.
   15: optional bool bufferable,
   // Answers of getRunningTasks only: the task has ended with this status, which the scheduler has not acknowledged yet.
@@ -285,6 +305,33 @@ struct MachinePortLock {
 struct ServiceAddress {
   1: string ip_or_host,
   2: i32 port,
+}
+
+// A worker that has a copy, at the address at which it serves others.
+struct ArtifactHolder {
+  1: ServiceAddress address,
+  // The canonical name of its host, by which its distance is known.
+  2: string hostname,
+  // Unset: not known.
+  3: optional string rack,
+}
+
+// An input of a task: where it is below $BRASSERIE_INPUTS.
+struct TaskInput {
+  1: string path,
+  2: Artifact artifact,
+  // By their places in TaskArtifacts.holders.
+  3: list<i32> holders,
+}
+
+// What a run needs and leaves. The worker fetches the inputs that it lacks before the process starts.
+struct TaskArtifacts {
+  // Whose artifacts they are: the same for all instances of a scheduler with the same data directory. 1 to 64 letters, digits, "-" and "_".
+  1: string cluster,
+  2: list<TaskInput> inputs,
+  3: list<ArtifactHolder> holders,
+  // The paths of the outputs. A run that ends well without one of them has failed.
+  4: list<string> outputs,
 }
 
 struct SetHash {
@@ -420,6 +467,8 @@ struct TaskSubprocessOptions {
   20: optional map<string, string> environment,
   // Where the task begins: an absolute path on the worker's machine; absent: in a folder of its job.
   21: optional string workingDirectory,
+  // runTask only: what the run needs and leaves; unset: nothing.
+  22: optional TaskArtifacts artifacts,
 }
 
 struct SchedulerHeartbeatResponse {

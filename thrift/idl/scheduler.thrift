@@ -99,6 +99,85 @@ struct StatusResult {
   1: optional string refusal,
 }
 
+// One disk of a worker's store of artifacts.
+struct ArtifactDisk {
+  // The data of the disk, 16 bytes: new whenever the disk starts without data.
+  1: binary generation,
+  // The sum modulo 2^256 of the ids of its artifacts, 32 bytes, big end first, and their number.
+  2: binary digest,
+  3: i64 artifacts,
+  // "ssd" or "hdd".
+  4: string medium,
+  5: i64 totalBytes,
+  6: i64 usedBytes,
+  // How many bytes of further artifacts fit.
+  7: i64 usableBytes,
+  // "healthy", "read error", "io hang" or "high usage".
+  8: string state,
+  // Why it is not healthy, for people.
+  9: optional string problem,
+}
+
+// An artifact on a disk.
+struct ArtifactCopy {
+  1: binary generation,
+  2: binary id,
+  // Unset for a copy that is gone.
+  3: optional i64 size,
+}
+
+// A part of the list of a disk's artifacts, in the order of their ids.
+struct ArtifactListing {
+  1: binary generation,
+  // As in ListingWanted.
+  2: i64 listing,
+  3: optional binary after,
+  // Without generation.
+  4: list<ArtifactCopy> copies,
+  5: bool isLast,
+}
+
+// What a worker tells about its store, every 10 seconds, and at once when it has changed.
+struct ArtifactsReport {
+  1: string shard,
+  2: common.BistroInstanceID worker,
+  // As the scheduler said it; unset: the worker does not know yet, and reports no artifacts.
+  3: optional string cluster,
+  4: optional string rack,
+  5: list<ArtifactDisk> disks,
+  // Since the last report that was answered.
+  6: list<ArtifactCopy> stored,
+  7: list<ArtifactCopy> gone,
+  8: list<ArtifactListing> listings,
+  // Which workers hold these artifacts?
+  9: list<binary> wanted,
+}
+
+// Asks for a part of the list of a disk's artifacts: those behind an id, or the first.
+struct ListingWanted {
+  1: binary generation,
+  // Comes back with the list.
+  2: i64 listing,
+  3: optional binary after,
+}
+
+struct ArtifactHolders {
+  1: binary id,
+  // By their places in ArtifactsAnswer.holders.
+  2: list<i32> holders,
+}
+
+struct ArtifactsAnswer {
+  // Whose artifacts this scheduler's are.
+  1: string cluster,
+  2: list<ListingWanted> listings,
+  // Nobody needs these copies any more: delete them.
+  3: list<ArtifactCopy> unwanted,
+  // For each of the artifacts that the worker wants.
+  4: list<ArtifactHolders> wanted,
+  5: list<common.ArtifactHolder> holders,
+}
+
 service BistroScheduler extends fb303.FacebookService {
   // All of them, if they fit into one answer.
   list<BistroJobConfig> getJobs(),
@@ -164,6 +243,9 @@ service BistroScheduler extends fb303.FacebookService {
     1: common.BistroWorker w,
     2: common.WorkerSetID workerSetID,
   ),
+
+  // Only from workers with a store of artifacts. A scheduler that does not know the call gives tasks neither inputs nor outputs.
+  ArtifactsAnswer reportArtifacts(1: ArtifactsReport report),
 
   // Starts nothing itself: what is granted comes by runTask. A scheduler that does not know the call has no use for it.
   common.WorkReply requestWork(1: common.WorkRequest request),

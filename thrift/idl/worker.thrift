@@ -29,6 +29,29 @@ struct RunTaskAnswer {
   2: optional i64 queuedAt,
 }
 
+// The bytes of an artifact from this one on.
+struct ArtifactRange {
+  1: binary id,
+  2: i64 offset,
+}
+
+// Bytes of an artifact, from the offset that was asked for.
+struct ArtifactPiece {
+  // Unset: the worker has no such artifact.
+  1: optional binary bytes,
+  // How many bytes the whole artifact has.
+  2: optional i64 size,
+}
+
+struct ArtifactPieces {
+  // The worker serves as many transfers as it may: ask another one. Nothing else is set then.
+  1: optional bool busy,
+  // One for each of the first ranges that were asked for, in their order. The last one may end before its artifact does.
+  2: list<ArtifactPiece> pieces,
+  // Names the transfer in its further calls.
+  3: i64 transfer,
+}
+
 service BistroWorker extends fb303.FacebookService {
   // An older scheduler does not say who it is.
   list<common.RunningTask> getRunningTasks(
@@ -77,6 +100,23 @@ service BistroWorker extends fb303.FacebookService {
   ) throws (
     1: BistroWorkerException ex,
   ),
+
+  // Bytes of artifacts for another worker, as many as fit into mostBytes. transfer: 0 begins a transfer. A worker serves few transfers at a
+  // time, and answers "busy" at once to others. A transfer ends when the last byte of its last range has been sent, when no range is asked
+  // for, or after 10 seconds without a call.
+  ArtifactPieces fetchArtifacts(
+    1: string cluster,
+    2: list<ArtifactRange> ranges,
+    3: i32 mostBytes,
+    4: i64 transfer,
+    // The canonical name of the caller's host.
+    5: string hostname,
+  ) throws (
+    1: BistroWorkerException ex,
+  ),
+
+  // The worker reads this artifact again, because it arrived damaged somewhere, and drops it if it is. Does not wait for that.
+  void checkArtifact(1: string cluster, 2: binary id),
 
   // No jobs, no nodes: all of them.
   common.LogLines getJobLogsByID(

@@ -227,7 +227,7 @@ macro_rules! structs {
 
 structs! {
     fb303: FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult;
-    common: GPUInfo, GpuShare, GpusWanted, UsablePhysicalResources, TaskPhysicalResources, BackoffDuration, LogLine, LogLines, Resource,
+    common: Artifact, ArtifactHolder, TaskInput, TaskOutput, TaskArtifacts, GPUInfo, GpuShare, GpusWanted, UsablePhysicalResources, TaskPhysicalResources, BackoffDuration, LogLine, LogLines, Resource,
         NodeResources, BistroInstanceID, RunningTask, MachinePortLock, ServiceAddress, SetHash, WorkerSetHash, WorkerSetID,
         BistroWorker, PhysicalResourceConfig, CGroupOptions, TaskSubprocessOptions, SchedulerHeartbeatResponse, KillRequest,
         ResourceLimit,
@@ -241,9 +241,9 @@ structs! {
         BistroSchedulerGetJobLogsByTimeArgs, BistroSchedulerGetJobLogsByTimeResult, BistroSchedulerGetJobLogsByIDArgs,
         BistroSchedulerGetJobLogsByIDResult, BistroSchedulerForgiveJobArgs, BistroSchedulerForgiveJobResult,
         BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult, BistroSchedulerUpdateStatusBatchArgs,
-        BistroSchedulerUpdateStatusBatchResult, StatusUpdate, StatusResult, BistroSchedulerProcessHeartbeatArgs,
+        BistroSchedulerUpdateStatusBatchResult, StatusUpdate, StatusResult, ArtifactDisk, ArtifactCopy, ArtifactListing, ArtifactsReport, ListingWanted, ArtifactHolders, ArtifactsAnswer, BistroSchedulerReportArtifactsArgs, BistroSchedulerReportArtifactsResult, BistroSchedulerProcessHeartbeatArgs,
         BistroSchedulerProcessHeartbeatResult, BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult;
-    worker: BistroWorkerException, RunTaskAnswer,
+    worker: BistroWorkerException, RunTaskAnswer, ArtifactRange, ArtifactPiece, ArtifactPieces, BistroWorkerFetchArtifactsArgs, BistroWorkerFetchArtifactsResult, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
         BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerRunTaskArgs,
         BistroWorkerRunTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
         BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult, BistroWorkerKillTaskArgs,
@@ -327,6 +327,7 @@ fn absent_fields_take_the_defaults_of_the_idl() {
         group: None,
         environment: None,
         working_directory: None,
+        artifacts: None,
     });
     reads_nothing_as(common::KillRequest {
         method: Some(common::KillMethod::TERM),

@@ -9,6 +9,7 @@ use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
 use brasserie_common_runtime::{AddressError, ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
+use brasserie_worker_artifacts::DiskFlag;
 use clap::Parser;
 use clap::error::ErrorKind;
 
@@ -145,6 +146,16 @@ pub struct Cli {
     /// repeat the flag for each user. Without it all tasks run as the worker's user. The worker must run as root.
     #[arg(long, value_name = "USER[:GROUP[,GROUP...]]", value_parser = AllowedUser::parse)]
     allow_user: Vec<AllowedUser>,
+
+    /// A folder for artifacts, which jobs leave (`outputs`) and others get (`inputs`); repeat the flag for each disk. `capacity` is the most
+    /// that artifacts take there, as 200GiB, and `class` is shown to people. Some space always stays free
+    /// [default: the folder `artifacts` of --data-dir]
+    #[arg(long, value_name = "PATH[,capacity=SIZE][,class=ssd|hdd]")]
+    disk: Vec<DiskFlag>,
+
+    /// The rack of this machine: workers fetch artifacts from the nearest worker, and copies go to other racks.
+    #[arg(long, value_name = "NAME")]
+    rack: Option<String>,
 
     /// The period of heartbeats to the scheduler; at least 1s, in whole seconds. A long period endangers no task, because healthchecks
     /// bound the life of a worker that is cut off. But a restarted scheduler may wait that long for the worker.
@@ -302,6 +313,8 @@ impl Cli {
                 .map(PathBuf::from),
             pass_environment: self.pass_environment.unwrap_or(PassedEnvironment::USUAL),
             allowed_users: self.allow_user,
+            disks: self.disk,
+            rack: self.rack.map(Into::into),
             heartbeat_period: self.heartbeat_period,
             on_sigterm: self.on_sigterm,
             drain_timeout: self.drain_timeout,

@@ -13,10 +13,12 @@ use brasserie_thrift::rpc::ConnectionLosses;
 use brasserie_worker_core::{Association, AssociationIndex, Event, ExitReason, LifeStage, Worker};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::artifacts::Standings;
 use crate::keeper::lease::{Lease, Terms};
+use crate::members::heartbeats_to;
 use crate::memory::Memory;
 use crate::news::ReportedStates;
-use crate::perform::{Performer, heartbeats_to};
+use crate::perform::Performer;
 use crate::rpc::{CallArrival, Lanes};
 
 /// The number of events that one turn takes from each lane: a few milliseconds of work, so that due timers and effects wait no longer.
@@ -42,6 +44,7 @@ pub(crate) struct Driver {
     watchdog: Watchdog,
     news: ReportedStates,
     memory: Memory,
+    standings: Standings,
 }
 
 /// The losses of the connection to the member that receives an association's heartbeats.
@@ -92,7 +95,7 @@ impl Driver {
         performer: Performer,
         own: UnboundedReceiver<Event>,
         lanes: Lanes,
-        (watchers, news, memory): (Watchers, ReportedStates, Memory),
+        (watchers, news, memory, standings): (Watchers, ReportedStates, Memory, Standings),
     ) -> Self {
         let Watchers { lease, manager } = watchers;
         let associations = worker.associations().iter().enumerate();
@@ -113,6 +116,7 @@ impl Driver {
             watchdog: manager.watchdog(clock.now()),
             news,
             memory,
+            standings,
         }
     }
 
@@ -181,6 +185,7 @@ impl Driver {
                 lease.renew(at, terms);
             }
         }
+        self.standings.update(self.worker.associations());
         while let Some(effect) = self.worker.poll_effect() {
             self.performer.perform(effect, self.worker.associations())?;
         }

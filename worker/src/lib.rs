@@ -12,6 +12,7 @@
 //! working directory that its tasks inherit, so several workers can live in one process. [`start_with`] replaces processes by another
 //! [`Runner`].
 
+mod artifacts;
 pub mod config;
 mod containment;
 pub mod directory;
@@ -24,10 +25,12 @@ pub mod keeper;
 pub mod logs;
 mod marker;
 mod member_file;
+mod members;
 mod memory;
 mod news;
 mod options;
 mod output;
+mod own_events;
 mod perform;
 mod pid_namespace;
 mod proc_table;

@@ -1,11 +1,13 @@
 //! The options with which a worker starts, as a program or inside another one.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::{ListenAddress, LogFormat};
 use brasserie_thrift::rpc::CallTimeouts;
+use brasserie_worker_artifacts::DiskFlag;
 
 use crate::groups::FREEZE_TIMEOUT;
 use crate::keeper::StartedBy;
@@ -33,6 +35,10 @@ pub struct StartOptions {
     pub pass_environment: PassedEnvironment,
     /// The users whose rights jobs may request.
     pub allowed_users: Vec<AllowedUser>,
+    /// The folders of the store of artifacts; empty: `artifacts` in the data directory.
+    pub disks: Vec<DiskFlag>,
+    /// The rack of the machine, by which other workers know how near it is.
+    pub rack: Option<Arc<str>>,
     pub heartbeat_period: Duration,
     /// The time between SIGTERM and SIGKILL for tasks when the operator ends the worker.
     pub kill_wait: Duration,
@@ -105,6 +111,8 @@ impl StartOptions {
             nvidia_smi: None,
             pass_environment: PassedEnvironment::USUAL,
             allowed_users: Vec::new(),
+            disks: Vec::new(),
+            rack: None,
             heartbeat_period: Duration::from_secs(15),
             kill_wait: Duration::from_secs(5),
             on_sigterm: OnSigterm::Kill,

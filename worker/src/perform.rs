@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use brasserie_common::{
-    CallId, Fault, InvocationId, Kill, NodeName, ReportedStatus, RequestId, ServiceAddress, Story,
-    TaskKey, Time, WorkerId,
+    CallId, InvocationId, Kill, NodeName, RequestId, ServiceAddress, TaskKey, Time, WorkerId,
 };
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::ConnectionLosses;
@@ -17,23 +16,24 @@ use brasserie_worker_core::{
 };
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::sync::mpsc::UnboundedSender;
 
+use crate::artifacts::Desk;
 use crate::directory::{Further, GroupList, Instances, ListedGroup, Slot};
+use crate::members::{heartbeats_to, statuses_to};
+use crate::own_events::OwnEvents;
 use crate::process::{
     Began, KillError, RunKey, Runner, SpawnError, SpawnRequest, TaskEnd, TaskSink,
 };
 use crate::rpc::{Done, SchedulerClient, Telling, WaitingCaller, status_arguments};
 use crate::usage::Running;
 
-/// The sender of the worker's own events. It needs no limit: the core limits its calls and processes, and each causes one event.
-pub(crate) type OwnEvents = UnboundedSender<Event>;
-
 /// The wait after a disk failed to store an instance, and the longest time between two checks whether the worker still runs.
 const INSTANCE_RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Performer {
-    runner: Box<dyn Runner>,
+    runner: Arc<dyn Runner>,
+    /// Leads the runs with artifacts.
+    desk: Desk,
     /// One client for each association.
     clients: Vec<SchedulerClient>,
     instances: Arc<Instances>,
@@ -56,13 +56,14 @@ pub(crate) type Timed = Arc<Mutex<HashSet<RunKey>>>;
 
 impl Performer {
     pub(crate) fn new(
-        runner: Box<dyn Runner>,
+        (runner, desk): (Arc<dyn Runner>, Desk),
         (clients, instances): (Vec<SchedulerClient>, Arc<Instances>),
         own: OwnEvents,
         timed: Timed,
     ) -> Self {
         Performer {
             runner,
+            desk,
             clients,
             instances,
             own,
@@ -111,8 +112,18 @@ impl Performer {
                 invocation,
                 kill,
             } => self.kill(task, invocation, kill),
-            Effect::Suspend { task, invocation } => self.runner.suspend(&run_key(task, invocation)),
-            Effect::Resume { task, invocation } => self.runner.resume(&run_key(task, invocation)),
+            Effect::Suspend { task, invocation } => {
+                let key = run_key(task, invocation);
+                if !self.desk.suspend(&key) {
+                    self.runner.suspend(&key);
+                }
+            }
+            Effect::Resume { task, invocation } => {
+                let key = run_key(task, invocation);
+                if !self.desk.resume(&key) {
+                    self.runner.resume(&key);
+                }
+            }
             Effect::NewInstance { association, after } => self.find_instance(association, after),
             Effect::Exit { reason } => return ControlFlow::Break(reason),
         }
@@ -226,23 +237,18 @@ impl Performer {
             not_after,
             association: AssociationIndex(of),
             asked: Instant::now(),
+            inputs: None,
         };
+        if request.options.artifacts.is_some() {
+            return self.desk.spawn(request);
+        }
         let Err(error) = self.runner.spawn(request) else {
             return;
         };
         if error != SpawnError::AlreadyRunning {
             self.timed.lock().remove(&key);
         }
-        let text = format!("cannot start: {error}");
-        let (status, fault) = match error {
-            SpawnError::Busy | SpawnError::Ending => {
-                (ReportedStatus::incomplete_backoff(&text), Fault::Worker)
-            }
-            SpawnError::AlreadyRunning | SpawnError::NoCommand => {
-                (ReportedStatus::error_backoff(&text), Fault::Task)
-            }
-        };
-        let story = Story::not_started(&error.to_string(), fault, Duration::ZERO);
+        let (status, story) = error.completion();
         // The send fails only if the worker has already ended.
         let _ = self.own.send(Event::TaskEnded {
             task: TaskKey {
@@ -257,22 +263,14 @@ impl Performer {
 
     fn kill(&self, task: TaskKey, invocation: InvocationId, kill: Kill) {
         let key = run_key(task, invocation);
+        if self.desk.kill(&key, kill.request, kill.by) {
+            return;
+        }
         match self.runner.kill(&key, kill.request, kill.by) {
             // The core is about to receive the completion.
             Ok(()) | Err(KillError::Unknown) => {}
         }
     }
-}
-
-/// Returns the scheduler's member that receives heartbeats.
-pub(crate) fn heartbeats_to(association: &Association) -> &ServiceAddress {
-    let member = association.hears_heartbeats();
-    member.expect("Invariant: a worker starts with a member of each scheduler, and none is forgotten for nobody")
-}
-
-fn statuses_to(association: &Association) -> &ServiceAddress {
-    let member = association.hears_statuses();
-    member.expect("Invariant: as of heartbeats")
 }
 
 fn run_key(task: TaskKey, invocation: InvocationId) -> RunKey {
@@ -309,6 +307,8 @@ pub(crate) struct Supervised {
     slots: HashMap<Arc<RunKey>, Slot>,
     running: Arc<Running>,
     timed: Timed,
+    /// Takes the outputs of runs before their ends are reported.
+    desk: Desk,
 }
 
 impl Supervised {
@@ -317,6 +317,7 @@ impl Supervised {
         clock: Clock,
         groups: Arc<Mutex<GroupList>>,
         (running, timed): (Arc<Running>, Timed),
+        desk: Desk,
     ) -> Self {
         let held = groups.lock().held();
         Supervised {
@@ -327,6 +328,7 @@ impl Supervised {
             slots: HashMap::new(),
             running,
             timed,
+            desk,
         }
     }
 }
@@ -371,6 +373,9 @@ impl TaskSink for Supervised {
         // The run may never have had a process.
         self.timed.lock().remove(&*end.key);
         tracing::debug!(task = %end.key, story = ?end.story, "a task has ended");
+        let Some(end) = self.desk.take_end(end) else {
+            return;
+        };
         // The send fails only if the worker has already ended.
         let _ = self.own.send(Event::TaskEnded {
             task: TaskKey {
@@ -413,6 +418,7 @@ mod tests {
                 work: Default::default(),
                 fence: None,
                 worker_slots: None,
+                outputs: Vec::new(),
             },
             config: config.to_owned(),
             command: Vec::new(),

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::core_options::core_options;
+use crate::artifacts::{Artifacts, ArtifactsError, Background};
 use crate::containment::Containment;
 use crate::directory::{DirectoryError, HeldUntil, Identity, LEFTOVER_PATIENCE, WorkerDirectory};
 use crate::driver::{Driver, Watchers, WorkerEnd};
@@ -29,11 +30,12 @@ use crate::memory::Memory;
 use crate::news::ReportedStates;
 use crate::options::{SchedulerOptions, StartOptions};
 use crate::output::Retention;
-use crate::perform::{OwnEvents, Performer, Supervised, Timed};
+use crate::own_events::OwnEvents;
+use crate::perform::{Performer, Supervised, Timed};
 use crate::pid_namespace::own_pid;
 use crate::process::{
-    self, Accounts, AccountsError, AllowedUser, DescriptorLimit, OrphanHandling, RunnerConfig,
-    TaskMarks,
+    self, Accounts, AccountsError, AllowedUser, DescriptorLimit, OrphanHandling, Runner,
+    RunnerConfig, TaskMarks,
 };
 use crate::rpc::{SchedulerClient, WorkerService};
 use crate::runner::{self, StartRunner};
@@ -71,6 +73,8 @@ pub enum StartError {
     Groups { left: Vec<PathBuf> },
     #[error(transparent)]
     Accounts(#[from] AccountsError),
+    #[error(transparent)]
+    Artifacts(#[from] ArtifactsError),
     #[error("cannot open the list of process groups once more: {0}")]
     GroupList(io::Error),
     #[error(
@@ -220,13 +224,7 @@ async fn start_all(
     let accounts = accounts(options.allowed_users.clone()).await?;
     let (path, retention) = (options.data_dir.clone(), options.logs);
     let (directory, logs, held) = blocking(move || open(&path, retention, clock)).await?;
-    let listen = options.listen.socket();
-    let server = Server::bind(listen)
-        .await
-        .map_err(|error| StartError::Listen {
-            address: listen,
-            error,
-        })?;
+    let server = bind(options.listen.socket()).await?;
     let address = server.local_addr();
     let identity = directory.identity().clone();
     let monitor = Monitor::new(options.nvidia_smi.clone());
@@ -242,17 +240,22 @@ async fn start_all(
     };
     let timed = Timed::default();
     let known = (Arc::clone(&running), Arc::clone(&timed));
-    let sink = Supervised::new(own.clone(), clock, directory.groups(), known);
-    let runner = start_runner(config, Box::new(sink))?;
-    let clients = clients(&options);
-    let called = options.schedulers.iter().map(SchedulerOptions::called);
-    let news = ReportedStates::new(&worker, called);
-    let clients = (clients, directory.instances());
-    let (service, lanes) = WorkerService::new(Arc::clone(&logs));
+    let artifacts = open_artifacts(&options, &directory, config.accounts.clone()).await?;
+    let desk = artifacts.desk();
+    let sink = Supervised::new(own.clone(), clock, directory.groups(), known, desk.clone());
+    let runner: Arc<dyn Runner> = start_runner(config, Box::new(sink))?.into();
+    let news = ReportedStates::new(
+        &worker,
+        options.schedulers.iter().map(SchedulerOptions::called),
+    );
+    let clients = (clients(&options), directory.instances());
+    let (known, rack) = ((Arc::clone(&runner), own.clone()), options.rack.clone());
+    let (artifacts, standings, background) = artifacts.start(&worker, known, rack);
+    let (service, lanes) = WorkerService::new(Arc::clone(&logs), artifacts);
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
-    let performer = Performer::new(runner, clients, own.clone(), timed);
-    let watchers = surroundings.watchers;
+    let performer = Performer::new((runner, desk), clients, own.clone(), timed);
+    let memory = Memory::new(directory.path(), clock.now());
     takes_calls(&options, &worker, address, directory.path());
     let driver = Driver::new(
         worker,
@@ -260,7 +263,7 @@ async fn start_all(
         performer,
         own_events,
         lanes,
-        (watchers, news, Memory::new(directory.path(), clock.now())),
+        (surroundings.watchers, news, memory, standings),
     );
     tokio::spawn(write_held(held, stop.clone()));
     tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
@@ -270,6 +273,7 @@ async fn start_all(
         server,
         directory,
         logs,
+        background,
         _stop: stop.drop_guard(),
     };
     let finished = on_a_thread(to_the_end(driver, parts));
@@ -280,6 +284,20 @@ async fn start_all(
         own,
         finished,
     })
+}
+
+async fn open_artifacts(
+    options: &StartOptions,
+    directory: &WorkerDirectory,
+    users: Accounts,
+) -> Result<Artifacts, StartError> {
+    let (path, disks) = (directory.path().to_owned(), options.disks.clone());
+    blocking(move || Ok(Artifacts::open(&path, users, disks)?)).await
+}
+
+async fn bind(address: SocketAddr) -> Result<Server, StartError> {
+    let bound = Server::bind(address).await;
+    bound.map_err(|error| StartError::Listen { address, error })
 }
 
 /// Resolves the users of `--allow-user`. The start calls it first, because a wrong flag makes it fail.
@@ -316,6 +334,7 @@ struct Parts {
     server: ServerHandle,
     logs: Arc<LogStore>,
     directory: WorkerDirectory,
+    background: Background,
     _stop: DropGuard,
 }
 
@@ -331,10 +350,12 @@ async fn to_the_end(driver: Driver, parts: Parts) -> WorkerEnd {
         server,
         logs,
         directory,
+        background,
         _stop,
     } = parts;
     // Gives the last answers a moment to leave.
     server.shutdown().await;
+    background.end().await;
     // Flushes the logs, then unlocks the directory; both access the disk.
     let closed = tokio::task::spawn_blocking(move || {
         logs.flush();

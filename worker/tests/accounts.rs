@@ -112,6 +112,7 @@ impl Bench {
             not_after: Time::NEVER,
             association: brasserie_worker_core::AssociationIndex::FIRST,
             asked: Instant::now(),
+            inputs: None,
         };
         self.runner.spawn(request).expect("accepted");
         key

@@ -34,6 +34,7 @@ fn request(number: i64) -> SpawnRequest {
         not_after: Time::NEVER,
         association: brasserie_worker_core::AssociationIndex::FIRST,
         asked: Instant::now(),
+        inputs: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests the worker program with a small scheduler that speaks real Thrift, with real processes, signals and restarts.
 
+mod artifacts;
 mod fake;
 mod hang;
 mod hostile;

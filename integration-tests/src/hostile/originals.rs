@@ -8,10 +8,10 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieWorkerGetWorkFetchArgs, TaskCursor,
 };
 use brasserie_thrift::generated::common::{
-    BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, GpusWanted, KillRequest,
-    KnownTask, MachinePortLock, NodeResources, Resource, RunningTask, ServiceAddress, SetHash,
-    TaskPhysicalResources, TaskStory, TaskSubprocessOptions, UsablePhysicalResources, WorkDemand,
-    WorkRequest, WorkerSetHash, WorkerSetID,
+    Artifact, BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, GpusWanted,
+    KillRequest, KnownTask, MachinePortLock, NodeResources, Resource, RunningTask, ServiceAddress,
+    SetHash, TaskOutput, TaskPhysicalResources, TaskStory, TaskSubprocessOptions,
+    UsablePhysicalResources, WorkDemand, WorkRequest, WorkerSetHash, WorkerSetID,
 };
 use brasserie_thrift::generated::fb303::FacebookServiceGetStatusArgs;
 use brasserie_thrift::generated::scheduler::*;
@@ -369,6 +369,7 @@ fn task() -> RunningTask {
             milli: 500,
         }]),
         fence: Some(3_650_722_250_992_123_905),
+        outputs: Some(vec![output()]),
         worker_slots: Some(vec![Resource {
             name: "slots".to_owned(),
             amount: 2,
@@ -490,5 +491,17 @@ fn work_request() -> WorkRequest {
         linger_sec: Some(120.0.into()),
         low_water_sec: Some(10.0.into()),
         chooses_cards: Some(true),
+    }
+}
+
+fn output() -> TaskOutput {
+    TaskOutput {
+        path: Some("table".to_owned()),
+        artifact: Some(Artifact {
+            id: Some(vec![7; 32]),
+            size: Some(1),
+            form: Some("file".to_owned()),
+        }),
+        generation: Some(vec![9; 16]),
     }
 }

@@ -5,6 +5,8 @@
 //! default, because a zero would identify another party. Numbers that exceed the wire's types saturate. Durations are rounded in the
 //! direction in which a worker ends before its scheduler reassigns its tasks.
 
+mod artifact;
+mod artifact_report;
 mod cluster_view;
 mod error;
 mod ids;
@@ -21,6 +23,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use artifact::id as artifact_id;
 pub use error::{FieldProblem, WireError};
 pub use logs::scheduler_log_query;
 pub use refusal::{bound_of, refusal, undeclared_refusal, worker_exception};
@@ -73,6 +76,14 @@ where
 {
     let wire = wire.ok_or_else(|| WireError::new(path, FieldProblem::Missing))?;
     parse(path, wire)
+}
+
+/// Parses a part that may be absent.
+fn optional<W, D>(path: &str, wire: Option<W>) -> Result<Option<D>, WireError>
+where
+    D: TryFrom<W, Error = WireError>,
+{
+    wire.map(|wire| parse(path, wire)).transpose()
 }
 
 /// Parses a part that takes its default when it is absent.

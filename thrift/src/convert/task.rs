@@ -15,8 +15,8 @@ use brasserie_common::{
 use thrift::OrderedFloat;
 
 use super::{
-    FieldProblem, WireError, defaulted, limits, not_negative, parse_list, parse_name, required,
-    saturating_i32, saturating_i64, to_wire_list, work,
+    FieldProblem, WireError, defaulted, limits, not_negative, optional, parse_list, parse_name,
+    required, saturating_i32, saturating_i64, to_wire_list, work,
 };
 use crate::generated::common as wire;
 
@@ -69,19 +69,13 @@ impl TryFrom<wire::RunningTask> for RunningTask {
                 task.node_resources.unwrap_or_default(),
             )?,
             gpus: parse_list("RunningTask.gpus", task.gpus.unwrap_or_default())?,
-            gpus_wanted: task
-                .gpus_wanted
-                .map(|wanted| super::parse("RunningTask.gpusWanted", wanted))
-                .transpose()?,
+            gpus_wanted: optional("RunningTask.gpusWanted", task.gpus_wanted)?,
             next_backoff: defaulted(
                 "RunningTask.nextBackoffDuration",
                 task.next_backoff_duration,
             )?,
             suicide_kill_wait: Duration::from_millis(kill_wait),
-            physical: task
-                .physical_resources
-                .map(|used| super::parse("RunningTask.physicalResources", used))
-                .transpose()?,
+            physical: optional("RunningTask.physicalResources", task.physical_resources)?,
             // A text that is no status is an error of the task and not of the call, as in `updateStatus`, because the list of running tasks
             // must not be lost.
             ended: task
@@ -94,6 +88,7 @@ impl TryFrom<wire::RunningTask> for RunningTask {
                 .worker_slots
                 .map(|slots| parse_list("RunningTask.workerSlots", slots))
                 .transpose()?,
+            outputs: parse_list("RunningTask.outputs", task.outputs.unwrap_or_default())?,
         })
     }
 }
@@ -134,6 +129,8 @@ impl From<RunningTask> for wire::RunningTask {
             gpus_wanted: task.gpus_wanted.map(Into::into),
             fence: task.fence.map(Fence::get),
             worker_slots: task.worker_slots.map(to_wire_list),
+            outputs: Some(to_wire_list(task.outputs))
+                .filter(|outputs: &Vec<_>| !outputs.is_empty()),
         }
     }
 }
@@ -279,10 +276,7 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
             timeout: options.timeout_sec.map(timeout).transpose()?,
             // The deadline is a field of `RunningTask`.
             deadline: None,
-            limit_kill: options
-                .kill_request
-                .map(|kill| super::parse("TaskSubprocessOptions.killRequest", kill))
-                .transpose()?,
+            limit_kill: optional("TaskSubprocessOptions.killRequest", options.kill_request)?,
             limits: limits::from_wire(options.limits.unwrap_or_default())?,
             user: account("TaskSubprocessOptions.user", options.user)?,
             group: account("TaskSubprocessOptions.group", options.group)?,
@@ -291,6 +285,8 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
                 .working_directory
                 .map(working_directory)
                 .transpose()?,
+            artifacts: optional("TaskSubprocessOptions.artifacts", options.artifacts)?
+                .map(Box::new),
         })
     }
 }
@@ -435,6 +431,7 @@ impl From<TaskSubprocessOptions> for wire::TaskSubprocessOptions {
             group: options.group.map(Into::into),
             environment: Some(options.environment).filter(|all| !all.is_empty()),
             working_directory: options.working_directory,
+            artifacts: options.artifacts.map(|artifacts| (*artifacts).into()),
         }
     }
 }

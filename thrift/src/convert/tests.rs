@@ -10,6 +10,10 @@ use proptest::prelude::*;
 use proptest::sample;
 use thrift::OrderedFloat;
 
+use brasserie_common::artifact_report::{
+    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskMedium, DiskReport,
+    ListingNumber, ListingPage, ListingWanted,
+};
 use brasserie_common::cards::MAX_CARDS;
 use brasserie_common::logs::{LineId, LinePart, LogLine, LogPage, LogQuery, LogStream};
 use brasserie_common::resources::{
@@ -21,13 +25,15 @@ use brasserie_common::work_overview::{Asks, Overview, WorkFetchStatus, WorkWish}
 use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
-    AccountName, Arguments, BackoffDuration, Bound, CardAmount, CardChoice, CardNeed, CardsWanted,
-    EndedBy, Ending, Fault, Fence, GpuShare, Health, InstanceId, InvocationId, JobName, Kill,
-    KillMethod, KillRequest, KnownTask, Limited, LogOverflow, MachinePortLock, NodeName, Output,
-    ProcessLimit, Processor, RefusalCode, ReportPolicy, ReportedStatus, RunningTask, SchedulerId,
-    ServiceAddress, SetDigest, Shard, Standing, StatusFrom, Story, TaskSubprocessOptions, WallTime,
-    WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription,
-    WorkerId, WorkerSetHash, WorkerSetId,
+    AccountName, Arguments, Artifact, ArtifactForm, ArtifactHolder, ArtifactId, ArtifactNamespace,
+    BackoffDuration, Bound, CardAmount, CardChoice, CardNeed, CardsWanted, DiskGeneration, EndedBy,
+    Ending, Fault, Fence, GpuShare, Health, InstanceId, InvocationId, JobName, Kill, KillMethod,
+    KillRequest, KnownTask, LeftOutput, Limited, LogOverflow, MachinePortLock, NodeName, Output,
+    OutputPath, ProcessLimit, Processor, RefusalCode, ReportPolicy, ReportedStatus, RunningTask,
+    SchedulerId, ServiceAddress, SetDigest, Shard, Standing, StatusFrom, Story, TaskArtifacts,
+    TaskInput, TaskOutput, TaskSubprocessOptions, WallTime, WorkDemand, WorkReply, WorkRequest,
+    WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription, WorkerId, WorkerSetHash,
+    WorkerSetId,
 };
 
 use super::{
@@ -234,11 +240,11 @@ prop_compose! {
         physical in option::of(used()),
         ended in option::of(reported()),
         (story, work, fence) in (option::of(story()), work_terms(), option::of(1..=i64::MAX)),
-        worker_slots in option::of(vec(amount(), 0..3)),
+        (worker_slots, outputs) in (option::of(vec(amount(), 0..3)), vec(task_output(), 0..3)),
     ) -> RunningTask {
         RunningTask {
             job, node, invocation: InvocationId(invocation), shard, resources, gpus, gpus_wanted, next_backoff, suicide_kill_wait, physical,
-            ended, story, work, fence: fence.and_then(Fence::from_wire), worker_slots,
+            ended, story, work, fence: fence.and_then(Fence::from_wire), worker_slots, outputs,
         }
     }
 }
@@ -290,6 +296,60 @@ fn account() -> impl Strategy<Value = Option<AccountName>> {
     proptest::option::of(name)
 }
 
+fn artifact() -> impl Strategy<Value = Artifact> {
+    let form = sample::select(&[
+        ArtifactForm::File,
+        ArtifactForm::Executable,
+        ArtifactForm::Folder,
+    ]);
+    (any::<[u8; 32]>(), 0..=i64::MAX.cast_unsigned(), form).prop_map(|(id, size, form)| Artifact {
+        id: ArtifactId(id),
+        size,
+        form,
+    })
+}
+
+fn output_path() -> impl Strategy<Value = OutputPath> {
+    "[a-z]{1,9}(/[a-z]{1,9}){0,2}/?".prop_map(|text| OutputPath::try_from(&*text).expect("a path"))
+}
+
+fn task_output() -> impl Strategy<Value = LeftOutput> {
+    (output_path(), artifact(), any::<u128>()).prop_map(|(path, artifact, generation)| LeftOutput {
+        output: TaskOutput { path, artifact },
+        generation: DiskGeneration(generation),
+    })
+}
+
+fn artifact_holder() -> impl Strategy<Value = ArtifactHolder> {
+    let parts = (address(), text(), option::of(text()));
+    parts.prop_map(|(address, hostname, rack)| ArtifactHolder {
+        address,
+        hostname: hostname.into(),
+        rack: rack.map(Into::into),
+    })
+}
+
+fn task_artifacts() -> impl Strategy<Value = TaskArtifacts> {
+    let input = (output_path(), artifact(), vec(0..2_usize, 0..3));
+    let input = input.prop_map(|(place, artifact, holders)| TaskInput {
+        place,
+        artifact,
+        holders,
+    });
+    let parts = (
+        "[a-zA-Z0-9_-]{1,64}",
+        vec(input, 0..3),
+        vec(artifact_holder(), 2..4),
+        vec(output_path(), 0..3),
+    );
+    parts.prop_map(|(namespace, inputs, holders, outputs)| TaskArtifacts {
+        namespace: ArtifactNamespace::try_from(&*namespace).expect("a name"),
+        inputs,
+        holders,
+        outputs,
+    })
+}
+
 prop_compose! {
     fn subprocess_options()(
         poll in milliseconds(1),
@@ -307,17 +367,19 @@ prop_compose! {
         timeout in proptest::option::of(milliseconds(1)),
         limit_kill in proptest::option::of(kill_request()),
         limits in process_limits(),
-        (user, group, environment, working_directory) in (
+        (user, group, environment, working_directory, artifacts) in (
             account(),
             account(),
             proptest::collection::btree_map("[A-Z_]{1,9}", "[^\0]{0,9}", 0..3),
             proptest::option::of("/[^\0]{0,9}"),
+            proptest::option::of(task_artifacts()),
         ),
     ) -> TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll, max_log_lines_per_poll_interval, parent_death_signal, process_group_leader, use_canary_pipe,
             refresh_resources, cgroups, status_from, arguments, max_log_bytes_per_poll_interval, log_overflow, output,
             timeout, deadline: None, limit_kill, limits, user, group, environment, working_directory,
+            artifacts: artifacts.map(Box::new),
         }
     }
 }
@@ -633,6 +695,12 @@ integration_tests_properties::properties! {
     fn work_requests_and_replies_round_trip(request in work_request(), reply in work_reply()) {
         there_and_back::<_, wire::WorkRequest>(request);
         there_and_back::<_, wire::WorkReply>(reply);
+    }
+
+    #[test]
+    fn reports_of_artifacts_and_answers_round_trip(report in artifacts_report(), answer in artifacts_answer()) {
+        there_and_back::<_, crate::generated::scheduler::ArtifactsReport>(report);
+        there_and_back::<_, crate::generated::scheduler::ArtifactsAnswer>(answer);
     }
 
     #[test]
@@ -1741,4 +1809,170 @@ fn a_fence_is_positive_or_absent() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn senseless_artifacts_are_refused() {
+    let artifact = || wire::Artifact {
+        id: Some(vec![7; 32]),
+        size: Some(1),
+        form: Some("file".to_owned()),
+    };
+    let input = || wire::TaskInput {
+        path: Some("tables/a".to_owned()),
+        artifact: Some(artifact()),
+        holders: Some(vec![]),
+    };
+    let artifacts = |spoil: &dyn Fn(&mut wire::TaskArtifacts)| {
+        let mut all = wire::TaskArtifacts {
+            cluster: Some("s".to_owned()),
+            inputs: Some(vec![input()]),
+            holders: None,
+            outputs: Some(vec!["stats/".to_owned()]),
+        };
+        spoil(&mut all);
+        let read = TaskArtifacts::try_from(all);
+        read.map_or_else(|error| error.to_string(), |_| "accepted".to_owned())
+    };
+    let spoilt = |spoil: &dyn Fn(&mut wire::TaskInput)| {
+        artifacts(&|all| spoil(&mut all.inputs.as_mut().expect("one")[0]))
+    };
+    assert_eq!(artifacts(&|_| {}), "accepted");
+    assert_eq!(
+        artifacts(&|all| all.cluster = Some("a/b".to_owned())),
+        "TaskArtifacts.cluster: \"a/b\" is not allowed; allowed is 1 to 64 letters, digits, `-` and `_`"
+    );
+    assert_eq!(
+        artifacts(&|all| all.outputs = Some(vec!["../x".to_owned()])),
+        "TaskArtifacts.outputs: \"../x\" is not allowed; allowed is a relative path without empty parts, `.` and `..`"
+    );
+    assert_eq!(
+        spoilt(&|input| input.holders = Some(vec![0])),
+        "TaskArtifacts.inputs[0].holders: 0 is not allowed; allowed is the place of a holder in `holders`"
+    );
+    assert_eq!(
+        spoilt(&|input| input.path = Some("/etc".to_owned())),
+        "TaskArtifacts.inputs[0].path: \"/etc\" is not allowed; allowed is a relative path without empty parts, `.` and `..`"
+    );
+    assert_eq!(
+        spoilt(&|input| input.artifact.as_mut().expect("it").id = Some(vec![7; 31])),
+        "TaskArtifacts.inputs[0].artifact.id: it has 31 bytes; allowed are 32"
+    );
+    assert_eq!(
+        spoilt(&|input| input.artifact.as_mut().expect("it").size = Some(-1)),
+        "TaskArtifacts.inputs[0].artifact.size: -1 is not allowed; allowed is 0 or more"
+    );
+    assert_eq!(
+        spoilt(&|input| input.artifact.as_mut().expect("it").form = Some("pipe".to_owned())),
+        "TaskArtifacts.inputs[0].artifact.form: \"pipe\" is not allowed; allowed is \"file\", \"executable\" or \"folder\""
+    );
+}
+
+fn disk_report() -> impl Strategy<Value = DiskReport> {
+    let number = || 0..=i64::MAX.cast_unsigned();
+    let words = (
+        sample::select(&[DiskMedium::Ssd, DiskMedium::Hdd]),
+        sample::select(&[
+            DiskCondition::Healthy,
+            DiskCondition::ReadError,
+            DiskCondition::IoHang,
+            DiskCondition::HighUsage,
+        ]),
+        option::of(text()),
+    );
+    let numbers = (number(), number(), number(), number());
+    (any::<u128>(), any::<[u8; 32]>(), numbers, words).prop_map(
+        |(generation, digest, (artifacts, total, used, usable), (medium, condition, problem))| {
+            DiskReport {
+                generation: DiskGeneration(generation),
+                digest: SetDigest::from_be_bytes(digest),
+                artifacts,
+                medium,
+                total,
+                used,
+                usable,
+                condition,
+                problem: problem.map(Into::into),
+            }
+        },
+    )
+}
+
+fn artifact_id() -> impl Strategy<Value = ArtifactId> {
+    any::<[u8; 32]>().prop_map(ArtifactId)
+}
+
+fn artifact_copy() -> impl Strategy<Value = ArtifactCopy> {
+    (any::<u128>(), artifact_id()).prop_map(|(generation, id)| ArtifactCopy {
+        generation: DiskGeneration(generation),
+        id,
+    })
+}
+
+fn listing_wanted() -> impl Strategy<Value = ListingWanted> {
+    let number = 0..=i64::MAX.cast_unsigned();
+    (any::<u128>(), number, option::of(artifact_id())).prop_map(|(generation, listing, after)| {
+        ListingWanted {
+            generation: DiskGeneration(generation),
+            listing: ListingNumber(listing),
+            after,
+        }
+    })
+}
+
+prop_compose! {
+    fn artifacts_report()(
+        (shard, worker) in (shard(), instance()),
+        namespace in option::of("[a-z0-9]{1,16}"),
+        rack in option::of(text()),
+        disks in vec(disk_report(), 0..3),
+        stored in vec((artifact_copy(), 0..=i64::MAX.cast_unsigned()), 0..3),
+        gone in vec(artifact_copy(), 0..3),
+        listings in vec((listing_wanted(), vec((artifact_id(), 0..=i64::MAX.cast_unsigned()), 0..3), any::<bool>()), 0..3),
+        wanted in vec(artifact_id(), 0..3),
+    ) -> ArtifactsReport {
+        let page = |(wanted, artifacts, is_last)| ListingPage { wanted, artifacts, is_last };
+        ArtifactsReport {
+            shard, worker: WorkerId(worker), namespace: namespace.map(|text| ArtifactNamespace::try_from(&*text).expect("a name")),
+            rack: rack.map(Into::into), disks, stored, gone, listings: listings.into_iter().map(page).collect(), wanted,
+        }
+    }
+}
+
+prop_compose! {
+    fn artifacts_answer()(
+        namespace in "[a-z0-9]{1,16}",
+        listings in vec(listing_wanted(), 0..3),
+        unwanted in vec(artifact_copy(), 0..3),
+        wanted in vec((artifact_id(), vec(artifact_holder(), 0..4)), 0..4),
+    ) -> ArtifactsAnswer {
+        ArtifactsAnswer { namespace: ArtifactNamespace::try_from(&*namespace).expect("a name"), listings, unwanted, wanted }
+    }
+}
+
+#[test]
+fn a_holder_of_many_artifacts_is_written_once() {
+    let holder = |host: &str| ArtifactHolder {
+        address: ServiceAddress {
+            host: host.into(),
+            port: 1,
+        },
+        hostname: host.into(),
+        rack: None,
+    };
+    let (a, b) = (holder("a"), holder("b"));
+    let answer = ArtifactsAnswer {
+        namespace: ArtifactNamespace::try_from("s").expect("a name"),
+        listings: vec![],
+        unwanted: vec![],
+        wanted: vec![
+            (ArtifactId([1; 32]), vec![a.clone(), b.clone()]),
+            (ArtifactId([2; 32]), vec![b, a]),
+        ],
+    };
+    let wire = crate::generated::scheduler::ArtifactsAnswer::from(answer);
+    let places = wire.wanted.expect("two").into_iter();
+    let places: Vec<_> = places.map(|one| one.holders.expect("two")).collect();
+    assert_eq!(places, [[0, 1], [1, 0]]);
+    assert_eq!(wire.holders.expect("two").len(), 2);
 }

@@ -2051,6 +2051,164 @@ impl Default for WorkReply {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Artifact {
+    pub id: Option<Vec<u8>>,
+    pub size: Option<i64>,
+    pub form: Option<String>,
+}
+
+impl TSerializable for Artifact {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<Artifact> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<u8>> = Some(Vec::new());
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = Artifact {
+            id: f_1,
+            size: f_2,
+            form: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("Artifact");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("id", TType::String, 1))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.size {
+            o_prot.write_field_begin(&TFieldIdentifier::new("size", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.form {
+            o_prot.write_field_begin(&TFieldIdentifier::new("form", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for Artifact {
+    fn default() -> Self {
+        Artifact {
+            id: Some(Vec::new()),
+            size: Some(0),
+            form: Some("".to_owned()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskOutput {
+    pub path: Option<String>,
+    pub artifact: Option<Artifact>,
+    pub generation: Option<Vec<u8>>,
+}
+
+impl TSerializable for TaskOutput {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<TaskOutput> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<Artifact> = None;
+        let mut f_3: Option<Vec<u8>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = Artifact::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskOutput {
+            path: f_1,
+            artifact: f_2,
+            generation: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskOutput");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.path {
+            o_prot.write_field_begin(&TFieldIdentifier::new("path", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.artifact {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifact", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.generation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("generation", TType::String, 3))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskOutput {
+    fn default() -> Self {
+        TaskOutput {
+            path: Some("".to_owned()),
+            artifact: None,
+            generation: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RunningTask {
     pub job: Option<String>,
     pub node: Option<String>,
@@ -2064,6 +2222,7 @@ pub struct RunningTask {
     pub deadline_sec: Option<i64>,
     pub usage: Option<BTreeMap<String, OrderedFloat<f64>>>,
     pub work_request_seq: Option<i64>,
+    pub outputs: Option<Vec<TaskOutput>>,
     pub bufferable: Option<bool>,
     pub ended: Option<String>,
     pub story: Option<TaskStory>,
@@ -2089,6 +2248,7 @@ impl TSerializable for RunningTask {
         let mut f_10: Option<i64> = None;
         let mut f_11: Option<BTreeMap<String, OrderedFloat<f64>>> = None;
         let mut f_12: Option<i64> = None;
+        let mut f_14: Option<Vec<TaskOutput>> = None;
         let mut f_15: Option<bool> = None;
         let mut f_16: Option<String> = None;
         let mut f_17: Option<TaskStory> = None;
@@ -2165,6 +2325,16 @@ impl TSerializable for RunningTask {
                     let val = i_prot.read_i64()?;
                     f_12 = Some(val);
                 }
+                14 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<TaskOutput> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_14 = TaskOutput::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_14);
+                    }
+                    i_prot.read_list_end()?;
+                    f_14 = Some(val);
+                }
                 15 if field_ident.field_type == TType::Bool => {
                     let val = i_prot.read_bool()?;
                     f_15 = Some(val);
@@ -2181,8 +2351,8 @@ impl TSerializable for RunningTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<GpuShare> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = GpuShare::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_14);
+                        let list_elem_15 = GpuShare::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_18 = Some(val);
@@ -2203,8 +2373,8 @@ impl TSerializable for RunningTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<Resource> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = Resource::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_15);
+                        let list_elem_16 = Resource::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_22 = Some(val);
@@ -2229,6 +2399,7 @@ impl TSerializable for RunningTask {
             deadline_sec: f_10,
             usage: f_11,
             work_request_seq: f_12,
+            outputs: f_14,
             bufferable: f_15,
             ended: f_16,
             story: f_17,
@@ -2328,6 +2499,15 @@ impl TSerializable for RunningTask {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.outputs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("outputs", TType::List, 14))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         if let Some(fld_var) = self.bufferable {
             o_prot.write_field_begin(&TFieldIdentifier::new("bufferable", TType::Bool, 15))?;
             o_prot.write_bool(fld_var)?;
@@ -2396,6 +2576,7 @@ impl Default for RunningTask {
             deadline_sec: None,
             usage: None,
             work_request_seq: None,
+            outputs: None,
             bufferable: None,
             ended: None,
             story: None,
@@ -2536,6 +2717,296 @@ impl Default for ServiceAddress {
         ServiceAddress {
             ip_or_host: Some("".to_owned()),
             port: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactHolder {
+    pub address: Option<ServiceAddress>,
+    pub hostname: Option<String>,
+    pub rack: Option<String>,
+}
+
+impl TSerializable for ArtifactHolder {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactHolder> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<ServiceAddress> = None;
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = ServiceAddress::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactHolder {
+            address: f_1,
+            hostname: f_2,
+            rack: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactHolder");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.address {
+            o_prot.write_field_begin(&TFieldIdentifier::new("address", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.hostname {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hostname", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.rack {
+            o_prot.write_field_begin(&TFieldIdentifier::new("rack", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactHolder {
+    fn default() -> Self {
+        ArtifactHolder {
+            address: None,
+            hostname: Some("".to_owned()),
+            rack: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskInput {
+    pub path: Option<String>,
+    pub artifact: Option<Artifact>,
+    pub holders: Option<Vec<i32>>,
+}
+
+impl TSerializable for TaskInput {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<TaskInput> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<Artifact> = None;
+        let mut f_3: Option<Vec<i32>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = Artifact::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<i32> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_17 = i_prot.read_i32()?;
+                        val.push(list_elem_17);
+                    }
+                    i_prot.read_list_end()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskInput {
+            path: f_1,
+            artifact: f_2,
+            holders: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskInput");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.path {
+            o_prot.write_field_begin(&TFieldIdentifier::new("path", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.artifact {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifact", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.holders {
+            o_prot.write_field_begin(&TFieldIdentifier::new("holders", TType::List, 3))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::I32, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_i32(*e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskInput {
+    fn default() -> Self {
+        TaskInput {
+            path: Some("".to_owned()),
+            artifact: None,
+            holders: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskArtifacts {
+    pub cluster: Option<String>,
+    pub inputs: Option<Vec<TaskInput>>,
+    pub holders: Option<Vec<ArtifactHolder>>,
+    pub outputs: Option<Vec<String>>,
+}
+
+impl TSerializable for TaskArtifacts {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<TaskArtifacts> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<Vec<TaskInput>> = Some(Vec::new());
+        let mut f_3: Option<Vec<ArtifactHolder>> = Some(Vec::new());
+        let mut f_4: Option<Vec<String>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<TaskInput> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_18 = TaskInput::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactHolder> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_19 = ArtifactHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
+                    }
+                    i_prot.read_list_end()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskArtifacts {
+            cluster: f_1,
+            inputs: f_2,
+            holders: f_3,
+            outputs: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskArtifacts");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.cluster {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.inputs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("inputs", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.holders {
+            o_prot.write_field_begin(&TFieldIdentifier::new("holders", TType::List, 3))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.outputs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("outputs", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskArtifacts {
+    fn default() -> Self {
+        TaskArtifacts {
+            cluster: Some("".to_owned()),
+            inputs: Some(Vec::new()),
+            holders: Some(Vec::new()),
+            outputs: Some(Vec::new()),
         }
     }
 }
@@ -3235,8 +3706,8 @@ impl TSerializable for CGroupOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = i_prot.read_string()?;
-                        val.push(list_elem_16);
+                        let list_elem_21 = i_prot.read_string()?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -3549,6 +4020,7 @@ pub struct TaskSubprocessOptions {
     pub kill_request: Option<KillRequest>,
     pub environment: Option<BTreeMap<String, String>>,
     pub working_directory: Option<String>,
+    pub artifacts: Option<TaskArtifacts>,
 }
 
 impl TSerializable for TaskSubprocessOptions {
@@ -3575,6 +4047,7 @@ impl TSerializable for TaskSubprocessOptions {
         let mut f_19: Option<KillRequest> = None;
         let mut f_20: Option<BTreeMap<String, String>> = None;
         let mut f_21: Option<String> = None;
+        let mut f_22: Option<TaskArtifacts> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3618,8 +4091,8 @@ impl TSerializable for TaskSubprocessOptions {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ResourceLimit> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = ResourceLimit::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_17);
+                        let list_elem_22 = ResourceLimit::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_9 = Some(val);
@@ -3660,9 +4133,9 @@ impl TSerializable for TaskSubprocessOptions {
                     let map_ident = i_prot.read_map_begin()?;
                     let mut val: BTreeMap<String, String> = BTreeMap::new();
                     for _ in 0..map_ident.size {
-                        let map_key_18 = i_prot.read_string()?;
-                        let map_val_19 = i_prot.read_string()?;
-                        val.insert(map_key_18, map_val_19);
+                        let map_key_23 = i_prot.read_string()?;
+                        let map_val_24 = i_prot.read_string()?;
+                        val.insert(map_key_23, map_val_24);
                     }
                     i_prot.read_map_end()?;
                     f_20 = Some(val);
@@ -3670,6 +4143,10 @@ impl TSerializable for TaskSubprocessOptions {
                 21 if field_ident.field_type == TType::String => {
                     let val = i_prot.read_string()?;
                     f_21 = Some(val);
+                }
+                22 if field_ident.field_type == TType::Struct => {
+                    let val = TaskArtifacts::read_from_in_protocol(i_prot)?;
+                    f_22 = Some(val);
                 }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
@@ -3698,6 +4175,7 @@ impl TSerializable for TaskSubprocessOptions {
             kill_request: f_19,
             environment: f_20,
             working_directory: f_21,
+            artifacts: f_22,
         };
         Ok(ret)
     }
@@ -3832,6 +4310,11 @@ impl TSerializable for TaskSubprocessOptions {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.artifacts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifacts", TType::Struct, 22))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3859,6 +4342,7 @@ impl Default for TaskSubprocessOptions {
             kill_request: None,
             environment: None,
             working_directory: None,
+            artifacts: None,
         }
     }
 }

@@ -1119,6 +1119,864 @@ impl Default for StatusResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactDisk {
+    pub generation: Option<Vec<u8>>,
+    pub digest: Option<Vec<u8>>,
+    pub artifacts: Option<i64>,
+    pub medium: Option<String>,
+    pub total_bytes: Option<i64>,
+    pub used_bytes: Option<i64>,
+    pub usable_bytes: Option<i64>,
+    pub state: Option<String>,
+    pub problem: Option<String>,
+}
+
+impl TSerializable for ArtifactDisk {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactDisk> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<u8>> = Some(Vec::new());
+        let mut f_2: Option<Vec<u8>> = Some(Vec::new());
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<String> = Some("".to_owned());
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = Some(0);
+        let mut f_8: Option<String> = Some("".to_owned());
+        let mut f_9: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_9 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactDisk {
+            generation: f_1,
+            digest: f_2,
+            artifacts: f_3,
+            medium: f_4,
+            total_bytes: f_5,
+            used_bytes: f_6,
+            usable_bytes: f_7,
+            state: f_8,
+            problem: f_9,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactDisk");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.generation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("generation", TType::String, 1))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.digest {
+            o_prot.write_field_begin(&TFieldIdentifier::new("digest", TType::String, 2))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.artifacts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifacts", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.medium {
+            o_prot.write_field_begin(&TFieldIdentifier::new("medium", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.total_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("totalBytes", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.used_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("usedBytes", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.usable_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("usableBytes", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 8))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.problem {
+            o_prot.write_field_begin(&TFieldIdentifier::new("problem", TType::String, 9))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactDisk {
+    fn default() -> Self {
+        ArtifactDisk {
+            generation: Some(Vec::new()),
+            digest: Some(Vec::new()),
+            artifacts: Some(0),
+            medium: Some("".to_owned()),
+            total_bytes: Some(0),
+            used_bytes: Some(0),
+            usable_bytes: Some(0),
+            state: Some("".to_owned()),
+            problem: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactCopy {
+    pub generation: Option<Vec<u8>>,
+    pub id: Option<Vec<u8>>,
+    pub size: Option<i64>,
+}
+
+impl TSerializable for ArtifactCopy {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactCopy> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<u8>> = Some(Vec::new());
+        let mut f_2: Option<Vec<u8>> = Some(Vec::new());
+        let mut f_3: Option<i64> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactCopy {
+            generation: f_1,
+            id: f_2,
+            size: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactCopy");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.generation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("generation", TType::String, 1))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("id", TType::String, 2))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.size {
+            o_prot.write_field_begin(&TFieldIdentifier::new("size", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactCopy {
+    fn default() -> Self {
+        ArtifactCopy {
+            generation: Some(Vec::new()),
+            id: Some(Vec::new()),
+            size: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactListing {
+    pub generation: Option<Vec<u8>>,
+    pub listing: Option<i64>,
+    pub after: Option<Vec<u8>>,
+    pub copies: Option<Vec<ArtifactCopy>>,
+    pub is_last: Option<bool>,
+}
+
+impl TSerializable for ArtifactListing {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactListing> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<u8>> = Some(Vec::new());
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<Vec<u8>> = None;
+        let mut f_4: Option<Vec<ArtifactCopy>> = Some(Vec::new());
+        let mut f_5: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactCopy> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_16 = ArtifactCopy::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactListing {
+            generation: f_1,
+            listing: f_2,
+            after: f_3,
+            copies: f_4,
+            is_last: f_5,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactListing");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.generation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("generation", TType::String, 1))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.listing {
+            o_prot.write_field_begin(&TFieldIdentifier::new("listing", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.after {
+            o_prot.write_field_begin(&TFieldIdentifier::new("after", TType::String, 3))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.copies {
+            o_prot.write_field_begin(&TFieldIdentifier::new("copies", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.is_last {
+            o_prot.write_field_begin(&TFieldIdentifier::new("isLast", TType::Bool, 5))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactListing {
+    fn default() -> Self {
+        ArtifactListing {
+            generation: Some(Vec::new()),
+            listing: Some(0),
+            after: None,
+            copies: Some(Vec::new()),
+            is_last: Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactsReport {
+    pub shard: Option<String>,
+    pub worker: Option<common::BistroInstanceID>,
+    pub cluster: Option<String>,
+    pub rack: Option<String>,
+    pub disks: Option<Vec<ArtifactDisk>>,
+    pub stored: Option<Vec<ArtifactCopy>>,
+    pub gone: Option<Vec<ArtifactCopy>>,
+    pub listings: Option<Vec<ArtifactListing>>,
+    pub wanted: Option<Vec<Vec<u8>>>,
+}
+
+impl TSerializable for ArtifactsReport {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactsReport> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<common::BistroInstanceID> = None;
+        let mut f_3: Option<String> = None;
+        let mut f_4: Option<String> = None;
+        let mut f_5: Option<Vec<ArtifactDisk>> = Some(Vec::new());
+        let mut f_6: Option<Vec<ArtifactCopy>> = Some(Vec::new());
+        let mut f_7: Option<Vec<ArtifactCopy>> = Some(Vec::new());
+        let mut f_8: Option<Vec<ArtifactListing>> = Some(Vec::new());
+        let mut f_9: Option<Vec<Vec<u8>>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactDisk> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_17 = ArtifactDisk::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
+                    }
+                    i_prot.read_list_end()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactCopy> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_18 = ArtifactCopy::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
+                    }
+                    i_prot.read_list_end()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactCopy> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_19 = ArtifactCopy::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
+                    }
+                    i_prot.read_list_end()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactListing> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_20 = ArtifactListing::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_20);
+                    }
+                    i_prot.read_list_end()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<Vec<u8>> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_21 = i_prot.read_bytes()?;
+                        val.push(list_elem_21);
+                    }
+                    i_prot.read_list_end()?;
+                    f_9 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactsReport {
+            shard: f_1,
+            worker: f_2,
+            cluster: f_3,
+            rack: f_4,
+            disks: f_5,
+            stored: f_6,
+            gone: f_7,
+            listings: f_8,
+            wanted: f_9,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactsReport");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.worker {
+            o_prot.write_field_begin(&TFieldIdentifier::new("worker", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.cluster {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.rack {
+            o_prot.write_field_begin(&TFieldIdentifier::new("rack", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.disks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("disks", TType::List, 5))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.stored {
+            o_prot.write_field_begin(&TFieldIdentifier::new("stored", TType::List, 6))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.gone {
+            o_prot.write_field_begin(&TFieldIdentifier::new("gone", TType::List, 7))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.listings {
+            o_prot.write_field_begin(&TFieldIdentifier::new("listings", TType::List, 8))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.wanted {
+            o_prot.write_field_begin(&TFieldIdentifier::new("wanted", TType::List, 9))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_bytes(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactsReport {
+    fn default() -> Self {
+        ArtifactsReport {
+            shard: Some("".to_owned()),
+            worker: None,
+            cluster: None,
+            rack: None,
+            disks: Some(Vec::new()),
+            stored: Some(Vec::new()),
+            gone: Some(Vec::new()),
+            listings: Some(Vec::new()),
+            wanted: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ListingWanted {
+    pub generation: Option<Vec<u8>>,
+    pub listing: Option<i64>,
+    pub after: Option<Vec<u8>>,
+}
+
+impl TSerializable for ListingWanted {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ListingWanted> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<u8>> = Some(Vec::new());
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<Vec<u8>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ListingWanted {
+            generation: f_1,
+            listing: f_2,
+            after: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ListingWanted");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.generation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("generation", TType::String, 1))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.listing {
+            o_prot.write_field_begin(&TFieldIdentifier::new("listing", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.after {
+            o_prot.write_field_begin(&TFieldIdentifier::new("after", TType::String, 3))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ListingWanted {
+    fn default() -> Self {
+        ListingWanted {
+            generation: Some(Vec::new()),
+            listing: Some(0),
+            after: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactHolders {
+    pub id: Option<Vec<u8>>,
+    pub holders: Option<Vec<i32>>,
+}
+
+impl TSerializable for ArtifactHolders {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactHolders> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<u8>> = Some(Vec::new());
+        let mut f_2: Option<Vec<i32>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<i32> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_22 = i_prot.read_i32()?;
+                        val.push(list_elem_22);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactHolders {
+            id: f_1,
+            holders: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactHolders");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("id", TType::String, 1))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.holders {
+            o_prot.write_field_begin(&TFieldIdentifier::new("holders", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::I32, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_i32(*e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactHolders {
+    fn default() -> Self {
+        ArtifactHolders {
+            id: Some(Vec::new()),
+            holders: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactsAnswer {
+    pub cluster: Option<String>,
+    pub listings: Option<Vec<ListingWanted>>,
+    pub unwanted: Option<Vec<ArtifactCopy>>,
+    pub wanted: Option<Vec<ArtifactHolders>>,
+    pub holders: Option<Vec<common::ArtifactHolder>>,
+}
+
+impl TSerializable for ArtifactsAnswer {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactsAnswer> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<Vec<ListingWanted>> = Some(Vec::new());
+        let mut f_3: Option<Vec<ArtifactCopy>> = Some(Vec::new());
+        let mut f_4: Option<Vec<ArtifactHolders>> = Some(Vec::new());
+        let mut f_5: Option<Vec<common::ArtifactHolder>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ListingWanted> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_23 = ListingWanted::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactCopy> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_24 = ArtifactCopy::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_24);
+                    }
+                    i_prot.read_list_end()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactHolders> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_25 = ArtifactHolders::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_25);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<common::ArtifactHolder> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_26 = common::ArtifactHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_26);
+                    }
+                    i_prot.read_list_end()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactsAnswer {
+            cluster: f_1,
+            listings: f_2,
+            unwanted: f_3,
+            wanted: f_4,
+            holders: f_5,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactsAnswer");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.cluster {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.listings {
+            o_prot.write_field_begin(&TFieldIdentifier::new("listings", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.unwanted {
+            o_prot.write_field_begin(&TFieldIdentifier::new("unwanted", TType::List, 3))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.wanted {
+            o_prot.write_field_begin(&TFieldIdentifier::new("wanted", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.holders {
+            o_prot.write_field_begin(&TFieldIdentifier::new("holders", TType::List, 5))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactsAnswer {
+    fn default() -> Self {
+        ArtifactsAnswer {
+            cluster: Some("".to_owned()),
+            listings: Some(Vec::new()),
+            unwanted: Some(Vec::new()),
+            wanted: Some(Vec::new()),
+            holders: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BistroSchedulerGetJobsArgs {}
 
 impl TSerializable for BistroSchedulerGetJobsArgs {
@@ -1168,8 +2026,8 @@ impl TSerializable for BistroSchedulerGetJobsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_16);
+                        let list_elem_27 = BistroJobConfig::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -1510,8 +2368,8 @@ impl TSerializable for BistroSchedulerGetLevelsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = i_prot.read_string()?;
-                        val.push(list_elem_17);
+                        let list_elem_28 = i_prot.read_string()?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -1567,8 +2425,8 @@ impl TSerializable for BistroSchedulerGetJobHistogramsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = i_prot.read_string()?;
-                        val.push(list_elem_18);
+                        let list_elem_29 = i_prot.read_string()?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -1634,8 +2492,8 @@ impl TSerializable for BistroSchedulerGetJobHistogramsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<BistroJobHistogram> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = BistroJobHistogram::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_19);
+                        let list_elem_30 = BistroJobHistogram::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -2203,8 +3061,8 @@ impl TSerializable for BistroSchedulerUpdateStatusBatchArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<StatusUpdate> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = StatusUpdate::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_20);
+                        let list_elem_31 = StatusUpdate::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2263,8 +3121,8 @@ impl TSerializable for BistroSchedulerUpdateStatusBatchResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<StatusResult> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = StatusResult::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_21);
+                        let list_elem_32 = StatusResult::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -2389,6 +3247,98 @@ impl TSerializable for BistroSchedulerProcessHeartbeatResult {
     }
     fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
         let struct_ident = TStructIdentifier::new("BistroSchedulerProcessHeartbeatResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerReportArtifactsArgs {
+    pub report: ArtifactsReport,
+}
+
+impl TSerializable for BistroSchedulerReportArtifactsArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerReportArtifactsArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<ArtifactsReport> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = ArtifactsReport::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerReportArtifactsArgs.report", &f_1)?;
+        let ret = BistroSchedulerReportArtifactsArgs {
+            report: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("reportArtifacts_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("report", TType::Struct, 1))?;
+        self.report.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerReportArtifactsResult {
+    pub result_value: Option<ArtifactsAnswer>,
+}
+
+impl TSerializable for BistroSchedulerReportArtifactsResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerReportArtifactsResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<ArtifactsAnswer> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = ArtifactsAnswer::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerReportArtifactsResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerReportArtifactsResult");
         o_prot.write_struct_begin(&struct_ident)?;
         if let Some(ref fld_var) = self.result_value {
             o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;

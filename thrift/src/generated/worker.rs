@@ -236,6 +236,227 @@ impl Default for RunTaskAnswer {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactRange {
+    pub id: Option<Vec<u8>>,
+    pub offset: Option<i64>,
+}
+
+impl TSerializable for ArtifactRange {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactRange> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<u8>> = Some(Vec::new());
+        let mut f_2: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactRange {
+            id: f_1,
+            offset: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactRange");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("id", TType::String, 1))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.offset {
+            o_prot.write_field_begin(&TFieldIdentifier::new("offset", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactRange {
+    fn default() -> Self {
+        ArtifactRange {
+            id: Some(Vec::new()),
+            offset: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactPiece {
+    pub bytes: Option<Vec<u8>>,
+    pub size: Option<i64>,
+}
+
+impl TSerializable for ArtifactPiece {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactPiece> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<u8>> = None;
+        let mut f_2: Option<i64> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactPiece {
+            bytes: f_1,
+            size: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactPiece");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytes", TType::String, 1))?;
+            o_prot.write_bytes(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.size {
+            o_prot.write_field_begin(&TFieldIdentifier::new("size", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactPiece {
+    fn default() -> Self {
+        ArtifactPiece {
+            bytes: None,
+            size: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactPieces {
+    pub busy: Option<bool>,
+    pub pieces: Option<Vec<ArtifactPiece>>,
+    pub transfer: Option<i64>,
+}
+
+impl TSerializable for ArtifactPieces {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactPieces> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<bool> = None;
+        let mut f_2: Option<Vec<ArtifactPiece>> = Some(Vec::new());
+        let mut f_3: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactPiece> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_0 = ArtifactPiece::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_0);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactPieces {
+            busy: f_1,
+            pieces: f_2,
+            transfer: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactPieces");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.busy {
+            o_prot.write_field_begin(&TFieldIdentifier::new("busy", TType::Bool, 1))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.pieces {
+            o_prot.write_field_begin(&TFieldIdentifier::new("pieces", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.transfer {
+            o_prot.write_field_begin(&TFieldIdentifier::new("transfer", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactPieces {
+    fn default() -> Self {
+        ArtifactPieces {
+            busy: None,
+            pieces: Some(Vec::new()),
+            transfer: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BistroWorkerGetRunningTasksArgs {
     pub worker: common::BistroInstanceID,
     pub scheduler: Option<common::BistroInstanceID>,
@@ -316,8 +537,8 @@ impl TSerializable for BistroWorkerGetRunningTasksResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::RunningTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_0 = common::RunningTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_0);
+                        let list_elem_1 = common::RunningTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_1);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -391,8 +612,8 @@ impl TSerializable for BistroWorkerRunTaskArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_1 = i_prot.read_string()?;
-                        val.push(list_elem_1);
+                        let list_elem_2 = i_prot.read_string()?;
+                        val.push(list_elem_2);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -561,8 +782,8 @@ impl TSerializable for BistroWorkerNotifyIfTasksNotRunningArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::RunningTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_2 = common::RunningTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_2);
+                        let list_elem_3 = common::RunningTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_3);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -906,6 +1127,260 @@ impl TSerializable for BistroWorkerKillTaskResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroWorkerFetchArtifactsArgs {
+    pub cluster: String,
+    pub ranges: Vec<ArtifactRange>,
+    pub most_bytes: i32,
+    pub transfer: i64,
+    pub hostname: String,
+}
+
+impl TSerializable for BistroWorkerFetchArtifactsArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroWorkerFetchArtifactsArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<Vec<ArtifactRange>> = None;
+        let mut f_3: Option<i32> = None;
+        let mut f_4: Option<i64> = None;
+        let mut f_5: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactRange> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_4 = ArtifactRange::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_4);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroWorkerFetchArtifactsArgs.cluster", &f_1)?;
+        verify_required_field_exists("BistroWorkerFetchArtifactsArgs.ranges", &f_2)?;
+        verify_required_field_exists("BistroWorkerFetchArtifactsArgs.most_bytes", &f_3)?;
+        verify_required_field_exists("BistroWorkerFetchArtifactsArgs.transfer", &f_4)?;
+        verify_required_field_exists("BistroWorkerFetchArtifactsArgs.hostname", &f_5)?;
+        let ret = BistroWorkerFetchArtifactsArgs {
+            cluster: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            ranges: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            most_bytes: f_3
+                .expect("auto-generated code should have checked for presence of required fields"),
+            transfer: f_4
+                .expect("auto-generated code should have checked for presence of required fields"),
+            hostname: f_5
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("fetchArtifacts_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 1))?;
+        o_prot.write_string(&self.cluster)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("ranges", TType::List, 2))?;
+        o_prot.write_list_begin(&TListIdentifier::new(
+            TType::Struct,
+            self.ranges.len() as i32,
+        ))?;
+        for e in &self.ranges {
+            e.write_to_out_protocol(o_prot)?;
+        }
+        o_prot.write_list_end()?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("mostBytes", TType::I32, 3))?;
+        o_prot.write_i32(self.most_bytes)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("transfer", TType::I64, 4))?;
+        o_prot.write_i64(self.transfer)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("hostname", TType::String, 5))?;
+        o_prot.write_string(&self.hostname)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroWorkerFetchArtifactsResult {
+    pub result_value: Option<ArtifactPieces>,
+    pub ex: Option<BistroWorkerException>,
+}
+
+impl TSerializable for BistroWorkerFetchArtifactsResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroWorkerFetchArtifactsResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<ArtifactPieces> = None;
+        let mut f_1: Option<BistroWorkerException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = ArtifactPieces::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = BistroWorkerException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroWorkerFetchArtifactsResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroWorkerFetchArtifactsResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroWorkerCheckArtifactArgs {
+    pub cluster: String,
+    pub id: Vec<u8>,
+}
+
+impl TSerializable for BistroWorkerCheckArtifactArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroWorkerCheckArtifactArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<Vec<u8>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroWorkerCheckArtifactArgs.cluster", &f_1)?;
+        verify_required_field_exists("BistroWorkerCheckArtifactArgs.id", &f_2)?;
+        let ret = BistroWorkerCheckArtifactArgs {
+            cluster: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            id: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("checkArtifact_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 1))?;
+        o_prot.write_string(&self.cluster)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("id", TType::String, 2))?;
+        o_prot.write_bytes(&self.id)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroWorkerCheckArtifactResult {}
+
+impl TSerializable for BistroWorkerCheckArtifactResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroWorkerCheckArtifactResult> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroWorkerCheckArtifactResult {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroWorkerCheckArtifactResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BistroWorkerGetJobLogsByIDArgs {
     pub logtype: String,
     pub job_ids: Vec<String>,
@@ -945,8 +1420,8 @@ impl TSerializable for BistroWorkerGetJobLogsByIDArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_3 = i_prot.read_string()?;
-                        val.push(list_elem_3);
+                        let list_elem_5 = i_prot.read_string()?;
+                        val.push(list_elem_5);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -955,8 +1430,8 @@ impl TSerializable for BistroWorkerGetJobLogsByIDArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_4 = i_prot.read_string()?;
-                        val.push(list_elem_4);
+                        let list_elem_6 = i_prot.read_string()?;
+                        val.push(list_elem_6);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);

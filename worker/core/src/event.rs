@@ -5,9 +5,9 @@ use std::sync::Arc;
 use brasserie_common::resources::{TaskPhysicalResources, UsablePhysicalResources};
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    CallId, CallOutcome, InvocationId, Kill, Principal, ReportedStatus, RequestId, RunningTask,
-    SchedulerId, SequenceNumber, ServiceAddress, Story, TaskKey, TaskSubprocessOptions, WallTime,
-    WorkReply, WorkerId,
+    CallId, CallOutcome, InvocationId, Kill, LeftOutput, Principal, ReportedStatus, RequestId,
+    RunningTask, SchedulerId, SequenceNumber, ServiceAddress, Story, TaskKey,
+    TaskSubprocessOptions, WallTime, WorkReply, WorkerId,
 };
 use brasserie_worker_fetch::AssociationIndex;
 
@@ -86,6 +86,11 @@ pub enum Event {
         invocation: InvocationId,
         status: ReportedStatus,
         story: Box<Story>,
+    },
+    /// The outputs of a run are in the worker's store. Its [`Event::TaskEnded`] follows.
+    OutputsTaken {
+        run: (TaskKey, InvocationId),
+        outputs: Vec<LeftOutput>,
     },
     /// The resources that a running task uses.
     TaskSampled {

@@ -15,8 +15,8 @@ use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    Card, CardUse, GpuShare, InvocationId, Kill, RefusalCode, ReportPolicy, ReportedStatus,
-    RunningTask, SchedulerId, Story, TaskKey, Time,
+    Card, CardUse, GpuShare, InvocationId, Kill, LeftOutput, RefusalCode, ReportPolicy,
+    ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
 };
 
 use self::limits::{LimitTimers, RunLimits, status_of};
@@ -396,6 +396,17 @@ impl Tasks {
     ) {
         if let Some(task) = self.open_run(key, invocation) {
             Arc::make_mut(&mut task.running).physical = Some(physical);
+        }
+    }
+
+    /// Records the outputs that a run has left. They travel with its completion.
+    pub(crate) fn record_outputs(
+        &mut self,
+        run: (&TaskKey, InvocationId),
+        outputs: Vec<LeftOutput>,
+    ) {
+        if let Some(task) = self.open_run(run.0, run.1) {
+            Arc::make_mut(&mut task.running).outputs = outputs;
         }
     }
 

@@ -161,6 +161,7 @@ impl Worker {
                 status,
                 story,
             } => self.end_run((&task, invocation), (status, *story)),
+            Event::OutputsTaken { run, outputs } => self.outputs_taken((&run.0, run.1), outputs),
             Event::TaskSampled {
                 task,
                 invocation,

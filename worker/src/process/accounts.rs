@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use brasserie_common::TaskSubprocessOptions;
+use brasserie_worker_artifacts::TaskUser;
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, getegid, geteuid, getgrouplist};
 
@@ -213,6 +214,18 @@ impl Accounts {
     /// Returns why no task with these options can start; `None` if it can get the rights for which it asks.
     pub fn refusal(&self, options: &TaskSubprocessOptions) -> Option<String> {
         self.choose(options).err()
+    }
+
+    /// Returns the user and the group that own the files of a task with these options. The error is a message.
+    pub(crate) fn user_of(&self, options: &TaskSubprocessOptions) -> Result<TaskUser, String> {
+        let chosen = self.choose(options)?;
+        let account = chosen.and_then(|chosen| chosen.account);
+        Ok(
+            account.map_or_else(TaskUser::of_this_process, |account| TaskUser {
+                uid: account.user.as_raw(),
+                gid: account.group.as_raw(),
+            }),
+        )
     }
 
     /// Returns the rights of a task that asks for these; `None`: the worker's. The error is a message.

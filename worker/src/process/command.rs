@@ -203,6 +203,10 @@ impl Commands {
         if let Some(fence) = &fence {
             values.push(("BRASSERIE_FENCE", fence));
         }
+        let inputs = request.inputs.as_deref().map(Path::to_string_lossy);
+        if let Some(inputs) = &inputs {
+            values.push(("BRASSERIE_INPUTS", inputs));
+        }
         if request.argument.len() <= ARGUMENT_IN_ENVIRONMENT_LIMIT {
             values.push(("BRASSERIE_ARGUMENT", request.argument.as_str()));
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use brasserie_common::{EndedBy, KillMethod, KillRequest};
+use brasserie_common::{EndedBy, Fault, KillMethod, KillRequest, ReportedStatus, Story};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use parking_lot::Mutex;
 
@@ -33,6 +33,23 @@ pub enum SpawnError {
     Busy,
     #[error("the worker is ending its tasks")]
     Ending,
+}
+
+impl SpawnError {
+    /// Returns the completion of a run that was refused for this reason.
+    pub(crate) fn completion(&self) -> (ReportedStatus, Story) {
+        let text = format!("cannot start: {self}");
+        let (status, fault) = match self {
+            SpawnError::Busy | SpawnError::Ending => {
+                (ReportedStatus::incomplete_backoff(&text), Fault::Worker)
+            }
+            SpawnError::AlreadyRunning | SpawnError::NoCommand => {
+                (ReportedStatus::error_backoff(&text), Fault::Task)
+            }
+        };
+        let story = Story::not_started(&self.to_string(), fault, Duration::ZERO);
+        (status, story)
+    }
 }
 
 /// The reason why a kill was not accepted.
@@ -304,6 +321,7 @@ mod tests {
             not_after: brasserie_common::Time::NEVER,
             association: brasserie_worker_core::AssociationIndex::FIRST,
             asked: Instant::now(),
+            inputs: None,
         }
     }
 

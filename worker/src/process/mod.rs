@@ -15,8 +15,8 @@
 //! * environment: the worker's variables that [`PassedEnvironment`] passes, and these: `BRASSERIE_JOB`, `BRASSERIE_NODE`,
 //!   `BRASSERIE_NODE_LABEL` (the node's name without its parent's), `BRASSERIE_PATH_TO_NODE` (a JSON array, root first, since names may
 //!   contain any separator), `BRASSERIE_STATUS` (the `/dev/fd/N` path), `BRASSERIE_ARGUMENT` (the JSON argument, omitted above
-//!   [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]), `BRASSERIE_INVOCATION` (start time, a colon, 16 hexadecimal digits) and, if the scheduler gives
-//!   one, `BRASSERIE_FENCE` (a decimal number).
+//!   [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]), `BRASSERIE_INVOCATION` (start time, a colon, 16 hexadecimal digits), `BRASSERIE_INPUTS` (the
+//!   folder of the inputs of a run with artifacts) and, if the scheduler gives one, `BRASSERIE_FENCE` (a decimal number).
 //! * signals: none blocked and none ignored.
 //! * a session and so a process group of its own, whatever `process_group_leader` says: a kill must reach the task's children, too. The
 //!   session has no terminal. A Ctrl-C in the worker's terminal reaches only the worker, which then ends its tasks, and a task cannot type
@@ -170,6 +170,8 @@ pub struct SpawnRequest {
     pub association: AssociationIndex,
     /// The time at which the worker received the request.
     pub asked: Instant,
+    /// The folder of the run's inputs, if it has artifacts.
+    pub inputs: Option<PathBuf>,
 }
 
 /// The start of a task's process.

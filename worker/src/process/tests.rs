@@ -174,6 +174,7 @@ pub(super) fn command(words: &[&str]) -> SpawnRequest {
         not_after: Time::NEVER,
         association: brasserie_worker_core::AssociationIndex::FIRST,
         asked: Instant::now(),
+        inputs: None,
     }
 }
 

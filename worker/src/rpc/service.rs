@@ -31,6 +31,7 @@ use thrift::protocol::TSerializable;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::requests::{IntoEvent, RequestOrigin};
+use crate::artifacts::ArtifactServer;
 use crate::logs::LogStore;
 
 /// The capacity of the lane for health calls. A scheduler has at most two under way, so many schedulers can restart within one turn.
@@ -107,6 +108,7 @@ pub(crate) struct WorkerService {
     work: mpsc::Sender<CallArrival>,
     next_request: AtomicU64,
     logs: Arc<LogStore>,
+    artifacts: Arc<ArtifactServer>,
     readers: Arc<Semaphore>,
     queue: Arc<Semaphore>,
     looks: Arc<Semaphore>,
@@ -146,7 +148,7 @@ enum CallLane {
 }
 
 impl WorkerService {
-    pub(crate) fn new(logs: Arc<LogStore>) -> (Self, Lanes) {
+    pub(crate) fn new(logs: Arc<LogStore>, artifacts: Arc<ArtifactServer>) -> (Self, Lanes) {
         let (health, health_lane) = mpsc::channel(HEALTH_LANE);
         let (work, work_lane) = mpsc::channel(WORK_LANE);
         let service = WorkerService {
@@ -154,6 +156,7 @@ impl WorkerService {
             work,
             next_request: AtomicU64::new(1),
             logs,
+            artifacts,
             readers: Arc::new(Semaphore::new(LOG_READERS)),
             queue: Arc::new(Semaphore::new(LOG_QUEUE)),
             looks: Arc::new(Semaphore::new(LOOKS)),
@@ -302,6 +305,12 @@ impl Service for WorkerService {
             "drain" => {
                 self.ask::<BrasserieWorkerDrainArgs>(Method::Drain, call, CallTerms::all_calls())
             }
+            "fetchArtifacts" => {
+                call.serve(|arguments, responder| self.artifacts.serve(arguments, responder));
+            }
+            "checkArtifact" => {
+                call.serve(|arguments, responder| self.artifacts.check(arguments, responder));
+            }
             "getJobLogsByID" => {
                 call.serve(|arguments, responder| self.read_logs(arguments, responder))
             }
@@ -354,6 +363,7 @@ fn lane(event: &Event) -> CallLane {
         | Event::NewInstance { .. }
         | Event::TaskStarted { .. }
         | Event::TaskEnded { .. }
+        | Event::OutputsTaken { .. }
         | Event::TaskSampled { .. }
         | Event::UsableResources(_)
         | Event::Drain

@@ -11,8 +11,10 @@ use brasserie_thrift::generated::common::{
     SchedulerHeartbeatResponse, TaskSubprocessOptions, WorkerSetID,
 };
 use brasserie_thrift::generated::scheduler::{
-    BistroSchedulerProcessHeartbeatArgs, BistroSchedulerProcessHeartbeatResult,
-    BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult,
+    ArtifactsAnswer, ArtifactsReport, BistroSchedulerProcessHeartbeatArgs,
+    BistroSchedulerProcessHeartbeatResult, BistroSchedulerReportArtifactsArgs,
+    BistroSchedulerReportArtifactsResult, BistroSchedulerUpdateStatusArgs,
+    BistroSchedulerUpdateStatusResult,
 };
 use brasserie_thrift::generated::worker::{
     BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerKillTaskArgs,
@@ -48,6 +50,9 @@ pub struct Scene {
     /// The number of statuses to answer with an exception before others are accepted.
     pub statuses_to_refuse: usize,
     pub worker_state: i32,
+    pub reports: Vec<ArtifactsReport>,
+    /// The answer to reports of artifacts; `None`: the scheduler does not know the call.
+    pub artifacts: Option<ArtifactsAnswer>,
     /// The heartbeat's grace period and the loss time in seconds; `None`: long ones.
     pub short_times: Option<(i32, i32)>,
 }
@@ -88,6 +93,18 @@ impl Service for FakeService {
                     false => responder.reply(&BistroSchedulerUpdateStatusResult {}),
                 }
             }),
+            "reportArtifacts" if self.scene.borrow().artifacts.is_some() => {
+                call.serve(|args: BistroSchedulerReportArtifactsArgs, responder| {
+                    let mut answer = None;
+                    self.scene.send_modify(|scene| {
+                        scene.reports.push(args.report);
+                        answer.clone_from(&scene.artifacts);
+                    });
+                    responder.reply(&BistroSchedulerReportArtifactsResult {
+                        result_value: answer,
+                    });
+                });
+            }
             _ => call.unknown_method(),
         }
     }
@@ -389,6 +406,11 @@ impl Stage {
 
     /// Waits for the end of this run and returns its last status.
     pub async fn end_of(&mut self, task: &RunningTask) -> String {
+        self.last_update(task).await.status
+    }
+
+    /// Waits for the end of this run and returns its last report.
+    pub async fn last_update(&mut self, task: &RunningTask) -> BistroSchedulerUpdateStatusArgs {
         let invocation = task.invocation_id.clone();
         let is_it = move |args: &BistroSchedulerUpdateStatusArgs| {
             args.running_task.invocation_id == invocation
@@ -397,7 +419,7 @@ impl Stage {
             .until("status", |scene| scene.statuses.iter().any(&is_it))
             .await;
         let found = scene.statuses.iter().rev().find(|args| is_it(args));
-        found.expect("it is there").status.clone()
+        found.expect("it is there").clone()
     }
 
     /// Returns the keeper, which is the visible program.

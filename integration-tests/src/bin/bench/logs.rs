@@ -116,6 +116,7 @@ fn through_worker(dir: &Path, lines: usize, output: Output) {
         not_after: Time::NEVER,
         association: brasserie_worker_core::AssociationIndex::FIRST,
         asked: Instant::now(),
+        inputs: None,
     };
     runner.spawn(request).expect("accepted");
     let end = ends.recv_timeout(PATIENCE).expect("it ends");

@@ -138,6 +138,7 @@ impl View<'_> {
                 work: WorkTerms::default(),
                 fence: None,
                 worker_slots: None,
+                outputs: Vec::new(),
             },
             config: String::new(),
             command: command.map(str::to_owned).to_vec(),
@@ -193,6 +194,7 @@ impl View<'_> {
             },
             fence: run.and_then(|run| run.fence),
             worker_slots: None,
+            outputs: Vec::new(),
         }
     }
 }

@@ -285,6 +285,7 @@ impl World {
             physical: None,
             fence: None,
             worker_slots: None,
+            outputs: Vec::new(),
             ended: None,
             story: None,
             work: Default::default(),

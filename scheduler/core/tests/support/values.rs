@@ -99,6 +99,7 @@ pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask 
         physical: None,
         fence: None,
         worker_slots: None,
+        outputs: Vec::new(),
         ended: None,
         story: None,
         work: Default::default(),

@@ -9,8 +9,8 @@ use std::time::Duration;
 use brasserie_common::resources::TaskPhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    EndedBy, Fault, Health, InvocationId, Kill, KillMethod, ReportPolicy, ReportedStatus,
-    RunningTask, Story, TaskKey,
+    EndedBy, Fault, Health, InvocationId, Kill, KillMethod, LeftOutput, ReportPolicy,
+    ReportedStatus, RunningTask, Story, TaskKey,
 };
 use brasserie_worker_fetch::AssociationIndex;
 
@@ -184,6 +184,17 @@ impl Worker {
         if let Some(of) = self.whose_run(key, invocation) {
             let tasks = &mut self.associations[of.0].tasks;
             tasks.record_sample(key, invocation, physical);
+        }
+    }
+
+    pub(super) fn outputs_taken(
+        &mut self,
+        run: (&TaskKey, InvocationId),
+        outputs: Vec<LeftOutput>,
+    ) {
+        if let Some(of) = self.whose_run(run.0, run.1) {
+            let tasks = &mut self.associations[of.0].tasks;
+            tasks.record_outputs(run, outputs);
         }
     }
 

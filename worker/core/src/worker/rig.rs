@@ -76,6 +76,7 @@ pub(super) fn task(node: &str, run: i64) -> RunningTask {
         physical: None,
         fence: None,
         worker_slots: None,
+        outputs: Vec::new(),
         ended: None,
         story: None,
         work: Default::default(),

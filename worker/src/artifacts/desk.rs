@@ -1,0 +1,655 @@
+//! The desk: the task that leads runs with artifacts from their acceptance to their end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use brasserie_common::rng::{Purpose, Rng};
+use brasserie_common::{
+    ArtifactHolder, ArtifactId, ArtifactNamespace, EndedBy, Fault, KillRequest, LeftOutput,
+    ReportedStatus, ServiceAddress, Story, TaskArtifacts, TaskKey, Time,
+};
+use brasserie_common_runtime::Clock;
+use brasserie_common_runtime::net::parse_peer;
+use brasserie_thrift::rpc::PeerAddr;
+use brasserie_worker_artifacts::{ArtifactStore, TakeInError};
+use brasserie_worker_core::{AssociationIndex, Event};
+use brasserie_worker_gather::{
+    ByteCount, GatherAction, GatherEvent, GatherLimits, InputsAction, Peer, PeerId, Priority,
+    RunInputs, TransferId, WaitingTask, WantedArtifact,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Semaphore, watch};
+
+use super::background::Background;
+use super::folders::{RunFolder, RunFolders};
+use super::handle::{Desk, DeskEvent, DeskEvents, Holders};
+use super::reporter::{Reporter, ToReport};
+use super::run::{self, StageFailure};
+use super::standings::Standing;
+use super::transfer::{Transferred, Transfers};
+use crate::own_events::OwnEvents;
+use crate::process::{RunKey, Runner, SpawnRequest, TaskEnd};
+
+/// The number of runs whose files are copied at once: enough to keep a disk busy, few enough to leave the machine to its tasks.
+const HANDS: usize = 4;
+
+/// The parts of the worker that the desk needs.
+pub(crate) struct DeskParts {
+    pub store: Arc<ArtifactStore>,
+    pub folders: RunFolders,
+    pub runner: Arc<dyn Runner>,
+    pub own: OwnEvents,
+    pub clock: Clock,
+    pub background: Background,
+    /// This worker as others see it.
+    pub me: Peer,
+    /// One entry for each association.
+    pub standings: Vec<watch::Receiver<Standing>>,
+    /// The seed of the order in which peers are asked.
+    pub seed: u64,
+}
+
+/// The state of the desk.
+struct DeskTask {
+    parts: DeskParts,
+    desk: Desk,
+    events: UnboundedReceiver<DeskEvent>,
+    /// One entry for each association.
+    sides: Vec<Side>,
+    runs: BTreeMap<WaitingTask, LedRun>,
+    numbers: HashMap<RunKey, WaitingTask>,
+    last: u64,
+    transfers: Transfers,
+    hands: Arc<Semaphore>,
+}
+
+/// The runs and the reports of one association.
+struct Side {
+    inputs: RunInputs,
+    report: UnboundedSender<ToReport>,
+    /// The namespace of the scheduler's artifacts, once a run has named it.
+    namespace: Option<ArtifactNamespace>,
+}
+
+/// A run on its way.
+struct LedRun {
+    key: RunKey,
+    of: AssociationIndex,
+    artifacts: Arc<TaskArtifacts>,
+    stage: RunStage,
+    /// The run is to be stopped when it starts.
+    is_stopped: bool,
+    /// The run is over as soon as its present stage is.
+    killed: Option<EndedBy>,
+    since: Time,
+}
+
+/// The stage of a run.
+///
+/// ```text
+/// Waiting --all inputs are here--> Preparing --folder and copies--> Ready --> Running --last process dead--> Taking --> (over)
+///    ^                                |
+///    +------- a copy is damaged ------+
+/// ```
+enum RunStage {
+    /// Inputs are missing.
+    Waiting(Box<SpawnRequest>),
+    /// Its folder is being made, and its inputs are being copied.
+    Preparing(Box<SpawnRequest>),
+    /// It waits to be continued.
+    Ready(Box<SpawnRequest>, RunFolder),
+    /// The runner has it.
+    Running(RunFolder),
+    /// Its outputs are being taken.
+    Taking(RunFolder),
+    /// The stage is changing, within one function.
+    Moving,
+}
+
+/// Starts the desk and the reports of its store.
+pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts) {
+    let background = parts.background.clone();
+    let transfers = Transfers::new(
+        Arc::clone(&parts.store),
+        Arc::clone(&parts.me.host.0),
+        background.clone(),
+    );
+    let sides = (0..parts.standings.len()).map(|of| {
+        let (report, changes) = unbounded_channel();
+        let reporter = Reporter {
+            of: AssociationIndex(of),
+            store: Arc::clone(&parts.store),
+            pool: transfers.pool(),
+            standing: parts.standings[of].clone(),
+            changes,
+            rack: parts.me.rack.clone().map(|rack| rack.0),
+            desk: desk.clone(),
+            background: background.clone(),
+        };
+        background.spawn(reporter.run());
+        let rng = Rng::new(parts.seed.wrapping_add(of as u64), Purpose::PeerOrder);
+        Side {
+            inputs: RunInputs::new(parts.me.clone(), GatherLimits::default(), rng),
+            report,
+            namespace: None,
+        }
+    });
+    let task = DeskTask {
+        sides: sides.collect(),
+        desk: desk.clone(),
+        events,
+        runs: BTreeMap::new(),
+        numbers: HashMap::new(),
+        last: 0,
+        transfers,
+        hands: Arc::new(Semaphore::new(HANDS)),
+        parts,
+    };
+    background.spawn(task.run());
+}
+
+impl DeskTask {
+    async fn run(mut self) {
+        loop {
+            let wakes = self.sides.iter().filter_map(|side| side.inputs.next_wake());
+            let due = wakes.min().unwrap_or(Time::NEVER);
+            tokio::select! {
+                event = self.events.recv() => match event {
+                    Some(event) => self.handle(event),
+                    None => return,
+                },
+                () = self.parts.clock.sleep_until(due) => self.pass_time(),
+            }
+        }
+    }
+
+    fn handle(&mut self, event: DeskEvent) {
+        match event {
+            DeskEvent::Spawn(request) => self.begin(request),
+            DeskEvent::Kill { key, request, by } => self.kill(&key, request, by),
+            DeskEvent::Suspend(key) => self.suspend(&key),
+            DeskEvent::Resume(key) => self.resume(&key),
+            DeskEvent::ProcessesEnded(end) => self.processes_ended(*end),
+            DeskEvent::Prepared { run, result } => self.prepared(run, result),
+            DeskEvent::Taken { run, end, result } => self.taken(run, *end, result),
+            DeskEvent::Transferred {
+                of,
+                transfer,
+                result,
+            } => {
+                self.refuse(of, result.refused);
+                let outcome = result.outcome;
+                self.gather(of, GatherEvent::TransferEnded { transfer, outcome });
+            }
+            DeskEvent::Holders(Holders { of, holders }) => {
+                let peers = |all: Vec<ArtifactHolder>| all.iter().map(peer).collect();
+                let holders = holders.into_iter().map(|(id, all)| (id, peers(all)));
+                let holders = holders.collect();
+                self.gather(of, GatherEvent::HoldersRefreshed { holders });
+            }
+        }
+    }
+
+    fn pass_time(&mut self) {
+        for of in (0..self.sides.len()).map(AssociationIndex) {
+            self.gather(of, GatherEvent::TimePassed);
+        }
+    }
+
+    fn gather(&mut self, of: AssociationIndex, event: GatherEvent) {
+        let now = self.parts.clock.now();
+        let actions = self.sides[of.0].inputs.handle(event, now);
+        self.perform(of, actions);
+    }
+
+    fn begin(&mut self, mut request: Box<SpawnRequest>) {
+        let Some(artifacts) = request.options.artifacts.take() else {
+            // Only runs with artifacts come here.
+            return;
+        };
+        let of = request.association;
+        self.last += 1;
+        let run = WaitingTask(self.last);
+        let led = LedRun {
+            key: request.key.clone(),
+            of,
+            artifacts: Arc::from(artifacts),
+            stage: RunStage::Waiting(request),
+            is_stopped: false,
+            killed: None,
+            since: self.parts.clock.now(),
+        };
+        let side = &mut self.sides[of.0];
+        if side.namespace.as_ref() != Some(&led.artifacts.namespace) {
+            side.namespace = Some(led.artifacts.namespace.clone());
+            side.tell(ToReport::Namespace(led.artifacts.namespace.clone()));
+        }
+        self.numbers.insert(led.key.clone(), run);
+        self.runs.insert(run, led);
+        self.want(run);
+    }
+
+    /// Fetches what the store lacks for a run.
+    fn want(&mut self, run: WaitingTask) {
+        let Some(led) = self.runs.get(&run) else {
+            return;
+        };
+        let (artifacts, store) = (&led.artifacts, &self.parts.store);
+        let lacks = |id| store.find(&artifacts.namespace, id).is_none();
+        let missing = artifacts
+            .inputs
+            .iter()
+            .filter(|input| lacks(input.artifact.id));
+        let missing = missing.map(|input| WantedArtifact {
+            artifact: input.artifact.id,
+            size: Some(ByteCount(input.artifact.size)),
+            holders: input
+                .holders
+                .iter()
+                .map(|&at| peer(&artifacts.holders[at]))
+                .collect(),
+        });
+        let (of, missing) = (led.of, missing.collect());
+        // Runs come in the order of their urgency; the first that waits is served first.
+        let priority = Priority(i64::try_from(run.0).unwrap_or(i64::MAX));
+        let now = self.parts.clock.now();
+        let actions = self.sides[of.0].inputs.begin(run, missing, priority, now);
+        self.perform(of, actions);
+    }
+
+    fn perform(&mut self, of: AssociationIndex, actions: Vec<InputsAction>) {
+        for action in actions {
+            match action {
+                InputsAction::Gather(GatherAction::Fetch {
+                    transfer,
+                    peer,
+                    artifacts,
+                    ..
+                }) => self.fetch(of, transfer, &peer, artifacts),
+                InputsAction::Gather(GatherAction::AskHolders { artifacts }) => {
+                    self.sides[of.0].tell(ToReport::Holders(artifacts));
+                }
+                InputsAction::Gather(GatherAction::ReportCorrupt { peer, artifact }) => {
+                    tracing::warn!("{}'s copy of the artifact {artifact} is damaged", peer.0);
+                    self.have_checked(of, &peer, artifact);
+                }
+                InputsAction::Gather(
+                    GatherAction::Arrived { .. } | GatherAction::Missing { .. },
+                ) => {}
+                InputsAction::Arrived(id) => {
+                    self.sides[of.0].tell(ToReport::Stored(id));
+                }
+                InputsAction::Ready(run) => self.prepare(run),
+                InputsAction::Failed { task, missing } => self.lack(task, &missing),
+            }
+        }
+    }
+}
+
+impl Side {
+    fn tell(&self, change: ToReport) {
+        // The send fails only if the worker has already ended.
+        let _ = self.report.send(change);
+    }
+}
+
+impl DeskTask {
+    fn fetch(
+        &self,
+        of: AssociationIndex,
+        transfer: TransferId,
+        peer: &PeerId,
+        artifacts: Vec<ArtifactId>,
+    ) {
+        let (transfers, desk) = (self.transfers.clone(), self.desk.clone());
+        let namespace = self.sides[of.0].namespace.clone();
+        let address = address(peer);
+        self.parts.background.spawn(async move {
+            let result = match (namespace, address) {
+                (Some(namespace), Some(address)) => {
+                    transfers.fetch(address, namespace, artifacts).await
+                }
+                (None, _) | (_, None) => Transferred::failed(),
+            };
+            desk.tell(DeskEvent::Transferred {
+                of,
+                transfer,
+                result,
+            });
+        });
+    }
+
+    /// Has a peer check its copy, which arrived damaged here.
+    fn have_checked(&self, of: AssociationIndex, peer: &PeerId, artifact: ArtifactId) {
+        let (transfers, namespace) = (self.transfers.clone(), self.sides[of.0].namespace.clone());
+        if let (Some(namespace), Some(address)) = (namespace, address(peer)) {
+            self.parts.background.spawn(async move {
+                transfers.have_checked(&address, &namespace, artifact).await;
+            });
+        }
+    }
+
+    /// Ends the runs that need an artifact which the own store could not take.
+    fn refuse(&mut self, of: AssociationIndex, refused: Vec<(ArtifactId, String)>) {
+        for (artifact, why) in refused {
+            let inputs = &self.sides[of.0].inputs;
+            let needs = |(run, led): (&WaitingTask, &LedRun)| {
+                let waits = led.of == of && inputs.missing_of(*run).any(|id| id == artifact);
+                waits.then_some(*run)
+            };
+            let runs: Vec<WaitingTask> = self.runs.iter().filter_map(needs).collect();
+            for run in runs {
+                self.give_up(run, &format!("cannot keep its input {artifact}: {why}"));
+            }
+        }
+    }
+
+    /// Ends a run that waits for artifacts that no worker has.
+    fn lack(&mut self, run: WaitingTask, missing: &[ArtifactId]) {
+        let names: Vec<String> = missing.iter().map(|id| self.name_of(run, *id)).collect();
+        let why = format!("no worker has its inputs {} any more", names.join(", "));
+        self.give_up(run, &why);
+    }
+
+    /// Returns the place at which the run expects an artifact, for people.
+    fn name_of(&self, run: WaitingTask, id: ArtifactId) -> String {
+        let led = self.runs.get(&run);
+        let inputs = led.map(|led| led.artifacts.inputs.as_slice());
+        let named = inputs.unwrap_or_default().iter();
+        let place = named
+            .filter(|input| input.artifact.id == id)
+            .map(|input| &input.place);
+        place
+            .map(ToString::to_string)
+            .next()
+            .unwrap_or_else(|| id.to_string())
+    }
+
+    /// Ends a run that has not started and is not to blame.
+    fn give_up(&mut self, run: WaitingTask, why: &str) {
+        let (text, fault) = (format!("cannot start: {why}"), Fault::System);
+        self.end_unstarted(
+            run,
+            ReportedStatus::by_fault(fault, &text),
+            (why, fault, None),
+        );
+    }
+
+    fn end_unstarted(
+        &mut self,
+        run: WaitingTask,
+        status: ReportedStatus,
+        (why, fault, by): (&str, Fault, Option<EndedBy>),
+    ) {
+        let Some(led) = self.runs.get(&run) else {
+            return;
+        };
+        let waited = self.parts.clock.now().since(led.since);
+        let mut story = Story::not_started(why, fault, waited);
+        story.ended_by = by;
+        let of = led.of;
+        let actions = self.sides[of.0].inputs.cancel(run, self.parts.clock.now());
+        self.perform(of, actions);
+        self.finish(run, status, story, Vec::new());
+    }
+
+    fn prepare(&mut self, run: WaitingTask) {
+        let Some(led) = self.runs.get_mut(&run) else {
+            return;
+        };
+        let request = match std::mem::replace(&mut led.stage, RunStage::Moving) {
+            RunStage::Waiting(request) => request,
+            other => {
+                led.stage = other;
+                return;
+            }
+        };
+        led.stage = RunStage::Preparing(request.clone());
+        let artifacts = Arc::clone(&led.artifacts);
+        let (store, folders) = (Arc::clone(&self.parts.store), self.parts.folders.clone());
+        self.on_hands(move || {
+            let inputs = (&artifacts.namespace, artifacts.inputs.as_slice());
+            let result = run::prepare(&store, &folders, &request, inputs);
+            DeskEvent::Prepared { run, result }
+        });
+    }
+
+    /// Does blocking work when one of the few threads for it is free, and tells the desk the result.
+    fn on_hands(&self, work: impl FnOnce() -> DeskEvent + Send + 'static) {
+        let (hands, desk) = (Arc::clone(&self.hands), self.desk.clone());
+        let background = self.parts.background.clone();
+        self.parts.background.spawn(async move {
+            // The semaphore is never closed, so the permit always comes.
+            let turn = hands.acquire_owned().await;
+            background.block(move || {
+                let event = work();
+                drop(turn);
+                desk.tell(event);
+            });
+        });
+    }
+
+    fn prepared(&mut self, run: WaitingTask, result: Result<RunFolder, StageFailure>) {
+        let Some(led) = self.runs.get_mut(&run) else {
+            return;
+        };
+        let RunStage::Preparing(request) = std::mem::replace(&mut led.stage, RunStage::Moving)
+        else {
+            return;
+        };
+        match result {
+            Ok(folder) => {
+                led.stage = RunStage::Ready(request, folder);
+                match led.killed {
+                    Some(by) => self.end_killed(run, by),
+                    None if led.is_stopped => {}
+                    None => self.start(run),
+                }
+            }
+            Err(failure) => {
+                led.stage = RunStage::Waiting(request);
+                match (led.killed, failure) {
+                    (Some(by), _) => self.end_killed(run, by),
+                    (None, StageFailure::Lost(lost)) => {
+                        tracing::warn!(
+                            "{} inputs of a run were damaged: fetching them again",
+                            lost.len()
+                        );
+                        self.want(run);
+                    }
+                    (None, StageFailure::Other(why)) => {
+                        let status = ReportedStatus::by_fault(
+                            Fault::Worker,
+                            &format!("cannot start: {why}"),
+                        );
+                        self.end_unstarted(run, status, (&why, Fault::Worker, None));
+                    }
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, run: WaitingTask) {
+        let Some(led) = self.runs.get_mut(&run) else {
+            return;
+        };
+        let RunStage::Ready(mut request, folder) =
+            std::mem::replace(&mut led.stage, RunStage::Moving)
+        else {
+            return;
+        };
+        let lives = self.parts.standings[led.of.0].borrow().tasks_may_live_until;
+        // A run of an association without a scheduler must not start.
+        request.not_after = lives.unwrap_or(Time::ZERO);
+        request.inputs = Some(folder.inputs.clone());
+        request.options.working_directory = Some(folder.work.to_string_lossy().into_owned());
+        led.stage = RunStage::Running(folder);
+        if let Err(error) = self.parts.runner.spawn(*request) {
+            let (status, story) = error.completion();
+            self.finish(run, status, story, Vec::new());
+        }
+    }
+
+    fn kill(&mut self, key: &RunKey, request: KillRequest, by: EndedBy) {
+        let Some(run) = self.numbers.get(key).copied() else {
+            return;
+        };
+        let Some(led) = self.runs.get_mut(&run) else {
+            return;
+        };
+        match led.stage {
+            RunStage::Waiting(_) | RunStage::Ready(..) => self.end_killed(run, by),
+            RunStage::Preparing(_) => {
+                led.killed.get_or_insert(by);
+            }
+            // A run that has ended meanwhile needs no kill.
+            RunStage::Running(_) => drop(self.parts.runner.kill(key, request, by)),
+            RunStage::Taking(_) | RunStage::Moving => {}
+        }
+    }
+
+    fn end_killed(&mut self, run: WaitingTask, by: EndedBy) {
+        let fault = by.fault();
+        let why = format!("ended by the worker as {by} while it waited for its inputs");
+        let status = ReportedStatus::by_fault(fault, &why);
+        self.end_unstarted(run, status, (&why, fault, Some(by)));
+    }
+
+    fn suspend(&mut self, key: &RunKey) {
+        if let Some(led) = self.led(key) {
+            led.is_stopped = true;
+            if let RunStage::Running(_) = led.stage {
+                self.parts.runner.suspend(key);
+            }
+        }
+    }
+
+    fn resume(&mut self, key: &RunKey) {
+        let Some(led) = self.led(key) else {
+            return;
+        };
+        led.is_stopped = false;
+        match led.stage {
+            RunStage::Ready(..) => {
+                if let Some(run) = self.numbers.get(key).copied() {
+                    self.start(run);
+                }
+            }
+            RunStage::Running(_) => self.parts.runner.resume(key),
+            RunStage::Waiting(_)
+            | RunStage::Preparing(_)
+            | RunStage::Taking(_)
+            | RunStage::Moving => {}
+        }
+    }
+
+    fn led(&mut self, key: &RunKey) -> Option<&mut LedRun> {
+        self.runs.get_mut(self.numbers.get(key)?)
+    }
+
+    /// Takes the outputs of a run that is done; any other run leaves none.
+    fn processes_ended(&mut self, end: TaskEnd) {
+        let Some(run) = self.numbers.get(&*end.key).copied() else {
+            return;
+        };
+        let Some(led) = self.runs.get_mut(&run) else {
+            return;
+        };
+        let folder = match std::mem::replace(&mut led.stage, RunStage::Moving) {
+            RunStage::Running(folder) => folder,
+            other => {
+                led.stage = other;
+                return;
+            }
+        };
+        led.stage = RunStage::Taking(folder.clone());
+        if !end.status.is_done() || led.artifacts.outputs.is_empty() {
+            return self.finish(run, end.status, end.story, Vec::new());
+        }
+        let (artifacts, store) = (Arc::clone(&led.artifacts), Arc::clone(&self.parts.store));
+        self.on_hands(move || {
+            let result = run::take(&store, &folder, &artifacts.namespace, &artifacts.outputs);
+            let end = Box::new(end);
+            DeskEvent::Taken { run, end, result }
+        });
+    }
+
+    fn taken(
+        &mut self,
+        run: WaitingTask,
+        mut end: TaskEnd,
+        result: Result<Vec<LeftOutput>, TakeInError>,
+    ) {
+        match result {
+            Ok(outputs) => {
+                if let Some(led) = self.runs.get(&run) {
+                    for output in &outputs {
+                        self.sides[led.of.0].tell(ToReport::Stored(output.output.artifact.id));
+                    }
+                }
+                self.finish(run, end.status, end.story, outputs);
+            }
+            Err(error) => {
+                let fault = match &error {
+                    TakeInError::Output { .. } => Fault::Task,
+                    TakeInError::Store(_) => Fault::Worker,
+                };
+                end.story.fault = fault;
+                let status = ReportedStatus::by_fault(fault, &error.to_string());
+                self.finish(run, status, end.story, Vec::new());
+            }
+        }
+    }
+
+    /// Reports the end of a run, and forgets it.
+    fn finish(
+        &mut self,
+        run: WaitingTask,
+        status: ReportedStatus,
+        story: Story,
+        outputs: Vec<LeftOutput>,
+    ) {
+        let Some(led) = self.runs.remove(&run) else {
+            return;
+        };
+        self.numbers.remove(&led.key);
+        self.desk.led.lock().remove(&led.key);
+        match led.stage {
+            RunStage::Ready(_, folder) | RunStage::Running(folder) | RunStage::Taking(folder) => {
+                self.parts.background.block(move || run::remove(&folder));
+            }
+            RunStage::Waiting(_) | RunStage::Preparing(_) | RunStage::Moving => {}
+        }
+        let RunKey {
+            invocation,
+            job,
+            node,
+        } = led.key;
+        let task = TaskKey { job, node };
+        if !outputs.is_empty() {
+            // The sends fail only if the worker has already ended.
+            let run = (task.clone(), invocation);
+            let _ = self.parts.own.send(Event::OutputsTaken { run, outputs });
+        }
+        let _ = self.parts.own.send(Event::TaskEnded {
+            task,
+            invocation,
+            status,
+            story: Box::new(story),
+        });
+    }
+}
+
+/// Returns a holder as the gather knows it: by its address.
+fn peer(holder: &ArtifactHolder) -> Peer {
+    Peer {
+        id: PeerId(holder.address.to_string().into()),
+        host: brasserie_worker_gather::HostName(Arc::clone(&holder.hostname)),
+        rack: holder.rack.clone().map(brasserie_worker_gather::RackName),
+    }
+}
+
+fn address(peer: &PeerId) -> Option<PeerAddr> {
+    let ServiceAddress { host, port } = parse_peer(&peer.0).ok()?;
+    Some(PeerAddr::new(&host, port))
+}

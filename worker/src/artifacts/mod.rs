@@ -1,0 +1,129 @@
+//! Gives runs the artifacts that they need before they start, takes those that they leave, and exchanges them with other workers.
+//!
+//! A run with inputs or outputs passes through the [`Desk`], which is a task of the runtime; all others pass it by. The desk fetches what
+//! the store lacks, as `worker/gather` decides, puts copies into a folder of the run, has the runner start the process, and takes the
+//! outputs when the last process is dead. Only then does the core hear of the run's end. Blocking work on files runs on other threads, a
+//! few at a time.
+
+mod background;
+mod desk;
+mod folders;
+mod handle;
+mod reporter;
+mod run;
+mod serving;
+mod standings;
+mod transfer;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use brasserie_common::WorkerDescription;
+use brasserie_common_runtime::Clock;
+use brasserie_worker_artifacts::{ArtifactStore, DiskFlag, DiskMistake, StoreOptions};
+use brasserie_worker_core::Worker;
+use brasserie_worker_gather::{HostName, Peer, PeerId, RackName};
+
+use self::desk::DeskParts;
+use self::folders::RunFolders;
+use self::handle::DeskEvents;
+use crate::own_events::OwnEvents;
+use crate::process::{Accounts, Runner};
+
+pub(crate) use background::Background;
+pub(crate) use handle::Desk;
+pub(crate) use serving::Server as ArtifactServer;
+pub(crate) use standings::Standings;
+
+/// The folder of the store, below the data directory, if `--disk` names no other.
+const STORE: &str = "artifacts";
+
+/// The reason why the store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactsError {
+    #[error(transparent)]
+    Disk(#[from] DiskMistake),
+    #[error("cannot delete {}, which an earlier worker has left: {error}", path.display())]
+    Runs { path: PathBuf, error: io::Error },
+}
+
+/// The artifacts of a worker that starts.
+pub(crate) struct Artifacts {
+    store: Arc<ArtifactStore>,
+    folders: RunFolders,
+    desk: Desk,
+    events: DeskEvents,
+}
+
+impl Artifacts {
+    /// Opens the store and the folders of runs. Every process of an earlier worker is dead.
+    pub(crate) fn open(
+        data_dir: &Path,
+        accounts: Accounts,
+        mut disks: Vec<DiskFlag>,
+    ) -> Result<Self, ArtifactsError> {
+        if disks.is_empty() {
+            disks.push(DiskFlag::new(data_dir.join(STORE)));
+        }
+        let (store, findings) = ArtifactStore::open(&StoreOptions::new(disks))?;
+        for finding in findings {
+            tracing::warn!("{finding}");
+        }
+        let folders =
+            RunFolders::open(data_dir, accounts).map_err(|error| ArtifactsError::Runs {
+                path: data_dir.join(folders::RUNS),
+                error,
+            })?;
+        let (desk, events) = Desk::new();
+        Ok(Artifacts {
+            store: Arc::new(store),
+            folders,
+            desk,
+            events,
+        })
+    }
+
+    pub(crate) fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    /// Starts the desk and the reports. Returns the server of the store, the facts about associations that the driver passes
+    /// on, and the work that ends with the worker.
+    pub(crate) fn start(
+        self,
+        worker: &Worker,
+        (runner, own): (Arc<dyn Runner>, OwnEvents),
+        rack: Option<Arc<str>>,
+    ) -> (Arc<ArtifactServer>, Standings, Background) {
+        let first = &worker.associations()[0];
+        let me = peer_of(first.description(), rack);
+        let (standings, heard) = Standings::of(worker.associations());
+        let background = Background::default();
+        let host = Arc::clone(&me.host.0);
+        let served = ArtifactServer::new(Arc::clone(&self.store), host, background.clone());
+        let parts = DeskParts {
+            store: self.store,
+            folders: self.folders,
+            runner,
+            own,
+            clock: Clock,
+            background: background.clone(),
+            me,
+            standings: heard,
+            // The instance is drawn afresh at each start.
+            seed: first.instance().0.rand.cast_unsigned(),
+        };
+        desk::start(self.desk, self.events, parts);
+        (Arc::new(served), standings, background)
+    }
+}
+
+/// Returns a worker as others see it.
+fn peer_of(worker: &WorkerDescription, rack: Option<Arc<str>>) -> Peer {
+    Peer {
+        id: PeerId(worker.address.to_string().into()),
+        host: HostName(Arc::clone(&worker.machine_lock.hostname)),
+        rack: rack.map(RackName),
+    }
+}

@@ -1,0 +1,338 @@
+//! The fetching of artifacts from one peer: a row of calls, each with as many bytes as one message may have.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{ArtifactId, ArtifactNamespace};
+use brasserie_thrift::generated::worker::{
+    ArtifactPiece, ArtifactPieces, ArtifactRange, BistroWorkerCheckArtifactArgs,
+    BistroWorkerCheckArtifactResult, BistroWorkerFetchArtifactsArgs,
+    BistroWorkerFetchArtifactsResult,
+};
+use brasserie_thrift::rpc::{CallResult, CallTimeouts, ClientConfig, ClientPool, PeerAddr};
+use brasserie_worker_artifacts::{ArtifactStore, Incoming, ReceiveError};
+use brasserie_worker_gather::{ReceivedCopy, TransferOutcome};
+use parking_lot::Mutex;
+
+use super::background::Background;
+
+/// The most bytes of one answer: large enough that the time between two answers hardly counts, small enough that fifty transfers take
+/// little memory.
+const MOST_BYTES: i32 = 2 << 20;
+/// The most ranges of one call. Further artifacts follow in the next calls.
+const MOST_RANGES: usize = 1024;
+/// The most partial copies that are kept for further transfers.
+const MOST_PARTIAL: usize = 64;
+/// The time for one answer: a busy disk reads 2 MiB in less.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The client side of transfers.
+#[derive(Clone)]
+pub(super) struct Transfers {
+    store: Arc<ArtifactStore>,
+    pool: ClientPool,
+    hostname: Arc<str>,
+    background: Background,
+    partial: Arc<Mutex<PartialCopies>>,
+}
+
+/// Copies of which a broken transfer has left the first bytes, the latest last.
+type PartialCopies = VecDeque<(ArtifactNamespace, ArtifactId, Incoming)>;
+
+/// The result of a transfer.
+pub(crate) struct Transferred {
+    pub outcome: TransferOutcome,
+    /// The artifacts that the own store could not take, with the reasons.
+    pub refused: Vec<(ArtifactId, String)>,
+}
+
+/// The bytes of an artifact from one on.
+#[derive(Clone, Copy)]
+struct Range {
+    id: ArtifactId,
+    offset: u64,
+}
+
+/// The writing side of one transfer.
+struct Writer {
+    store: Arc<ArtifactStore>,
+    namespace: ArtifactNamespace,
+    /// The copy that is being received.
+    current: Option<(ArtifactId, Incoming)>,
+    copies: BTreeMap<ArtifactId, ReceivedCopy>,
+    refused: Vec<(ArtifactId, String)>,
+}
+
+impl Transfers {
+    pub(super) fn new(
+        store: Arc<ArtifactStore>,
+        hostname: Arc<str>,
+        background: Background,
+    ) -> Self {
+        let timeouts = CallTimeouts {
+            receive: ANSWER_TIMEOUT,
+            ..CallTimeouts::DEFAULT
+        };
+        let pool = ClientPool::new(ClientConfig {
+            timeouts,
+            ..ClientConfig::default()
+        });
+        Transfers {
+            store,
+            pool,
+            hostname,
+            background,
+            partial: Arc::default(),
+        }
+    }
+
+    /// Returns the connections, which reports use too.
+    pub(super) fn pool(&self) -> ClientPool {
+        self.pool.clone()
+    }
+
+    /// Has a peer read its copy of an artifact, which arrived damaged, and drop it if it is.
+    pub(super) async fn have_checked(
+        &self,
+        peer: &PeerAddr,
+        namespace: &ArtifactNamespace,
+        artifact: ArtifactId,
+    ) {
+        let arguments = BistroWorkerCheckArtifactArgs {
+            cluster: namespace.as_str().to_owned(),
+            id: artifact.0.to_vec(),
+        };
+        let call =
+            self.pool
+                .call::<_, BistroWorkerCheckArtifactResult>(peer, "checkArtifact", &arguments);
+        if let CallResult::NotSent(_) | CallResult::Unknown(_) = call.await {
+            tracing::debug!(%peer, "a worker was not told that its copy of {artifact} may be damaged");
+        }
+    }
+
+    /// Fetches artifacts from a peer into the store. While one answer is written, the next one is on its way.
+    pub(super) async fn fetch(
+        self,
+        peer: PeerAddr,
+        namespace: ArtifactNamespace,
+        artifacts: Vec<ArtifactId>,
+    ) -> Transferred {
+        let mut writer = Writer {
+            store: Arc::clone(&self.store),
+            current: self.take_partial(&namespace, artifacts.first()),
+            namespace,
+            copies: BTreeMap::new(),
+            refused: Vec::new(),
+        };
+        let ranges = artifacts.into_iter().map(|id| Range { id, offset: 0 });
+        let mut left: VecDeque<Range> = ranges.collect();
+        if let (Some(first), Some((_, incoming))) = (left.front_mut(), &writer.current) {
+            first.offset = incoming.received();
+        }
+        let mut answer = self.ask(&peer, &writer.namespace, &left, 0).await;
+        loop {
+            let (transfer, pieces) = match answer {
+                Answer::Pieces(transfer, pieces) => (transfer, pieces),
+                Answer::Busy if writer.copies.is_empty() => {
+                    return self.end(writer, |_| TransferOutcome::Busy);
+                }
+                Answer::Busy | Answer::Failed => {
+                    return self.end(writer, TransferOutcome::ConnectionFailed);
+                }
+            };
+            let pieces = advance(&mut left, pieces);
+            let namespace = writer.namespace.clone();
+            let written = self.background.block_for(move || {
+                pieces
+                    .into_iter()
+                    .for_each(|(range, piece)| writer.write(range, piece));
+                writer
+            });
+            let next = async {
+                match left.is_empty() {
+                    true => None,
+                    false => Some(self.ask(&peer, &namespace, &left, transfer).await),
+                }
+            };
+            let (written, next) = tokio::join!(written, next);
+            writer = match written {
+                Some(writer) => writer,
+                None => return Transferred::failed(),
+            };
+            answer = match next {
+                Some(answer) => answer,
+                None => return self.end(writer, TransferOutcome::Answered),
+            };
+        }
+    }
+
+    fn end(
+        &self,
+        writer: Writer,
+        outcome: impl FnOnce(BTreeMap<ArtifactId, ReceivedCopy>) -> TransferOutcome,
+    ) -> Transferred {
+        if let Some((id, incoming)) = writer.current
+            && incoming.received() > 0
+        {
+            let mut partial = self.partial.lock();
+            partial.push_back((writer.namespace, id, incoming));
+            if partial.len() > MOST_PARTIAL {
+                partial.pop_front();
+            }
+        }
+        Transferred {
+            outcome: outcome(writer.copies),
+            refused: writer.refused,
+        }
+    }
+
+    /// Returns the first bytes of the artifact, if an earlier transfer has left them.
+    fn take_partial(
+        &self,
+        namespace: &ArtifactNamespace,
+        first: Option<&ArtifactId>,
+    ) -> Option<(ArtifactId, Incoming)> {
+        let mut partial = self.partial.lock();
+        let at = partial
+            .iter()
+            .position(|(of, id, _)| of == namespace && Some(id) == first)?;
+        let (_, id, incoming) = partial.remove(at)?;
+        Some((id, incoming))
+    }
+
+    async fn ask(
+        &self,
+        peer: &PeerAddr,
+        namespace: &ArtifactNamespace,
+        left: &VecDeque<Range>,
+        transfer: i64,
+    ) -> Answer {
+        let ranges = left.iter().take(MOST_RANGES).map(|range| ArtifactRange {
+            id: Some(range.id.0.to_vec()),
+            offset: Some(i64::try_from(range.offset).unwrap_or(i64::MAX)),
+        });
+        let arguments = BistroWorkerFetchArtifactsArgs {
+            cluster: namespace.as_str().to_owned(),
+            ranges: ranges.collect(),
+            most_bytes: MOST_BYTES,
+            transfer,
+            hostname: self.hostname.to_string(),
+        };
+        let call = self.pool.call::<_, BistroWorkerFetchArtifactsResult>(
+            peer,
+            "fetchArtifacts",
+            &arguments,
+        );
+        match call.await {
+            CallResult::Done(BistroWorkerFetchArtifactsResult {
+                result_value: Some(pieces),
+                ..
+            }) => Answer::from(pieces),
+            failed => {
+                tracing::debug!(%peer, "a transfer of artifacts is broken: {failed:?}");
+                Answer::Failed
+            }
+        }
+    }
+}
+
+impl Transferred {
+    pub(super) fn failed() -> Self {
+        Transferred {
+            outcome: TransferOutcome::ConnectionFailed(BTreeMap::new()),
+            refused: Vec::new(),
+        }
+    }
+}
+
+enum Answer {
+    Busy,
+    /// The number of the transfer, and its next pieces; one at least.
+    Pieces(i64, Vec<ArtifactPiece>),
+    Failed,
+}
+
+impl From<ArtifactPieces> for Answer {
+    fn from(answer: ArtifactPieces) -> Self {
+        let pieces = answer.pieces.unwrap_or_default();
+        match (answer.busy, pieces.is_empty()) {
+            (Some(true), _) => Answer::Busy,
+            (_, true) => Answer::Failed,
+            (_, false) => Answer::Pieces(answer.transfer.unwrap_or(0), pieces),
+        }
+    }
+}
+
+/// Removes from the ranges what the pieces cover, and returns the pieces with their ranges.
+fn advance(left: &mut VecDeque<Range>, pieces: Vec<ArtifactPiece>) -> Vec<(Range, ArtifactPiece)> {
+    let mut covered = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let Some(range) = left.front_mut() else {
+            break;
+        };
+        let before = *range;
+        let length = piece.bytes.as_ref().map_or(0, Vec::len) as u64;
+        range.offset += length;
+        let size = piece.size.map_or(0, i64::unsigned_abs);
+        // An answer without bytes would otherwise be repeated for ever.
+        if length == 0 || range.offset >= size {
+            left.pop_front();
+        }
+        covered.push((before, piece));
+    }
+    covered
+}
+
+impl Writer {
+    /// Writes a piece. Pieces of artifacts that were refused have no effect.
+    fn write(&mut self, range: Range, piece: ArtifactPiece) {
+        let (Some(bytes), Some(size)) = (piece.bytes, piece.size) else {
+            return;
+        };
+        if range.offset == 0 && self.begin(range.id, size.unsigned_abs()).is_none() {
+            return;
+        }
+        let Some((_, incoming)) = self.current.as_mut().filter(|(id, _)| *id == range.id) else {
+            return;
+        };
+        if let Err(error) = incoming.append(&bytes) {
+            self.current = None;
+            return self.fail(range.id, error);
+        }
+        if incoming.received() < size.unsigned_abs() {
+            return;
+        }
+        if let Some((id, incoming)) = self.current.take() {
+            match incoming.finish() {
+                Ok(()) => drop(self.copies.insert(id, ReceivedCopy::Valid)),
+                Err(error) => self.fail(id, error),
+            }
+        }
+    }
+
+    fn begin(&mut self, id: ArtifactId, size: u64) -> Option<()> {
+        match self.store.receive(&self.namespace, id, size) {
+            Ok(incoming) => {
+                self.current = Some((id, incoming));
+                Some(())
+            }
+            Err(error) => {
+                self.fail(id, error);
+                None
+            }
+        }
+    }
+
+    fn fail(&mut self, id: ArtifactId, error: ReceiveError) {
+        match error {
+            // It has arrived on another way.
+            ReceiveError::Held(_) => drop(self.copies.insert(id, ReceivedCopy::Valid)),
+            ReceiveError::Damaged { .. } | ReceiveError::TooLong { .. } => {
+                self.copies.insert(id, ReceivedCopy::Corrupt);
+            }
+            ReceiveError::Incomplete { .. } => {}
+            ReceiveError::Store(error) => self.refused.push((id, error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Tests the artifacts of tasks with real workers, each for a minimal scheduler of its own: outputs are taken, and inputs come from peers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::fake::Stage;
+use brasserie_thrift::generated::common::{
+    Artifact, ArtifactHolder, KillRequest, RunningTask, TaskArtifacts, TaskInput, TaskOutput,
+    TaskSubprocessOptions,
+};
+use brasserie_thrift::generated::scheduler::{ArtifactCopy, ArtifactsAnswer, ListingWanted};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+const CLUSTER: &str = "cluster";
+/// The text of an output of half a megabyte, larger than any buffer on its way.
+const BIG: &str = "i=0; while [ $i -lt 5000 ]; do echo \"line $i of a text that is long enough to count, and counts\"; i=$((i+1)); done";
+
+/// A worker with its scheduler and its data directory.
+struct Place {
+    stage: Stage,
+    dir: TempDir,
+    /// The number of runs, each of which has a node of its own.
+    runs: usize,
+}
+
+impl Place {
+    async fn open() -> Place {
+        let dir = tempfile::tempdir().expect("a folder");
+        let mut stage = Stage::open(dir.path(), &[]).await;
+        stage.change(|scene| scene.artifacts = Some(answer()));
+        stage.join().await;
+        let runs = 0;
+        Place { stage, dir, runs }
+    }
+
+    /// Starts a task that leaves these outputs.
+    async fn leave(&mut self, script: &str, outputs: &[&str]) -> RunningTask {
+        self.run(script, wants(outputs, vec![], vec![])).await
+    }
+
+    async fn run(&mut self, script: &str, artifacts: TaskArtifacts) -> RunningTask {
+        self.runs += 1;
+        let task = self.stage.task("job", &format!("node {}", self.runs));
+        let command = ["/bin/sh", "-ec", script, "sh"].map(str::to_owned).to_vec();
+        let options = TaskSubprocessOptions {
+            status_from: Some("exit_code".to_owned()),
+            artifacts: Some(artifacts),
+            ..TaskSubprocessOptions::default()
+        };
+        let started = self.stage.run_with(&task, command, options).await;
+        started.expect("the worker accepts it");
+        task
+    }
+
+    /// Waits for the end of a run, and returns its status and its outputs.
+    async fn end(&mut self, task: &RunningTask) -> (String, Vec<TaskOutput>) {
+        let update = self.stage.last_update(task).await;
+        let outputs = update.running_task.outputs.unwrap_or_default();
+        (update.status, outputs)
+    }
+
+    /// Runs a task that ends well, and returns its only output.
+    async fn make(&mut self, script: &str, output: &str) -> Artifact {
+        let task = self.leave(script, &[output]).await;
+        let (status, outputs) = self.end(&task).await;
+        let [output] = &outputs[..] else {
+            panic!("{status}: {outputs:?}");
+        };
+        output.artifact.clone().expect("it is named")
+    }
+
+    /// Returns this worker as a holder.
+    async fn holder(&mut self) -> ArtifactHolder {
+        let worker = self.stage.worker().await;
+        ArtifactHolder {
+            address: worker.addr,
+            hostname: worker.machine_lock.expect("a lock").hostname,
+            rack: None,
+        }
+    }
+
+    /// Returns the file of an artifact in the store.
+    fn file(&self, artifact: &Artifact) -> PathBuf {
+        let name = hex(artifact.id.as_deref().expect("an id"));
+        let content = self.dir.path().join("artifacts/content").join(CLUSTER);
+        content.join(&name[..2]).join(name)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn answer() -> ArtifactsAnswer {
+    ArtifactsAnswer {
+        cluster: Some(CLUSTER.to_owned()),
+        ..ArtifactsAnswer::default()
+    }
+}
+
+fn wants(outputs: &[&str], inputs: Vec<TaskInput>, holders: Vec<ArtifactHolder>) -> TaskArtifacts {
+    TaskArtifacts {
+        cluster: Some(CLUSTER.to_owned()),
+        inputs: Some(inputs),
+        holders: Some(holders),
+        outputs: Some(outputs.iter().map(|path| (*path).to_owned()).collect()),
+    }
+}
+
+fn input(path: &str, artifact: &Artifact, holders: &[i32]) -> TaskInput {
+    TaskInput {
+        path: Some(path.to_owned()),
+        artifact: Some(artifact.clone()),
+        holders: Some(holders.to_vec()),
+    }
+}
+
+fn runs_left(dir: &Path) -> usize {
+    fs::read_dir(dir.join("runs")).map_or(0, |all| all.count())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outputs_of_a_successful_run_are_in_the_store_before_its_end_is_reported() {
+    let mut place = Place::open().await;
+    let script = "mkdir -p stats/deep; echo one > stats/deep/a; : > stats/b; echo hello > table; chmod +x table";
+    let task = place.leave(script, &["table", "stats/"]).await;
+    let (status, outputs) = place.end(&task).await;
+    assert!(status.contains("result_bits"), "{status}");
+    let [table, stats] = &outputs[..] else {
+        panic!("{status}: {outputs:?}");
+    };
+    let artifact = table.artifact.as_ref().expect("it is named");
+    assert_eq!(artifact.id.as_deref(), Some(&Sha256::digest("hello\n")[..]));
+    assert_eq!(
+        (artifact.size, artifact.form.as_deref()),
+        (Some(6), Some("executable"))
+    );
+    assert_eq!(
+        fs::read(place.file(artifact)).expect("it is there"),
+        b"hello\n"
+    );
+    let folder = stats.artifact.as_ref().expect("it is named");
+    assert_eq!(folder.form.as_deref(), Some("folder"));
+    let archive = fs::read(place.file(folder)).expect("it is there");
+    assert_eq!(folder.id.as_deref(), Some(&Sha256::digest(archive)[..]));
+    // The scheduler hears of the disk that has them.
+    let generation = table.generation.clone();
+    let scene = place
+        .stage
+        .until("report of both", |scene| {
+            scene
+                .reports
+                .iter()
+                .flat_map(|report| report.stored.iter().flatten())
+                .count()
+                == 2
+        })
+        .await;
+    let last = scene.reports.last().expect("one at least");
+    let disks = last.disks.as_ref().expect("one");
+    assert_eq!(
+        (disks[0].generation.clone(), disks[0].artifacts),
+        (generation, Some(2))
+    );
+    assert_eq!(runs_left(place.dir.path()), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_output_that_is_missing_or_hostile_is_an_error_that_names_it() {
+    let mut place = Place::open().await;
+    for (script, output, expected) in [
+        ("true", "table", "`table`"),
+        ("ln -s /etc/passwd table", "table", "symbolic link"),
+        ("mkdir d; ln -s /etc d/e", "d/", "symbolic link"),
+        ("mkfifo table", "table", "pipe"),
+        ("mkdir table", "table", "folder"),
+        ("ln -s /etc d", "d/passwd", "symbolic link"),
+    ] {
+        let task = place.leave(script, &[output]).await;
+        let (status, outputs) = place.end(&task).await;
+        assert!(status.contains(expected), "{script}: {status}");
+        assert_eq!(outputs, [], "{script}");
+    }
+    let failed = place.leave("echo x > table; exit 3", &["table"]).await;
+    let (status, outputs) = place.end(&failed).await;
+    assert_eq!(outputs, [], "a failed run leaves nothing: {status}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inputs_come_from_a_peer_to_where_the_task_looks_for_them() {
+    let (mut maker, mut user) = (Place::open().await, Place::open().await);
+    let file = maker.make(&format!("{{ {BIG}; }} > out"), "out").await;
+    let folder = maker.make("mkdir -p f/g; echo deep > f/g/h", "f/").await;
+    let holder = maker.holder().await;
+    let inputs = vec![
+        input("make/n%20/out", &file, &[0]),
+        input("make/f/", &folder, &[0]),
+        input("again", &file, &[0]),
+    ];
+    let script = "cd \"$BRASSERIE_INPUTS\"; cmp make/n%20/out again; wc -c < again; cat make/f/g/h; cp -r . \"$OLDPWD/got\"";
+    let task = user
+        .run(script, wants(&["got/"], inputs, vec![holder]))
+        .await;
+    let (status, outputs) = user.end(&task).await;
+    assert_eq!(outputs.len(), 1, "{status}");
+    assert_eq!(
+        fs::read(user.file(&file)).expect("it was fetched"),
+        fs::read(maker.file(&file)).expect("it was made")
+    );
+    // The worker is a holder now, and says so.
+    user.stage
+        .until("report of the copies", |scene| {
+            let stored = scene
+                .reports
+                .iter()
+                .flat_map(|report| report.stored.iter().flatten());
+            stored
+                .filter(|copy| copy.id == file.id || copy.id == folder.id)
+                .count()
+                == 2
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_copy_reaches_no_task_and_is_dropped_by_its_holder() {
+    let mut places = Vec::new();
+    for _ in 0..3 {
+        places.push(Place::open().await);
+    }
+    let [mut one, mut other, mut user] = <[Place; 3]>::try_from(places).ok().expect("three");
+    let artifact = one.make("echo sound > out", "out").await;
+    let same = other.make("echo sound > out", "out").await;
+    assert_eq!(artifact, same);
+    let file = one.file(&artifact);
+    fs::remove_file(&file).expect("it was there");
+    fs::write(&file, "Sound\n").expect("a damaged copy");
+    // The user asks the damaged one first, as it knows no other.
+    let script = "test \"$(cat \"$BRASSERIE_INPUTS/in\")\" = sound";
+    let inputs = vec![input("in", &artifact, &[0])];
+    let holders = vec![one.holder().await];
+    let task = user.run(script, wants(&[], inputs, holders)).await;
+    one.stage
+        .until("loss", |scene| {
+            let gone = scene
+                .reports
+                .iter()
+                .flat_map(|report| report.gone.iter().flatten());
+            gone.filter(|copy| copy.id == artifact.id).count() > 0
+        })
+        .await;
+    assert!(!file.exists());
+    // The user asks for holders, and hears of the sound one.
+    let sound = other.holder().await;
+    user.stage
+        .until("question", |scene| {
+            scene
+                .reports
+                .iter()
+                .any(|report| report.wanted.as_ref().is_some_and(|all| !all.is_empty()))
+        })
+        .await;
+    user.stage.change(|scene| {
+        scene.artifacts = Some(ArtifactsAnswer {
+            wanted: Some(vec![
+                brasserie_thrift::generated::scheduler::ArtifactHolders {
+                    id: artifact.id.clone(),
+                    holders: Some(vec![0]),
+                },
+            ]),
+            holders: Some(vec![sound]),
+            ..answer()
+        });
+    });
+    let (status, _) = user.end(&task).await;
+    assert!(!status.contains("exception"), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_waits_for_an_input_can_be_killed() {
+    let mut place = Place::open().await;
+    let nowhere = Artifact {
+        id: Some(vec![7; 32]),
+        size: Some(1),
+        form: Some("file".to_owned()),
+    };
+    let inputs = vec![input("in", &nowhere, &[])];
+    let task = place.run("true", wants(&[], inputs, vec![])).await;
+    place
+        .stage
+        .until("question", |scene| {
+            scene
+                .reports
+                .iter()
+                .any(|report| report.wanted.as_ref().is_some_and(|all| !all.is_empty()))
+        })
+        .await;
+    assert_eq!(place.stage.kill(&task, KillRequest::default()).await, None);
+    let (status, _) = place.end(&task).await;
+    assert!(
+        status.contains("while it waited for its inputs"),
+        "{status}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_scheduler_does_not_want_is_deleted_and_the_rest_is_listed() {
+    let mut place = Place::open().await;
+    let (kept, dropped) = (
+        place.make("echo kept > out", "out").await,
+        place.make("echo dropped > out", "out").await,
+    );
+    let scene = place
+        .stage
+        .until("disk", |scene| {
+            scene.reports.iter().any(|report| report.disks.is_some())
+        })
+        .await;
+    let disks = scene.reports.last().and_then(|report| report.disks.clone());
+    let generation = disks.expect("one").remove(0).generation;
+    place.stage.change(|scene| {
+        scene.artifacts = Some(ArtifactsAnswer {
+            unwanted: Some(vec![ArtifactCopy {
+                generation: generation.clone(),
+                id: dropped.id.clone(),
+                size: None,
+            }]),
+            listings: Some(vec![ListingWanted {
+                generation: generation.clone(),
+                listing: Some(7),
+                after: None,
+            }]),
+            ..answer()
+        });
+    });
+    let scene = place
+        .stage
+        .until("listing", |scene| {
+            let pages = scene
+                .reports
+                .iter()
+                .flat_map(|report| report.listings.iter().flatten());
+            pages
+                .filter(|page| page.copies.as_ref().is_some_and(|copies| copies.len() == 1))
+                .count()
+                > 0
+        })
+        .await;
+    let pages = scene
+        .reports
+        .iter()
+        .flat_map(|report| report.listings.iter().flatten());
+    let page = pages.last().expect("one at least");
+    assert_eq!((page.listing, page.is_last), (Some(7), Some(true)));
+    assert_eq!(page.copies.as_ref().expect("one")[0].id, kept.id);
+    assert!(place.file(&kept).exists() && !place.file(&dropped).exists());
+}
