@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::core_options::core_options;
-use crate::artifacts::{Artifacts, ArtifactsError, Background};
+use crate::artifacts::{Artifacts, ArtifactsError, BackgroundOwner};
 use crate::containment::Containment;
 use crate::directory::{DirectoryError, HeldUntil, Identity, LEFTOVER_PATIENCE, WorkerDirectory};
 use crate::driver::{Driver, Watchers, WorkerEnd};
@@ -249,8 +249,8 @@ async fn start_all(
         options.schedulers.iter().map(SchedulerOptions::called),
     );
     let clients = (clients(&options), directory.instances());
-    let (known, rack) = ((Arc::clone(&runner), own.clone()), options.rack.clone());
-    let (artifacts, standings, background) = artifacts.start(&worker, known, rack);
+    let known = (Arc::clone(&runner), own.clone(), Arc::clone(&timed));
+    let (artifacts, standings, background) = artifacts.start(&worker, known, options.rack.clone());
     let (service, lanes) = WorkerService::new(Arc::clone(&logs), artifacts);
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
@@ -334,7 +334,7 @@ struct Parts {
     server: ServerHandle,
     logs: Arc<LogStore>,
     directory: WorkerDirectory,
-    background: Background,
+    background: BackgroundOwner,
     _stop: DropGuard,
 }
 

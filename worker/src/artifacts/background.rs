@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 /// The time that blocking work gets to end with the worker. A disk that hangs keeps it for ever.
@@ -42,11 +42,28 @@ impl Background {
         self.tasks.spawn_blocking(work).await.ok()
     }
 
+    /// Returns the owner of all work. Its drop ends all tasks too, as after a panic.
+    pub fn owner(&self) -> BackgroundOwner {
+        BackgroundOwner {
+            background: self.clone(),
+            _stop: self.stop.clone().drop_guard(),
+        }
+    }
+}
+
+/// The owner of the background work.
+pub(crate) struct BackgroundOwner {
+    background: Background,
+    _stop: DropGuard,
+}
+
+impl BackgroundOwner {
     /// Ends all work, and waits for it.
     pub async fn end(self) {
-        self.stop.cancel();
-        self.tasks.close();
-        if timeout(PATIENCE, self.tasks.wait()).await.is_err() {
+        let Background { tasks, stop } = &self.background;
+        stop.cancel();
+        tasks.close();
+        if timeout(PATIENCE, tasks.wait()).await.is_err() {
             tracing::warn!("work on artifacts does not end: a disk hangs");
         }
     }

@@ -1,6 +1,6 @@
 //! The desk: the task that leads runs with artifacts from their acceptance to their end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use brasserie_common::rng::{Purpose, Rng};
@@ -17,6 +17,7 @@ use brasserie_worker_gather::{
     ByteCount, GatherAction, GatherEvent, GatherLimits, InputsAction, Peer, PeerId, Priority,
     RunInputs, TransferId, WaitingTask, WantedArtifact,
 };
+use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
 
@@ -32,6 +33,10 @@ use crate::process::{RunKey, Runner, SpawnRequest, TaskEnd};
 
 /// The number of runs whose files are copied at once: enough to keep a disk busy, few enough to leave the machine to its tasks.
 const HANDS: usize = 4;
+/// The number of folders that are deleted at once.
+const REMOVERS: usize = 2;
+/// The number of times that damaged inputs of one run are fetched again.
+const MOST_ROUNDS: u32 = 3;
 
 /// The parts of the worker that the desk needs.
 pub(crate) struct DeskParts {
@@ -39,6 +44,8 @@ pub(crate) struct DeskParts {
     pub folders: RunFolders,
     pub runner: Arc<dyn Runner>,
     pub own: OwnEvents,
+    /// Runs with a timeout and without a process.
+    pub timed: Arc<Mutex<HashSet<RunKey>>>,
     pub clock: Clock,
     pub background: Background,
     /// This worker as others see it.
@@ -61,6 +68,7 @@ struct DeskTask {
     last: u64,
     transfers: Transfers,
     hands: Arc<Semaphore>,
+    removers: Arc<Semaphore>,
 }
 
 /// The runs and the reports of one association.
@@ -69,6 +77,8 @@ struct Side {
     report: UnboundedSender<ToReport>,
     /// The namespace of the scheduler's artifacts, once a run has named it.
     namespace: Option<ArtifactNamespace>,
+    /// The numbers of bytes of the artifacts that runs wait for.
+    sizes: BTreeMap<ArtifactId, u64>,
 }
 
 /// A run on its way.
@@ -82,6 +92,8 @@ struct LedRun {
     /// The run is over as soon as its present stage is.
     killed: Option<EndedBy>,
     since: Time,
+    /// The number of times that copies turned out to be damaged.
+    rounds: u32,
 }
 
 /// The stage of a run.
@@ -132,6 +144,7 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
             inputs: RunInputs::new(parts.me.clone(), GatherLimits::default(), rng),
             report,
             namespace: None,
+            sizes: BTreeMap::new(),
         }
     });
     let task = DeskTask {
@@ -143,6 +156,7 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
         last: 0,
         transfers,
         hands: Arc::new(Semaphore::new(HANDS)),
+        removers: Arc::new(Semaphore::new(REMOVERS)),
         parts,
     };
     background.spawn(task.run());
@@ -180,6 +194,7 @@ impl DeskTask {
                 self.refuse(of, result.refused);
                 let outcome = result.outcome;
                 self.gather(of, GatherEvent::TransferEnded { transfer, outcome });
+                self.forget_unwanted();
             }
             DeskEvent::Holders(Holders { of, holders }) => {
                 let peers = |all: Vec<ArtifactHolder>| all.iter().map(peer).collect();
@@ -217,10 +232,19 @@ impl DeskTask {
             stage: RunStage::Waiting(request),
             is_stopped: false,
             killed: None,
+            rounds: 0,
             since: self.parts.clock.now(),
         };
+        let is_of = |other: &LedRun| other.of == of;
+        let leads_any = self.runs.values().any(is_of);
         let side = &mut self.sides[of.0];
-        if side.namespace.as_ref() != Some(&led.artifacts.namespace) {
+        let is_foreign = side.namespace.as_ref() != Some(&led.artifacts.namespace);
+        if is_foreign && leads_any && side.namespace.is_some() {
+            self.numbers.insert(led.key.clone(), run);
+            self.runs.insert(run, led);
+            return self.give_up(run, "other runs use artifacts of another cluster");
+        }
+        if is_foreign {
             side.namespace = Some(led.artifacts.namespace.clone());
             side.tell(ToReport::Namespace(led.artifacts.namespace.clone()));
         }
@@ -249,7 +273,11 @@ impl DeskTask {
                 .map(|&at| peer(&artifacts.holders[at]))
                 .collect(),
         });
-        let (of, missing) = (led.of, missing.collect());
+        let (of, missing): (_, Vec<WantedArtifact>) = (led.of, missing.collect());
+        let sizes = missing
+            .iter()
+            .filter_map(|wanted| Some((wanted.artifact, wanted.size?.0)));
+        self.sides[of.0].sizes.extend(sizes);
         // Runs come in the order of their urgency; the first that waits is served first.
         let priority = Priority(i64::try_from(run.0).unwrap_or(i64::MAX));
         let now = self.parts.clock.now();
@@ -302,7 +330,10 @@ impl DeskTask {
         artifacts: Vec<ArtifactId>,
     ) {
         let (transfers, desk) = (self.transfers.clone(), self.desk.clone());
-        let namespace = self.sides[of.0].namespace.clone();
+        let side = &self.sides[of.0];
+        let namespace = side.namespace.clone();
+        let sized = |id| Some((id, *side.sizes.get(&id)?));
+        let artifacts: Vec<(ArtifactId, u64)> = artifacts.into_iter().filter_map(sized).collect();
         let address = address(peer);
         self.parts.background.spawn(async move {
             let result = match (namespace, address) {
@@ -450,12 +481,19 @@ impl DeskTask {
                 led.stage = RunStage::Waiting(request);
                 match (led.killed, failure) {
                     (Some(by), _) => self.end_killed(run, by),
-                    (None, StageFailure::Lost(lost)) => {
+                    (None, StageFailure::Lost(lost)) if led.rounds < MOST_ROUNDS => {
+                        led.rounds += 1;
                         tracing::warn!(
                             "{} inputs of a run were damaged: fetching them again",
                             lost.len()
                         );
                         self.want(run);
+                    }
+                    (None, StageFailure::Lost(_)) => {
+                        let why = "its inputs are damaged here again and again";
+                        let text = format!("cannot start: {why}");
+                        let status = ReportedStatus::by_fault(Fault::Worker, &text);
+                        self.end_unstarted(run, status, (why, Fault::Worker, None));
                     }
                     (None, StageFailure::Other(why)) => {
                         let status = ReportedStatus::by_fault(
@@ -601,6 +639,33 @@ impl DeskTask {
         }
     }
 
+    /// Deletes the folder of a run that is over, a few at a time.
+    fn remove(&self, folder: RunFolder) {
+        let (removers, background) = (Arc::clone(&self.removers), self.parts.background.clone());
+        self.parts.background.spawn(async move {
+            // The semaphore is never closed, so the permit always comes.
+            let turn = removers.acquire_owned().await;
+            background.block(move || {
+                run::remove(&folder);
+                drop(turn);
+            });
+        });
+    }
+
+    /// Drops what broken transfers have left of artifacts that no run waits for.
+    fn forget_unwanted(&mut self) {
+        for side in self.sides.iter_mut().filter(|side| !side.sizes.is_empty()) {
+            let waits = side.inputs.waits().into_iter();
+            let wanted: BTreeSet<ArtifactId> = waits.map(|wait| wait.artifact).collect();
+            side.sizes.retain(|id, _| wanted.contains(id));
+        }
+        let sides = &self.sides;
+        self.transfers.forget_unwanted(|| {
+            let sizes = sides.iter().flat_map(|side| side.sizes.keys().copied());
+            sizes.collect()
+        });
+    }
+
     /// Reports the end of a run, and forgets it.
     fn finish(
         &mut self,
@@ -612,11 +677,14 @@ impl DeskTask {
         let Some(led) = self.runs.remove(&run) else {
             return;
         };
+        self.forget_unwanted();
         self.numbers.remove(&led.key);
+        // The run may never have had a process.
+        self.parts.timed.lock().remove(&led.key);
         self.desk.led.lock().remove(&led.key);
         match led.stage {
             RunStage::Ready(_, folder) | RunStage::Running(folder) | RunStage::Taking(folder) => {
-                self.parts.background.block(move || run::remove(&folder));
+                self.remove(folder);
             }
             RunStage::Waiting(_) | RunStage::Preparing(_) | RunStage::Moving => {}
         }

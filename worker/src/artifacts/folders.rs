@@ -1,12 +1,14 @@
 //! The folders of runs with artifacts: one for each run, with its inputs and, if the job names no `cwd`, its working directory.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use brasserie_common::TaskSubprocessOptions;
 use brasserie_worker_artifacts::TaskUser;
+use rustix::fs::{Mode, OFlags};
 
 use crate::file_name::file_name;
 use crate::process::{Accounts, RunKey};
@@ -40,9 +42,11 @@ impl RunFolders {
     /// Opens the folder of runs, and deletes what an earlier worker has left there: none of its processes is alive.
     pub(crate) fn open(data_dir: &Path, accounts: Accounts) -> io::Result<Self> {
         let root = std::path::absolute(data_dir)?.join(RUNS);
-        match fs::remove_dir_all(&root) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
+        if let Err(error) = remove_all(&root) {
+            tracing::warn!(
+                "cannot delete {} of an earlier worker: {error}",
+                root.display()
+            );
         }
         Ok(RunFolders { root, accounts })
     }
@@ -54,8 +58,9 @@ impl RunFolders {
         options: &TaskSubprocessOptions,
     ) -> Result<RunFolder, String> {
         let user = self.accounts.user_of(options)?;
-        let root = self.root.join(file_name(&key.invocation.to_string()));
+        let root = self.root.join(file_name(&key.to_string()));
         let made = self.make_for(&root, user, options.working_directory.as_deref());
+        let made = made.inspect_err(|_| drop(remove_all(&root)));
         made.map_err(|error| {
             format!(
                 "cannot make the folder {} of the run: {error}",
@@ -66,7 +71,9 @@ impl RunFolders {
 
     fn make_for(&self, root: &Path, user: TaskUser, cwd: Option<&str>) -> io::Result<RunFolder> {
         create(&self.root, PASSAGE)?;
-        create(root, PASSAGE)?;
+        // A folder of this name is left of a run that could not be deleted.
+        remove_all(root)?;
+        create(root, PRIVATE)?;
         let inputs = root.join("inputs");
         create_for(&inputs, user)?;
         let work = match cwd {
@@ -97,17 +104,52 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Opens the working directory. Every process of the run is dead.
-    pub(crate) fn open_work(&self) -> io::Result<File> {
-        File::open(&self.work)
+    /// Lets the user of the run pass through to its folders. Until then nobody but the worker can change what is in them, so no link can be
+    /// put where the worker writes.
+    pub(super) fn hand_over(&self) -> io::Result<()> {
+        fs::set_permissions(&self.root, Permissions::from_mode(PASSAGE))
     }
 
-    pub(crate) fn remove(&self) -> io::Result<()> {
-        match fs::remove_dir_all(&self.root) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result,
-        }
+    /// Opens the working directory, which the run may have replaced by anything. Every process of the run is dead.
+    pub(super) fn open_work(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY
+            | OFlags::DIRECTORY
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(&self.work, flags, Mode::empty())?)
     }
+
+    pub(super) fn remove(&self) -> io::Result<()> {
+        remove_all(&self.root)
+    }
+}
+
+/// Deletes a folder with everything in it, also folders that a run has made read-only. Every process of the run is dead.
+fn remove_all(path: &Path) -> io::Result<()> {
+    let removed = match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            unlock(path)?;
+            fs::remove_dir_all(path)
+        }
+        removed => removed,
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Makes all folders below a path writable for their owner.
+fn unlock(path: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(path)?.is_dir() {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(PRIVATE))?;
+    for entry in fs::read_dir(path)? {
+        unlock(&entry?.path())?;
+    }
+    Ok(())
 }
 
 /// Makes a folder of the worker's own, if it is missing.

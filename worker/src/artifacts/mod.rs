@@ -15,7 +15,7 @@ mod serving;
 mod standings;
 mod transfer;
 
-use std::io;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,14 +24,16 @@ use brasserie_common_runtime::Clock;
 use brasserie_worker_artifacts::{ArtifactStore, DiskFlag, DiskMistake, StoreOptions};
 use brasserie_worker_core::Worker;
 use brasserie_worker_gather::{HostName, Peer, PeerId, RackName};
+use parking_lot::Mutex;
 
+use self::background::Background;
 use self::desk::DeskParts;
 use self::folders::RunFolders;
 use self::handle::DeskEvents;
 use crate::own_events::OwnEvents;
-use crate::process::{Accounts, Runner};
+use crate::process::{Accounts, RunKey, Runner};
 
-pub(crate) use background::Background;
+pub(crate) use background::BackgroundOwner;
 pub(crate) use handle::Desk;
 pub(crate) use serving::Server as ArtifactServer;
 pub(crate) use standings::Standings;
@@ -44,8 +46,11 @@ const STORE: &str = "artifacts";
 pub enum ArtifactsError {
     #[error(transparent)]
     Disk(#[from] DiskMistake),
-    #[error("cannot delete {}, which an earlier worker has left: {error}", path.display())]
-    Runs { path: PathBuf, error: io::Error },
+    #[error("cannot name the data directory {}: {error}", path.display())]
+    DataDir {
+        path: PathBuf,
+        error: std::io::Error,
+    },
 }
 
 /// The artifacts of a worker that starts.
@@ -70,11 +75,11 @@ impl Artifacts {
         for finding in findings {
             tracing::warn!("{finding}");
         }
-        let folders =
-            RunFolders::open(data_dir, accounts).map_err(|error| ArtifactsError::Runs {
-                path: data_dir.join(folders::RUNS),
-                error,
-            })?;
+        let folders = RunFolders::open(data_dir, accounts);
+        let folders = folders.map_err(|error| ArtifactsError::DataDir {
+            path: data_dir.to_owned(),
+            error,
+        })?;
         let (desk, events) = Desk::new();
         Ok(Artifacts {
             store: Arc::new(store),
@@ -93,9 +98,9 @@ impl Artifacts {
     pub(crate) fn start(
         self,
         worker: &Worker,
-        (runner, own): (Arc<dyn Runner>, OwnEvents),
+        (runner, own, timed): (Arc<dyn Runner>, OwnEvents, Arc<Mutex<HashSet<RunKey>>>),
         rack: Option<Arc<str>>,
-    ) -> (Arc<ArtifactServer>, Standings, Background) {
+    ) -> (Arc<ArtifactServer>, Standings, BackgroundOwner) {
         let first = &worker.associations()[0];
         let me = peer_of(first.description(), rack);
         let (standings, heard) = Standings::of(worker.associations());
@@ -107,6 +112,7 @@ impl Artifacts {
             folders: self.folders,
             runner,
             own,
+            timed,
             clock: Clock,
             background: background.clone(),
             me,
@@ -115,7 +121,7 @@ impl Artifacts {
             seed: first.instance().0.rand.cast_unsigned(),
         };
         desk::start(self.desk, self.events, parts);
-        (Arc::new(served), standings, background)
+        (Arc::new(served), standings, background.owner())
     }
 }
 

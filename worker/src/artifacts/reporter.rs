@@ -266,7 +266,12 @@ impl Reporter {
         let (store, namespace) = (Arc::clone(&self.store), answer.namespace);
         let unwanted = answer.unwanted.clone();
         self.background.block(move || {
-            let ids = unwanted.iter().map(|copy| copy.id);
+            // A disk that was replaced may have another copy.
+            let is_it = |copy: &&ArtifactCopy| {
+                let found = store.find(&namespace, copy.id);
+                found.is_some_and(|found| found.generation == copy.generation)
+            };
+            let ids: Vec<ArtifactId> = unwanted.iter().filter(is_it).map(|copy| copy.id).collect();
             for (path, error) in store.delete(&namespace, ids) {
                 tracing::warn!("cannot delete the artifact {}: {error}", path.display());
             }

@@ -32,7 +32,11 @@ pub(super) fn prepare(
 ) -> Result<RunFolder, StageFailure> {
     let folder = folders.make(&request.key, &request.options);
     let folder = folder.map_err(StageFailure::Other)?;
-    stage_all(store, &folder, namespace, inputs).inspect_err(|_| remove(&folder))?;
+    let staged = stage_all(store, &folder, namespace, inputs).and_then(|()| {
+        let failed = |error: io::Error| StageFailure::Other(error.to_string());
+        folder.hand_over().map_err(failed)
+    });
+    staged.inspect_err(|_| remove(&folder))?;
     Ok(folder)
 }
 
@@ -46,7 +50,9 @@ fn stage_all(
     for input in inputs {
         match stage(store, folder, namespace, input) {
             Ok(()) => {}
-            Err(StageError::Content(_)) => lost.push(input.artifact.id),
+            Err(StageError::Content(_)) if store.find(namespace, input.artifact.id).is_none() => {
+                lost.push(input.artifact.id);
+            }
             Err(error) => return Err(StageFailure::Other(error.to_string())),
         }
     }
@@ -56,7 +62,7 @@ fn stage_all(
     }
 }
 
-/// Puts a copy of an input to its place. Nobody but the worker has written below the folder of inputs yet.
+/// Puts a copy of an input to its place. Nobody but the worker can reach the folder of the run yet.
 fn stage(
     store: &ArtifactStore,
     folder: &RunFolder,

@@ -1,6 +1,6 @@
 //! The fetching of artifacts from one peer: a row of calls, each with as many bytes as one message may have.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ use super::background::Background;
 const MOST_BYTES: i32 = 2 << 20;
 /// The most ranges of one call. Further artifacts follow in the next calls.
 const MOST_RANGES: usize = 1024;
+/// The least bytes of an answer that is not the last. A peer that sends fewer, one answer in ten seconds, would hold a run for ever.
+const LEAST_BYTES: usize = 64 << 10;
 /// The most partial copies that are kept for further transfers.
 const MOST_PARTIAL: usize = 64;
 /// The time for one answer: a busy disk reads 2 MiB in less.
@@ -52,6 +54,8 @@ pub(crate) struct Transferred {
 struct Range {
     id: ArtifactId,
     offset: u64,
+    /// The number of bytes that the scheduler names, whatever a peer says.
+    size: u64,
 }
 
 /// The writing side of one transfer.
@@ -60,6 +64,8 @@ struct Writer {
     namespace: ArtifactNamespace,
     /// The copy that is being received.
     current: Option<(ArtifactId, Incoming)>,
+    /// The artifact of which an earlier transfer has left the first bytes.
+    resumed: Option<ArtifactId>,
     copies: BTreeMap<ArtifactId, ReceivedCopy>,
     refused: Vec<(ArtifactId, String)>,
 }
@@ -116,21 +122,28 @@ impl Transfers {
         self,
         peer: PeerAddr,
         namespace: ArtifactNamespace,
-        artifacts: Vec<ArtifactId>,
+        artifacts: Vec<(ArtifactId, u64)>,
     ) -> Transferred {
+        let current = self.take_partial(&namespace, artifacts.first().map(|(id, _)| *id));
         let mut writer = Writer {
             store: Arc::clone(&self.store),
-            current: self.take_partial(&namespace, artifacts.first()),
+            resumed: current.as_ref().map(|(id, _)| *id),
+            current,
             namespace,
             copies: BTreeMap::new(),
             refused: Vec::new(),
         };
-        let ranges = artifacts.into_iter().map(|id| Range { id, offset: 0 });
+        let ranges = artifacts.into_iter().map(|(id, size)| Range {
+            id,
+            offset: 0,
+            size,
+        });
         let mut left: VecDeque<Range> = ranges.collect();
         if let (Some(first), Some((_, incoming))) = (left.front_mut(), &writer.current) {
             first.offset = incoming.received();
         }
-        let mut answer = self.ask(&peer, &writer.namespace, &left, 0).await;
+        let mut asked = ranges_of(&left);
+        let mut answer = self.ask(&peer, &writer.namespace, &asked, 0).await;
         loop {
             let (transfer, pieces) = match answer {
                 Answer::Pieces(transfer, pieces) => (transfer, pieces),
@@ -141,7 +154,10 @@ impl Transfers {
                     return self.end(writer, TransferOutcome::ConnectionFailed);
                 }
             };
-            let pieces = advance(&mut left, pieces);
+            if trickles(&asked, &pieces) {
+                return self.end(writer, TransferOutcome::ConnectionFailed);
+            }
+            let pieces = advance(&mut left, asked, pieces);
             let namespace = writer.namespace.clone();
             let written = self.background.block_for(move || {
                 pieces
@@ -149,10 +165,11 @@ impl Transfers {
                     .for_each(|(range, piece)| writer.write(range, piece));
                 writer
             });
+            asked = ranges_of(&left);
             let next = async {
-                match left.is_empty() {
+                match asked.is_empty() {
                     true => None,
-                    false => Some(self.ask(&peer, &namespace, &left, transfer).await),
+                    false => Some(self.ask(&peer, &namespace, &asked, transfer).await),
                 }
             };
             let (written, next) = tokio::join!(written, next);
@@ -160,6 +177,11 @@ impl Transfers {
                 Some(writer) => writer,
                 None => return Transferred::failed(),
             };
+            // An artifact that could not be written is not fetched to its end.
+            left.retain(|range| !writer.is_settled(range.id));
+            if left.is_empty() {
+                return self.end(writer, TransferOutcome::Answered);
+            }
             answer = match next {
                 Some(answer) => answer,
                 None => return self.end(writer, TransferOutcome::Answered),
@@ -172,31 +194,57 @@ impl Transfers {
         writer: Writer,
         outcome: impl FnOnce(BTreeMap<ArtifactId, ReceivedCopy>) -> TransferOutcome,
     ) -> Transferred {
-        if let Some((id, incoming)) = writer.current
-            && incoming.received() > 0
-        {
+        let mut dropped = None;
+        if let Some((id, incoming)) = writer.current {
             let mut partial = self.partial.lock();
             partial.push_back((writer.namespace, id, incoming));
             if partial.len() > MOST_PARTIAL {
-                partial.pop_front();
+                dropped = partial.pop_front();
             }
         }
+        self.drop_partial(dropped);
         Transferred {
             outcome: outcome(writer.copies),
             refused: writer.refused,
         }
     }
 
+    /// Drops partial copies, which deletes their files.
+    fn drop_partial(
+        &self,
+        dropped: impl IntoIterator<Item = (ArtifactNamespace, ArtifactId, Incoming)>,
+    ) {
+        let dropped: Vec<_> = dropped.into_iter().collect();
+        if !dropped.is_empty() {
+            self.background.block(move || drop(dropped));
+        }
+    }
+
+    /// Drops the first bytes of artifacts that no run wants any more.
+    pub(super) fn forget_unwanted(&self, wanted: impl Fn() -> BTreeSet<ArtifactId>) {
+        let mut partial = self.partial.lock();
+        if partial.is_empty() {
+            return;
+        }
+        let wanted = wanted();
+        let all = std::mem::take(&mut *partial).into_iter();
+        let (kept, dropped): (PartialCopies, PartialCopies) =
+            all.partition(|(_, id, _)| wanted.contains(id));
+        *partial = kept;
+        drop(partial);
+        self.drop_partial(dropped);
+    }
+
     /// Returns the first bytes of the artifact, if an earlier transfer has left them.
     fn take_partial(
         &self,
         namespace: &ArtifactNamespace,
-        first: Option<&ArtifactId>,
+        first: Option<ArtifactId>,
     ) -> Option<(ArtifactId, Incoming)> {
         let mut partial = self.partial.lock();
         let at = partial
             .iter()
-            .position(|(of, id, _)| of == namespace && Some(id) == first)?;
+            .position(|(of, id, _)| of == namespace && Some(*id) == first)?;
         let (_, id, incoming) = partial.remove(at)?;
         Some((id, incoming))
     }
@@ -205,10 +253,10 @@ impl Transfers {
         &self,
         peer: &PeerAddr,
         namespace: &ArtifactNamespace,
-        left: &VecDeque<Range>,
+        asked: &[Range],
         transfer: i64,
     ) -> Answer {
-        let ranges = left.iter().take(MOST_RANGES).map(|range| ArtifactRange {
+        let ranges = asked.iter().map(|range| ArtifactRange {
             id: Some(range.id.0.to_vec()),
             offset: Some(i64::try_from(range.offset).unwrap_or(i64::MAX)),
         });
@@ -264,22 +312,41 @@ impl From<ArtifactPieces> for Answer {
     }
 }
 
-/// Removes from the ranges what the pieces cover, and returns the pieces with their ranges.
-fn advance(left: &mut VecDeque<Range>, pieces: Vec<ArtifactPiece>) -> Vec<(Range, ArtifactPiece)> {
-    let mut covered = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        let Some(range) = left.front_mut() else {
-            break;
-        };
-        let before = *range;
+/// Returns the ranges of the next call.
+fn ranges_of(left: &VecDeque<Range>) -> Vec<Range> {
+    left.iter().take(MOST_RANGES).copied().collect()
+}
+
+/// Returns whether an answer has so few bytes that the peer is as good as gone: it neither fills the message nor answers all ranges.
+fn trickles(asked: &[Range], pieces: &[ArtifactPiece]) -> bool {
+    let bytes = pieces.iter().flat_map(|piece| &piece.bytes).map(Vec::len);
+    let last = asked.get(pieces.len().saturating_sub(1)).zip(pieces.last());
+    let ends_early = last.is_some_and(|(range, piece)| {
         let length = piece.bytes.as_ref().map_or(0, Vec::len) as u64;
-        range.offset += length;
-        let size = piece.size.map_or(0, i64::unsigned_abs);
+        length > 0 && range.offset + length < range.size
+    });
+    let is_short = pieces.len() < asked.len() || ends_early;
+    is_short && bytes.sum::<usize>() < LEAST_BYTES
+}
+
+/// Removes from the ranges what the pieces cover, and returns the pieces with the ranges that were asked for.
+fn advance(
+    left: &mut VecDeque<Range>,
+    asked: Vec<Range>,
+    pieces: Vec<ArtifactPiece>,
+) -> Vec<(Range, ArtifactPiece)> {
+    let covered: Vec<(Range, ArtifactPiece)> = asked.into_iter().zip(pieces).collect();
+    for (range, piece) in &covered {
+        let length = piece.bytes.as_ref().map_or(0, Vec::len) as u64;
+        // Those that are settled are not left.
+        let Some(front) = left.front_mut().filter(|front| front.id == range.id) else {
+            continue;
+        };
+        front.offset = range.offset + length;
         // An answer without bytes would otherwise be repeated for ever.
-        if length == 0 || range.offset >= size {
+        if length == 0 || front.offset >= front.size {
             left.pop_front();
         }
-        covered.push((before, piece));
     }
     covered
 }
@@ -290,7 +357,14 @@ impl Writer {
         let (Some(bytes), Some(size)) = (piece.bytes, piece.size) else {
             return;
         };
-        if range.offset == 0 && self.begin(range.id, size.unsigned_abs()).is_none() {
+        if self.is_settled(range.id) {
+            return;
+        }
+        if u64::try_from(size) != Ok(range.size) {
+            self.copies.insert(range.id, ReceivedCopy::Corrupt);
+            return;
+        }
+        if range.offset == 0 && self.begin(range.id, range.size).is_none() {
             return;
         }
         let Some((_, incoming)) = self.current.as_mut().filter(|(id, _)| *id == range.id) else {
@@ -300,7 +374,7 @@ impl Writer {
             self.current = None;
             return self.fail(range.id, error);
         }
-        if incoming.received() < size.unsigned_abs() {
+        if incoming.received() < range.size {
             return;
         }
         if let Some((id, incoming)) = self.current.take() {
@@ -309,6 +383,11 @@ impl Writer {
                 Err(error) => self.fail(id, error),
             }
         }
+    }
+
+    /// Returns whether no more bytes of the artifact are of use.
+    fn is_settled(&self, id: ArtifactId) -> bool {
+        self.copies.contains_key(&id) || self.refused.iter().any(|(refused, _)| *refused == id)
     }
 
     fn begin(&mut self, id: ArtifactId, size: u64) -> Option<()> {
@@ -328,6 +407,8 @@ impl Writer {
         match error {
             // It has arrived on another way.
             ReceiveError::Held(_) => drop(self.copies.insert(id, ReceivedCopy::Valid)),
+            // Another peer may have sent the damaged part.
+            ReceiveError::Damaged { .. } if self.resumed == Some(id) => {}
             ReceiveError::Damaged { .. } | ReceiveError::TooLong { .. } => {
                 self.copies.insert(id, ReceivedCopy::Corrupt);
             }

@@ -5,12 +5,18 @@ use std::path::{Path, PathBuf};
 
 use super::fake::Stage;
 use brasserie_thrift::generated::common::{
-    Artifact, ArtifactHolder, KillRequest, RunningTask, TaskArtifacts, TaskInput, TaskOutput,
-    TaskSubprocessOptions,
+    Artifact, ArtifactHolder, KillRequest, RunningTask, ServiceAddress, TaskArtifacts, TaskInput,
+    TaskOutput, TaskSubprocessOptions,
 };
 use brasserie_thrift::generated::scheduler::{ArtifactCopy, ArtifactsAnswer, ListingWanted};
+use brasserie_thrift::generated::worker::{
+    ArtifactPiece, ArtifactPieces, ArtifactRange, BistroWorkerFetchArtifactsArgs,
+    BistroWorkerFetchArtifactsResult,
+};
+use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
 
 const CLUSTER: &str = "cluster";
 /// The text of an output of half a megabyte, larger than any buffer on its way.
@@ -182,6 +188,12 @@ async fn an_output_that_is_missing_or_hostile_is_an_error_that_names_it() {
         assert!(status.contains(expected), "{script}: {status}");
         assert_eq!(outputs, [], "{script}");
     }
+    // The folder itself may be anything by then.
+    let script = "cd ..; rm -r work; mkfifo work";
+    let task = place.leave(script, &["table"]).await;
+    let (status, outputs) = place.end(&task).await;
+    assert!(status.contains("cannot take the output"), "{status}");
+    assert_eq!(outputs, []);
     let failed = place.leave("echo x > table; exit 3", &["table"]).await;
     let (status, outputs) = place.end(&failed).await;
     assert_eq!(outputs, [], "a failed run leaves nothing: {status}");
@@ -355,4 +367,89 @@ async fn what_the_scheduler_does_not_want_is_deleted_and_the_rest_is_listed() {
     assert_eq!((page.listing, page.is_last), (Some(7), Some(true)));
     assert_eq!(page.copies.as_ref().expect("one")[0].id, kept.id);
     assert!(place.file(&kept).exists() && !place.file(&dropped).exists());
+}
+
+/// A peer that names a wrong size and sends its artifact without end.
+struct Liar;
+
+impl Service for Liar {
+    fn call(&self, call: IncomingCall<'_>) {
+        match call.method() {
+            "fetchArtifacts" => call.serve(|args: BistroWorkerFetchArtifactsArgs, responder| {
+                let piece = |range: &ArtifactRange| ArtifactPiece {
+                    bytes: Some(vec![0]),
+                    size: range.offset.map(|offset| offset + 2),
+                };
+                responder.reply(&BistroWorkerFetchArtifactsResult {
+                    result_value: Some(ArtifactPieces {
+                        busy: None,
+                        pieces: Some(args.ranges.iter().map(piece).collect()),
+                        transfer: Some(1),
+                    }),
+                    ex: None,
+                });
+            }),
+            _ => call.unknown_method(),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_lies_about_sizes_is_given_up() {
+    let mut place = Place::open().await;
+    let server = Server::bind("127.0.0.1:0".parse().expect("an address")).await;
+    let stop = CancellationToken::new();
+    let server = server
+        .expect("a port")
+        .serve(Liar, Limits::DEFAULT, stop.clone());
+    let liar = ArtifactHolder {
+        address: Some(ServiceAddress {
+            ip_or_host: Some("127.0.0.1".to_owned()),
+            port: Some(server.local_addr().port().into()),
+        }),
+        hostname: Some("elsewhere".to_owned()),
+        rack: None,
+    };
+    let artifact = Artifact {
+        id: Some(vec![7; 32]),
+        size: Some(1_000_000),
+        form: Some("file".to_owned()),
+    };
+    let inputs = vec![input("in", &artifact, &[0])];
+    let task = place.run("true", wants(&[], inputs, vec![liar])).await;
+    place
+        .stage
+        .until("question for other holders", |scene| {
+            let mut wanted = scene
+                .reports
+                .iter()
+                .flat_map(|report| report.wanted.iter().flatten());
+            wanted.next().is_some()
+        })
+        .await;
+    assert_eq!(place.stage.kill(&task, KillRequest::default()).await, None);
+    place.end(&task).await;
+    stop.cancel();
+    server.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_of_two_clusters_do_not_mix() {
+    let mut place = Place::open().await;
+    let nowhere = Artifact {
+        id: Some(vec![7; 32]),
+        size: Some(1),
+        form: Some("file".to_owned()),
+    };
+    let waits = || wants(&[], vec![input("in", &nowhere, &[])], vec![]);
+    let first = place.run("true", waits()).await;
+    let other = TaskArtifacts {
+        cluster: Some("another".to_owned()),
+        ..waits()
+    };
+    let second = place.run("true", other).await;
+    let (status, _) = place.end(&second).await;
+    assert!(status.contains("another cluster"), "{status}");
+    assert_eq!(place.stage.kill(&first, KillRequest::default()).await, None);
+    place.end(&first).await;
 }
