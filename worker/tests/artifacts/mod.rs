@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::fake::Stage;
+use super::fake::{PATIENCE, Stage};
 use brasserie_thrift::generated::common::{
     Artifact, ArtifactHolder, KillRequest, RunningTask, ServiceAddress, TaskArtifacts, TaskInput,
     TaskOutput, TaskSubprocessOptions,
@@ -16,6 +17,7 @@ use brasserie_thrift::generated::worker::{
 use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 const CLUSTER: &str = "cluster";
@@ -169,7 +171,15 @@ async fn outputs_of_a_successful_run_are_in_the_store_before_its_end_is_reported
         (disks[0].generation.clone(), disks[0].artifacts),
         (generation, Some(2))
     );
-    assert_eq!(runs_left(place.dir.path()), 0);
+    // The folder of the run is deleted after its end.
+    let deleted = async {
+        while runs_left(place.dir.path()) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, deleted)
+        .await
+        .expect("nothing is left of the run");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
