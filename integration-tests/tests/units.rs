@@ -264,6 +264,7 @@ fn a_namespace_that_cannot_be_had_is_an_error_or_a_reason() {
         };
         keeper.wait_for_output(said);
         if code.is_none() {
+            keeper.wait_for_output("the worker takes calls");
             keeper.signal(Signal::SIGTERM);
         }
         assert_eq!(

@@ -224,6 +224,7 @@ async fn start_all(
     let accounts = accounts(options.allowed_users.clone()).await?;
     let (path, retention) = (options.data_dir.clone(), options.logs);
     let (directory, logs, held) = blocking(move || open(&path, retention, clock)).await?;
+    let artifacts = open_artifacts(&options, &directory, accounts.clone()).await?;
     let server = bind(options.listen.socket()).await?;
     let address = server.local_addr();
     let identity = directory.identity().clone();
@@ -240,7 +241,6 @@ async fn start_all(
     };
     let timed = Timed::default();
     let known = (Arc::clone(&running), Arc::clone(&timed));
-    let artifacts = open_artifacts(&options, &directory, config.accounts.clone()).await?;
     let desk = artifacts.desk();
     let sink = Supervised::new(own.clone(), clock, directory.groups(), known, desk.clone());
     let runner: Arc<dyn Runner> = start_runner(config, Box::new(sink))?.into();

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use brasserie_common::WorkerDescription;
 use brasserie_common_runtime::Clock;
-use brasserie_worker_artifacts::{ArtifactStore, DiskFlag, DiskMistake, StoreOptions};
+use brasserie_worker_artifacts::{ArtifactStore, DiskFlag, DiskMistake, OpenFinding, StoreOptions};
 use brasserie_worker_core::Worker;
 use brasserie_worker_gather::{HostName, Peer, PeerId, RackName};
 use parking_lot::Mutex;
@@ -73,7 +73,11 @@ impl Artifacts {
         }
         let (store, findings) = ArtifactStore::open(&StoreOptions::new(disks))?;
         for finding in findings {
-            tracing::warn!("{finding}");
+            match finding {
+                // Each worker begins so.
+                OpenFinding::NewGeneration { .. } => tracing::info!("{finding}"),
+                _ => tracing::warn!("{finding}"),
+            }
         }
         let folders = RunFolders::open(data_dir, accounts);
         let folders = folders.map_err(|error| ArtifactsError::DataDir {
