@@ -14,8 +14,8 @@ use brasserie_thrift::rpc::PeerAddr;
 use brasserie_worker_artifacts::{ArtifactStore, TakeInError};
 use brasserie_worker_core::{AssociationIndex, Event};
 use brasserie_worker_gather::{
-    ByteCount, GatherAction, GatherEvent, GatherLimits, InputsAction, Peer, PeerId, Priority,
-    RunInputs, TransferId, WaitingTask, WantedArtifact,
+    ByteCount, GatherAction, GatherEvent, GatherLimits, HostName, InputsAction, Peer, PeerId,
+    Priority, RackName, RunInputs, TransferId, WaitingTask, WantedArtifact,
 };
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -235,21 +235,18 @@ impl DeskTask {
             rounds: 0,
             since: self.parts.clock.now(),
         };
-        let is_of = |other: &LedRun| other.of == of;
-        let leads_any = self.runs.values().any(is_of);
-        let side = &mut self.sides[of.0];
-        let is_foreign = side.namespace.as_ref() != Some(&led.artifacts.namespace);
-        if is_foreign && leads_any && side.namespace.is_some() {
-            self.numbers.insert(led.key.clone(), run);
-            self.runs.insert(run, led);
-            return self.give_up(run, "other runs use artifacts of another cluster");
-        }
-        if is_foreign {
-            side.namespace = Some(led.artifacts.namespace.clone());
-            side.tell(ToReport::Namespace(led.artifacts.namespace.clone()));
-        }
+        let namespace = led.artifacts.namespace.clone();
+        let leads_others = self.runs.values().any(|other| other.of == of);
         self.numbers.insert(led.key.clone(), run);
         self.runs.insert(run, led);
+        let side = &mut self.sides[of.0];
+        if side.namespace.as_ref() != Some(&namespace) {
+            if leads_others {
+                return self.give_up(run, "other runs use artifacts of another cluster");
+            }
+            side.tell(ToReport::Namespace(namespace.clone()));
+            side.namespace = Some(namespace);
+        }
         self.want(run);
     }
 
@@ -712,8 +709,8 @@ impl DeskTask {
 fn peer(holder: &ArtifactHolder) -> Peer {
     Peer {
         id: PeerId(holder.address.to_string().into()),
-        host: brasserie_worker_gather::HostName(Arc::clone(&holder.hostname)),
-        rack: holder.rack.clone().map(brasserie_worker_gather::RackName),
+        host: HostName(Arc::clone(&holder.hostname)),
+        rack: holder.rack.clone().map(RackName),
     }
 }
 

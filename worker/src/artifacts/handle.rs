@@ -60,7 +60,7 @@ pub(crate) enum DeskEvent {
 
 /// A scheduler's answer to a question for holders.
 pub(crate) struct Holders {
-    /// The instance for which the question was asked.
+    /// The association whose scheduler answers.
     pub of: AssociationIndex,
     pub holders: Vec<(ArtifactId, Vec<ArtifactHolder>)>,
 }
@@ -80,18 +80,17 @@ impl Desk {
 
     /// Returns whether the desk leads the run, and ends it then.
     pub(crate) fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> bool {
-        let key = key.clone();
         self.tell_of(key, |key| DeskEvent::Kill { key, request, by })
     }
 
     /// Returns whether the desk leads the run, and stops it then.
     pub(crate) fn suspend(&self, key: &RunKey) -> bool {
-        self.tell_of(key.clone(), DeskEvent::Suspend)
+        self.tell_of(key, DeskEvent::Suspend)
     }
 
     /// Returns whether the desk leads the run, and continues it then.
     pub(crate) fn resume(&self, key: &RunKey) -> bool {
-        self.tell_of(key.clone(), DeskEvent::Resume)
+        self.tell_of(key, DeskEvent::Resume)
     }
 
     /// Takes the end of a run that the desk leads; returns that of another run.
@@ -107,10 +106,10 @@ impl Desk {
         self.tell(DeskEvent::Holders(holders));
     }
 
-    fn tell_of(&self, key: RunKey, event: impl FnOnce(RunKey) -> DeskEvent) -> bool {
-        let is_led = self.led.lock().contains(&key);
+    fn tell_of(&self, key: &RunKey, event: impl FnOnce(RunKey) -> DeskEvent) -> bool {
+        let is_led = self.led.lock().contains(key);
         if is_led {
-            self.tell(event(key));
+            self.tell(event(key.clone()));
         }
         is_led
     }

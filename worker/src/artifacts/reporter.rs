@@ -1,6 +1,7 @@
 //! The reports of the store to a scheduler: a task for each association, which reports every ten seconds and whenever something has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -281,11 +282,7 @@ impl Reporter {
 }
 
 /// Returns the part of a disk's list that the scheduler asks for.
-fn page(
-    held: &BTreeMap<ArtifactId, (brasserie_common::DiskGeneration, u64)>,
-    wanted: ListingWanted,
-) -> ListingPage {
-    use std::ops::Bound;
+fn page(held: &BTreeMap<ArtifactId, (DiskGeneration, u64)>, wanted: ListingWanted) -> ListingPage {
     let after = wanted.after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut rest = held
         .range((after, Bound::Unbounded))

@@ -1,4 +1,4 @@
-//! The serving of artifacts to other workers. It never waits for a place: a peer beyond the limit is told at once that the worker is busy.
+//! Serves artifacts to other workers. No request waits: a peer beyond the limit learns at once that the worker is busy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
