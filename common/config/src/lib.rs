@@ -65,6 +65,7 @@
 #![deny(clippy::iter_over_hash_type)]
 
 mod add_time;
+mod artifacts;
 mod cards;
 mod children;
 mod coerce;
@@ -96,6 +97,10 @@ mod toml;
 mod tree;
 mod yaml;
 
+pub use artifacts::{
+    InputNodes, InputPath, InputSource, JobInput, JobOutput, KeepOutputs, MAX_INPUTS, MAX_OUTPUTS,
+    Replicas,
+};
 pub use cards::CardProblem;
 pub use cron::{
     Cron, Days, DueTime, DueTimes, GivenUp, ItemKey, ItemMemory, MAX_TIMES, NextTime, Repeated,
