@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use brasserie_common::JobName;
 
-use crate::jobs::{AFTER_ALL, DEPENDS_ON, Draft};
+use crate::jobs::Draft;
 use crate::problem::{Problem, nearest};
-use crate::tree::{Place, quote};
+use crate::tree::quote;
+use crate::waits::Mention;
 
 /// The number of names of a cycle that a message lists.
 const LISTED: usize = 10;
@@ -73,24 +74,21 @@ fn show_cycle(cycle: &[usize], drafts: &[Draft]) -> String {
 }
 
 /// Returns one of the names of [`crate::JobConfig::waits_for`], with its place.
-fn named(draft: &Draft, position: usize) -> (&'static str, usize, Place, &JobName) {
-    let job = &draft.job;
+fn named(draft: &Draft, position: usize) -> (&Mention, &JobName) {
+    let (job, mentions) = (&draft.job, &draft.mentions);
     match position.checked_sub(job.depends_on.len()) {
-        None => {
-            let place = draft.depends_on_places[position];
-            (DEPENDS_ON, position, place, &job.depends_on[position])
-        }
+        None => (&mentions.depends_on[position], &job.depends_on[position]),
         Some(position) => {
             let name = &job.run_only_after_all_nodes_are_done_for[position];
-            (AFTER_ALL, position, draft.after_all_places[position], name)
+            (&mentions.after_all[position], name)
         }
     }
 }
 
 fn dependency_problem(draft: &Draft, position: usize, text: String) -> Problem {
-    let (key, position, place, name) = named(draft, position);
-    let path = format!("{}.{key}[{position}]", draft.key_path);
-    Problem::new(place, path, text).value(quote(name.as_str()))
+    let (mention, name) = named(draft, position);
+    let path = format!("{}.{mention}", draft.key_path);
+    Problem::new(mention.place, path, text).value(quote(name.as_str()))
 }
 
 fn report_unknown(
@@ -102,7 +100,7 @@ fn report_unknown(
     for (draft, edges) in drafts.iter_mut().zip(edges) {
         let unknown = edges.iter().enumerate().filter(|(_, e)| e.is_none());
         for (position, _) in unknown {
-            let name = named(draft, position).3.as_str().to_owned();
+            let name = named(draft, position).1.as_str().to_owned();
             let text = format!("there is no job {}, so no task will start", quote(&name));
             let mut problem = dependency_problem(draft, position, text);
             reported += 1;

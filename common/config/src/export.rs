@@ -6,14 +6,12 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSubprocessOptions};
 use serde_json::{Map, Value, json};
 
-use crate::jobs::{
-    AFTER_ALL, BUFFERABLE, CWD, DEADLINE, DEPENDS_ON, ENV, EST_DURATION, MAX_RUNNING, REPORT,
-    TIMEOUT,
-};
+use crate::jobs::{BUFFERABLE, CWD, DEADLINE, ENV, EST_DURATION, MAX_RUNNING, REPORT, TIMEOUT};
 use crate::json;
 use crate::limits;
 use crate::model::{Config, Filter, JobConfig, LevelId};
 use crate::subprocess::KILL_METHODS;
+use crate::waits::{AFTER_ALL, DEPENDS_ON};
 
 /// Returns a job as the value of `bistro_job->NAME`, for `config`'s levels and resources. Inherited settings are written out. Keys without
 /// a value are left out if their default is the same everywhere. The exported value reads back as the same job, including its errors; an

@@ -24,6 +24,7 @@ use crate::read::{At, Notes, UnknownKeys};
 use crate::resources::{AMOUNTS, key_resource};
 use crate::subprocess::{self, KILL_SUBPROCESS, kill_subprocess, task_subprocess};
 use crate::tree::{Place, quote};
+use crate::waits::{self, Mentions};
 
 /// The prefix of a job's key before its name.
 pub(crate) const JOB_PREFIX: &str = "bistro_job->";
@@ -85,16 +86,8 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Duration,
         "The wait before each of these runs, in place of the waits of `backoff`.",
     ),
-    Key::new(
-        DEPENDS_ON,
-        Shape::List(&Shape::Name),
-        "The jobs that must be done on the same node before.",
-    ),
-    Key::new(
-        AFTER_ALL,
-        Shape::List(&Shape::Name),
-        "The jobs that must be done on all of their nodes before.",
-    ),
+    waits::DEPENDS_ON_KEY,
+    waits::AFTER_ALL_KEY,
     Key::new(
         "create_time",
         INT64,
@@ -182,8 +175,6 @@ pub(crate) const DEADLINE: &str = "deadline";
 pub(crate) const EST_DURATION: &str = "est_duration";
 pub(crate) const BUFFERABLE: &str = "bufferable";
 pub(crate) const REPORT: &str = "report";
-pub(crate) const DEPENDS_ON: &str = "depends_on";
-pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
 
 /// Limit for `retries`. A job that needs more uses a backoff that ends in `"repeat"`.
 const MAX_RETRIES: i64 = 1000;
@@ -199,10 +190,8 @@ pub(crate) struct Draft {
     pub job: JobConfig,
     pub notes: Notes,
     pub key_path: String,
-    /// The place of each name in [`JobConfig::depends_on`].
-    pub depends_on_places: Vec<Place>,
-    /// The place of each name in [`JobConfig::run_only_after_all_nodes_are_done_for`].
-    pub after_all_places: Vec<Place>,
+    /// The places of the jobs for which the job waits.
+    pub mentions: Mentions,
     /// The errors that an exported job carries.
     pub old_errors: Option<(Place, Vec<String>)>,
 }
@@ -261,7 +250,7 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
 pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKeys) -> Draft {
     let mut notes = Notes::new(unknown);
     let mut job = defaults(name, config);
-    let (mut depends_on_places, mut after_all_places) = (Vec::new(), Vec::new());
+    let mut mentions = Mentions::default();
     let mut old_errors = None;
     if at.expect_object(&mut notes) {
         at.check_duplicates(&mut notes);
@@ -271,13 +260,7 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
         placement(at, &mut job, config, &mut notes);
         process(at, &mut job, &mut notes);
         labels(at, &mut job, &mut notes);
-        if let Some(at) = at.get(DEPENDS_ON) {
-            depends_on_places = job_names(&at, &mut job.depends_on, &mut notes);
-        }
-        if let Some(at) = at.get(AFTER_ALL) {
-            let names = &mut job.run_only_after_all_nodes_are_done_for;
-            after_all_places = job_names(&at, names, &mut notes);
-        }
+        mentions = waits::waits(at, &mut job, &mut notes);
         old_errors = at
             .get("errors")
             .map(|at| (at.place(), exported_errors(&at)));
@@ -286,8 +269,7 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
         job,
         notes,
         key_path: at.path_text(),
-        depends_on_places,
-        after_all_places,
+        mentions,
         old_errors,
     }
 }
@@ -884,23 +866,6 @@ fn labels(at: &At, job: &mut JobConfig, notes: &mut Notes) {
             set(slot, at.integer(i64::MIN..=i64::MAX, notes));
         }
     }
-}
-
-/// Reads job names. Returns the place of each.
-fn job_names(at: &At, names: &mut Vec<JobName>, notes: &mut Notes) -> Vec<Place> {
-    let mut places = Vec::new();
-    if !at.expect_array("job names", notes) {
-        return places;
-    }
-    for item in at.items() {
-        if let Some(name) = item.name(notes)
-            && let Ok(name) = JobName::try_from(name)
-        {
-            names.push(name);
-            places.push(item.place());
-        }
-    }
-    places
 }
 
 /// Returns the errors of an export unchanged.

@@ -95,6 +95,7 @@ mod shared;
 mod subprocess;
 mod toml;
 mod tree;
+mod waits;
 mod yaml;
 
 pub use artifacts::{
@@ -464,8 +465,7 @@ fn finish_job(draft: Draft) -> (JobConfig, Problems, Problems) {
         mut job,
         notes,
         key_path,
-        depends_on_places: _,
-        after_all_places: _,
+        mentions: _,
         old_errors,
     } = draft;
     let (mut problems, warnings) = notes.finish();

@@ -794,6 +794,17 @@ fn cycles_disable_each_job_in_them_and_no_other() {
 }
 
 #[test]
+fn a_dependency_is_named_by_its_position_in_the_file() {
+    assert_eq!(
+        job_problems(r#""depends_on": [[], "x"]"#),
+        [
+            "3:34: bistro_job->x.depends_on[0]: expected a string, found an empty array",
+            "3:38: bistro_job->x.depends_on[1]: the job waits for itself: x -> x; remove one dependency of the cycle",
+        ]
+    );
+}
+
+#[test]
 fn a_cycle_may_go_over_both_ways_to_wait() {
     let parsed = good(
         "",

@@ -1,0 +1,87 @@
+//! Reads the jobs that a job waits for, and keeps the place of each name, for the checks across all jobs in `depends`.
+
+use std::fmt;
+
+use brasserie_common::JobName;
+
+use crate::keys::{Key, Shape};
+use crate::model::JobConfig;
+use crate::read::{At, Notes};
+use crate::tree::Place;
+
+pub(crate) const DEPENDS_ON_KEY: Key = Key::new(
+    DEPENDS_ON,
+    Shape::List(&Shape::Name),
+    "The jobs that must be done on the same node before.",
+);
+pub(crate) const AFTER_ALL_KEY: Key = Key::new(
+    AFTER_ALL,
+    Shape::List(&Shape::Name),
+    "The jobs that must be done on all of their nodes before.",
+);
+pub(crate) const DEPENDS_ON: &str = "depends_on";
+pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
+
+/// The place at which a job names another one for which it waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mention {
+    pub place: Place,
+    /// [`DEPENDS_ON`] or [`AFTER_ALL`].
+    list: &'static str,
+    /// The position in the list of the file.
+    index: usize,
+}
+
+/// Writes the key path below the job, as in `depends_on[2]`.
+impl fmt::Display for Mention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.list, self.index)
+    }
+}
+
+/// The places of the jobs for which a job waits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mentions {
+    /// The place of each name in [`JobConfig::depends_on`].
+    pub depends_on: Vec<Mention>,
+    /// The place of each name in [`JobConfig::run_only_after_all_nodes_are_done_for`].
+    pub after_all: Vec<Mention>,
+}
+
+/// Reads the jobs for which the job waits.
+pub(crate) fn waits(at: &At, job: &mut JobConfig, notes: &mut Notes) -> Mentions {
+    let mut mentions = Mentions::default();
+    let after_all = &mut job.run_only_after_all_nodes_are_done_for;
+    for (key, names, mentions) in [
+        (DEPENDS_ON, &mut job.depends_on, &mut mentions.depends_on),
+        (AFTER_ALL, after_all, &mut mentions.after_all),
+    ] {
+        if let Some(at) = at.get(key) {
+            *mentions = job_names(&at, key, names, notes);
+        }
+    }
+    mentions
+}
+
+/// Reads job names. Returns the place of each.
+fn job_names(
+    at: &At,
+    list: &'static str,
+    names: &mut Vec<JobName>,
+    notes: &mut Notes,
+) -> Vec<Mention> {
+    let mut mentions = Vec::new();
+    if !at.expect_array("job names", notes) {
+        return mentions;
+    }
+    for (index, item) in at.items().enumerate() {
+        if let Some(name) = item.name(notes)
+            && let Ok(name) = JobName::try_from(name)
+        {
+            names.push(name);
+            let place = item.place();
+            mentions.push(Mention { place, list, index });
+        }
+    }
+    mentions
+}
