@@ -293,7 +293,7 @@ impl At<'_> {
 }
 
 /// Returns whether the text begins like a number, so that it is a mistyped duration and not a word.
-fn begins_with_digit(text: &str) -> bool {
+pub(crate) fn begins_with_digit(text: &str) -> bool {
     text.trim_start().starts_with(|c: char| c.is_ascii_digit())
 }
 

@@ -6,10 +6,12 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSubprocessOptions};
 use serde_json::{Map, Value, json};
 
+use crate::artifacts::{JobOutput, KeepOutputs, Replicas};
 use crate::jobs::{BUFFERABLE, CWD, DEADLINE, ENV, EST_DURATION, MAX_RUNNING, REPORT, TIMEOUT};
 use crate::json;
 use crate::limits;
 use crate::model::{Config, Filter, JobConfig, LevelId};
+use crate::outputs::{KEEP, OUTPUTS, PATH, REPLICAS, WAIT_FOR_REPLICA};
 use crate::subprocess::KILL_METHODS;
 use crate::waits::{AFTER_ALL, DEPENDS_ON};
 
@@ -127,6 +129,40 @@ fn process(job: &JobConfig, put: &mut impl FnMut(&str, Option<Value>)) {
     put(MAX_RUNNING, job.max_running.map(|most| json!(most)));
     put(BUFFERABLE, job.bufferable.then_some(json!(true)));
     put(REPORT, job.report.map(|policy| json!(policy.as_str())));
+    artifacts(job, put);
+}
+
+/// Puts the outputs and inputs of the job.
+fn artifacts(job: &JobConfig, put: &mut impl FnMut(&str, Option<Value>)) {
+    let outputs: Vec<Value> = job.outputs.iter().map(output).collect();
+    // A job with outputs has its `keep` written out, so that a comparison of two jobs shows both values.
+    let has_keep = !outputs.is_empty() || job.keep != KeepOutputs::default();
+    put(OUTPUTS, (!outputs.is_empty()).then_some(json!(outputs)));
+    put(KEEP, has_keep.then(|| keep(job.keep)));
+}
+
+/// Returns the path of an output, or an object if there is more than the path.
+fn output(output: &JobOutput) -> Value {
+    let path = output.path.as_str();
+    if *output == JobOutput::new(output.path.clone()) {
+        return json!(path);
+    }
+    let mut out = Map::from_iter([(PATH.to_owned(), json!(path))]);
+    if output.replicas != Replicas::ONE {
+        out.insert(REPLICAS.to_owned(), json!(output.replicas.get()));
+    }
+    if output.wait_for_replica {
+        out.insert(WAIT_FOR_REPLICA.to_owned(), json!(true));
+    }
+    Value::Object(out)
+}
+
+fn keep(keep: KeepOutputs) -> Value {
+    match keep {
+        KeepOutputs::UntilConsumed => json!(KeepOutputs::UNTIL_CONSUMED),
+        KeepOutputs::For(time) => json!(time.as_secs_f64()),
+        KeepOutputs::Forever => json!(KeepOutputs::FOREVER),
+    }
 }
 
 pub(crate) fn level_name(config: &Config, level: LevelId) -> Value {

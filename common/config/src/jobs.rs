@@ -11,6 +11,7 @@ use brasserie_common::time::format_duration;
 use brasserie_common::{Arguments, BackoffPolicy, JobName, ReportPolicy, StatusFrom};
 
 use crate::PathUse;
+use crate::artifacts::KeepOutputs;
 use crate::cards::check_need;
 use crate::coerce::{AMOUNT, name_error, set};
 use crate::filters::{FILTER_KEYS, filters};
@@ -19,6 +20,7 @@ use crate::levels::{level, task_level};
 use crate::model::{
     Config, JobConfig, ResourceId, ResourceLimit, SchedulerPolicy, begins_in_folder,
 };
+use crate::outputs;
 use crate::problem::{self, Problem};
 use crate::read::{At, Notes, UnknownKeys};
 use crate::resources::{AMOUNTS, key_resource};
@@ -163,6 +165,8 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Words(|| ReportPolicy::ALL.iter().map(|w| w.as_str()).collect()),
         "The time at which a pull worker reports a completion.",
     ),
+    outputs::OUTPUTS_KEY,
+    outputs::KEEP_KEY,
 ];
 const COMMAND: &str = "command";
 pub(crate) const ENV: &str = "env";
@@ -239,6 +243,8 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
         bufferable: false,
         max_running: None,
         report: None,
+        outputs: Vec::new(),
+        keep: KeepOutputs::default(),
         create_time: 0,
         modify_time: 0,
         version_id: -1,
@@ -261,6 +267,7 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
         process(at, &mut job, &mut notes);
         labels(at, &mut job, &mut notes);
         mentions = waits::waits(at, &mut job, &mut notes);
+        outputs::outputs(at, &mut job, &mut notes);
         old_errors = at
             .get("errors")
             .map(|at| (at.place(), exported_errors(&at)));

@@ -86,6 +86,7 @@ mod manual;
 mod model;
 mod nodes;
 mod numbers;
+mod outputs;
 mod problem;
 mod read;
 mod resources;

@@ -10,6 +10,7 @@ use brasserie_common::{
     TaskSubprocessOptions,
 };
 
+use crate::artifacts::{JobOutput, KeepOutputs};
 use crate::cron::Cron;
 use crate::shared::Shared;
 
@@ -429,6 +430,9 @@ pub struct JobConfig {
     pub max_running: Option<u32>,
     /// When a worker that requests work reports completions; `None` for the worker's own setting.
     pub report: Option<ReportPolicy>,
+    /// The files that each task leaves for other tasks: at most [`MAX_OUTPUTS`](crate::MAX_OUTPUTS), of which none lies in another.
+    pub outputs: Vec<JobOutput>,
+    pub keep: KeepOutputs,
     pub create_time: i64,
     pub modify_time: i64,
     /// -1 for none.

@@ -153,6 +153,11 @@ impl Notes {
         }
     }
 
+    /// Notes an unknown key that is an error in any case, for which a strict parser refuses the whole file.
+    pub fn note_refused_key(&mut self) {
+        self.has_refused_key |= self.unknown_keys == UnknownKeys::Refuse;
+    }
+
     /// Returns whether there is an unknown key for which the file is refused.
     pub fn has_refused_key(&self) -> bool {
         self.has_refused_key
@@ -351,6 +356,20 @@ impl<'a> At<'a> {
                 .value(quote(entry.key()))
                 .help(suggest(entry.key(), known.iter().map(AsRef::as_ref)));
             notes.unknown_key(problem);
+        }
+    }
+
+    /// Reports each key that is not in `known` as an error, whatever the parser's options. An object needs this if each of its keys
+    /// decides which files a task gets or leaves: without a misspelt key, a job would work with other files than its author wants.
+    pub fn require_known_keys<K: AsRef<str>>(&self, known: &[K], notes: &mut Notes) {
+        let is_known = |key: &str| known.iter().any(|known| known.as_ref() == key);
+        for entry in self.entries().filter(|e| !is_known(e.key())) {
+            notes.note_refused_key();
+            if notes.error_is_kept() {
+                let problem = entry.key_problem("unknown key").value(quote(entry.key()));
+                let names = known.iter().map(AsRef::as_ref);
+                notes.error(problem.help(suggest(entry.key(), names)));
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod formats;
 mod limits;
 mod no_effect;
 mod original;
+mod outputs;
 mod properties;
 mod sample;
 mod values;

@@ -22,6 +22,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../src/tests/original.rs"),
     ),
     (
+        "common/config/src/tests/outputs.rs",
+        include_str!("../src/tests/outputs.rs"),
+    ),
+    (
         "common/config/src/tests/properties.rs",
         include_str!("../src/tests/properties.rs"),
     ),
@@ -617,7 +621,16 @@ const OF_JOBS: &[(&str, Proof)] = &[
             "a_task_finds_arguments_environment_and_directory",
         ]),
     ),
+    ("outputs", OUTPUTS),
+    ("outputs[].path", OUTPUTS),
+    ("outputs[].replicas", OUTPUTS),
+    ("outputs[].wait_for_replica", OUTPUTS),
+    (
+        "keep",
+        Tests(&["outputs_are_kept_for_a_week_or_as_the_job_says"]),
+    ),
 ];
+const OUTPUTS: Proof = Tests(&["a_job_lists_its_outputs"]);
 
 /// Returns each path of the table with its test.
 fn rows() -> Vec<(String, &'static Proof)> {

@@ -138,6 +138,9 @@ fn good_files_are_good_to_both() {
         json!({"backoff": ["2s", 2, "10 min", "fail"], "retries": 3, "retry_delay": "1 min", "env": {"A": 5}, "cwd": "x", "max_running": 2}),
         json!({"level_for_host_placement": "host", "host_placement": "h", "create_time": 1, "modify_time": "2"}),
         json!({"command": ["a", 5], "status_from": "pipe", "arguments": "none", "kill_subprocess": {"method": "term"}}),
+        json!({"outputs": ["a", 5, {"path": "b/", "replicas": "2", "wait_for_replica": 1}], "keep": "7d"}),
+        json!({"outputs": [], "keep": "until_consumed"}),
+        json!({"outputs": ["a"], "keep": 3.5}),
         json!({"kill_orphan_tasks_after_sec": 0.5, "task_subprocess": {"max_log_lines_per_poll_interval": 0}}),
     ] {
         assert_eq!(both(&json!({}), &job), (true, true), "{job}");
@@ -222,6 +225,14 @@ fn bad_files_are_bad_to_both() {
         json!({"arguments": "all"}),
         json!({"version_id": 1.5}),
         json!({"create_time": []}),
+        json!({"outputs": "a"}),
+        json!({"outputs": [""]}),
+        json!({"outputs": [{"replicas": 2}]}),
+        json!({"outputs": [{"path": "a", "replicas": 9}]}),
+        json!({"outputs": [{"path": "a", "replicas": 0}]}),
+        json!({"outputs": [{"path": "a", "replica": 2}]}),
+        json!({"outputs": ["a"], "keep": "until_read"}),
+        json!({"outputs": ["a"], "keep": true}),
         json!({"comand": []}),
     ] {
         assert_eq!(both(&json!({}), &job), (false, false), "{job}");

@@ -6,7 +6,7 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
     AccountName, Arguments, BackoffPolicy, Bound, KillMethod, KillRequest, Limited, LogOverflow,
-    Output, ProcessLimit, ReportPolicy, StatusFrom, TaskSubprocessOptions,
+    Output, OutputPath, ProcessLimit, ReportPolicy, StatusFrom, TaskSubprocessOptions,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use super::*;
 
 /// Known keys, so that random files pass the first check.
-const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|est_duration|bufferable|report|children|disabled|task_subprocess|cgroups|limits|nofile|soft|hard|user|group|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period";
-const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|unlimited|";
+const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|est_duration|bufferable|report|children|disabled|task_subprocess|cgroups|limits|nofile|soft|hard|user|group|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period|outputs|keep|path|replicas|wait_for_replica";
+const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|unlimited|forever|a/|a/b|";
 
 fn any_file() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
@@ -158,6 +158,33 @@ fn time_limit() -> impl Strategy<Value = Option<Duration>> {
     option::of((1u64..=i32::MAX as u64 * 1000).prop_map(Duration::from_millis))
 }
 
+fn outputs() -> impl Strategy<Value = Vec<JobOutput>> {
+    let output = ("[a-c]{1,2}(/[a-c])?/?", 1..=Replicas::MAX, any::<bool>());
+    vec(output, 0..4).prop_map(|all| {
+        let mut outputs: Vec<JobOutput> = Vec::new();
+        for (path, replicas, wait_for_replica) in all {
+            let path = OutputPath::try_from(path.as_str()).unwrap();
+            if !outputs.iter().any(|other| other.path.overlaps(&path)) {
+                let replicas = Replicas::new(replicas).unwrap();
+                outputs.push(JobOutput {
+                    path,
+                    replicas,
+                    wait_for_replica,
+                });
+            }
+        }
+        outputs
+    })
+}
+
+fn keep() -> impl Strategy<Value = KeepOutputs> {
+    prop_oneof![
+        Just(KeepOutputs::UntilConsumed),
+        Just(KeepOutputs::Forever),
+        (1u64..=i32::MAX as u64 * 1000).prop_map(|ms| KeepOutputs::For(Duration::from_millis(ms))),
+    ]
+}
+
 fn backoff() -> impl Strategy<Value = BackoffPolicy> {
     (
         vec(prop_oneof![1i64..4, 1i64..=i64::from(i32::MAX)], 0..5),
@@ -189,6 +216,7 @@ prop_compose! {
         command in vec(name(), 0..3),
         (est_duration, bufferable, report, max_running) in (time_limit(), any::<bool>(), option::of(proptest::sample::select(ReportPolicy::ALL.to_vec())), option::of(1..=i32::MAX as u32)),
         (create_time, modify_time, version_id) in any::<(i64, i64, i64)>(),
+        (outputs, keep) in (outputs(), keep()),
         errors in vec(any::<String>(), 0..3),
     ) -> JobConfig {
         // The text that the parser would have written.
@@ -216,6 +244,8 @@ prop_compose! {
             bufferable,
             max_running,
             report,
+            outputs,
+            keep,
             create_time,
             modify_time,
             version_id,
@@ -266,6 +296,8 @@ fn bad_values_are_reported_and_not_exported() {
         r#""command": [""]"#,
         r#""command": ["a", "b\u0000"]"#,
         r#""priority": -1"#,
+        r#""outputs": ["a", "a/b"]"#,
+        r#""outputs": ["a"], "keep": 0"#,
         r#""filters": {"instance": {"fraction_of_nodes": 2}}"#,
     ] {
         let text = format!(

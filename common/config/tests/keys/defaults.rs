@@ -115,6 +115,10 @@ const DEFAULTS: &[(&str, Default)] = &[
     ("bufferable", Same("false")),
     ("report", Words("chosen by the worker")),
     ("arguments", Same("\"append\"")),
+    ("outputs", Same("[]")),
+    ("replicas", Same("1")),
+    ("wait_for_replica", Same("false")),
+    ("keep", Same("\"7d\"")),
 ];
 
 /// Keys of jobs whose default is the value of the settings, besides those that settings and jobs share.
@@ -185,7 +189,7 @@ fn base() -> Value {
                 "ram_mb": physical("ram"), "cpu_core": physical("cpu"), "gpu_card": physical("gpu"),
             },
         },
-        JOB: {"command": ["program"]},
+        JOB: {"command": ["program"], "outputs": [{"path": "file"}]},
     })
 }
 

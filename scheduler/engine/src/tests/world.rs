@@ -11,8 +11,8 @@ use brasserie_common::{
     Time, WallTime,
 };
 use brasserie_common_config::{
-    Config, Enforcement, Filter, JobConfig, LevelId, NodeOrder, PhysicalKind, PhysicalResource,
-    Resource, ResourceLimit, SchedulerPolicy, WorkerSelector,
+    Config, Enforcement, Filter, JobConfig, KeepOutputs, LevelId, NodeOrder, PhysicalKind,
+    PhysicalResource, Resource, ResourceLimit, SchedulerPolicy, WorkerSelector,
 };
 
 use crate::{
@@ -90,6 +90,8 @@ pub(super) fn job(name: &str) -> JobConfig {
         bufferable: false,
         max_running: None,
         report: None,
+        outputs: Vec::new(),
+        keep: KeepOutputs::default(),
         create_time: 0,
         modify_time: 0,
         version_id: -1,
