@@ -1,4 +1,4 @@
-//! Checks the jobs that wait for other jobs, on the same node or as a whole. Reports unknown names, and cycles, which would wait forever.
+//! Checks the jobs that wait for other jobs, on the same node or as a whole, also for their inputs. Reports unknown names, and cycles, which would wait forever.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use brasserie_common::JobName;
 use crate::jobs::Draft;
 use crate::problem::{Problem, nearest};
 use crate::tree::quote;
-use crate::waits::Mention;
+use crate::waits::{Mention, MentionKey};
 
 /// The number of names of a cycle that a message lists.
 const LISTED: usize = 10;
@@ -57,8 +57,13 @@ pub(crate) fn check(drafts: &mut [Draft], levels: &[String]) {
                 format!("the job waits for itself: {}", show_cycle(&names, drafts))
             }
         };
-        let problem = dependency_problem(&drafts[index], position, text)
-            .help("remove one dependency of the cycle");
+        let help = match named(&drafts[index], position).0.key {
+            MentionKey::Listed(..) => "remove one dependency of the cycle",
+            MentionKey::Input(_) => {
+                "a job waits for the jobs of its inputs: remove one input or dependency of the cycle"
+            }
+        };
+        let problem = dependency_problem(&drafts[index], position, text).help(help);
         drafts[index].notes.error(problem);
     }
 }
@@ -87,7 +92,7 @@ fn named(draft: &Draft, position: usize) -> (&Mention, &JobName) {
 
 fn dependency_problem(draft: &Draft, position: usize, text: String) -> Problem {
     let (mention, name) = named(draft, position);
-    let path = format!("{}.{mention}", draft.key_path);
+    let path = format!("{}.{}", draft.key_path, mention.key);
     Problem::new(mention.place, path, text).value(quote(name.as_str()))
 }
 
@@ -125,6 +130,10 @@ fn report_other_levels(drafts: &mut [Draft], edges: &[Vec<Option<usize>>], level
             let Some(target) = *target else {
                 continue;
             };
+            // The levels of inputs are checked with their nodes.
+            if matches!(named(&drafts[index], position).0.key, MentionKey::Input(_)) {
+                continue;
+            }
             let (own, other) = (
                 drafts[index].job.level_for_tasks,
                 drafts[target].job.level_for_tasks,

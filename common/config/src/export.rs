@@ -6,7 +6,8 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSubprocessOptions};
 use serde_json::{Map, Value, json};
 
-use crate::artifacts::{JobOutput, KeepOutputs, Replicas};
+use crate::artifacts::{InputNodes, InputSource, JobInput, JobOutput, KeepOutputs, Replicas};
+use crate::inputs::{AS, FILE, FROM, INPUTS, NODE};
 use crate::jobs::{BUFFERABLE, CWD, DEADLINE, ENV, EST_DURATION, MAX_RUNNING, REPORT, TIMEOUT};
 use crate::json;
 use crate::limits;
@@ -139,6 +140,31 @@ fn artifacts(job: &JobConfig, put: &mut impl FnMut(&str, Option<Value>)) {
     let has_keep = !outputs.is_empty() || job.keep != KeepOutputs::default();
     put(OUTPUTS, (!outputs.is_empty()).then_some(json!(outputs)));
     put(KEEP, has_keep.then(|| keep(job.keep)));
+    let inputs: Vec<Value> = job.inputs.iter().map(input).collect();
+    put(INPUTS, (!inputs.is_empty()).then_some(json!(inputs)));
+}
+
+fn input(input: &JobInput) -> Value {
+    let mut out = Map::new();
+    let mut put = |key: &str, text: &str| out.insert(key.to_owned(), json!(text));
+    match &input.source {
+        InputSource::Job { job, nodes, path } => {
+            put(FROM, job.as_str());
+            if *nodes != InputNodes::default() {
+                put(NODE, nodes.as_str());
+            }
+            if let Some(path) = path {
+                put(PATH, path.as_str());
+            }
+        }
+        InputSource::File { path } => {
+            put(FILE, path);
+        }
+    }
+    if let Some(name) = &input.name {
+        put(AS, name.as_str());
+    }
+    Value::Object(out)
 }
 
 /// Returns the path of an output, or an object if there is more than the path.

@@ -15,6 +15,7 @@ use crate::artifacts::KeepOutputs;
 use crate::cards::check_need;
 use crate::coerce::{AMOUNT, name_error, set};
 use crate::filters::{FILTER_KEYS, filters};
+use crate::inputs;
 use crate::keys::{INT64, Key, Shape, TEXTS, within};
 use crate::levels::{level, task_level};
 use crate::model::{
@@ -167,6 +168,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     outputs::OUTPUTS_KEY,
     outputs::KEEP_KEY,
+    inputs::INPUTS_KEY,
 ];
 const COMMAND: &str = "command";
 pub(crate) const ENV: &str = "env";
@@ -245,6 +247,7 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
         report: None,
         outputs: Vec::new(),
         keep: KeepOutputs::default(),
+        inputs: Vec::new(),
         create_time: 0,
         modify_time: 0,
         version_id: -1,
@@ -266,8 +269,9 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
         placement(at, &mut job, config, &mut notes);
         process(at, &mut job, &mut notes);
         labels(at, &mut job, &mut notes);
-        mentions = waits::waits(at, &mut job, &mut notes);
         outputs::outputs(at, &mut job, &mut notes);
+        let needed = inputs::inputs(at, &mut job, &mut notes);
+        mentions = waits::waits(at, &mut job, &needed, &mut notes);
         old_errors = at
             .get("errors")
             .map(|at| (at.place(), exported_errors(&at)));

@@ -75,6 +75,7 @@ mod diff;
 mod export;
 mod filters;
 mod format;
+mod inputs;
 mod jobs;
 mod json;
 mod keys;
@@ -214,6 +215,8 @@ pub enum PathUse {
     Program,
     /// The working directory of tasks.
     WorkingDirectory,
+    /// A file that is sent with a job.
+    InputFile,
 }
 
 /// Checks a file for everything wrong or questionable, whether or not it can be used. `fault` returns why the path, which is absolute or
@@ -398,6 +401,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> ParseOutcome {
             only_checked.extend(jobs::above_limit(&at, &draft, &config));
             paths.extend(jobs::program_of_file(&at, &draft));
             paths.extend(jobs::named_directory(&at, &draft));
+            paths.extend(inputs::input_files(&at));
             drafts.push(draft);
         }
     }

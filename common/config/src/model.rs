@@ -10,7 +10,7 @@ use brasserie_common::{
     TaskSubprocessOptions,
 };
 
-use crate::artifacts::{JobOutput, KeepOutputs};
+use crate::artifacts::{JobInput, JobOutput, KeepOutputs};
 use crate::cron::Cron;
 use crate::shared::Shared;
 
@@ -111,7 +111,8 @@ impl Config {
     }
 
     /// Resolves commands that start with `./` or `../`, and relative working directories, against `folder`, the config file's absolute
-    /// folder. Absolute paths stay, and so do program names without a slash, for which workers search.
+    /// folder. Absolute paths stay, and so do program names without a slash, for which workers search. Files of inputs stay relative,
+    /// because a job must not name files outside the folder.
     pub fn resolve_commands(&mut self, folder: &Path) {
         let resolve = |path: &str| {
             resolve_in_folder(folder, path)
@@ -433,6 +434,9 @@ pub struct JobConfig {
     /// The files that each task leaves for other tasks: at most [`MAX_OUTPUTS`](crate::MAX_OUTPUTS), of which none lies in another.
     pub outputs: Vec<JobOutput>,
     pub keep: KeepOutputs,
+    /// The files that each task needs: at most [`MAX_INPUTS`](crate::MAX_INPUTS), none at the place of another. The lists above have the jobs
+    /// from which they come.
+    pub inputs: Vec<JobInput>,
     pub create_time: i64,
     pub modify_time: i64,
     /// -1 for none.

@@ -1,9 +1,11 @@
-//! Reads the jobs that a job waits for, and keeps the place of each name, for the checks across all jobs in `depends`.
+//! Reads the jobs that a job waits for, also for its inputs, and keeps the place of each name, for the checks across all jobs in `depends`.
 
 use std::fmt;
 
 use brasserie_common::JobName;
 
+use crate::artifacts::InputNodes;
+use crate::inputs::{FROM, INPUTS, NeededOutputs};
 use crate::keys::{Key, Shape};
 use crate::model::JobConfig;
 use crate::read::{At, Notes};
@@ -26,16 +28,25 @@ pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mention {
     pub place: Place,
-    /// [`DEPENDS_ON`] or [`AFTER_ALL`].
-    list: &'static str,
-    /// The position in the list of the file.
-    index: usize,
+    pub key: MentionKey,
+}
+
+/// The key that names the other job, with the position in the list of the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MentionKey {
+    /// An item of [`DEPENDS_ON`] or [`AFTER_ALL`].
+    Listed(&'static str, usize),
+    /// The job of an input, for which no other key says that the job waits.
+    Input(usize),
 }
 
 /// Writes the key path below the job, as in `depends_on[2]`.
-impl fmt::Display for Mention {
+impl fmt::Display for MentionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}[{}]", self.list, self.index)
+        match self {
+            MentionKey::Listed(list, position) => write!(f, "{list}[{position}]"),
+            MentionKey::Input(position) => write!(f, "{INPUTS}[{position}].{FROM}"),
+        }
     }
 }
 
@@ -48,8 +59,13 @@ pub(crate) struct Mentions {
     pub after_all: Vec<Mention>,
 }
 
-/// Reads the jobs for which the job waits.
-pub(crate) fn waits(at: &At, job: &mut JobConfig, notes: &mut Notes) -> Mentions {
+/// Reads the jobs for which the job waits, and adds those whose outputs it needs.
+pub(crate) fn waits(
+    at: &At,
+    job: &mut JobConfig,
+    needed: &[NeededOutputs],
+    notes: &mut Notes,
+) -> Mentions {
     let mut mentions = Mentions::default();
     let after_all = &mut job.run_only_after_all_nodes_are_done_for;
     for (key, names, mentions) in [
@@ -60,7 +76,29 @@ pub(crate) fn waits(at: &At, job: &mut JobConfig, notes: &mut Notes) -> Mentions
             *mentions = job_names(&at, key, names, notes);
         }
     }
+    for outputs in needed {
+        wait_for(outputs, job, &mut mentions);
+    }
     mentions
+}
+
+/// Adds the job whose outputs are needed, unless it is there. For tasks on other nodes than its own, a task waits until the whole job is
+/// done: the job has a list for this, and none for the parent or the children of a node.
+fn wait_for(outputs: &NeededOutputs, job: &mut JobConfig, mentions: &mut Mentions) {
+    let (names, mentions) = match outputs.nodes {
+        InputNodes::Same => (&mut job.depends_on, &mut mentions.depends_on),
+        InputNodes::Parent | InputNodes::Children | InputNodes::All => (
+            &mut job.run_only_after_all_nodes_are_done_for,
+            &mut mentions.after_all,
+        ),
+    };
+    if !names.contains(&outputs.job) {
+        names.push(outputs.job.clone());
+        mentions.push(Mention {
+            place: outputs.from_place,
+            key: MentionKey::Input(outputs.position),
+        });
+    }
 }
 
 /// Reads job names. Returns the place of each.
@@ -74,13 +112,15 @@ fn job_names(
     if !at.expect_array("job names", notes) {
         return mentions;
     }
-    for (index, item) in at.items().enumerate() {
+    for (position, item) in at.items().enumerate() {
         if let Some(name) = item.name(notes)
             && let Ok(name) = JobName::try_from(name)
         {
             names.push(name);
-            let place = item.place();
-            mentions.push(Mention { place, list, index });
+            mentions.push(Mention {
+                place: item.place(),
+                key: MentionKey::Listed(list, position),
+            });
         }
     }
     mentions

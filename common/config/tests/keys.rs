@@ -22,6 +22,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../src/tests/original.rs"),
     ),
     (
+        "common/config/src/tests/inputs.rs",
+        include_str!("../src/tests/inputs.rs"),
+    ),
+    (
         "common/config/src/tests/outputs.rs",
         include_str!("../src/tests/outputs.rs"),
     ),
@@ -629,7 +633,20 @@ const OF_JOBS: &[(&str, Proof)] = &[
         "keep",
         Tests(&["outputs_are_kept_for_a_week_or_as_the_job_says"]),
     ),
+    ("inputs", INPUTS),
+    (
+        "inputs[].from",
+        Tests(&["a_job_waits_for_the_jobs_of_its_inputs"]),
+    ),
+    (
+        "inputs[].node",
+        Tests(&["a_job_waits_for_the_jobs_of_its_inputs"]),
+    ),
+    ("inputs[].path", INPUTS),
+    ("inputs[].file", INPUTS),
+    ("inputs[].as", INPUTS),
 ];
+const INPUTS: Proof = Tests(&["a_job_lists_its_inputs"]);
 const OUTPUTS: Proof = Tests(&["a_job_lists_its_outputs"]);
 
 /// Returns each path of the table with its test.

@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use super::*;
 
 /// Known keys, so that random files pass the first check.
-const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|est_duration|bufferable|report|children|disabled|task_subprocess|cgroups|limits|nofile|soft|hard|user|group|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period|outputs|keep|path|replicas|wait_for_replica";
-const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|unlimited|forever|a/|a/b|";
+const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|est_duration|bufferable|report|children|disabled|task_subprocess|cgroups|limits|nofile|soft|hard|user|group|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period|outputs|keep|path|replicas|wait_for_replica|inputs|from|node|file|as";
+const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|unlimited|forever|a/|a/b|same|parent|children|all|./a|";
 
 fn any_file() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
@@ -177,6 +177,57 @@ fn outputs() -> impl Strategy<Value = Vec<JobOutput>> {
     })
 }
 
+/// Generates inputs of which none has the place of another.
+fn inputs() -> impl Strategy<Value = Vec<JobInput>> {
+    let path = option::of("[a-c]{1,2}(/[a-c])?/?");
+    let nodes = proptest::sample::select(InputNodes::EACH.to_vec());
+    let outputs = ("[^\0/.][^\0/]{0,5}", nodes, path).prop_map(|(job, nodes, path)| {
+        let path = path.map(|path| OutputPath::try_from(path.as_str()).unwrap());
+        let job = JobName::try_from(job).unwrap();
+        InputSource::Job { job, nodes, path }
+    });
+    let file = "(\\./)?[a-c]{1,2}(/[a-c])?".prop_map(|path| InputSource::File { path });
+    let name = option::of("[d-f]{1,2}(/[d-f])?");
+    let input = (prop_oneof![outputs, file], name).prop_map(|(source, name)| JobInput {
+        source,
+        name: name.map(|name| InputPath::new(&name).unwrap()),
+    });
+    vec(input, 0..4).prop_map(|all| {
+        let mut inputs: Vec<JobInput> = Vec::new();
+        for input in all {
+            let of_itself =
+                matches!(&input.source, InputSource::Job { job, .. } if job.as_str() == "x");
+            let collides = inputs
+                .iter()
+                .any(|other| crate::inputs::collide(other, &input));
+            if !of_itself && !collides && input.place().is_some() {
+                inputs.push(input);
+            }
+        }
+        inputs
+    })
+}
+
+/// Adds the jobs from which the inputs come to those for which the job waits, as an export has them.
+fn wait_for_inputs(mut job: JobConfig) -> JobConfig {
+    for input in &job.inputs {
+        let InputSource::Job {
+            job: from, nodes, ..
+        } = &input.source
+        else {
+            continue;
+        };
+        let names = match nodes {
+            InputNodes::Same => &mut job.depends_on,
+            _ => &mut job.run_only_after_all_nodes_are_done_for,
+        };
+        if !names.contains(from) {
+            names.push(from.clone());
+        }
+    }
+    job
+}
+
 fn keep() -> impl Strategy<Value = KeepOutputs> {
     prop_oneof![
         Just(KeepOutputs::UntilConsumed),
@@ -216,13 +267,13 @@ prop_compose! {
         command in vec(name(), 0..3),
         (est_duration, bufferable, report, max_running) in (time_limit(), any::<bool>(), option::of(proptest::sample::select(ReportPolicy::ALL.to_vec())), option::of(1..=i32::MAX as u32)),
         (create_time, modify_time, version_id) in any::<(i64, i64, i64)>(),
-        (outputs, keep) in (outputs(), keep()),
+        (outputs, keep, inputs) in (outputs(), keep(), inputs()),
         errors in vec(any::<String>(), 0..3),
     ) -> JobConfig {
         // The text that the parser would have written.
         let config = serde_json::to_string(&config).unwrap();
         let config = crate::json::value_of(&config).unwrap().to_json().to_string();
-        JobConfig {
+        wait_for_inputs(JobConfig {
             name: JobName::try_from("x").unwrap(),
             enabled,
             owner,
@@ -246,12 +297,13 @@ prop_compose! {
             report,
             outputs,
             keep,
+            inputs,
             create_time,
             modify_time,
             version_id,
             errors,
             hold: None,
-        }
+        })
     }
 }
 
@@ -298,6 +350,11 @@ fn bad_values_are_reported_and_not_exported() {
         r#""priority": -1"#,
         r#""outputs": ["a", "a/b"]"#,
         r#""outputs": ["a"], "keep": 0"#,
+        r#""inputs": [{"file": "a"}, {"file": "a"}, {"file": "b"}]"#,
+        r#""inputs": [{"from": "y"}, {"from": "y", "node": "all", "path": "a"}]"#,
+        r#""inputs": [{"from": "y", "node": "children", "as": "/a"}]"#,
+        r#""inputs": [{"from": "../y", "node": "all"}]"#,
+        r#""inputs": [{"from": "x"}]"#,
         r#""filters": {"instance": {"fraction_of_nodes": 2}}"#,
     ] {
         let text = format!(

@@ -119,6 +119,15 @@ const DEFAULTS: &[(&str, Default)] = &[
     ("replicas", Same("1")),
     ("wait_for_replica", Same("false")),
     ("keep", Same("\"7d\"")),
+    ("inputs", Same("[]")),
+    ("from", NONE),
+    ("node", Same("\"same\"")),
+    ("inputs[].path", Words("all outputs of the job")),
+    ("file", NONE),
+    (
+        "as",
+        Words("the name of the job, or the file's own name without its folders"),
+    ),
 ];
 
 /// Keys of jobs whose default is the value of the settings, besides those that settings and jobs share.
@@ -189,7 +198,7 @@ fn base() -> Value {
                 "ram_mb": physical("ram"), "cpu_core": physical("cpu"), "gpu_card": physical("gpu"),
             },
         },
-        JOB: {"command": ["program"], "outputs": [{"path": "file"}]},
+        JOB: {"command": ["program"], "outputs": [{"path": "file"}], "inputs": [{"from": "other"}]},
     })
 }
 

@@ -92,6 +92,7 @@ pub(super) fn job(name: &str) -> JobConfig {
         report: None,
         outputs: Vec::new(),
         keep: KeepOutputs::default(),
+        inputs: Vec::new(),
         create_time: 0,
         modify_time: 0,
         version_id: -1,
