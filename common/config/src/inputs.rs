@@ -66,6 +66,8 @@ pub(crate) struct NeededOutputs {
     /// `None` for all outputs.
     pub path: Option<OutputPath>,
     pub from_place: Place,
+    pub node_place: Option<Place>,
+    pub path_place: Option<Place>,
 }
 
 /// Reads the inputs of a job. Returns the outputs that they need, also those of inputs with another mistake.
@@ -258,6 +260,8 @@ fn needed_outputs(at: &At, from: &At, position: usize, notes: &mut Notes) -> Opt
         nodes: nodes?,
         path,
         from_place: from.place(),
+        node_place: node_at.map(|at| at.place()),
+        path_place: path_at.map(|at| at.place()),
     })
 }
 

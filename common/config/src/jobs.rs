@@ -15,13 +15,13 @@ use crate::artifacts::KeepOutputs;
 use crate::cards::check_need;
 use crate::coerce::{AMOUNT, name_error, set};
 use crate::filters::{FILTER_KEYS, filters};
-use crate::inputs;
+use crate::inputs::{self, NeededOutputs};
 use crate::keys::{INT64, Key, Shape, TEXTS, within};
 use crate::levels::{level, task_level};
 use crate::model::{
     Config, JobConfig, ResourceId, ResourceLimit, SchedulerPolicy, begins_in_folder,
 };
-use crate::outputs;
+use crate::outputs::{self, OutputsRead};
 use crate::problem::{self, Problem};
 use crate::read::{At, Notes, UnknownKeys};
 use crate::resources::{AMOUNTS, key_resource};
@@ -198,6 +198,9 @@ pub(crate) struct Draft {
     pub key_path: String,
     /// The places of the jobs for which the job waits.
     pub mentions: Mentions,
+    /// The outputs of other jobs that the job's inputs name.
+    pub needed_outputs: Vec<NeededOutputs>,
+    pub outputs_read: OutputsRead,
     /// The errors that an exported job carries.
     pub old_errors: Option<(Place, Vec<String>)>,
 }
@@ -260,6 +263,7 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
     let mut notes = Notes::new(unknown);
     let mut job = defaults(name, config);
     let mut mentions = Mentions::default();
+    let (mut needed_outputs, mut outputs_read) = (Vec::new(), OutputsRead::Some);
     let mut old_errors = None;
     if at.expect_object(&mut notes) {
         at.check_duplicates(&mut notes);
@@ -269,9 +273,9 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
         placement(at, &mut job, config, &mut notes);
         process(at, &mut job, &mut notes);
         labels(at, &mut job, &mut notes);
-        outputs::outputs(at, &mut job, &mut notes);
-        let needed = inputs::inputs(at, &mut job, &mut notes);
-        mentions = waits::waits(at, &mut job, &needed, &mut notes);
+        outputs_read = outputs::outputs(at, &mut job, &mut notes);
+        needed_outputs = inputs::inputs(at, &mut job, &mut notes);
+        mentions = waits::waits(at, &mut job, &needed_outputs, &mut notes);
         old_errors = at
             .get("errors")
             .map(|at| (at.place(), exported_errors(&at)));
@@ -281,6 +285,8 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
         notes,
         key_path: at.path_text(),
         mentions,
+        needed_outputs,
+        outputs_read,
         old_errors,
     }
 }

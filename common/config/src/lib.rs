@@ -75,6 +75,7 @@ mod diff;
 mod export;
 mod filters;
 mod format;
+mod input_checks;
 mod inputs;
 mod jobs;
 mod json;
@@ -405,6 +406,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> ParseOutcome {
             drafts.push(draft);
         }
     }
+    input_checks::check(&mut drafts, &config.levels);
     depends::check(&mut drafts, &config.levels);
     let has_refused_key = drafts.iter().any(|draft| draft.notes.has_refused_key());
     let (mut errors, mut warnings) = notes.finish();
@@ -471,6 +473,8 @@ fn finish_job(draft: Draft) -> (JobConfig, Problems, Problems) {
         notes,
         key_path,
         mentions: _,
+        needed_outputs: _,
+        outputs_read: _,
         old_errors,
     } = draft;
     let (mut problems, warnings) = notes.finish();

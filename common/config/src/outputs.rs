@@ -47,12 +47,20 @@ pub(crate) const WAIT_FOR_REPLICA: &str = "wait_for_replica";
 
 const PATH_HELP: &str = "as in \"table.parquet\", or \"stats/\" for a folder";
 
+/// Whether all outputs of a job are good, so that the model has all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputsRead {
+    All,
+    Some,
+}
+
 /// Reads the outputs of a job, and how long they are kept.
-pub(crate) fn outputs(at: &At, job: &mut JobConfig, notes: &mut Notes) {
+pub(crate) fn outputs(at: &At, job: &mut JobConfig, notes: &mut Notes) -> OutputsRead {
     let list = at.get(OUTPUTS);
-    if let Some(list) = &list {
-        output_list(list, &mut job.outputs, notes);
-    }
+    let read = match &list {
+        Some(list) => output_list(list, &mut job.outputs, notes),
+        None => OutputsRead::All,
+    };
     if let Some(at) = at.get(KEEP) {
         set(&mut job.keep, keep(&at, notes));
         let is_empty = |list: &At| list.as_array().is_some_and(<[_]>::is_empty);
@@ -63,16 +71,19 @@ pub(crate) fn outputs(at: &At, job: &mut JobConfig, notes: &mut Notes) {
             );
         }
     }
+    read
 }
 
-fn output_list(at: &At, outputs: &mut Vec<JobOutput>, notes: &mut Notes) {
+fn output_list(at: &At, outputs: &mut Vec<JobOutput>, notes: &mut Notes) -> OutputsRead {
     if !at.expect_array("outputs", notes) {
-        return;
+        return OutputsRead::Some;
     }
+    let mut read = OutputsRead::All;
     if let Some(excess) = at.items().nth(MAX_OUTPUTS) {
         let text = format!("more than {MAX_OUTPUTS} outputs");
         let help = "let the tasks put the files into a folder, and list the folder";
         notes.error(excess.problem(text).help(help));
+        read = OutputsRead::Some;
     }
     // The position in the file of each output that was accepted.
     let mut positions: Vec<usize> = Vec::new();
@@ -87,11 +98,15 @@ fn output_list(at: &At, outputs: &mut Vec<JobOutput>, notes: &mut Notes) {
             }
             other.is_none()
         });
-        if let Some(output) = output {
-            outputs.push(output);
-            positions.push(position);
+        match output {
+            Some(output) => {
+                outputs.push(output);
+                positions.push(position);
+            }
+            None => read = OutputsRead::Some,
         }
     }
+    read
 }
 
 /// Reports an output that is also, contains or lies in an earlier one, so that a file would belong to two artifacts.

@@ -5,6 +5,7 @@ mod cards;
 mod differences;
 mod errors;
 mod formats;
+mod input_checks;
 mod inputs;
 mod limits;
 mod no_effect;

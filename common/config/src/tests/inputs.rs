@@ -314,3 +314,112 @@ fn a_job_with_files_survives_its_export() {
         (vec![], vec![], job)
     );
 }
+
+#[test]
+fn one_pipeline_is_the_same_in_each_format() {
+    let in_toml = r#"
+[bistro_settings.nodes]
+levels = ["host", "db"]
+node_source = "empty"
+
+["bistro_job->extract"]
+outputs = ["table.parquet", "stats/", { path = "index.bin", replicas = 2, wait_for_replica = true }]
+keep = "until_consumed"
+
+["bistro_job->join"]
+inputs = [
+  { from = "extract" },
+  { from = "extract", node = "all", as = "tables" },
+  { file = "dims.csv" },
+]
+"#;
+    let in_yaml = r#"
+bistro_settings:
+  nodes: {levels: [host, db], node_source: empty}
+bistro_job->extract:
+  outputs:
+    - table.parquet
+    - stats/
+    - {path: index.bin, replicas: 2, wait_for_replica: true}
+  keep: until_consumed
+bistro_job->join:
+  inputs:
+    - from: extract
+    - {from: extract, node: all, as: tables}
+    - file: dims.csv
+"#;
+    let in_json = r#"{
+  "bistro_settings": {"nodes": {"levels": ["host", "db"], "node_source": "empty"}},
+  "bistro_job->extract": {
+    "outputs": ["table.parquet", "stats/", {"path": "index.bin", "replicas": 2, "wait_for_replica": true}],
+    "keep": "until_consumed"
+  },
+  "bistro_job->join": {
+    "inputs": [{"from": "extract"}, {"from": "extract", "node": "all", "as": "tables"}, {"file": "dims.csv"}]
+  }
+}"#;
+    let read = |text: &str, format| {
+        let unknown_keys = UnknownKeys::Refuse;
+        let options = ParseOptions {
+            format,
+            unknown_keys,
+        };
+        let (config, warnings) = parse(text, options).unwrap().into_correct().unwrap();
+        assert_eq!(warnings, [], "{format:?}");
+        config
+    };
+    let config = read(in_toml, Format::Toml);
+    let join = config.job("join").unwrap();
+    assert_eq!(
+        (join.inputs.len(), names(&join.depends_on)),
+        (3, vec!["extract"])
+    );
+    assert_eq!(read(in_yaml, Format::Yaml), config);
+    assert_eq!(read(in_json, Format::Json), config);
+    let wrong = in_toml.replace("node = \"all\"", "node = \"parent\"");
+    let options = ParseOptions {
+        format: Format::Toml,
+        ..ParseOptions::default()
+    };
+    let parsed = parse(&wrong, options).unwrap();
+    assert_eq!(
+        lines(parsed.job_problems()),
+        [
+            "13:30: bistro_job->join.inputs[1].node: the job's tasks are on nodes of level `db`, and no task of \"extract\" is on the parent of such a node: its tasks are at level `db`; set `node` to \"same\", or change `level_for_tasks` of one of the jobs"
+        ]
+    );
+}
+
+#[test]
+fn a_plan_shows_changed_inputs() {
+    let config = |inputs: &str| {
+        good(
+            "",
+            &format!("\"bistro_job->x\": {{\"inputs\": [{inputs}]}}"),
+        )
+        .config
+    };
+    let before = config(r#"{"file": "f"}"#);
+    let after = config(r#"{"file": "f"}, {"from": "y", "node": "all"}"#);
+    let changes = Changes::between(&before, &after);
+    let [(_, keys)] = &changes.changed[..] else {
+        panic!("{changes:?}");
+    };
+    let shown: Vec<String> = keys
+        .iter()
+        .map(|key| {
+            format!(
+                "{}: {:?}",
+                key.key,
+                key.after.as_ref().map(ToString::to_string)
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            r#"inputs: Some("[{\"file\":\"f\"},{\"from\":\"y\",\"node\":\"all\"}]")"#,
+            r#"run_only_after_all_nodes_are_done_for: Some("[\"y\"]")"#,
+        ]
+    );
+}

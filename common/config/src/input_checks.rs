@@ -1,0 +1,141 @@
+//! Checks the inputs of each job against the jobs from which they come: their outputs, and the levels of their tasks.
+//!
+//! `depends` reports jobs that do not exist, and cycles.
+
+use std::collections::BTreeMap;
+
+use crate::artifacts::InputNodes;
+use crate::inputs::{FROM, INPUTS, NODE, NeededOutputs};
+use crate::jobs::Draft;
+use crate::model::LevelId;
+use crate::outputs::{OUTPUTS, OutputsRead, PATH};
+use crate::problem::Problem;
+use crate::read::suggest;
+use crate::tree::{Place, quote};
+
+/// The number of unknown outputs for which the nearest one is searched. A file with more has another problem.
+const SUGGESTED: usize = 100;
+
+pub(crate) fn check(drafts: &mut [Draft], levels: &[String]) {
+    if drafts.iter().all(|draft| draft.needed_outputs.is_empty()) {
+        return;
+    }
+    let by_name: BTreeMap<String, usize> = drafts
+        .iter()
+        .enumerate()
+        .map(|(index, draft)| (draft.job.name.as_str().to_owned(), index))
+        .collect();
+    let mut suggestions = SUGGESTED;
+    for index in 0..drafts.len() {
+        let needed = std::mem::take(&mut drafts[index].needed_outputs);
+        for outputs in &needed {
+            let Some(&other) = by_name.get(outputs.job.as_str()) else {
+                continue;
+            };
+            let check = Check {
+                own: &drafts[index],
+                outputs,
+                other: &drafts[other],
+                levels,
+            };
+            let problems = [check.level(), check.outputs(&mut suggestions)];
+            for problem in problems.into_iter().flatten() {
+                drafts[index].notes.error(problem);
+            }
+        }
+    }
+}
+
+/// The check of one input of a job.
+struct Check<'a> {
+    own: &'a Draft,
+    outputs: &'a NeededOutputs,
+    /// The job from which the input comes.
+    other: &'a Draft,
+    levels: &'a [String],
+}
+
+impl Check<'_> {
+    /// Returns a problem with the value of a key of the input.
+    fn problem(&self, key: &str, place: Place, text: String) -> Problem {
+        let (job, position) = (&self.own.key_path, self.outputs.position);
+        Problem::new(place, format!("{job}.{INPUTS}[{position}].{key}"), text)
+    }
+
+    fn other_name(&self) -> String {
+        quote(self.other.job.name.as_str())
+    }
+
+    /// Returns the problem that the other job has no tasks on the nodes that the input names.
+    fn level(&self) -> Option<Problem> {
+        let (own, other) = (self.own.job.level_for_tasks, self.other.job.level_for_tasks);
+        let on = match self.outputs.nodes {
+            InputNodes::Same => "the same node",
+            InputNodes::Parent => "the parent of such a node",
+            InputNodes::Children => "a child of such a node",
+            InputNodes::All => return None,
+        };
+        let fitting = nodes_between(own, other);
+        if fitting == self.outputs.nodes {
+            return None;
+        }
+        let level = |id: LevelId| &self.levels[id.index()];
+        let text = format!(
+            "the job's tasks are on nodes of level `{}`, and no task of {} is on {on}: its tasks are at level `{}`",
+            level(own),
+            self.other_name(),
+            level(other),
+        );
+        let (key, place) = match self.outputs.node_place {
+            Some(place) => (NODE, place),
+            None => (FROM, self.outputs.from_place),
+        };
+        let fitting = quote(fitting.as_str());
+        let help =
+            format!("set `{NODE}` to {fitting}, or change `level_for_tasks` of one of the jobs");
+        Some(self.problem(key, place, text).help(help))
+    }
+
+    /// Returns the problem that the other job does not have the outputs. If one of its outputs has an error, that may be the meant one.
+    fn outputs(&self, suggestions: &mut usize) -> Option<Problem> {
+        let other = self.other;
+        if other.outputs_read == OutputsRead::Some || other.old_errors.is_some() {
+            return None;
+        }
+        let name = self.other_name();
+        if other.job.outputs.is_empty() {
+            let text = format!("the job {name} has no `{OUTPUTS}`");
+            let help = format!("list the files that its tasks leave in `{OUTPUTS}` of {name}");
+            let place = self.outputs.from_place;
+            return Some(self.problem(FROM, place, text).help(help));
+        }
+        let path = self.outputs.path.as_ref()?;
+        let known = other.job.outputs.iter().map(|output| &output.path);
+        if known.clone().any(|output| output == path) {
+            return None;
+        }
+        let text = format!("the job {name} has no output {}", quote(path.as_str()));
+        let place = self.outputs.path_place?;
+        let problem = self.problem(PATH, place, text);
+        Some(match suggestions.checked_sub(1) {
+            Some(left) => {
+                *suggestions = left;
+                problem.help(suggest(path.as_str(), known.map(|output| output.as_str())))
+            }
+            None => problem,
+        })
+    }
+}
+
+/// Returns the nodes on which tasks at level `other` are, seen from a task at level `own`.
+fn nodes_between(own: LevelId, other: LevelId) -> InputNodes {
+    if own == other {
+        InputNodes::Same
+    } else if other.0 + 1 == own.0 {
+        InputNodes::Parent
+    } else if own.0 + 1 == other.0 {
+        InputNodes::Children
+    } else {
+        InputNodes::All
+    }
+}
