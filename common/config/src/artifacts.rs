@@ -63,16 +63,11 @@ impl Replicas {
 /// The time for which the outputs of a run are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepOutputs {
-    /// Until every task is done that has them as inputs.
+    /// Outputs are kept until every task is done that has them as inputs.
     UntilConsumed,
-    /// For this long after the completion of the run; above 0.
+    /// Outputs are kept for this long after the completion of the run; above 0.
     For(Duration),
     Forever,
-}
-
-impl KeepOutputs {
-    pub const UNTIL_CONSUMED: &str = "until_consumed";
-    pub const FOREVER: &str = "forever";
 }
 
 /// Returns a week, in which someone has time to examine a failed job and to run it again from the outputs of the jobs before it.

@@ -12,7 +12,7 @@ use crate::jobs::{BUFFERABLE, CWD, DEADLINE, ENV, EST_DURATION, MAX_RUNNING, REP
 use crate::json;
 use crate::limits;
 use crate::model::{Config, Filter, JobConfig, LevelId};
-use crate::outputs::{KEEP, OUTPUTS, PATH, REPLICAS, WAIT_FOR_REPLICA};
+use crate::outputs::{KEEP, KEEP_WORDS, OUTPUTS, PATH, REPLICAS, WAIT_FOR_REPLICA};
 use crate::subprocess::KILL_METHODS;
 use crate::waits::{AFTER_ALL, DEPENDS_ON};
 
@@ -185,9 +185,11 @@ fn output(output: &JobOutput) -> Value {
 
 fn keep(keep: KeepOutputs) -> Value {
     match keep {
-        KeepOutputs::UntilConsumed => json!(KeepOutputs::UNTIL_CONSUMED),
         KeepOutputs::For(time) => json!(time.as_secs_f64()),
-        KeepOutputs::Forever => json!(KeepOutputs::FOREVER),
+        KeepOutputs::UntilConsumed | KeepOutputs::Forever => {
+            let word = KEEP_WORDS.iter().find(|(_, value)| *value == keep);
+            json!(word.map(|(word, _)| *word))
+        }
     }
 }
 

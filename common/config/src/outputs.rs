@@ -4,7 +4,7 @@ use brasserie_common::OutputPath;
 
 use crate::artifacts::{JobOutput, KeepOutputs, MAX_OUTPUTS, Replicas};
 use crate::coerce::{begins_with_digit, set};
-use crate::keys::{Key, Shape};
+use crate::keys::{Key, Shape, names};
 use crate::model::JobConfig;
 use crate::read::{At, Notes, suggest};
 use crate::tree::{Value, quote};
@@ -16,10 +16,7 @@ pub(crate) const OUTPUTS_KEY: Key = Key::new(
 );
 pub(crate) const KEEP_KEY: Key = Key::new(
     KEEP,
-    Shape::Either(&[
-        Shape::Words(|| vec![KeepOutputs::UNTIL_CONSUMED, KeepOutputs::FOREVER]),
-        Shape::Duration,
-    ]),
+    Shape::Either(&[Shape::Words(|| names(KEEP_WORDS)), Shape::Duration]),
     "The time for which the outputs of a run are kept after its completion. `until_consumed` is until all tasks are done that have them as inputs.",
 );
 const OUTPUT_KEYS: &[Key] = &[
@@ -44,6 +41,11 @@ pub(crate) const KEEP: &str = "keep";
 pub(crate) const PATH: &str = "path";
 pub(crate) const REPLICAS: &str = "replicas";
 pub(crate) const WAIT_FOR_REPLICA: &str = "wait_for_replica";
+
+pub(crate) const KEEP_WORDS: &[(&str, KeepOutputs); 2] = &[
+    ("until_consumed", KeepOutputs::UntilConsumed),
+    ("forever", KeepOutputs::Forever),
+];
 
 const PATH_HELP: &str = "as in \"table.parquet\", or \"stats/\" for a folder";
 
@@ -191,10 +193,7 @@ pub(crate) fn output_path(at: &At, notes: &mut Notes) -> Option<OutputPath> {
 }
 
 fn keep(at: &At, notes: &mut Notes) -> Option<KeepOutputs> {
-    let words = [
-        (KeepOutputs::UNTIL_CONSUMED, KeepOutputs::UntilConsumed),
-        (KeepOutputs::FOREVER, KeepOutputs::Forever),
-    ];
+    let words = KEEP_WORDS.map(|(word, _)| word);
     let is_duration = match &at.node.value {
         Value::Number(_) | Value::Unread => true,
         Value::String(text) => begins_with_digit(text),
@@ -203,7 +202,7 @@ fn keep(at: &At, notes: &mut Notes) -> Option<KeepOutputs> {
     if is_duration {
         let time = at.duration(notes)?;
         if time.is_zero() {
-            let help = "a duration above 0, \"until_consumed\" or \"forever\"";
+            let help = format!("a duration above 0, or one of {}", words.join(", "));
             notes.error(
                 at.problem(format!("{} keeps no output", at.node))
                     .help(help),
@@ -213,10 +212,10 @@ fn keep(at: &At, notes: &mut Notes) -> Option<KeepOutputs> {
         return Some(KeepOutputs::For(time));
     }
     let word = at.as_str().unwrap_or_default();
-    let found = words.iter().find(|(name, _)| *name == word);
+    let found = KEEP_WORDS.iter().find(|(name, _)| *name == word);
     if found.is_none() {
-        let allowed = "until_consumed, forever, or a duration as in \"7d\"";
-        let nearest = suggest(word, words.map(|(name, _)| name));
+        let allowed = format!("{}, or a duration as in \"7d\"", words.join(", "));
+        let nearest = suggest(word, words);
         let help = match nearest.starts_with("did") {
             true => format!("{nearest} (allowed: {allowed})"),
             false => format!("allowed: {allowed}"),

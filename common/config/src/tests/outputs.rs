@@ -133,7 +133,7 @@ fn mistakes_of_outputs_have_their_places() {
         ),
         (
             r#""outputs": ["a"], "keep": "0s""#,
-            "3:45: bistro_job->x.keep: \"0s\" keeps no output; a duration above 0, \"until_consumed\" or \"forever\""
+            "3:45: bistro_job->x.keep: \"0s\" keeps no output; a duration above 0, or one of until_consumed, forever"
                 .to_owned(),
         ),
         (
