@@ -44,7 +44,9 @@ fn mutated_file() -> impl Strategy<Value = String> {
         {"source": "add_time", "prefs": {"parent_level": "host", "schedule": [{"cron": {"minute": 0, "hour": {"period": 2},
         "dst_fixes": ["skip", "repeat_use_both"], "time_zone": "UTC"}, "lifetime": 60, "tags": ["t"]}]}}]}, "resources": {"host": {"disk": {"default": 1,
         "limit": 2}}}, "backoff": [1, 2, "repeat"]}, "bistro_job->x": {"command": ["a"], "depends_on": ["y"], "resources": {"disk": 1}},
-        "bistro_job->y": {"filters": {"host": {"whitelist": ["a"]}}, "kill_subprocess": {"method": "term"}}}"#;
+        "bistro_job->y": {"filters": {"host": {"whitelist": ["a"]}}, "kill_subprocess": {"method": "term"},
+        "outputs": ["o", {"path": "p/", "replicas": 2}], "keep": "forever"}, "bistro_job->z": {"inputs": [{"from": "y", "node": "all",
+        "path": "o"}, {"file": "f", "as": "g"}]}}"#;
     let pieces = [
         "[\"host\", \"db\"]",
         "\"manual\"",
@@ -63,6 +65,11 @@ fn mutated_file() -> impl Strategy<Value = String> {
         "[\"skip\", \"repeat_use_both\"]",
         "\"UTC\"",
         "60",
+        "\"o\"",
+        "{\"file\": \"f\", \"as\": \"g\"}",
+        "\"all\"",
+        "\"y\"",
+        "\"forever\"",
         "}",
         ",",
     ];
