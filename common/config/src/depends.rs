@@ -1,4 +1,5 @@
-//! Checks the jobs that wait for other jobs, on the same node or as a whole, also for their inputs. Reports unknown names, and cycles, which would wait forever.
+//! Checks the jobs that wait for other jobs, on the same node or as a whole, also for their inputs. Reports unknown names, and cycles, which
+//! would wait forever.
 
 use std::collections::BTreeMap;
 

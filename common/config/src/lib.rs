@@ -54,6 +54,7 @@
 //! * `disabled: false` of a `manual` node leaves it enabled; cycles are errors. A `script` has a `timeout`.
 //! * A `backoff` may list a wait several times; jobs may bound it by `retries` and `retry_delay`. Seconds may have a unit.
 //! * Jobs may set `env`, `cwd`, `max_running`, `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
+//! * Jobs may have `outputs`, which are kept for as long as `keep` says, and `inputs` from other jobs, for which they wait.
 //! * Errors instead of silence: keys that occur twice, levels called `instance` or `worker`, resource names used at two levels,
 //!   negative amounts, regular expressions that cannot be compiled or mean something else in Perl, `fraction_of_nodes` above 1,
 //!   cycles of `depends_on`, a job without `command` that has a misspelt one. Unknown keys are warnings, or errors with

@@ -82,8 +82,8 @@ pub(crate) fn waits(
     mentions
 }
 
-/// Adds the job whose outputs are needed, unless it is there. For tasks on other nodes than its own, a task waits until the whole job is
-/// done: the job has a list for this, and none for the parent or the children of a node.
+/// Adds the job whose outputs are needed, unless it is there. A task that needs outputs of other nodes waits until the other job is done on
+/// all nodes, because no list of a job has the jobs that must be done on the parent or the children of a node.
 fn wait_for(outputs: &NeededOutputs, job: &mut JobConfig, mentions: &mut Mentions) {
     let (names, mentions) = match outputs.nodes {
         InputNodes::Same => (&mut job.depends_on, &mut mentions.depends_on),
