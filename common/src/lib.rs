@@ -15,6 +15,7 @@ pub mod collections;
 pub mod edf;
 pub mod estimate;
 pub mod fence;
+pub mod file_name;
 pub mod fingerprint;
 pub mod health;
 pub mod ids;

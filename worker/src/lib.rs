@@ -19,7 +19,6 @@ pub mod directory;
 mod disk_reserve;
 pub mod doctor;
 mod driver;
-mod file_name;
 pub mod groups;
 pub mod keeper;
 pub mod logs;

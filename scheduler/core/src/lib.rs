@@ -5,6 +5,7 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+mod artifacts;
 mod bulk_changes;
 mod calls;
 pub mod credits;

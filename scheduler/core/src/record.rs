@@ -8,7 +8,7 @@ use std::time::Duration;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     FenceGeneration, Hold, InvocationId, JobName, MachinePortLock, NodeName, RecordSeq,
-    SchedulerId, Shard, Story, TaskKey, Time, Timeouts, WallTime, WorkerId,
+    SchedulerId, Shard, Story, TaskKey, TaskOutput, Time, Timeouts, WallTime, WorkerId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +103,10 @@ pub enum Record {
     /// Completions of long missing nodes and jobs are forgotten, with deletions that no worker can undo any more. Newly missing nodes and
     /// jobs are noted.
     HistoryTrimmed(Box<Trim>),
+    /// Nobody needs the outputs of a job's tasks any more.
+    OutputsExpired {
+        job: JobName,
+    },
     /// This config file is in force. A later scheduler uses it if it cannot use the file.
     ConfigKept {
         config: KeptConfig,
@@ -163,6 +167,8 @@ pub struct EndedTask {
     pub status: StoredStatus,
     /// The story of the run; decisions ignore it. `None`: the story reported before stays, if this is still a completion of the same run.
     pub story: Option<Box<KeptStory>>,
+    /// The outputs of a successful run; they replace those of an earlier one. Empty: those of an earlier run stay.
+    pub outputs: Vec<TaskOutput>,
 }
 
 impl EndedTask {
@@ -322,6 +328,8 @@ pub struct Durable {
     pub times: BTreeMap<ItemName, GivenTimes>,
     /// The last completion of each task.
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
+    /// The outputs of the last successful run of each task that leaves any.
+    pub outputs: BTreeMap<TaskKey, (InvocationId, Vec<TaskOutput>)>,
     /// The run up to which a task's completions were deleted, as long as a worker might repeat one.
     pub forgotten: BTreeMap<TaskKey, Forgotten>,
     /// The newest [`Trim::observed`].
@@ -400,6 +408,9 @@ impl Durable {
                 }
             }
             Record::HistoryTrimmed(trim) => self.trim(trim),
+            Record::OutputsExpired { job } => {
+                self.outputs.retain(|key, _| key.job != *job);
+            }
             Record::ConfigKept { config } => self.config = Some(config.clone()),
             Record::TimesGiven { changed, forgotten } => {
                 for item in forgotten {
@@ -455,6 +466,7 @@ impl Durable {
             node: task.node.clone(),
         };
         self.statuses.remove(&key);
+        self.outputs.remove(&key);
         let up_to = task.up_to;
         let of = Forgotten { up_to, number };
         self.forgotten.entry(key).or_insert(of).add(of);
@@ -476,6 +488,7 @@ impl Durable {
         }
         for key in &trim.expired {
             self.statuses.remove(key);
+            self.outputs.remove(key);
         }
         self.forgotten
             .retain(|_, of| trim.settled.is_none_or(|settled| settled < of.number));
@@ -488,6 +501,10 @@ impl Durable {
         };
         self.missing.remove(&key.node);
         self.missing_jobs.remove(&key.job);
+        if !task.outputs.is_empty() {
+            let outputs = (task.invocation, task.outputs.clone());
+            self.outputs.insert(key.clone(), outputs);
+        }
         self.statuses
             .insert(key, (task.invocation, task.status.clone()));
     }

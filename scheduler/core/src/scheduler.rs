@@ -1,6 +1,7 @@
 //! The state of a scheduler, and the dispatch of each event to the module that handles it.
 
 mod adoption;
+mod artifacts;
 mod bulk_changes;
 mod call_content;
 mod calls;
@@ -34,16 +35,19 @@ mod work_requests;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
+use artifacts::{namespace_of, restored};
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{RecordSeq, SchedulerId, TaskKey, Time, WallTime};
 use brasserie_common_config::ScheduleMemory;
+use brasserie_scheduler_artifacts::Clocks;
 use brasserie_scheduler_engine::{Engine, NodesOwner, Task};
 use effect::Effect;
 use event::Event;
 use outbox::{Outbox, Outgoing};
 use questions::Questions;
 
+use crate::artifacts::Artifacts;
 use crate::bulk_changes::BulkChanges;
 use crate::calls::Calls;
 use crate::estimates::Estimates;
@@ -91,6 +95,7 @@ pub struct Scheduler {
     work_requests: WorkRequests,
     estimates: Estimates,
     outbox: Outbox,
+    artifacts: Artifacts,
     upkeep: Upkeep,
     store_sizes: StoreSizes,
     questions: Questions,
@@ -159,6 +164,12 @@ impl Scheduler {
             work_requests: WorkRequests::default(),
             estimates: Estimates::default(),
             outbox: Outbox::default(),
+            artifacts: Artifacts::new(
+                namespace_of(cluster),
+                restored(&durable),
+                Clocks { time: now, wall },
+                Rng::new(options.seed, Purpose::PeerOrder),
+            ),
             upkeep: Upkeep::new(durable.observed),
             store_sizes: StoreSizes::default(),
             questions: Questions::default(),
@@ -221,6 +232,7 @@ impl Scheduler {
             work_requests: WorkRequests::default(),
             estimates: self.estimates.clone(),
             outbox: self.outbox.emptied(),
+            artifacts: self.artifacts.clone(),
             upkeep: Upkeep::default(),
             store_sizes: StoreSizes::default(),
             questions: Questions::default(),
@@ -263,6 +275,9 @@ impl Scheduler {
                 from: _,
                 work,
             } => self.request_work(now, request, *work),
+            Event::ReportArtifacts {
+                request, report, ..
+            } => self.report_artifacts(now, request, &report),
             Event::KillTask {
                 request,
                 from,

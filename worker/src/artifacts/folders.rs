@@ -10,7 +10,7 @@ use brasserie_common::TaskSubprocessOptions;
 use brasserie_worker_artifacts::TaskUser;
 use rustix::fs::{Mode, OFlags};
 
-use crate::file_name::file_name;
+use brasserie_common::file_name::file_name;
 use crate::process::{Accounts, RunKey};
 
 /// The folder of all runs with artifacts, below the data directory.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use brasserie_common::{InvocationId, JobName, NodeName};
 
 use super::{Stream, Streams};
-use crate::file_name::file_name;
+use brasserie_common::file_name::file_name;
 
 /// The end of the files' names.
 const SUFFIX: &str = ".gz";

@@ -18,7 +18,7 @@ use nix::unistd::{Gid, Uid, getegid, geteuid};
 use super::accounts::{Accounts, ChosenRights};
 use super::launch::Refused;
 use super::refusals::{StartFailure, c_string};
-use crate::file_name::file_name;
+use brasserie_common::file_name::file_name;
 
 /// The folder of working directories. A worker makes it after it has stored `worker.json`.
 pub const JOBS: &str = "jobs";

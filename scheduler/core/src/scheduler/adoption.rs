@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{InvocationId, ReportedStatus, RunningTask, Shard, Story, TaskKey, Time};
+use brasserie_common::{InvocationId, LeftOutput, ReportedStatus, RunningTask, Shard, Story, TaskKey, Time};
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use super::ledger::{Adoption, MAX_FURTHER_RUNS};
@@ -19,6 +19,7 @@ struct ListedEnd {
     invocation: InvocationId,
     status: ReportedStatus,
     story: Option<Arc<Story>>,
+    outputs: Vec<LeftOutput>,
 }
 
 impl Scheduler {
@@ -48,7 +49,13 @@ impl Scheduler {
         // Ends free slots, so they follow once all charges are known.
         for ended in ended {
             let end = (ended.invocation, &ended.status);
-            self.end_as(now, ended.task, ended.key, end, ended.story);
+            self.end_as(
+                now,
+                ended.task,
+                ended.key,
+                end,
+                (ended.story, ended.outputs),
+            );
         }
         listed_runs.sort_unstable();
         for (task, invocation) in known {
@@ -80,6 +87,7 @@ impl Scheduler {
             invocation,
             status,
             story: listed.story.clone(),
+            outputs: listed.outputs.clone(),
         });
         let is_known = self.runs.find(task, invocation).is_some();
         if is_known {

@@ -84,6 +84,7 @@ impl View<'_> {
         if options.timeout.is_some() || options.deadline.is_some() {
             options.limit_kill = Some(self.kill_request(task.job));
         }
+        options.artifacts = self.artifacts_for(task, &shard).map(Box::new);
         let slots = self.engine.standby_slots(index);
         let slots = slots.map(|slots| {
             let all = slots.into_iter().map(|(name, amount)| ResourceAmount {

@@ -8,8 +8,8 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::story::{Ending, Fault};
 use brasserie_common::{
-    BackoffDuration, Health, InvocationId, JobId, RecordSeq, ReportedStatus, RequestId, Shard,
-    Story, TaskKey, Time,
+    BackoffDuration, Health, InvocationId, JobId, LeftOutput, RecordSeq, ReportedStatus, RequestId,
+    Shard, Story, TaskKey, TaskOutput, Time,
 };
 use brasserie_scheduler_engine::Task;
 
@@ -79,7 +79,8 @@ impl Scheduler {
                     .note_cards(&update.shard, update.invocation, &update.gpus);
                 // Freed slots may start other tasks in this turn.
                 let end = (update.invocation, &update.status);
-                Ok(self.end_as(now, task, key_of(update), end, update.story.clone()))
+                let left = (update.story.clone(), update.outputs.clone());
+                Ok(self.end_as(now, task, key_of(update), end, left))
             }
             Some(_) => self.end_of_another(task, update),
             None => self.end_again(now, task, update),
@@ -176,7 +177,12 @@ impl Scheduler {
             .closing_status(now, task, end, update.next_backoff);
         let kept = kept(update.story.clone(), &update.shard, None);
         let kept = kept.filter(|_| invocation == update.invocation);
-        let seq = self.record_end(key_of(update), (invocation, &status), kept);
+        let left = (invocation == update.invocation && status.is_done())
+            .then(|| update.outputs.clone())
+            .unwrap_or_default();
+        let outputs = left.iter().map(|left| left.output.clone()).collect();
+        self.record_outputs(now, (&key_of(update), invocation), &update.shard, left);
+        let seq = self.record_end(key_of(update), (invocation, &status), kept, outputs);
         let not_before = not_before(&self.engine, now, &status);
         self.ledger()
             .restate(now, task, (invocation, status), not_before, seq);
@@ -190,7 +196,7 @@ impl Scheduler {
         task: Task,
         key: TaskKey,
         end: (InvocationId, &ReportedStatus),
-        story: Option<Arc<Story>>,
+        (story, left): (Option<Arc<Story>>, Vec<LeftOutput>),
     ) -> Option<RecordSeq> {
         self.learn(task.job, end.1, story.as_deref());
         let run = self.runs.find(task, end.0)?;
@@ -201,7 +207,11 @@ impl Scheduler {
         let (of, status) = self.view().closing_status(now, task, end, next_backoff);
         // A story is stored only with the completion of its own run. A task that was taken back has not run.
         let kept = kept.filter(|_| of == end.0 && !status.was_taken_back());
-        let seq = self.record_end(key, (of, &status), kept);
+        let is_success = of == end.0 && status.is_done();
+        let left = if is_success { left } else { Vec::new() };
+        let outputs = left.iter().map(|left| left.output.clone()).collect();
+        self.record_outputs(now, (&key, of), &shard, left);
+        let seq = self.record_end(key, (of, &status), kept, outputs);
         self.end_run(now, (task, end.0), (of, status), seq);
         Some(seq)
     }
@@ -212,6 +222,7 @@ impl Scheduler {
         key: TaskKey,
         (invocation, status): (InvocationId, &StoredStatus),
         story: Option<Box<KeptStory>>,
+        outputs: Vec<TaskOutput>,
     ) -> RecordSeq {
         self.outbox.persist(Record::TaskEnded(EndedTask {
             job: key.job,
@@ -219,6 +230,7 @@ impl Scheduler {
             invocation,
             status: status.clone(),
             story,
+            outputs,
         }))
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::artifact_report::ArtifactsAnswer;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     CallId, RecordSeq, RequestId, SchedulerId, ServiceAddress, WorkReply, WorkerId,
@@ -52,6 +53,7 @@ pub enum Reply {
     UpdateStatus(Result<(), Rejection>),
     KillTask(Result<Box<KilledTask>, Rejection>),
     Work(Result<Box<WorkReply>, Rejection>),
+    Artifacts(Result<Box<ArtifactsAnswer>, Rejection>),
     JobChanged(Result<JobChanged, JobRefusal>),
     /// The instances that are declared dead, or that may be declared dead.
     WorkerForgotten(Result<Vec<MissingInstance>, ForgetRefusal>),
@@ -80,6 +82,7 @@ reply_kinds! {
     UpdateStatus => Result<(), Rejection>,
     KillTask => Result<Box<KilledTask>, Rejection>,
     Work => Result<Box<WorkReply>, Rejection>,
+    Artifacts => Result<Box<ArtifactsAnswer>, Rejection>,
     JobChanged => Result<JobChanged, JobRefusal>,
     WorkerForgotten => Result<Vec<MissingInstance>, ForgetRefusal>,
     Answer => Box<Answer>,

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use brasserie_common::artifact_report::ArtifactsReport;
 use brasserie_common::{
-    BackoffDuration, CallId, CallOutcome, GpuShare, InvocationId, JobId, JobName, ListedState,
-    NodeId, NodeName, Principal, RecordSeq, ReportedStatus, RequestId, SchedulerId, Shard, Story,
-    WallTime, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
+    BackoffDuration, CallId, CallOutcome, GpuShare, InvocationId, JobId, JobName, LeftOutput,
+    ListedState, NodeId, NodeName, Principal, RecordSeq, ReportedStatus, RequestId, SchedulerId,
+    Shard, Story, WallTime, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::NodeTable;
@@ -39,6 +40,12 @@ pub enum Event {
         request: Option<RequestId>,
         from: Principal,
         work: Box<WorkRequest>,
+    },
+    /// A `reportArtifacts` call.
+    ReportArtifacts {
+        request: RequestId,
+        from: Principal,
+        report: Box<ArtifactsReport>,
     },
     /// An operator asks to kill one running task.
     KillTask {
@@ -112,6 +119,8 @@ pub struct StatusUpdate {
     pub gpus: Vec<GpuShare>,
     /// The details of the run, such as its ending, its times and its resource use, if the worker reports them.
     pub story: Option<Arc<Story>>,
+    /// The outputs that the run has left.
+    pub outputs: Vec<LeftOutput>,
     pub scheduler: SchedulerId,
     pub worker: WorkerId,
 }

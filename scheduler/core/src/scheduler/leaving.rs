@@ -258,6 +258,7 @@ impl Scheduler {
             invocation: of,
             status,
             story: (of == invocation).then(|| Box::new(story)),
+            outputs: Vec::new(),
         })
     }
 }

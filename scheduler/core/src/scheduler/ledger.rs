@@ -168,10 +168,19 @@ impl<'a> Ledger<'a> {
     }
 
     /// Undoes the start of a run that certainly never began. A refusal is no run: it has no status and consumes no step of the backoff.
-    pub(super) fn never_began(&mut self, now: Time, task: Task, invocation: InvocationId) {
+    ///
+    /// The task starts again no earlier than `not_before`.
+    pub(super) fn never_began(
+        &mut self,
+        now: Time,
+        (task, invocation): (Task, InvocationId),
+        not_before: Option<Time>,
+    ) {
         // The task's own backoff was over. But another run of the task may have been adopted meanwhile, and have ended or been lost.
         let safe_at = self.safety.until(now, task);
-        let not_before = safe_at.max(self.runs.wait_of_further(task));
+        let not_before = safe_at
+            .max(self.runs.wait_of_further(task))
+            .max(not_before);
         let restart = match self.runs.is_pending(task) {
             true => Restart::HeldUntilReleased,
             false => Restart::AtOnce,
@@ -240,6 +249,7 @@ impl<'a> Ledger<'a> {
             invocation,
             status,
             story: None,
+            outputs: Vec::new(),
         })
     }
 
@@ -325,6 +335,7 @@ impl<'a> Ledger<'a> {
             invocation,
             status,
             story: None,
+            outputs: Vec::new(),
         })
     }
 

@@ -42,6 +42,9 @@ impl Scheduler {
             Event::KillTask { request, .. } => {
                 self.outbox.reply(request, Reply::KillTask(Err(rejection)));
             }
+            Event::ReportArtifacts { request, .. } => {
+                self.outbox.reply(request, Reply::Artifacts(Err(rejection)));
+            }
             Event::RequestWork { request, .. } => {
                 if let Some(request) = request {
                     self.outbox.reply(request, Reply::Work(Err(rejection)));

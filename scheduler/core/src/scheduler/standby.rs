@@ -89,7 +89,13 @@ impl Scheduler {
         self.call(now, peer, call, purpose);
         if sabotage::on(Sabotage::StartWhileTakingBack) {
             let end = (invocation, &ReportedStatus::taken_back());
-            self.end_as(now, task, task_key(&self.engine, task), end, None);
+            self.end_as(
+                now,
+                task,
+                task_key(&self.engine, task),
+                end,
+                (None, Vec::new()),
+            );
         }
         true
     }

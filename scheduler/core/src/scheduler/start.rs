@@ -24,6 +24,9 @@ const MAX_STARTS_PER_TURN: usize = 256;
 /// simulation. At a few microseconds each they take no longer than a turn's starts. A new node table may cause millions of attempts.
 const MAX_TRIES_PER_TURN: u32 = 1000;
 
+/// The wait of a task whose inputs were not there: their producers take seconds at least.
+const LACKING_INPUT_RETRY: Duration = Duration::from_secs(1);
+
 impl Scheduler {
     /// Returns the next task to start and its worker, such that all tasks of the worker keep their deadlines. `None` also if no tries are
     /// left.
@@ -90,6 +93,9 @@ impl Scheduler {
         };
         self.runs.begin(task, run);
         self.note_run_again(task, &shard);
+        if let Err(lacking) = self.check_inputs(now, task, invocation) {
+            return self.give_up_start(now, &shard, (task, invocation), &lacking.to_string());
+        }
         self.send_start(now, &shard, task, invocation);
         if sabotage::on(Sabotage::MarkRunningAfterSending) {
             let trouble = Some((StartTrouble::Refused, ""));
@@ -215,7 +221,7 @@ impl Scheduler {
         trouble: Option<(StartTrouble, &str)>,
     ) {
         self.orphans.forget((task, invocation));
-        self.ledger().never_began(now, task, invocation);
+        self.ledger().never_began(now, (task, invocation), None);
         // The worker's busy mark prevents an immediate retry on that worker.
         self.credit().relieve(now, shard, invocation);
         if let Some(remote) = self.pool.get_mut(shard) {
@@ -225,6 +231,27 @@ impl Scheduler {
             let of = (shard, task_key(&self.engine, task));
             self.notices.start_problem(now, of, trouble, why);
         }
+    }
+
+    /// Undoes a start of which no call has left, because the task cannot have its inputs. It is tried again a while later.
+    fn give_up_start(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        (task, invocation): (Task, InvocationId),
+        why: &str,
+    ) {
+        let not_before = Some(now + LACKING_INPUT_RETRY);
+        self.ledger()
+            .never_began(now, (task, invocation), not_before);
+        self.credit().refund(now, shard, (task, invocation));
+        if let Some(remote) = self.pool.get_mut(shard) {
+            remote.start_settled();
+        }
+        let of = (shard, task_key(&self.engine, task));
+        self.notices
+            .start_problem(now, of, StartTrouble::Refused, why);
+        self.evaluate(now, shard);
     }
 
     /// Issues the fence of a run that starts now, or `None` when all are used up.

@@ -7,7 +7,7 @@ use brasserie_common::{EndedBy, Fault, Fence, NodeName, ReportedStatus};
 use brasserie_common_runtime::Clock;
 
 use super::*;
-use crate::file_name::file_name;
+use brasserie_common::file_name::file_name;
 
 #[test]
 fn each_final_status_rule_with_a_real_process() {

@@ -9,7 +9,7 @@ const LIMIT: usize = 180;
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
 /// Returns the file name for `name`. Different names have different file names.
-pub(crate) fn file_name(name: &str) -> String {
+pub fn file_name(name: &str) -> String {
     let mut encoded: String = utf8_percent_encode(name, PLAIN).collect();
     if encoded.starts_with('.') {
         encoded.replace_range(0..1, "%2E");
