@@ -171,9 +171,9 @@ impl Artifacts {
         id: ArtifactId,
         asker: &MachinePortLock,
     ) -> Vec<ArtifactHolder> {
-        let some = self
-            .registry
-            .some_holders(id, MOST_HOLDERS + 1, &mut self.rng);
+        // A copy of the generator, since a question changes nothing.
+        let mut rng = self.rng.clone();
+        let some = self.registry.some_holders(id, MOST_HOLDERS + 1, &mut rng);
         let others = some.into_iter().filter(|holder| holder.lock != *asker);
         let places = others.filter_map(|holder| self.places.get(&holder.lock).cloned());
         places.take(MOST_HOLDERS).collect()

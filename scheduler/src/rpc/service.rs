@@ -53,6 +53,7 @@ impl Service for SchedulerService {
             "updateStatusBatch" => {
                 call.serve(|args, to| self.update_status_batch(&from, args, to));
             }
+            "reportArtifacts" => call.serve(|args, to| self.report_artifacts(from, args, to)),
             "requestWork" => call.serve(|args, to| self.request_work(from, args, to)),
             "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, to| alive(to)),
             "getJobs" => call.serve(|_: BistroSchedulerGetJobsArgs, to| answers.jobs(from, to)),

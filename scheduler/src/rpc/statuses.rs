@@ -179,6 +179,7 @@ fn status_update(
         status: ReportedStatus::parse(&args.status, StatusSource::Worker),
         gpus: task.gpus,
         story: task.story,
+        outputs: task.outputs,
         scheduler: convert::parse(&format!("{path}.scheduler"), args.scheduler)?,
         worker: convert::parse(&format!("{path}.worker"), args.worker)?,
     })

@@ -56,6 +56,7 @@ pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<()
         | Record::TasksForgiven { .. }
         | Record::HistoryDeleted { .. }
         | Record::HistoryTrimmed(_)
+        | Record::OutputsExpired { .. }
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => {}
     }

@@ -248,6 +248,7 @@ fn weight(record: &Record) -> usize {
         | Record::HoldBackOver
         | Record::JobDeleted { .. }
         | Record::JobHeld { .. }
+        | Record::OutputsExpired { .. }
         | Record::JobResumed { .. } => FIXED,
         Record::JobSaved { job: _, saved } => FIXED + saved.text.len(),
         Record::WorkerLeft { tasks, .. } | Record::TasksForgiven { tasks } => {

@@ -280,6 +280,12 @@ pub(super) fn apply(
                 forget(transaction, names, *number, task)?;
             }
         }
+        Record::OutputsExpired { job } => {
+            let job = names.job(transaction, job)?;
+            transaction
+                .prepare_cached("DELETE FROM outputs WHERE job_id = ?1")?
+                .execute([job])?;
+        }
         Record::HistoryTrimmed(trimmed) => trim(transaction, names, trimmed)?,
         Record::ConfigKept { config } => source_rows::apply_config(transaction, config)?,
         Record::TimesGiven { changed, forgotten } => {
@@ -382,6 +388,7 @@ fn end(
         invocation,
         status,
         story,
+        outputs,
     } = task;
     let job = names.job(transaction, job)?;
     let node = names.node(transaction, node)?;
@@ -418,6 +425,20 @@ fn end(
         data,
         story,
     ])?;
+    if outputs.is_empty() {
+        return Ok(());
+    }
+    let outputs = serde_json::to_string(outputs)?;
+    let mut statement = transaction.prepare_cached(
+        "INSERT OR REPLACE INTO outputs (job_id, node_id, invocation_start, invocation_rand, outputs) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    statement.execute(params![
+        job,
+        node,
+        invocation.0.start_time,
+        invocation.0.rand,
+        outputs,
+    ])?;
     Ok(())
 }
 
@@ -432,6 +453,9 @@ fn forget(
     let node = names.node(transaction, node)?;
     transaction
         .prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?
+        .execute([job, node])?;
+    transaction
+        .prepare_cached("DELETE FROM outputs WHERE job_id = ?1 AND node_id = ?2")?
         .execute([job, node])?;
     let mut statement = transaction.prepare_cached(
         "INSERT INTO forgotten (job_id, node_id, up_to_start, up_to_rand, number) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -499,6 +523,8 @@ fn expire(
     let mut find_node = transaction.prepare_cached("SELECT id FROM nodes WHERE name = ?1")?;
     let mut delete =
         transaction.prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?;
+    let mut delete_outputs =
+        transaction.prepare_cached("DELETE FROM outputs WHERE job_id = ?1 AND node_id = ?2")?;
     let mut last: Option<(&JobName, i64)> = None;
     for TaskKey { job, node } in expired {
         let job_id = match last.filter(|(known, _)| *known == job) {
@@ -511,6 +537,7 @@ fn expire(
         };
         last = Some((job, job_id));
         delete.execute([job_id, node_id])?;
+        delete_outputs.execute([job_id, node_id])?;
         names.unused.jobs.insert(job_id);
         names.unused.nodes.insert(node_id);
     }
@@ -594,7 +621,27 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
         };
         durable.forgotten.insert(key, of);
     }
+    load_outputs(connection, &mut durable)?;
     Ok(durable)
+}
+
+fn load_outputs(connection: &Connection, durable: &mut Durable) -> Result<(), StoreError> {
+    let mut statement = connection.prepare(
+        "SELECT invocation_start, invocation_rand, jobs.name, nodes.name, outputs
+         FROM outputs JOIN jobs ON jobs.id = job_id JOIN nodes ON nodes.id = node_id",
+    )?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let text = |column, table| row.get_ref(column)?.as_str().map_err(damaged(table));
+        let key = TaskKey {
+            job: JobName::try_from(text(2, "jobs")?).map_err(damaged("jobs"))?,
+            node: NodeName::try_from(text(3, "nodes")?).map_err(damaged("nodes"))?,
+        };
+        let outputs = serde_json::from_str(text(4, "outputs")?).map_err(damaged("outputs"))?;
+        let invocation = InvocationId(instance_id(row, 0)?);
+        durable.outputs.insert(key, (invocation, outputs));
+    }
+    Ok(())
 }
 
 fn load_instance(row: &Row<'_>) -> Result<(WorkerId, InstanceRecord), StoreError> {

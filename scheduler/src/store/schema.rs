@@ -159,6 +159,20 @@ pub(super) const STEPS: &[SchemaStep] = &[
         ALTER TABLE left_instances ADD COLUMN left_ms INTEGER;
     ",
     },
+    SchemaStep {
+        to: 12,
+        // Earlier releases knew no outputs.
+        sql: "
+        CREATE TABLE outputs (
+            job_id INTEGER NOT NULL REFERENCES jobs,
+            node_id INTEGER NOT NULL REFERENCES nodes,
+            invocation_start INTEGER NOT NULL,
+            invocation_rand INTEGER NOT NULL,
+            outputs TEXT NOT NULL,
+            PRIMARY KEY (job_id, node_id)
+        ) STRICT, WITHOUT ROWID;
+    ",
+    },
 ];
 
 /// An open file in the current format.

@@ -44,6 +44,7 @@ fn ended(job: &str, node: &str, rand: i64) -> EndedTask {
             data: None,
         },
         story: None,
+        outputs: Vec::new(),
     }
 }
 

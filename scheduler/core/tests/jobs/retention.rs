@@ -211,6 +211,7 @@ fn a_completion_ends_the_notes_of_its_node_and_job() {
         invocation: InvocationId::new(1, 2),
         status: done(),
         story: None,
+        outputs: Vec::new(),
     }));
     assert_eq!((durable.missing.len(), durable.missing_jobs.len()), (0, 0));
 }
