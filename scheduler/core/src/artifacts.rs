@@ -166,11 +166,7 @@ impl Artifacts {
     }
 
     /// Returns some workers with a copy, other than the one that asks.
-    pub(crate) fn holders(
-        &self,
-        id: ArtifactId,
-        asker: &MachinePortLock,
-    ) -> Vec<ArtifactHolder> {
+    pub(crate) fn holders(&self, id: ArtifactId, asker: &MachinePortLock) -> Vec<ArtifactHolder> {
         // A copy of the generator, since a question changes nothing.
         let mut rng = self.rng.clone();
         let some = self.registry.some_holders(id, MOST_HOLDERS + 1, &mut rng);

@@ -198,6 +198,15 @@ pub struct ForgottenTask {
     pub up_to: InvocationId,
 }
 
+impl ForgottenTask {
+    pub fn key(&self) -> TaskKey {
+        TaskKey {
+            job: self.job.clone(),
+            node: self.node.clone(),
+        }
+    }
+}
+
 /// The result of one turn of the scan for completions of missing nodes; see `retention.rs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trim {
@@ -461,10 +470,7 @@ impl Durable {
     }
 
     fn forget(&mut self, number: DeletionNumber, task: &ForgottenTask) {
-        let key = TaskKey {
-            job: task.job.clone(),
-            node: task.node.clone(),
-        };
+        let key = task.key();
         self.statuses.remove(&key);
         self.outputs.remove(&key);
         let up_to = task.up_to;

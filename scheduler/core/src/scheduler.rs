@@ -342,6 +342,7 @@ impl Scheduler {
         self.answer_late_questions(now);
         self.evaluate_permitted(now);
         self.update_initial_wait(now);
+        self.judge_completeness(now);
         self.ask_for_echoes(now);
         self.engine.handle_timeout(now);
         for worker in self.pool.take_gone() {

@@ -238,7 +238,8 @@ fn weight(record: &Record) -> usize {
             let lines = kept.story.last_lines.iter();
             FIXED + lines.map(String::len).sum::<usize>()
         });
-        FIXED + task.job.as_str().len() + task.node.as_str().len() + data + story
+        let outputs = task.outputs.len() * FIXED;
+        FIXED + task.job.as_str().len() + task.node.as_str().len() + data + story + outputs
     };
     match record {
         Record::SchedulerStarted { .. }

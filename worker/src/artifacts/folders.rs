@@ -10,8 +10,8 @@ use brasserie_common::TaskSubprocessOptions;
 use brasserie_worker_artifacts::TaskUser;
 use rustix::fs::{Mode, OFlags};
 
-use brasserie_common::file_name::file_name;
 use crate::process::{Accounts, RunKey};
+use brasserie_common::file_name::file_name;
 
 /// The folder of all runs with artifacts, below the data directory.
 pub(crate) const RUNS: &str = "runs";

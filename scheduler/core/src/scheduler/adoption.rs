@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{InvocationId, LeftOutput, ReportedStatus, RunningTask, Shard, Story, TaskKey, Time};
+use brasserie_common::{
+    InvocationId, LeftOutput, ReportedStatus, RunningTask, Shard, Story, TaskKey, Time,
+};
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use super::ledger::{Adoption, MAX_FURTHER_RUNS};

@@ -150,7 +150,10 @@ impl Scheduler {
             self.bulk_changes.count(&change);
             match change {
                 TaskChange::Forgiven(task) => forgiven.push(task),
-                TaskChange::Forgotten(task) => forgotten.push(task),
+                TaskChange::Forgotten(task) => {
+                    self.artifacts.forget(now, &task.key());
+                    forgotten.push(task);
+                }
                 TaskChange::Untouched | TaskChange::Runs | TaskChange::MaybeAlive => {}
             }
         }

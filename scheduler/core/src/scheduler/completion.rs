@@ -243,6 +243,7 @@ impl Scheduler {
         seq: RecordSeq,
     ) {
         self.orphans.forget((task, invocation));
+        self.artifacts.unpin(now, invocation);
         if status.is_failed() {
             let (task, status) = (task_key(&self.engine, task), status.to_string());
             self.notices.news(News::Failed { task, status });

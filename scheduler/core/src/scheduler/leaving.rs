@@ -76,7 +76,12 @@ impl Scheduler {
     ) -> Option<RecordSeq> {
         let ours = self.options.timeouts;
         let wall = self.wall;
+        let lock = self.pool.get(shard);
+        let lock = lock.map(|remote| remote.description().machine_lock.clone());
         let departed = self.pool.lose((now, wall), shard, cause, &ours)?;
+        if let Some(lock) = lock {
+            self.artifacts.lose(now, &lock);
+        }
         let worker = departed.known.id;
         let timers = timers.or(departed.earlier_timers);
         self.engine

@@ -178,9 +178,7 @@ impl<'a> Ledger<'a> {
     ) {
         // The task's own backoff was over. But another run of the task may have been adopted meanwhile, and have ended or been lost.
         let safe_at = self.safety.until(now, task);
-        let not_before = safe_at
-            .max(self.runs.wait_of_further(task))
-            .max(not_before);
+        let not_before = safe_at.max(self.runs.wait_of_further(task)).max(not_before);
         let restart = match self.runs.is_pending(task) {
             true => Restart::HeldUntilReleased,
             false => Restart::AtOnce,
