@@ -1,7 +1,6 @@
 //! The artifacts of tasks: the registry, and the addresses of the workers that hold copies.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use brasserie_common::artifact_report::{
     ArtifactCopy, ArtifactsAnswer, ArtifactsReport, ListingNumber, ListingPage, ListingWanted,
@@ -223,9 +222,4 @@ impl Artifacts {
     pub(crate) fn unpin(&mut self, now: Time, run: InvocationId) {
         self.registry.unpin(run, now);
     }
-}
-
-/// The name of a worker's host, as holders have it.
-pub(crate) fn hostname(lock: &MachinePortLock) -> Arc<str> {
-    Arc::clone(&lock.hostname)
 }

@@ -9,7 +9,7 @@ use brasserie_common::{
     RequestId, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput, Time,
 };
 use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
-use brasserie_scheduler_artifacts::{Clocks, Liveness, Replicas, RestoredState, RestoredTask};
+use brasserie_scheduler_artifacts::{Clocks, Completeness, Liveness, Replicas, RestoredState, RestoredTask};
 use brasserie_scheduler_engine::Task;
 
 use super::effect::Reply;
@@ -88,6 +88,15 @@ impl Scheduler {
         };
         let lock = worker.machine_lock.clone();
         Ok(self.artifacts.report(now, (&lock, place), report))
+    }
+
+    /// Tells the registry whether all workers that may hold copies are known. Until then it counts nothing as lost, and deletes nothing.
+    pub(super) fn judge_completeness(&mut self, now: Time) {
+        let completeness = match self.wait.is_over() {
+            true => Completeness::Complete,
+            false => Completeness::Incomplete,
+        };
+        self.artifacts.set_completeness(now, completeness);
     }
 
     /// Records the outputs of a successful run, if its job still has any.
