@@ -110,6 +110,9 @@ impl Scheduler {
             self.upkeep.put_off(round);
         }
         let is_time = is_over && self.upkeep.missing() > 0;
+        for key in &trim.expired {
+            self.artifacts.forget(now, key);
+        }
         if trim.facts() > 0 || trim.settled.is_some() || is_time {
             let recorded = self.record_trim(trim);
             assert_eq!(
