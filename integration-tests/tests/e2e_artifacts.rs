@@ -47,7 +47,15 @@ fn map_and_sum(nodes: usize) -> Value {
 fn wait_done(stage: &Stage, spec: &SchedulerSpec, jobs: &[&str]) {
     let address = format!("127.0.0.1:{}", spec.port);
     for job in jobs {
-        let waited = stage.brasserie(&["job", "wait", job, "--timeout", "120s", "--scheduler", &address]);
+        let waited = stage.brasserie(&[
+            "job",
+            "wait",
+            job,
+            "--timeout",
+            "120s",
+            "--scheduler",
+            &address,
+        ]);
         assert_eq!(waited.code, Some(0), "{waited:?}");
     }
 }
@@ -70,5 +78,8 @@ fn outputs_become_inputs_wherever_their_tasks_ran() {
     let _scheduler = stage.start_scheduler(&spec);
     wait_done(&stage, &spec, &["check", "sum", "show"]);
     let sum: usize = (1..=20).map(|n| n * n).sum();
-    assert_eq!(fs::read_to_string(total).expect("it is there").trim(), sum.to_string());
+    assert_eq!(
+        fs::read_to_string(total).expect("it is there").trim(),
+        sum.to_string()
+    );
 }

@@ -9,7 +9,9 @@ use brasserie_common::{
     RequestId, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput, Time,
 };
 use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
-use brasserie_scheduler_artifacts::{Clocks, Completeness, Liveness, Replicas, RestoredState, RestoredTask};
+use brasserie_scheduler_artifacts::{
+    Clocks, Completeness, Liveness, Replicas, RestoredState, RestoredTask,
+};
 use brasserie_scheduler_engine::Task;
 
 use super::effect::Reply;
