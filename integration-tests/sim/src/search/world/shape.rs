@@ -224,6 +224,8 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
                 gpus,
                 // No decision depends on the story.
                 story: _,
+                // No world of the search has artifacts.
+                outputs: _,
                 scheduler,
                 worker,
             } = &**update;
@@ -333,6 +335,8 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         times,
         statuses,
         forgotten,
+        // No world of the search has artifacts.
+        outputs: _,
         answered: _,
         is_a_backup,
         // Searched worlds are too short for completions to expire.
@@ -422,6 +426,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
             });
         }
         Record::HistoryTrimmed(trim) => s.put(format!("{trim:?}")),
+        Record::OutputsExpired { job } => s.put(job),
         Record::ConfigKept { config } => s.put((&config.path, &config.text)),
         Record::TimesGiven { changed, forgotten } => s.put((changed, forgotten)),
     }
