@@ -76,5 +76,6 @@ fn done(job: JobName, node: NodeName, number: usize) -> EndedTask {
             shard: Shard::try_from("worker1").expect("a good name"),
             queued: Some(Duration::from_millis(5)),
         })),
+        outputs: Vec::new(),
     }
 }

@@ -16,6 +16,10 @@ impl Pins {
         self.runs.entry(run).or_default().insert(id)
     }
 
+    pub fn contains(&self, run: InvocationId) -> bool {
+        self.runs.contains_key(&run)
+    }
+
     /// Removes the pins of a run and returns their artifacts.
     pub fn remove(&mut self, run: InvocationId) -> BTreeSet<ArtifactId> {
         self.runs.remove(&run).unwrap_or_default()

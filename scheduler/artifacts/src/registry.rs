@@ -93,10 +93,20 @@ impl Registry {
 
     /// Forgets the outputs of a task, such as when its history is deleted.
     pub fn forget(&mut self, key: &TaskKey, now: Time) {
+        self.forget_outputs(key, now);
+        self.reruns.reset(key);
+    }
+
+    /// Forgets the outputs of a task that runs again because some are lost, and counts that run.
+    pub fn make_again(&mut self, key: &TaskKey, now: Time) {
+        self.reruns.request(key);
+        self.forget_outputs(key, now);
+    }
+
+    fn forget_outputs(&mut self, key: &TaskKey, now: Time) {
         if let Some((number, outputs)) = self.outputs.forget(key) {
             self.remove_names(&key.job, number, &outputs, now);
         }
-        self.reruns.reset(key);
     }
 
     /// Forgets the outputs of all tasks of a job. Forgets also its set, if the job is deleted or the owner has expired.
@@ -122,6 +132,11 @@ impl Registry {
         for id in self.pins.remove(run) {
             self.artifacts.remove_pin(id, now);
         }
+    }
+
+    /// Returns whether the run keeps artifacts.
+    pub fn has_pins(&self, run: InvocationId) -> bool {
+        self.pins.contains(run)
     }
 
     /// Returns the outputs of the last successful run of a task, also expired ones.
@@ -154,6 +169,11 @@ impl Registry {
                 Some(now)
             }
         };
+    }
+
+    /// Returns whether the scheduler's core knows all workers and all running tasks, as it last said.
+    pub fn is_settled(&self) -> bool {
+        self.settled_since.is_some()
     }
 
     /// Returns whether all copies are known: the scheduler's core knows all workers, and no disk waits for its first listing. Until then nothing

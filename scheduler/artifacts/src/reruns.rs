@@ -115,6 +115,18 @@ impl Reruns {
         })
     }
 
+    /// Returns the number of granted runs if no more of them would be granted.
+    pub fn exhausted(&self, key: &TaskKey) -> Option<u32> {
+        let task = self.task(key)?;
+        (task.granted >= self.most).then_some(task.granted)
+    }
+
+    /// Returns whether a granted run is in progress.
+    pub fn is_in_progress(&self, key: &TaskKey) -> bool {
+        self.task(key)
+            .is_some_and(|task| task.stage == RerunStage::Running)
+    }
+
     /// Returns why the task is given up, if it is.
     pub fn given_up(&self, key: &TaskKey) -> Option<GiveUpReason> {
         self.task(key).and_then(|task| match task.stage {

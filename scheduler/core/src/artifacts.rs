@@ -1,22 +1,25 @@
 //! The artifacts of tasks: the registry, and the addresses of the workers that hold copies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use brasserie_common::artifact_report::{
     ArtifactCopy, ArtifactsAnswer, ArtifactsReport, ListingNumber, ListingPage, ListingWanted,
 };
 use brasserie_common::rng::Rng;
 use brasserie_common::{
-    ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, LeftOutput,
-    MachinePortLock, TaskKey, Time,
+    ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, JobName,
+    LeftOutput, MachinePortLock, NodeName, TaskKey, Time,
 };
 use brasserie_scheduler_artifacts::{
     Clocks, Completeness, DiskAnnouncement, Holder, ListingPage as RegistryPage, PageAnswer,
-    PageEnd, RackName, Registry, RegistrySettings, Replicas, RestoredState,
+    PageEnd, RackName, Registry, RegistrySettings, Replicas, RestoredState, SetTerms,
 };
 
 /// The most holders that a worker is told of one artifact: enough that some are not busy.
 const MOST_HOLDERS: usize = 8;
+/// The time within which a worker with a store of artifacts has reported: several periods of its reports.
+const REPORT_WAIT: Duration = Duration::from_secs(60);
 /// The most copies that one answer has deleted.
 const MOST_UNWANTED: usize = 10_000;
 
@@ -24,12 +27,34 @@ const MOST_UNWANTED: usize = 10_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Artifacts {
     registry: Registry,
+    /// Whether inputs are checked: not in a copy for a plan.
+    checks: InputChecks,
     namespace: ArtifactNamespace,
+    /// The workers that have not yet reported which copies they hold, and the times until which the registry waits for that.
+    awaited: BTreeMap<MachinePortLock, Time>,
     /// The workers that report.
     places: BTreeMap<MachinePortLock, ArtifactHolder>,
     /// The open listing of each disk.
     listings: BTreeMap<DiskGeneration, ListingNumber>,
     rng: Rng,
+    /// The last known tasks of each set. Only changes are passed on.
+    unfinished: BTreeMap<JobName, Unfinished>,
+    /// The time of the next look at the sets; `None`: no job has left outputs.
+    judge_at: Option<Time>,
+}
+
+/// Whether a task starts only if its inputs are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputChecks {
+    On,
+    Off,
+}
+
+/// The tasks that may still make or read the outputs of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unfinished {
+    pub producers: u64,
+    pub consumers: u64,
 }
 
 impl Artifacts {
@@ -40,16 +65,40 @@ impl Artifacts {
         rng: Rng,
     ) -> Self {
         Artifacts {
+            judge_at: (!restored.sets.is_empty()).then_some(now.time),
             registry: Registry::restore(RegistrySettings::default(), restored, now),
+            checks: InputChecks::On,
             namespace,
+            awaited: BTreeMap::new(),
             places: BTreeMap::new(),
             listings: BTreeMap::new(),
             rng,
+            unfinished: BTreeMap::new(),
         }
     }
 
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Returns artifacts for a copy of the scheduler that places tasks for a plan. The registry, which may be large, stays behind, so that
+    /// the inputs of each task count as present.
+    pub(crate) fn for_a_plan(&self) -> Self {
+        Artifacts {
+            registry: Registry::new(RegistrySettings::default()),
+            checks: InputChecks::Off,
+            namespace: self.namespace.clone(),
+            awaited: BTreeMap::new(),
+            places: BTreeMap::new(),
+            listings: BTreeMap::new(),
+            rng: self.rng.clone(),
+            unfinished: BTreeMap::new(),
+            judge_at: None,
+        }
+    }
+
+    pub(crate) fn checks(&self) -> InputChecks {
+        self.checks
     }
 
     pub(crate) fn namespace(&self) -> &ArtifactNamespace {
@@ -74,6 +123,7 @@ impl Artifacts {
             wanted: Vec::new(),
         };
         if report.namespace.as_ref() == Some(&self.namespace) {
+            self.awaited.remove(lock);
             self.learn(now, lock, report);
             answer.listings = self.wanted_listings(lock, report);
             let unwanted = self.registry.unwanted(lock, now, MOST_UNWANTED);
@@ -199,14 +249,122 @@ impl Artifacts {
         self.registry.forget(key, now);
     }
 
+    /// Forgets the outputs of a task that runs again because some of them are lost.
+    pub(crate) fn make_again(&mut self, now: Time, key: &TaskKey) {
+        self.registry.make_again(key, now);
+    }
+
+    /// Notes that a run of the task has not succeeded.
+    pub(crate) fn run_failed(&mut self, key: &TaskKey) {
+        if self.registry.is_made_again(key) {
+            self.registry.rerun_failed(key);
+        }
+    }
+
+    /// Notes that a run has succeeded that read outputs of a job: those of the tasks on these nodes, or of all.
+    pub(crate) fn consumed(&mut self, job: &JobName, nodes: Option<Vec<NodeName>>, now: Clocks) {
+        let registry = &mut self.registry;
+        let Some(nodes) = nodes else {
+            return registry.consumed_job(job, now);
+        };
+        for node in nodes {
+            let job = job.clone();
+            registry.consumed(&TaskKey { job, node }, now);
+        }
+    }
+
+    /// Defines how long the outputs of a job are kept, and which jobs read them.
+    pub(crate) fn define(
+        &mut self,
+        now: Clocks,
+        job: &JobName,
+        terms: SetTerms,
+        consumers: BTreeSet<JobName>,
+    ) {
+        let known = self.registry.set(job);
+        if known.is_some_and(|known| *known.terms == terms && *known.consumers == consumers) {
+            return;
+        }
+        let registry = &mut self.registry;
+        registry.define_set(job, terms, now);
+        registry.set_consumers(job, consumers, now);
+    }
+
+    /// Notes that only these jobs leave outputs.
+    pub(crate) fn keep_sets(&mut self, now: Clocks, jobs: &BTreeSet<JobName>) {
+        let all = self.registry.sets(None);
+        let gone = all.filter(|set| !jobs.contains(set.job) && set.ending.is_none());
+        let gone: Vec<JobName> = gone.map(|set| set.job.clone()).collect();
+        for job in gone {
+            self.registry.delete_job(&job, now);
+        }
+    }
+
+    /// Sets when the sets are looked at next, if there are any.
+    pub(crate) fn judge_at(&mut self, due: Time) {
+        self.judge_at = self.registry.sets(None).next().map(|_| due);
+    }
+
+    /// Returns when the sets are to be looked at.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.judge_at
+    }
+
+    pub(crate) fn set_unfinished(&mut self, now: Clocks, job: &JobName, tasks: Unfinished) {
+        if self.unfinished.get(job) == Some(&tasks) {
+            return;
+        }
+        self.unfinished.insert(job.clone(), tasks);
+        let registry = &mut self.registry;
+        registry.set_unfinished_producers(job, tasks.producers, now);
+        registry.set_unfinished_consumers(job, tasks.consumers, now);
+    }
+
+    /// Forgets the outputs of sets that have expired. Returns their jobs, without those that had none.
+    pub(crate) fn expire(&mut self, now: Clocks) -> Vec<JobName> {
+        if self.registry.next_expiry().is_none_or(|due| now.time < due) {
+            return Vec::new();
+        }
+        let mut expired = self.registry.expire(now);
+        for job in &expired {
+            self.unfinished.remove(job);
+        }
+        expired.retain(|job| {
+            let had_outputs = self.registry.job_outputs(job).next().is_some();
+            self.registry.forget_job(job, now.time);
+            had_outputs
+        });
+        expired
+    }
+
+    /// Notes that a worker has associated. Until its report, its copies are unknown. A worker without a store of artifacts sends none.
+    pub(crate) fn associated(&mut self, now: Time, lock: &MachinePortLock) {
+        self.awaited.insert(lock.clone(), now + REPORT_WAIT);
+    }
+
+    /// Returns whether all workers have reported that have a store, as far as is known.
+    fn all_have_reported(&mut self, now: Time) -> bool {
+        self.awaited.retain(|_, until| now < *until);
+        self.awaited.is_empty()
+    }
+
     /// Forgets a lost worker.
     pub(crate) fn lose(&mut self, now: Time, lock: &MachinePortLock) {
+        self.awaited.remove(lock);
         self.places.remove(lock);
         self.registry.lose(lock, now);
     }
 
-    pub(crate) fn set_completeness(&mut self, now: Time, completeness: Completeness) {
-        self.registry.set_completeness(completeness, now);
+    /// Accepts whether all workers and running tasks are known.
+    pub(crate) fn judge_completeness(&mut self, now: Time, all_known: bool) {
+        let is_complete = self.all_have_reported(now) && all_known;
+        if self.registry.is_settled() != is_complete {
+            let completeness = match is_complete {
+                true => Completeness::Complete,
+                false => Completeness::Incomplete,
+            };
+            self.registry.set_completeness(completeness, now);
+        }
     }
 
     /// Keeps the inputs of a run, or ends that.
@@ -220,6 +378,8 @@ impl Artifacts {
     }
 
     pub(crate) fn unpin(&mut self, now: Time, run: InvocationId) {
-        self.registry.unpin(run, now);
+        if self.registry.has_pins(run) {
+            self.registry.unpin(run, now);
+        }
     }
 }

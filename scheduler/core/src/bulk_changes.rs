@@ -62,6 +62,8 @@ pub enum BulkKind {
     /// Forgives only tasks that have failed for good.
     ForgiveFailed,
     DeleteHistory(ChangedNodes),
+    /// Deletes the completions of tasks on these nodes whose outputs are lost, so that the tasks run again.
+    MakeAgain(Vec<NodeId>),
 }
 
 /// The nodes whose tasks of a job are changed.
@@ -136,6 +138,12 @@ impl BulkChanges {
     pub(crate) fn waits_for_its_slice(&self, persisted: RecordSeq) -> bool {
         let under_way = self.under_way.as_ref();
         under_way.is_some_and(|way| way.waits(persisted) && !way.rest.is_empty())
+    }
+
+    /// Returns whether lost outputs of the job are already to be made again. The change has not reached all of its tasks.
+    pub(crate) fn makes_again(&self, job: JobId) -> bool {
+        let mut all = self.under_way().into_iter().chain(&self.waiting);
+        all.any(|change| change.job == job && matches!(change.kind, BulkKind::MakeAgain(_)))
     }
 
     /// Returns the bulk change that is under way.
@@ -230,7 +238,10 @@ impl BulkChanges {
     fn nodes_of(&self, change: u64) -> &[NodeId] {
         match change.checked_sub(self.begun) {
             Some(place) => match self.waiting.get(place as usize).map(|change| &change.kind) {
-                Some(BulkKind::DeleteHistory(ChangedNodes::These(nodes))) => nodes,
+                Some(
+                    BulkKind::DeleteHistory(ChangedNodes::These(nodes))
+                    | BulkKind::MakeAgain(nodes),
+                ) => nodes,
                 Some(
                     BulkKind::DeleteHistory(ChangedNodes::All)
                     | BulkKind::Forgive
@@ -291,7 +302,7 @@ impl BulkChange {
             BulkKind::Forgive | BulkKind::ForgiveFailed => JobChanged::Forgiven {
                 tasks: counts.changed,
             },
-            BulkKind::DeleteHistory(_) => JobChanged::HistoryDeleted {
+            BulkKind::DeleteHistory(_) | BulkKind::MakeAgain(_) => JobChanged::HistoryDeleted {
                 tasks: counts.changed,
                 running: counts.running,
                 maybe_alive: counts.maybe_alive,

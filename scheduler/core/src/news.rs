@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::{Principal, Shard, TaskKey, WorkerId};
+use brasserie_common::{JobName, Principal, Shard, TaskKey, WorkerId};
 
 use crate::record::{InstanceRecord, LeftCause};
 
@@ -79,6 +79,10 @@ pub enum News {
     },
     /// A problem that `status` shows and did not show before.
     Problem(String),
+    /// Nobody needs the outputs of the job's tasks any more.
+    OutputsExpired {
+        job: JobName,
+    },
     /// The scheduler has deleted completions of nodes or jobs that have been missing for long, in one round over all completions.
     CompletionsForgotten {
         count: usize,
@@ -146,6 +150,7 @@ impl News {
             | News::Failed { .. }
             | News::Asked { .. }
             | News::ConfigInForce { .. }
+            | News::OutputsExpired { .. }
             | News::CompletionsForgotten { .. }
             | News::Left {
                 cause: LeftCause::CleanExit | LeftCause::Replaced,
@@ -181,6 +186,7 @@ impl News {
             News::Problem(_) => Some(NewsKind::Problems),
             News::DeclaredDead { .. }
             | News::ConfigInForce { .. }
+            | News::OutputsExpired { .. }
             | News::CompletionsForgotten { .. } => None,
         }
     }
@@ -327,6 +333,10 @@ impl fmt::Display for News {
             News::Asked { by, what } => write!(f, "{by} {what}"),
             News::ConfigInForce { what } => write!(f, "{what} is in force"),
             News::Problem(text) => f.write_str(text),
+            News::OutputsExpired { job } => write!(
+                f,
+                "the outputs of job {job} are not needed any more (`keep`): its workers delete them"
+            ),
             News::CompletionsForgotten { count } => write!(
                 f,
                 "{count} completions are forgotten, because their nodes or jobs have been missing for long (--keep-missing-for, \

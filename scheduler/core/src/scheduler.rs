@@ -15,6 +15,7 @@ mod forgetting;
 mod heartbeat;
 pub mod history;
 mod initial_wait;
+mod inputs;
 mod jobs;
 mod kill;
 mod leaving;
@@ -22,6 +23,7 @@ mod ledger;
 mod obedience;
 mod orphans;
 mod outbox;
+mod output_sets;
 pub mod plan;
 pub mod questions;
 pub mod replies;
@@ -32,7 +34,7 @@ mod start;
 pub mod view;
 mod work_requests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use artifacts::{namespace_of, restored};
@@ -96,6 +98,8 @@ pub struct Scheduler {
     estimates: Estimates,
     outbox: Outbox,
     artifacts: Artifacts,
+    /// Tasks with lost outputs that another task has missed in this turn.
+    lost_producers: BTreeSet<Task>,
     upkeep: Upkeep,
     store_sizes: StoreSizes,
     questions: Questions,
@@ -170,6 +174,7 @@ impl Scheduler {
                 Clocks { time: now, wall },
                 Rng::new(options.seed, Purpose::PeerOrder),
             ),
+            lost_producers: BTreeSet::new(),
             upkeep: Upkeep::new(durable.observed),
             store_sizes: StoreSizes::default(),
             questions: Questions::default(),
@@ -232,7 +237,8 @@ impl Scheduler {
             work_requests: WorkRequests::default(),
             estimates: self.estimates.clone(),
             outbox: self.outbox.emptied(),
-            artifacts: self.artifacts.clone(),
+            artifacts: self.artifacts.for_a_plan(),
+            lost_producers: BTreeSet::new(),
             upkeep: Upkeep::default(),
             store_sizes: StoreSizes::default(),
             questions: Questions::default(),
@@ -355,6 +361,8 @@ impl Scheduler {
         self.check_runs(now);
         self.kill_due_orphans(now);
         self.start_tasks(now);
+        self.make_lost_again(now);
+        self.judge_outputs(now);
         self.take_back(now);
         self.answer_requests(now);
         self.outbox.watch_store(now);
@@ -395,6 +403,7 @@ impl Scheduler {
             self.engine.poll_timeout(),
             self.next_take_back,
             self.work_requests.next_answer(),
+            self.artifacts.next_wake(),
             Some(self.pauses.next_turn()),
         ]
         .into_iter()

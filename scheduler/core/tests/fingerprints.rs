@@ -104,6 +104,7 @@ fn at_work() -> (Script, StatusUpdate, brasserie_common::CallId) {
     let (call, task, _) = s.take_start();
     let update = StatusUpdate {
         story: None,
+        outputs: Vec::new(),
         job: task.job.clone(),
         node: task.node.clone(),
         shard: task.shard.clone(),
@@ -252,6 +253,7 @@ fn all_at_work() -> (Script, Vec<StatusUpdate>) {
     let scheduler = s.scheduler.id();
     let updates = starts.iter().map(|task| StatusUpdate {
         story: None,
+        outputs: Vec::new(),
         job: task.job.clone(),
         node: task.node.clone(),
         shard: task.shard.clone(),

@@ -268,6 +268,7 @@ fn end_next(s: &mut Script, w: &WorkerDescription, status: ReportedStatus, story
         gpus: Vec::new(),
         status,
         story: Some(Arc::new(story)),
+        outputs: Vec::new(),
         scheduler: s.scheduler.id(),
         worker: w.id,
     });

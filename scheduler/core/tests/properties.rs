@@ -344,6 +344,7 @@ impl World {
             | Reply::Work(_)
             | Reply::JobChanged(_)
             | Reply::WorkerForgotten(_)
+            | Reply::Artifacts(_)
             | Reply::Answer(_) => {}
         }
     }
@@ -534,6 +535,7 @@ impl World {
             from: Principal::Own,
             update: Box::new(StatusUpdate {
                 story: None,
+                outputs: Vec::new(),
                 job: task.job.clone(),
                 node: task.node.clone(),
                 shard: task.shard.clone(),
@@ -570,6 +572,7 @@ impl World {
                         from: Principal::Own,
                         update: Box::new(StatusUpdate {
                             story: None,
+                            outputs: Vec::new(),
                             job: run.task.job,
                             node: run.task.node,
                             shard: run.task.shard,

@@ -50,6 +50,7 @@ fn safety_seconds(records: &[Record]) -> Vec<u32> {
         | Record::TasksForgiven { .. }
         | Record::HistoryDeleted { .. }
         | Record::HistoryTrimmed(_)
+        | Record::OutputsExpired { .. }
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => None,
     });

@@ -140,6 +140,7 @@ impl Asking {
             gpus: task.gpus.clone(),
             status,
             story: Some(Arc::new(story)),
+            outputs: Vec::new(),
             scheduler: self.script.scheduler.id(),
             worker: self.worker.id,
         };

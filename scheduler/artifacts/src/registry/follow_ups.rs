@@ -55,6 +55,16 @@ impl Registry {
         self.reruns.request(key)
     }
 
+    /// Returns how often the outputs of a task were made again, if they would not be made again once more.
+    pub fn exhausted_reruns(&self, key: &TaskKey) -> Option<u32> {
+        self.reruns.exhausted(key)
+    }
+
+    /// Returns whether a granted run of the task is in progress.
+    pub fn is_made_again(&self, key: &TaskKey) -> bool {
+        self.reruns.is_in_progress(key)
+    }
+
     /// Notes that a granted run has ended without success.
     pub fn rerun_failed(&mut self, key: &TaskKey) {
         self.reruns.run_failed(key);

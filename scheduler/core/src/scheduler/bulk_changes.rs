@@ -1,6 +1,8 @@
 //! Bulk changes of the tasks of a job: which tasks a request concerns, and what each slice does to them.
 
-use brasserie_common::{JobId, JobName, NodeId, NodeName, RequestId, Time};
+use std::collections::BTreeMap;
+
+use brasserie_common::{JobId, JobName, NodeId, NodeName, RequestId, TaskKey, Time};
 
 use super::effect::Reply;
 use super::replies::HeldReply;
@@ -144,14 +146,16 @@ impl Scheduler {
             let change = match self.bulk_changes.under_way().map(|change| &change.kind) {
                 Some(BulkKind::Forgive) => self.ledger().forgive(now, task, seq),
                 Some(BulkKind::ForgiveFailed) => self.ledger().forgive_failed(now, task, seq),
-                Some(BulkKind::DeleteHistory(_)) => self.ledger().delete_completion(now, task, seq),
+                Some(BulkKind::DeleteHistory(_) | BulkKind::MakeAgain(_)) => {
+                    self.ledger().delete_completion(now, task, seq)
+                }
                 None => return,
             };
             self.bulk_changes.count(&change);
             match change {
                 TaskChange::Forgiven(task) => forgiven.push(task),
                 TaskChange::Forgotten(task) => {
-                    self.artifacts.forget(now, &task.key());
+                    self.forget_outputs(now, &task.key());
                     forgotten.push(task);
                 }
                 TaskChange::Untouched | TaskChange::Runs | TaskChange::MaybeAlive => {}
@@ -175,6 +179,33 @@ impl Scheduler {
         );
     }
 
+    fn forget_outputs(&mut self, now: Time, key: &TaskKey) {
+        match self.bulk_changes.under_way().map(|change| &change.kind) {
+            Some(BulkKind::MakeAgain(_)) => self.artifacts.make_again(now, key),
+            Some(BulkKind::DeleteHistory(_) | BulkKind::Forgive | BulkKind::ForgiveFailed)
+            | None => self.artifacts.forget(now, key),
+        }
+    }
+
+    /// Makes tasks with lost outputs run again, unless others of their job are about to: their consumers ask again soon.
+    pub(super) fn make_again(&mut self, now: Time, lost: BTreeMap<JobId, Vec<NodeId>>) {
+        for (job, nodes) in lost {
+            if self.bulk_changes.makes_again(job) {
+                continue;
+            }
+            self.engine.hold_nodes(nodes.iter().copied());
+            let change = BulkChange {
+                request: None,
+                job,
+                kind: BulkKind::MakeAgain(nodes),
+            };
+            // With too many waiting changes, the consumers ask again.
+            if self.bulk_changes.add(change).is_ok() {
+                self.continue_bulk_changes(now);
+            }
+        }
+    }
+
     /// Answers all callers whose changes are not done, because the store makes no progress. The changes are made once the store writes
     /// again.
     pub(super) fn abandon_bulk_requests(&mut self) {
@@ -192,7 +223,9 @@ impl View<'_> {
         let mut nodes = match &next.kind {
             BulkKind::Forgive | BulkKind::ForgiveFailed => self.engine.unfinished_nodes(next.job),
             BulkKind::DeleteHistory(ChangedNodes::All) => self.nodes_with_history(next.job),
-            BulkKind::DeleteHistory(ChangedNodes::These(nodes)) => nodes.clone(),
+            BulkKind::DeleteHistory(ChangedNodes::These(nodes)) | BulkKind::MakeAgain(nodes) => {
+                nodes.clone()
+            }
         };
         nodes.reverse();
         Some(nodes)

@@ -208,6 +208,10 @@ impl Scheduler {
         // A story is stored only with the completion of its own run. A task that was taken back has not run.
         let kept = kept.filter(|_| of == end.0 && !status.was_taken_back());
         let is_success = of == end.0 && status.is_done();
+        match is_success {
+            true => self.note_consumed(now, task),
+            false => self.artifacts.run_failed(&key),
+        }
         let left = if is_success { left } else { Vec::new() };
         let outputs = left.iter().map(|left| left.output.clone()).collect();
         self.record_outputs(now, (&key, of), &shard, left);

@@ -59,6 +59,7 @@ impl Scheduler {
         let before = self.engine.config().cloned();
         let before = before.filter(|_| self.view().wanted().is_known_of_all());
         self.apply_config(now, config);
+        self.define_output_sets(now);
         self.recheck_runs(before.as_deref());
         let engine = &self.engine;
         let is_configured = |job: JobId| engine.job_config(job).is_some();

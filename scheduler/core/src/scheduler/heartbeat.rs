@@ -241,6 +241,8 @@ impl Scheduler {
         remote.refresh(now, worker);
         self.notices.news(News::Joined(remote.known()));
         self.notices.another_instance(&shard);
+        self.artifacts
+            .associated(now, &remote.description().machine_lock);
         self.pool.insert(remote, seq);
         if !sabotage::on(Sabotage::BoundAfterTheAnswer) {
             self.wait.note_answered(id);

@@ -6,10 +6,11 @@ use brasserie_common::ids::InstanceId;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    CallOutcome, Fence, InvocationId, RefusalCode, Shard, Time, WallTime, WorkerId,
+    CallOutcome, Fence, InvocationId, RefusalCode, ReportedStatus, Shard, Time, WallTime, WorkerId,
 };
 use brasserie_scheduler_engine::{Placement, Task, Tries};
 
+use super::inputs::InputsCheck;
 use super::{Scheduler, View, task_key};
 use crate::calls::{CallDraft, CallPurpose, CallReply};
 use crate::news::News;
@@ -92,10 +93,16 @@ impl Scheduler {
             state: RunState::Starting,
         };
         self.runs.begin(task, run);
-        self.note_run_again(task, &shard);
-        if let Err(lacking) = self.check_inputs(now, task, invocation) {
-            return self.give_up_start(now, &shard, (task, invocation), &lacking.to_string());
+        match self.check_inputs(now, task, invocation) {
+            InputsCheck::Present => {}
+            InputsCheck::Lacking(why) => {
+                return self.give_up_start(now, &shard, (task, invocation), &why);
+            }
+            InputsCheck::Final(status) => {
+                return self.fail_start(now, &shard, (task, invocation), &status);
+            }
         }
+        self.note_run_again(task, &shard);
         self.send_start(now, &shard, task, invocation);
         if sabotage::on(Sabotage::MarkRunningAfterSending) {
             let trouble = Some((StartTrouble::Refused, ""));
@@ -251,6 +258,22 @@ impl Scheduler {
         let of = (shard, task_key(&self.engine, task));
         self.notices
             .start_problem(now, of, StartTrouble::Refused, why);
+        self.evaluate(now, shard);
+    }
+
+    /// Ends a run of which no call has left, because the task can never have its inputs.
+    fn fail_start(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        (task, invocation): (Task, InvocationId),
+        status: &ReportedStatus,
+    ) {
+        if let Some(remote) = self.pool.get_mut(shard) {
+            remote.start_settled();
+        }
+        let key = task_key(&self.engine, task);
+        self.end_as(now, task, key, (invocation, status), (None, Vec::new()));
         self.evaluate(now, shard);
     }
 

@@ -215,6 +215,11 @@ fn is_of_everything(reason: &Reason) -> bool {
     matches!(reason, Reason::NoConfig | Reason::NoNodes)
 }
 
+/// Returns whether the reason is a wait of a task that has not run: another reason says what it waits for.
+fn is_of_no_run(reason: &Reason) -> bool {
+    matches!(reason, Reason::WaitsAfterItsLastRun { status, .. } if status == "none")
+}
+
 /// Rounds seconds for people: milliseconds below ten seconds, whole seconds above.
 fn shown(seconds: f64) -> Duration {
     match seconds < 10.0 {
@@ -534,6 +539,10 @@ impl View<'_> {
             false => self.why_nothing_starts(now),
         };
         let mut reasons = self.engine.explain(now, task);
+        let lacks = self.why_inputs_lack(task, &reasons);
+        if lacks.is_some() {
+            reasons.retain(|reason| *reason != Reason::Runnable && !is_of_no_run(reason));
+        }
         if !held.is_empty() {
             // An obstacle affects all tasks.
             reasons.retain(|reason| *reason != Reason::Runnable && !is_of_everything(reason));
@@ -558,6 +567,7 @@ impl View<'_> {
             .iter()
             .flat_map(|reason| self.why_at_workers(now, task, reason));
         let all = own.chain(of_workers).chain(estimate).chain(held);
+        let all = all.chain(lacks);
         let contained = reasons.iter().filter_map(|reason| match reason {
             Reason::RunningOn(shard) => {
                 let how = self.pool.get(shard)?.description().containment.as_ref()?;

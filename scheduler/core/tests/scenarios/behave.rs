@@ -184,6 +184,7 @@ impl World {
             next_backoff: task.next_backoff,
             gpus: task.gpus.clone(),
             status,
+            outputs: Vec::new(),
             scheduler,
             worker,
         });

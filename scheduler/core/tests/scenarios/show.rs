@@ -110,6 +110,7 @@ impl World {
             Record::HistoryDeleted { number: _, tasks } => self.history(tasks),
             Record::HistoryTrimmed(trim) => format!("{trim:?}"),
             Record::ConfigKept { config } => format!("the config file {} is kept", config.path),
+            Record::OutputsExpired { job } => format!("outputs expired {job}"),
             Record::TimesGiven { changed, forgotten } => times(changed, forgotten),
         }
     }
@@ -185,6 +186,7 @@ impl World {
             Reply::WorkerForgotten(Err(refusal)) => {
                 format!("refused: {}", self.names.in_text(&refusal.to_string()))
             }
+            Reply::Artifacts(answer) => return Err(format!("nobody reported: {answer:?}")),
             Reply::Answer(answer) => return Err(format!("nobody asked: {answer:?}")),
         };
         let what = match &asked {

@@ -293,6 +293,7 @@ impl Script {
             gpus: task.gpus.clone(),
             status,
             story: None,
+            outputs: task.outputs.clone(),
             scheduler: self.scheduler.id(),
             worker: worker.id,
         });

@@ -257,6 +257,31 @@ impl Engine {
         })
     }
 
+    /// Returns the job's tasks that are neither avoided nor disabled, in scheduling order: all of them, or those directly below a node.
+    pub fn active_tasks(&self, job: JobId, below: Option<NodeId>) -> Vec<Task> {
+        let level = self.tasks.get(job).and_then(|known| {
+            known.config.as_ref()?;
+            known.level
+        });
+        let (Some(forest), Some(level)) = (&self.forest, level) else {
+            return Vec::new();
+        };
+        let is_below = |row: u32, above: NodeId| {
+            let parent = |row: u32| forest.parent(row).map(|parent| forest.node(parent));
+            forest.rows(row).any(|row| parent(row) == Some(above))
+        };
+        let queue = self.queues.of(job);
+        let rows = forest.order(level).iter().enumerate();
+        let rows = rows.filter(|(_, row)| below.is_none_or(|above| is_below(**row, above)));
+        let active = rows.filter(|(position, _)| {
+            // Invariant: a level has fewer than 2^32 nodes.
+            let state = queue.shown_state(*position as u32);
+            !matches!(state, TaskState::Avoided | TaskState::Disabled)
+        });
+        let node = |(_, row): (usize, &u32)| forest.node(*row);
+        active.map(node).map(|node| Task { job, node }).collect()
+    }
+
     /// Returns the task's index in scheduling order; `None` if its job has no such task.
     pub fn place_of(&self, task: Task) -> Option<usize> {
         self.job_config(task.job)?;

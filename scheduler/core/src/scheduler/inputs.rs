@@ -1,0 +1,328 @@
+//! The inputs of runs: the artifacts that a task needs, whether it can have them, and what is done about lost ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use brasserie_common::file_name::file_name;
+use brasserie_common::{
+    Artifact, ArtifactHolder, InvocationId, JobId, JobName, NodeId, NodeName, OutputPath,
+    ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput, Time,
+};
+use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
+use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness};
+use brasserie_scheduler_engine::{Reason, Task};
+
+use super::{Scheduler, View};
+use crate::artifacts::InputChecks;
+
+/// An artifact with its place among the inputs of a run, and the node of the task that made it.
+#[derive(Clone, Debug)]
+struct Needed {
+    place: OutputPath,
+    artifact: Artifact,
+    producer: TaskKey,
+}
+
+/// The reason why a task cannot have its inputs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LackingInput {
+    #[error(
+        "{} has left no such output: it ran before the job had it, or the output has expired (`keep`); \
+         `brasserie job delete-history {} {}` lets it run again",
+        named(.0), .0.job, .0.node
+    )]
+    NeverMade(TaskKey),
+    #[error("the scheduler does not send files with jobs yet: {0}")]
+    File(String),
+    /// The tasks that made the lost outputs. They can run again.
+    #[error("{}", lost_text(.0, .1))]
+    Lost(BTreeSet<Task>, TaskKey),
+    #[error("the output of {} is lost, and the task cannot run again: {why}", named(.key))]
+    NotRunnable { key: TaskKey, why: &'static str },
+    #[error(
+        "the output of {} is lost, and it was lost again after {runs} more runs; after `brasserie job delete-history {} {}` \
+         the task runs once more",
+        named(.key), .key.job, .key.node
+    )]
+    GivenUp { key: TaskKey, runs: u32 },
+}
+
+impl LackingInput {
+    /// Returns whether no waiting helps.
+    fn is_final(&self) -> bool {
+        matches!(self, LackingInput::GivenUp { .. })
+    }
+}
+
+fn named(key: &TaskKey) -> String {
+    format!("the task of `{}` on `{}`", key.job, key.node)
+}
+
+fn lost_text(tasks: &BTreeSet<Task>, first: &TaskKey) -> String {
+    let first = named(first);
+    match tasks.len() {
+        0 | 1 => format!("the output of {first} is lost with its workers, so that task runs again"),
+        tasks => format!(
+            "the outputs of {tasks} tasks are lost with their workers, so these run again, as {first}"
+        ),
+    }
+}
+
+/// The result of the check of a run's inputs.
+pub(super) enum InputsCheck {
+    Present,
+    /// The task is tried again a while later.
+    Lacking(String),
+    /// The task fails with this status.
+    Final(ReportedStatus),
+}
+
+impl Scheduler {
+    /// Checks that a run can have its inputs, and keeps them for it. Lets tasks run again whose outputs are lost.
+    pub(super) fn check_inputs(
+        &mut self,
+        now: Time,
+        task: Task,
+        invocation: InvocationId,
+    ) -> InputsCheck {
+        match self.view().available_inputs(task) {
+            Ok(needed) => {
+                if !needed.is_empty() {
+                    let ids = needed.iter().map(|needed| needed.artifact.id);
+                    self.artifacts.pin(now, invocation, ids);
+                }
+                InputsCheck::Present
+            }
+            Err(lacking) if lacking.is_final() => {
+                InputsCheck::Final(ReportedStatus::failed().with_reason(&lacking.to_string()))
+            }
+            Err(lacking) => {
+                let why = lacking.to_string();
+                if let LackingInput::Lost(tasks, _) = lacking {
+                    self.lost_producers.extend(tasks);
+                }
+                InputsCheck::Lacking(why)
+            }
+        }
+    }
+
+    /// Lets the tasks run again of which this turn has missed outputs.
+    pub(super) fn make_lost_again(&mut self, now: Time) {
+        let mut lost: BTreeMap<JobId, Vec<NodeId>> = BTreeMap::new();
+        for task in std::mem::take(&mut self.lost_producers) {
+            lost.entry(task.job).or_default().push(task.node);
+        }
+        self.make_again(now, lost);
+    }
+
+    /// Notes that a run has succeeded that read the outputs of other tasks.
+    pub(super) fn note_consumed(&mut self, now: Time, task: Task) {
+        let Some(job) = self.engine.job_config(task.job) else {
+            return;
+        };
+        let mut read = Vec::new();
+        for input in &job.inputs {
+            if let InputSource::Job { job, nodes, .. } = &input.source {
+                let nodes = match nodes {
+                    InputNodes::All => None,
+                    InputNodes::Same | InputNodes::Parent | InputNodes::Children => {
+                        Some(self.view().nodes_of_input(task, job, *nodes))
+                    }
+                };
+                read.push((job.clone(), nodes));
+            }
+        }
+        let now = self.clocks(now);
+        for (job, nodes) in read {
+            self.artifacts.consumed(&job, nodes, now);
+        }
+    }
+}
+
+impl View<'_> {
+    /// Returns what a run of the task needs and leaves; `None` if nothing.
+    pub(super) fn artifacts_for(&self, task: Task, shard: &Shard) -> Option<TaskArtifacts> {
+        let job = self.engine.job_config(task.job)?;
+        if job.inputs.is_empty() && job.outputs.is_empty() {
+            return None;
+        }
+        let outputs = job.outputs.iter().map(|output| output.path.clone());
+        // The inputs were there when the run was placed, in this turn.
+        let needed = self.needed(task, job).unwrap_or_default();
+        let asker = self.pool.get(shard);
+        let asker = asker.map(|remote| remote.description().machine_lock.clone());
+        let asker = asker.unwrap_or_default();
+        let mut places: BTreeMap<ArtifactHolder, usize> = BTreeMap::new();
+        let mut inputs = Vec::with_capacity(needed.len());
+        for Needed {
+            place, artifact, ..
+        } in needed
+        {
+            let holders = self.artifacts.holders(artifact.id, &asker).into_iter();
+            let holders = holders.map(|holder| {
+                let next = places.len();
+                *places.entry(holder).or_insert(next)
+            });
+            inputs.push(TaskInput {
+                place,
+                artifact,
+                holders: holders.collect(),
+            });
+        }
+        let mut holders: Vec<(ArtifactHolder, usize)> = places.into_iter().collect();
+        holders.sort_by_key(|(_, place)| *place);
+        Some(TaskArtifacts {
+            namespace: self.artifacts.namespace().clone(),
+            inputs,
+            holders: holders.into_iter().map(|(holder, _)| holder).collect(),
+            outputs: outputs.collect(),
+        })
+    }
+
+    /// Returns why the task cannot have its inputs, unless other jobs have to be done first.
+    pub(super) fn why_inputs_lack(&self, task: Task, reasons: &[Reason]) -> Option<String> {
+        let is_about_inputs = reasons.iter().all(|reason| {
+            !matches!(
+                reason,
+                Reason::RunningOn(_)
+                    | Reason::StandsBy { .. }
+                    | Reason::Done
+                    | Reason::Failed { .. }
+                    | Reason::UnknownJob
+                    | Reason::WaitsFor { .. }
+                    | Reason::NeverDone { .. }
+                    | Reason::WaitsForAll { .. }
+                    | Reason::NeverAllDone { .. }
+            )
+        });
+        let lacking = is_about_inputs.then(|| self.available_inputs(task).err());
+        let lacking = lacking.flatten()?;
+        Some(format!("it lacks an input: {lacking}"))
+    }
+
+    /// Returns the artifacts that a run of the task needs, if none of them is lost.
+    fn available_inputs(&self, task: Task) -> Result<Vec<Needed>, LackingInput> {
+        let needed = match self.engine.job_config(task.job) {
+            Some(job) if !job.inputs.is_empty() && self.artifacts.checks() == InputChecks::On => {
+                self.needed(task, job)?
+            }
+            Some(_) | None => return Ok(Vec::new()),
+        };
+        let mut lost: BTreeMap<Task, &TaskKey> = BTreeMap::new();
+        for Needed {
+            artifact, producer, ..
+        } in &needed
+        {
+            match self.artifacts.registry().availability(artifact.id) {
+                ArtifactAvailability::Available | ArtifactAvailability::Unknown => {}
+                ArtifactAvailability::Lost
+                | ArtifactAvailability::GivenUp(_)
+                | ArtifactAvailability::Unnamed => {
+                    lost.insert(self.runnable_producer(producer)?, producer);
+                }
+            }
+        }
+        match lost.first_key_value() {
+            None => Ok(needed),
+            Some((_, first)) => {
+                let first = (*first).clone();
+                Err(LackingInput::Lost(lost.into_keys().collect(), first))
+            }
+        }
+    }
+
+    /// Returns the task that made a lost output, or else why it cannot make it again.
+    fn runnable_producer(&self, key: &TaskKey) -> Result<Task, LackingInput> {
+        let not_runnable = |why| LackingInput::NotRunnable {
+            key: key.clone(),
+            why,
+        };
+        if let Some(runs) = self.artifacts.registry().exhausted_reruns(key) {
+            let key = key.clone();
+            return Err(LackingInput::GivenUp { key, runs });
+        }
+        let job = self.engine.find_job(key.job.as_str());
+        let job = job.filter(|job| self.engine.job_config(*job).is_some());
+        let node = self.engine.find_node(key.node.as_str());
+        let job = job.ok_or_else(|| not_runnable("its job is not configured any more"))?;
+        let node = node.filter(|node| self.engine.has_enabled_node(*node));
+        let node = node.ok_or_else(|| not_runnable("its node is gone or disabled"))?;
+        let config = self.engine.job_config(job);
+        match config.is_some_and(|config| config.enabled && config.errors.is_empty()) {
+            true => Ok(Task { job, node }),
+            false => Err(not_runnable("its job is disabled or has errors")),
+        }
+    }
+
+    /// Returns the artifacts that a run of the task needs.
+    fn needed(&self, task: Task, job: &JobConfig) -> Result<Vec<Needed>, LackingInput> {
+        let mut all = Vec::new();
+        for input in &job.inputs {
+            self.add_needed(task, input, &mut all)?;
+        }
+        Ok(all)
+    }
+
+    fn add_needed(
+        &self,
+        task: Task,
+        input: &JobInput,
+        all: &mut Vec<Needed>,
+    ) -> Result<(), LackingInput> {
+        let (job, nodes, path) = match &input.source {
+            InputSource::Job { job, nodes, path } => (job, *nodes, path.as_ref()),
+            InputSource::File { path } => return Err(LackingInput::File(path.clone())),
+        };
+        let base = input.place().map_or_else(
+            || file_name(job.as_str()),
+            |place| place.as_str().to_owned(),
+        );
+        for node in self.nodes_of_input(task, job, nodes) {
+            let key = TaskKey {
+                job: job.clone(),
+                node,
+            };
+            let folder = match nodes.are_several() {
+                true => format!("{base}/{}", file_name(key.node.as_str())),
+                false => base.clone(),
+            };
+            let before = all.len();
+            let outputs = self.artifacts.registry().outputs(&key);
+            let outputs = outputs.filter(|outputs| outputs.liveness == Liveness::Live);
+            let outputs = outputs.map_or(&[][..], |outputs| &outputs.outputs);
+            let is_wanted = |output: &&TaskOutput| path.is_none_or(|path| output.path == *path);
+            for output in outputs.iter().filter(is_wanted) {
+                // Invariant: both parts are paths without empty parts.
+                let place = format!("{folder}/{}", output.path);
+                if let Ok(place) = OutputPath::try_from(place.as_str()) {
+                    all.push(Needed {
+                        place,
+                        artifact: output.artifact,
+                        producer: key.clone(),
+                    });
+                }
+            }
+            if all.len() == before {
+                return Err(LackingInput::NeverMade(key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the nodes of whose tasks an input takes the outputs.
+    fn nodes_of_input(&self, task: Task, job: &JobName, nodes: InputNodes) -> Vec<NodeName> {
+        let below = match nodes {
+            InputNodes::Same => return vec![self.engine.node_name(task.node)],
+            InputNodes::Parent => {
+                let path = self.engine.path(task);
+                let parent = path.len().checked_sub(2).and_then(|at| path.get(at));
+                return parent.into_iter().cloned().collect();
+            }
+            InputNodes::Children => Some(task.node),
+            InputNodes::All => None,
+        };
+        let job = self.engine.find_job(job.as_str());
+        let tasks = job.map(|job| self.engine.active_tasks(job, below));
+        let tasks = tasks.into_iter().flatten();
+        tasks.map(|task| self.engine.node_name(task.node)).collect()
+    }
+}

@@ -1,0 +1,115 @@
+//! The time for which the outputs of jobs are kept: what the configuration says, and what the states of tasks mean for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use brasserie_common::{JobName, Time};
+use brasserie_common_config::{Config, InputSource, KeepOutputs};
+use brasserie_scheduler_artifacts::{SetOwner, SetRetention, SetTerms};
+
+use super::{Scheduler, View};
+use crate::artifacts::Unfinished;
+use crate::news::News;
+use crate::record::Record;
+
+/// The time between two looks at the tasks that may still need outputs: short beside the minute for which outputs stay after that.
+const JUDGE_PERIOD: Duration = Duration::from_secs(5);
+
+impl Scheduler {
+    /// Tells the registry which jobs leave outputs and which ones read them, after a configuration has come into force.
+    pub(super) fn define_output_sets(&mut self, now: Time) {
+        let Some(config) = self.engine.config().cloned() else {
+            return;
+        };
+        let clocks = self.clocks(now);
+        let mut consumers = consumers(&config);
+        let jobs = config.jobs.iter().filter(|job| !job.outputs.is_empty());
+        let mut defined = BTreeSet::new();
+        for job in jobs {
+            let terms = SetTerms {
+                owner: SetOwner::Scheduler,
+                retention: match job.keep {
+                    KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
+                    KeepOutputs::For(time) => SetRetention::For(time),
+                    KeepOutputs::Forever => SetRetention::Forever,
+                },
+            };
+            let consumers = consumers.remove(&job.name).unwrap_or_default();
+            self.artifacts.define(clocks, &job.name, terms, consumers);
+            defined.insert(job.name.clone());
+        }
+        self.artifacts.keep_sets(clocks, &defined);
+        self.artifacts.judge_at(now);
+    }
+
+    /// Forgets the outputs that nobody needs any more. Called once a turn.
+    pub(super) fn judge_outputs(&mut self, now: Time) {
+        if self.artifacts.next_wake().is_none_or(|due| now < due) {
+            return;
+        }
+        self.artifacts.judge_at(now + JUDGE_PERIOD);
+        let is_blind = self.engine.nodes().is_none() || self.is_settling();
+        if is_blind || self.outbox.store_error().is_some() {
+            return;
+        }
+        let clocks = self.clocks(now);
+        for (job, unfinished) in self.view().unfinished_of_sets() {
+            self.artifacts.set_unfinished(clocks, &job, unfinished);
+        }
+        for job in self.artifacts.expire(clocks) {
+            self.outbox
+                .persist(Record::OutputsExpired { job: job.clone() });
+            self.notices.news(News::OutputsExpired { job });
+        }
+    }
+}
+
+impl View<'_> {
+    /// Returns, for each job with outputs, the tasks that may still make or read some.
+    fn unfinished_of_sets(&self) -> Vec<(JobName, Unfinished)> {
+        let sets = self.artifacts.registry().sets(None);
+        let of_set = |job: &JobName, retention, consumers: &BTreeSet<JobName>| {
+            let count = |job: &JobName| self.count_unfinished(job, retention);
+            let unfinished = Unfinished {
+                producers: count(job),
+                consumers: consumers.iter().map(count).sum(),
+            };
+            (job.clone(), unfinished)
+        };
+        sets.map(|set| of_set(set.job, set.terms.retention, set.consumers))
+            .collect()
+    }
+
+    /// Returns how many tasks of a job may still make or read outputs that are kept so long.
+    ///
+    /// Outputs that are kept until they are read wait even for tasks that failed, which an operator may forgive.
+    fn count_unfinished(&self, job: &JobName, retention: SetRetention) -> u64 {
+        let Some(id) = self.engine.find_job(job.as_str()) else {
+            return 0;
+        };
+        match retention {
+            SetRetention::UntilConsumed => {
+                let counts = self.engine.counts(id);
+                counts.total.saturating_sub(counts.done)
+            }
+            SetRetention::For(_) | SetRetention::Forever => match self.engine.is_settled(id) {
+                true => 0,
+                false => 1,
+            },
+        }
+    }
+}
+
+/// Returns, for each job, the jobs that have its outputs as inputs.
+fn consumers(config: &Config) -> BTreeMap<JobName, BTreeSet<JobName>> {
+    let mut consumers: BTreeMap<JobName, BTreeSet<JobName>> = BTreeMap::new();
+    for job in &config.jobs {
+        for input in &job.inputs {
+            if let InputSource::Job { job: from, .. } = &input.source {
+                let of = consumers.entry(from.clone()).or_default();
+                of.insert(job.name.clone());
+            }
+        }
+    }
+    consumers
+}

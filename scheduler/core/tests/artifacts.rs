@@ -1,0 +1,463 @@
+//! Artifacts in the scheduler's core: outputs that are recorded, inputs that runs get, lost outputs that are made again, and outputs that
+//! nobody needs any more.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::artifact_report::{
+    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskMedium, DiskReport,
+    ListingPage,
+};
+use brasserie_common::worker_set::SetDigest;
+use brasserie_common::{
+    Artifact, ArtifactForm, ArtifactId, ArtifactNamespace, CallOutcome, DiskGeneration, JobName,
+    LeftOutput, OutputPath, Principal, ReportedStatus, RunningTask, TaskArtifacts, TaskOutput,
+    WorkerDescription,
+};
+use brasserie_common_config::Config;
+use brasserie_scheduler_core::{
+    Answer, Call, CallReply, Durable, Event, Query, Record, Rejection, Reply,
+};
+use support::{Script, config, options, worker};
+
+/// A worker with a store on one disk.
+struct Store {
+    worker: WorkerDescription,
+    generation: DiskGeneration,
+    artifacts: BTreeSet<ArtifactId>,
+    new: Vec<ArtifactId>,
+    gone: Vec<ArtifactId>,
+    namespace: Option<ArtifactNamespace>,
+    listings: Vec<ListingPage>,
+}
+
+impl Store {
+    fn join(script: &mut Script, shard: &str, lock: i32) -> Store {
+        let worker = worker(shard, lock, 100);
+        script.join(&worker);
+        let mut store = Store {
+            worker,
+            generation: DiskGeneration(u128::from(lock.unsigned_abs())),
+            artifacts: BTreeSet::new(),
+            new: Vec::new(),
+            gone: Vec::new(),
+            namespace: None,
+            listings: Vec::new(),
+        };
+        store.settle(script);
+        store
+    }
+
+    fn try_report(&mut self, script: &mut Script) -> Result<ArtifactsAnswer, Rejection> {
+        let mut digest = SetDigest::default();
+        for id in &self.artifacts {
+            digest.include(id.0);
+        }
+        let copy = |id: &ArtifactId| ArtifactCopy {
+            generation: self.generation,
+            id: *id,
+        };
+        let disk = DiskReport {
+            generation: self.generation,
+            digest,
+            artifacts: self.artifacts.len() as u64,
+            medium: DiskMedium::Ssd,
+            total: 1000,
+            used: 0,
+            usable: 1000,
+            condition: DiskCondition::Healthy,
+            problem: None,
+        };
+        let report = ArtifactsReport {
+            shard: self.worker.shard.clone(),
+            worker: self.worker.id,
+            namespace: self.namespace.clone(),
+            rack: None,
+            disks: self.namespace.iter().map(|_| disk.clone()).collect(),
+            stored: self.new.iter().map(|id| (copy(id), 1)).collect(),
+            gone: self.gone.iter().map(copy).collect(),
+            listings: std::mem::take(&mut self.listings),
+            wanted: Vec::new(),
+        };
+        (self.new.clear(), self.gone.clear());
+        let request = script.request();
+        script.event(Event::ReportArtifacts {
+            request,
+            from: Principal::Own,
+            report: Box::new(report),
+        });
+        match script.reply_to(request).1 {
+            Reply::Artifacts(answer) => answer.map(|answer| *answer),
+            other => panic!("a report is answered as such, not {other:?}"),
+        }
+    }
+
+    /// Reports once, lists what the answer asks for, and deletes what nobody needs.
+    fn report(&mut self, script: &mut Script) -> ArtifactsAnswer {
+        let answer = self.try_report(script).expect("an associated worker");
+        self.namespace = Some(answer.namespace.clone());
+        for copy in &answer.unwanted {
+            assert_eq!(copy.generation, self.generation);
+            assert!(self.artifacts.remove(&copy.id), "it was here");
+            self.gone.push(copy.id);
+        }
+        for wanted in &answer.listings {
+            let ids = self.artifacts.iter();
+            self.listings.push(ListingPage {
+                wanted: *wanted,
+                artifacts: ids.map(|id| (*id, 1)).collect(),
+                is_last: true,
+            });
+        }
+        answer
+    }
+
+    /// Reports until the scheduler knows all copies.
+    fn settle(&mut self, script: &mut Script) {
+        for _ in 0..3 {
+            self.report(script);
+        }
+    }
+
+    /// Ends a run with these contents of its outputs, one for each that it is to leave.
+    fn done(&mut self, script: &mut Script, run: &Run, contents: &[u8]) {
+        let outputs = run.artifacts.iter().flat_map(|of| &of.outputs);
+        let outputs = outputs.zip(contents).map(|(path, content)| LeftOutput {
+            output: TaskOutput {
+                path: path.clone(),
+                artifact: artifact(*content),
+            },
+            generation: self.generation,
+        });
+        let task = RunningTask {
+            outputs: outputs.collect(),
+            ..run.task.clone()
+        };
+        for left in &task.outputs {
+            self.artifacts.insert(left.output.artifact.id);
+            self.new.push(left.output.artifact.id);
+        }
+        let result = script.update(&self.worker, &task, ReportedStatus::done());
+        assert_eq!(result.1, Ok(()));
+    }
+}
+
+/// Lets time pass in which all workers but one send heartbeats.
+fn pass(script: &mut Script, time: Duration, silent: Option<&WorkerDescription>) {
+    let silent = silent.map(|worker| worker.id);
+    let workers: Vec<WorkerDescription> = script.told.values().map(|(w, _)| w.clone()).collect();
+    let end = script.now + time;
+    while script.now < end {
+        let left = end.since(script.now);
+        script.advance(left.min(Duration::from_secs(10)));
+        for worker in workers.iter().filter(|worker| Some(worker.id) != silent) {
+            script.echo(worker);
+            let is_due =
+                |call: &Call| matches!(call, Call::Healthcheck(run) if run.worker == worker.id);
+            if script.calls.iter().any(|(_, _, call)| is_due(call)) {
+                script.answer_healthcheck(worker);
+            }
+        }
+    }
+}
+
+/// A start that has left, and was accepted.
+struct Run {
+    task: RunningTask,
+    on: WorkerDescription,
+    artifacts: Option<TaskArtifacts>,
+}
+
+fn artifact(content: u8) -> Artifact {
+    Artifact {
+        id: ArtifactId([content; 32]),
+        size: 1,
+        form: ArtifactForm::File,
+    }
+}
+
+fn start(script: &mut Script, job: &str, node: &str) -> Run {
+    let is_it = |call: &Call| {
+        matches!(call, Call::RunTask(run)
+            if run.task.job.as_str() == job && run.task.node.as_str() == node)
+    };
+    let (id, call) = script
+        .take_call(is_it)
+        .unwrap_or_else(|| panic!("{job} on {node} starts: {:?}", explain(script, job, node)));
+    let Call::RunTask(run) = call else {
+        panic!("a start is a runTask");
+    };
+    let accepted = CallReply::Accepted { queued_at: None };
+    script.complete(id, CallOutcome::Done(accepted));
+    let (on, _) = script.told[&run.worker].clone();
+    Run {
+        task: run.task,
+        on,
+        artifacts: run.options.artifacts.map(|artifacts| *artifacts),
+    }
+}
+
+fn explain(script: &Script, job: &str, node: &str) -> Vec<String> {
+    let query = Query::Explain {
+        job: job.into(),
+        node: node.into(),
+    };
+    match script.scheduler.answer(script.now, &query) {
+        Answer::Explain(reasons) => reasons,
+        other => panic!("an explanation, not {other:?}"),
+    }
+}
+
+fn starts(script: &Script) -> Vec<String> {
+    let all = script.starts();
+    all.iter()
+        .map(|task| format!("{} on {}", task.job, task.node))
+        .collect()
+}
+
+/// Two nodes; `join` reads the outputs of `extract` on the same node, and `sum` those of all nodes.
+fn two_jobs(keep: &str) -> Arc<Config> {
+    config(&format!(
+        r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_order": "original",
+            "node_sources": [{{"source": "manual", "prefs": {{"n0": [], "n1": []}}}}]}},
+            "resources": {{}}}},
+            "bistro_job->extract": {{"owner": "o", "command": ["/bin/true"], "outputs": ["table", "stats/"] {keep}}},
+            "bistro_job->join": {{"owner": "o", "command": ["/bin/true"], "inputs": [{{"from": "extract", "path": "table"}}]}},
+            "bistro_job->sum": {{"owner": "o", "command": ["/bin/true"], "level_for_tasks": "instance",
+                "inputs": [{{"from": "extract", "node": "all", "as": "all"}}]}}}}"#
+    ))
+}
+
+fn places(run: &Run) -> Vec<(String, u8, usize)> {
+    let artifacts = run.artifacts.as_ref().expect("it has inputs");
+    let inputs = artifacts.inputs.iter();
+    inputs
+        .map(|input| {
+            let content = input.artifact.id.0[0];
+            (input.place.to_string(), content, input.holders.len())
+        })
+        .collect()
+}
+
+fn paths(of: &[OutputPath]) -> Vec<&str> {
+    of.iter().map(OutputPath::as_str).collect()
+}
+
+fn extract_both(script: &mut Script, store: &mut Store) {
+    for (node, contents) in [("n0", [1, 2]), ("n1", [3, 4])] {
+        let run = start(script, "extract", node);
+        let wanted = run.artifacts.as_ref().expect("it leaves outputs");
+        assert_eq!(paths(&wanted.outputs), ["table", "stats/"]);
+        store.done(script, &run, &contents);
+    }
+    store.report(script);
+}
+
+#[test]
+fn a_run_gets_the_outputs_of_its_producers_with_their_holders() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut store = Store::join(&mut script, "a", 1);
+    assert_eq!(starts(&script), ["extract on n0", "extract on n1"]);
+    extract_both(&mut script, &mut store);
+    let other = Store::join(&mut script, "b", 2);
+    drop(other);
+    let join = start(&mut script, "join", "n1");
+    // A worker is no holder for its own runs: it knows its copies.
+    let holders = usize::from(join.on.shard.as_str() == "b");
+    assert_eq!(places(&join), [("extract/table".to_owned(), 3, holders)]);
+    let sum = start(&mut script, "sum", "instance");
+    let names: Vec<String> = places(&sum).into_iter().map(|(place, ..)| place).collect();
+    let expected = [
+        "all/n0/stats/",
+        "all/n0/table",
+        "all/n1/stats/",
+        "all/n1/table",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_restarted_scheduler_knows_outputs_from_its_store_and_holders_from_workers() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    let recorded = script.durable.outputs.len();
+    assert_eq!(recorded, 2);
+    let mut script = script.restart(options());
+    script.load(two_jobs(""));
+    store.worker = worker("a", 1, 200);
+    script.join(&store.worker);
+    store.settle(&mut script);
+    let mut other = Store::join(&mut script, "b", 2);
+    other.settle(&mut script);
+    let mut places_seen = 0;
+    for node in ["n0", "n1"] {
+        let join = start(&mut script, "join", node);
+        let places = places(&join);
+        assert_eq!(places.len(), 1);
+        places_seen += places[0].2;
+    }
+    let on_b = usize::from(places_seen > 0);
+    assert!(on_b <= 1, "only `a` holds copies");
+}
+
+#[test]
+fn a_report_of_an_unknown_worker_is_refused() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut store = Store::join(&mut script, "a", 1);
+    store.worker.id = worker("a", 1, 300).id;
+    let refused = store.try_report(&mut script);
+    assert!(
+        matches!(refused, Err(Rejection::WrongWorker { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn lost_outputs_are_made_again_by_the_tasks_that_left_them() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut store = Store::join(&mut script, "a", 1);
+    let extract = start(&mut script, "extract", "n0");
+    let mut other = Store::join(&mut script, "b", 2);
+    store.done(&mut script, &extract, &[1, 2]);
+    store.report(&mut script);
+    let join = start(&mut script, "join", "n0");
+    assert_eq!(join.on.shard.as_str(), "b");
+    assert_eq!(places(&join), [("extract/table".to_owned(), 1, 1)]);
+    // The holder is lost before `join` has its input.
+    let lost = 2 * options().timeouts.lose_unhealthy_worker_after;
+    pass(&mut script, lost, Some(&store.worker));
+    other.settle(&mut script);
+    let ended = script.update(&other.worker, &join.task, ReportedStatus::incomplete());
+    assert_eq!(ended.1, Ok(()));
+    pass(&mut script, Duration::from_secs(2), None);
+    let again = start(&mut script, "extract", "n0");
+    let why = explain(&script, "join", "n0").join("; ");
+    assert!(why.contains("waits for job `extract` on `n0`"), "{why}");
+    other.done(&mut script, &again, &[7, 8]);
+    pass(&mut script, Duration::from_secs(2), None);
+    let join = start(&mut script, "join", "n0");
+    assert_eq!(places(&join), [("extract/table".to_owned(), 7, 0)]);
+}
+
+#[test]
+fn a_task_fails_whose_input_is_lost_again_and_again() {
+    let pair = r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": [
+            {"source": "manual", "prefs": {"n0": []}}]}, "resources": {}},
+        "bistro_job->extract": {"owner": "o", "command": ["/bin/true"], "outputs": ["table"]},
+        "bistro_job->join": {"owner": "o", "command": ["/bin/true"], "inputs": [{"from": "extract"}]}}"#;
+    let mut script = Script::with_config(config(pair));
+    let mut store = Store::join(&mut script, "a", 1);
+    let mut runs = 0;
+    while starts(&script) == ["extract on n0"] {
+        let extract = start(&mut script, "extract", "n0");
+        runs += 1;
+        store.done(&mut script, &extract, &[1]);
+        let join = start(&mut script, "join", "n0");
+        // An empty disk replaces the one with the output, and the run cannot do its work.
+        store.generation = DiskGeneration(store.generation.0 + 1);
+        (store.artifacts.clear(), store.new.clear());
+        store.settle(&mut script);
+        let ended = script.update(&store.worker, &join.task, ReportedStatus::incomplete());
+        assert_eq!(ended.1, Ok(()));
+        pass(&mut script, Duration::from_secs(2), None);
+        assert!(runs < 10, "the number of runs is bounded");
+    }
+    assert_eq!(runs, 4);
+    let why = explain(&script, "join", "n0").join("; ");
+    assert!(why.contains("has failed for good"), "{why}");
+    assert!(why.contains("lost again after 3 more runs"), "{why}");
+}
+
+#[test]
+fn outputs_that_were_read_by_all_are_deleted_after_a_grace() {
+    let keep = r#", "keep": "until_consumed""#;
+    let mut script = Script::with_config(two_jobs(keep));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    for (job, node) in [("join", "n0"), ("sum", "instance"), ("join", "n1")] {
+        pass(&mut script, Duration::from_secs(300), None);
+        assert_eq!(store.report(&mut script).unwanted, []);
+        assert_eq!(script.durable.outputs.len(), 2);
+        let run = start(&mut script, job, node);
+        store.done(&mut script, &run, &[]);
+    }
+    pass(&mut script, Duration::from_secs(70), None);
+    let expired = |record: &&Record| matches!(record, Record::OutputsExpired { .. });
+    assert_eq!(script.records.iter().filter(expired).count(), 1);
+    assert_eq!(script.durable.outputs.len(), 0);
+    pass(&mut script, Duration::from_secs(61), None);
+    assert_eq!(store.report(&mut script).unwanted.len(), 4);
+    assert_eq!(store.report(&mut script).unwanted, []);
+}
+
+#[test]
+fn outputs_of_a_removed_job_are_deleted_also_after_a_restart() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    let mut script = script.restart(options());
+    let without = config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_order": "original",
+            "node_sources": [{"source": "manual", "prefs": {"n0": [], "n1": []}}]}, "resources": {}}}"#,
+    );
+    script.load(without);
+    store.worker = worker("a", 1, 200);
+    script.join(&store.worker);
+    store.settle(&mut script);
+    pass(&mut script, Duration::from_secs(70), None);
+    assert_eq!(script.durable.outputs.len(), 0);
+    pass(&mut script, Duration::from_secs(61), None);
+    assert_eq!(store.report(&mut script).unwanted.len(), 4);
+}
+
+#[test]
+fn a_task_waits_for_an_output_that_its_producer_never_left() {
+    let before = config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_order": "original",
+            "node_sources": [{"source": "manual", "prefs": {"n0": [], "n1": []}}]}, "resources": {}},
+            "bistro_job->extract": {"owner": "o", "command": ["/bin/true"]}}"#,
+    );
+    let mut script = Script::with_config(before);
+    let mut store = Store::join(&mut script, "a", 1);
+    for node in ["n0", "n1"] {
+        let run = start(&mut script, "extract", node);
+        store.done(&mut script, &run, &[]);
+    }
+    script.load(two_jobs(""));
+    assert_eq!(starts(&script), Vec::<String>::new());
+    let why = explain(&script, "join", "n0").join("; ");
+    assert!(
+        why.contains("brasserie job delete-history extract n0"),
+        "{why}"
+    );
+    assert!(!why.contains("backoff"), "{why}");
+    // The deletion of the history lets it run, and the other task go on.
+    let request = script.request();
+    script.event(Event::ChangeJob {
+        request,
+        from: Principal::Own,
+        job: JobName::try_from("extract").expect("a name"),
+        change: brasserie_scheduler_core::JobChange::DeleteHistory {
+            nodes: vec!["n0".try_into().expect("a name")],
+        },
+    });
+    let run = start(&mut script, "extract", "n0");
+    store.done(&mut script, &run, &[1, 2]);
+    script.advance(Duration::from_secs(2));
+    start(&mut script, "join", "n0");
+}
+
+#[test]
+fn a_config_without_artifacts_sends_and_records_none() {
+    let mut script = Script::new(options(), Durable::default());
+    script.load(support::one_job(1, ""));
+    let mut store = Store::join(&mut script, "a", 1);
+    let run = start(&mut script, "j", "n0");
+    assert!(run.artifacts.is_none());
+    store.done(&mut script, &run, &[]);
+    assert_eq!(script.durable.outputs.len(), 0);
+}
