@@ -8,7 +8,7 @@ use brasserie_common::artifact_report::{
 };
 use brasserie_common::rng::Rng;
 use brasserie_common::{
-    ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, JobName,
+    Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, JobName,
     LeftOutput, MachinePortLock, NodeName, TaskKey, Time,
 };
 use brasserie_scheduler_artifacts::{
@@ -212,6 +212,43 @@ impl Artifacts {
             })
         });
         wanted.collect()
+    }
+
+    /// Returns the workers with copies of any of the artifacts, those with the most bytes first, and then the other workers in their racks.
+    pub(crate) fn nearest(
+        &self,
+        artifacts: impl Iterator<Item = Artifact>,
+    ) -> Vec<MachinePortLock> {
+        let mut bytes: BTreeMap<&MachinePortLock, u64> = BTreeMap::new();
+        let mut in_rack: BTreeMap<&str, u64> = BTreeMap::new();
+        for artifact in artifacts {
+            let holders = self.registry.holders(artifact.id);
+            let locks: BTreeSet<&MachinePortLock> = holders.map(|holder| &holder.lock).collect();
+            let racks = locks.iter().filter_map(|lock| self.rack_of(lock));
+            // An empty file counts, too.
+            let size = artifact.size + 1;
+            for rack in racks.collect::<BTreeSet<&str>>() {
+                *in_rack.entry(rack).or_default() += size;
+            }
+            for lock in locks {
+                *bytes.entry(lock).or_default() += size;
+            }
+        }
+        let others = self.places.keys().filter(|_| !in_rack.is_empty());
+        let others = others.filter(|lock| !bytes.contains_key(lock));
+        let beside = |lock| Some((*in_rack.get(self.rack_of(lock)?)?, lock));
+        let mut others: Vec<(u64, &MachinePortLock)> = others.filter_map(beside).collect();
+        let mut holders: Vec<(u64, &MachinePortLock)> =
+            bytes.iter().map(|(lock, bytes)| (*bytes, *lock)).collect();
+        for list in [&mut holders, &mut others] {
+            list.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        }
+        let all = holders.into_iter().chain(others);
+        all.map(|(_, lock)| lock.clone()).collect()
+    }
+
+    fn rack_of(&self, lock: &MachinePortLock) -> Option<&str> {
+        self.places.get(lock)?.rack.as_deref()
     }
 
     /// Returns some workers with a copy, other than the one that asks.

@@ -1,5 +1,7 @@
 //! Tests of jobs by API next to those of the file: who owns a name, when changes take effect, and what survives a restart.
 
+#[path = "jobs/artifacts.rs"]
+mod artifacts;
 #[path = "jobs/file.rs"]
 mod file;
 #[path = "jobs/history.rs"]

@@ -37,6 +37,7 @@ use crate::refresh::slice_length::SliceLength;
 use crate::slots::Slots;
 use crate::tasks::Tasks;
 use crate::types::NodesOwner;
+pub use place::Advice;
 pub use presence::NodePresence;
 pub use standby::{HasBegun, TakeBackReasons};
 

@@ -31,7 +31,7 @@ mod tasks;
 mod types;
 mod work;
 
-pub use engine::{Engine, HasBegun, NodePresence, TakeBackReasons};
+pub use engine::{Advice, Engine, HasBegun, NodePresence, TakeBackReasons};
 pub use forest::{
     MAX_NODES, NameTaken, NodeError, NodeTable, NodeTableBuilder, Row, SourceTime, TimesGiven,
 };

@@ -490,6 +490,21 @@ impl Pool {
         &self.demands[demand].feasible
     }
 
+    /// Returns the first of these workers with room.
+    pub(crate) fn first_fitting(
+        &self,
+        demand: usize,
+        host: Option<NodeId>,
+        workers: &[WorkerIndex],
+    ) -> Option<WorkerIndex> {
+        let fits = &self.demands[demand].fits;
+        let is_there = |worker: &WorkerIndex| {
+            host.is_none_or(|host| self.workers[worker.index()].host == host)
+        };
+        let mut fitting = workers.iter().filter(|w| fits.contains(w.index()));
+        fitting.find(|worker| is_there(worker)).copied()
+    }
+
     /// Chooses a worker with room, by the configured selector, and moves the cursor.
     pub(crate) fn select(
         &mut self,

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::file_name::file_name;
 use brasserie_common::{
-    Artifact, ArtifactHolder, InvocationId, JobId, JobName, NodeId, NodeName, OutputPath,
-    ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput, Time,
+    Artifact, ArtifactHolder, InvocationId, JobId, JobName, MachinePortLock, NodeId, NodeName,
+    OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput, Time,
 };
 use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness};
-use brasserie_scheduler_engine::{Reason, Task};
+use brasserie_scheduler_engine::{Engine, Reason, Task};
 
 use super::{Scheduler, View};
-use crate::artifacts::InputChecks;
+use crate::artifacts::{Artifacts, InputChecks};
 
 /// An artifact with its place among the inputs of a run, and the node of the task that made it.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl Scheduler {
         task: Task,
         invocation: InvocationId,
     ) -> InputsCheck {
-        match self.view().available_inputs(task) {
+        match self.view().inputs().available(task) {
             Ok(needed) => {
                 if !needed.is_empty() {
                     let ids = needed.iter().map(|needed| needed.artifact.id);
@@ -125,7 +125,7 @@ impl Scheduler {
                 let nodes = match nodes {
                     InputNodes::All => None,
                     InputNodes::Same | InputNodes::Parent | InputNodes::Children => {
-                        Some(self.view().nodes_of_input(task, job, *nodes))
+                        Some(self.view().inputs().nodes_of_input(task, job, *nodes))
                     }
                 };
                 read.push((job.clone(), nodes));
@@ -147,7 +147,7 @@ impl View<'_> {
         }
         let outputs = job.outputs.iter().map(|output| output.path.clone());
         // The inputs were there when the run was placed, in this turn.
-        let needed = self.needed(task, job).unwrap_or_default();
+        let needed = self.inputs().needed(task, job).unwrap_or_default();
         let asker = self.pool.get(shard);
         let asker = asker.map(|remote| remote.description().machine_lock.clone());
         let asker = asker.unwrap_or_default();
@@ -194,13 +194,37 @@ impl View<'_> {
                     | Reason::NeverAllDone { .. }
             )
         });
-        let lacking = is_about_inputs.then(|| self.available_inputs(task).err());
+        let lacking = is_about_inputs.then(|| self.inputs().available(task).err());
         let lacking = lacking.flatten()?;
         Some(format!("it lacks an input: {lacking}"))
     }
 
+    pub(super) fn inputs(&self) -> Inputs<'_> {
+        Inputs {
+            engine: &self.engine,
+            artifacts: &self.artifacts,
+        }
+    }
+}
+
+/// The part of the scheduler that knows the inputs of tasks.
+#[derive(Clone, Copy)]
+pub(super) struct Inputs<'a> {
+    pub engine: &'a Engine,
+    pub artifacts: &'a Artifacts,
+}
+
+impl Inputs<'_> {
+    /// Returns the workers with inputs of the task, those with the most bytes first, and then the workers in the racks of these.
+    pub(super) fn nearest(&self, task: Task) -> Vec<MachinePortLock> {
+        let needed = self.engine.job_config(task.job);
+        let needed = needed.and_then(|job| self.needed(task, job).ok());
+        let artifacts = needed.into_iter().flatten().map(|needed| needed.artifact);
+        self.artifacts.nearest(artifacts)
+    }
+
     /// Returns the artifacts that a run of the task needs, if none of them is lost.
-    fn available_inputs(&self, task: Task) -> Result<Vec<Needed>, LackingInput> {
+    fn available(&self, task: Task) -> Result<Vec<Needed>, LackingInput> {
         let needed = match self.engine.job_config(task.job) {
             Some(job) if !job.inputs.is_empty() && self.artifacts.checks() == InputChecks::On => {
                 self.needed(task, job)?

@@ -8,13 +8,18 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     CallOutcome, Fence, InvocationId, RefusalCode, ReportedStatus, Shard, Time, WallTime, WorkerId,
 };
-use brasserie_scheduler_engine::{Placement, Task, Tries};
+use brasserie_scheduler_engine::{
+    Advice, Due, Engine, Judged, Placement, Task, Tries, WorkerIndex,
+};
 
-use super::inputs::InputsCheck;
+use super::inputs::{Inputs, InputsCheck};
 use super::{Scheduler, View, task_key};
+use crate::artifacts::Artifacts;
 use crate::calls::{CallDraft, CallPurpose, CallReply};
 use crate::news::News;
 use crate::notices::StartTrouble;
+use crate::pool::Pool;
+use crate::pool::remote::Remote;
 use crate::runs::{Run, RunState};
 
 /// The most placements of one turn: enough to fill a large pool quickly, and few enough that a turn takes milliseconds and does not delay
@@ -28,13 +33,36 @@ const MAX_TRIES_PER_TURN: u32 = 1000;
 /// The wait of a task whose inputs were not there: their producers take seconds at least.
 const LACKING_INPUT_RETRY: Duration = Duration::from_secs(1);
 
+/// The components that know the work of each worker, and which ones hold inputs.
+struct PlacementAdvice<'a> {
+    now: Time,
+    pool: &'a mut Pool,
+    artifacts: &'a Artifacts,
+}
+
+impl Advice for PlacementAdvice<'_> {
+    fn judge(&mut self, worker: WorkerIndex, due: Due) -> Judged {
+        self.pool.keeps_deadlines(self.now, worker, due)
+    }
+
+    fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<WorkerIndex> {
+        let artifacts = self.artifacts;
+        let locks = Inputs { engine, artifacts }.nearest(task);
+        let indices = |lock| self.pool.with_lock(lock).map(Remote::index);
+        locks.iter().flat_map(indices).collect()
+    }
+}
+
 impl Scheduler {
     /// Returns the next task to start and its worker, such that all tasks of the worker keep their deadlines. `None` also if no tries are
     /// left.
     pub(super) fn place(&mut self, now: Time, tries: &mut Tries) -> Option<Placement> {
-        let workers = &mut self.pool;
-        let mut judge = |worker, due| workers.keeps_deadlines(now, worker, due);
-        self.engine.place_within(now, tries, &mut judge)
+        let mut advice = PlacementAdvice {
+            now,
+            pool: &mut self.pool,
+            artifacts: &self.artifacts,
+        };
+        self.engine.place_within(now, tries, &mut advice)
     }
 
     /// Starts tasks. Called once a turn, after everything else.

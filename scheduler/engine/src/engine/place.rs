@@ -34,11 +34,28 @@ enum NoWorker {
     Late,
 }
 
-/// How a worker is searched for a task: the tries, the workers that are considered, and the judge of deadlines.
-type Search<'a> = (&'a mut Tries, Tier<'a>, KeepsDeadlines<'a>);
+/// How a worker is searched for a task: the tries, the workers that are considered, and the caller's advice.
+type Search<'a> = (&'a mut Tries, Tier<'a>, &'a mut dyn Advice);
 
-/// A callback that judges whether a worker's tasks meet their deadlines with one more task. The caller knows the work of each worker.
-type KeepsDeadlines<'a> = &'a mut dyn FnMut(WorkerIndex, Due) -> Judged;
+/// The caller's knowledge of workers.
+pub trait Advice {
+    /// Judges whether a worker's tasks meet their deadlines with one more task.
+    fn judge(&mut self, worker: WorkerIndex, due: Due) -> Judged;
+
+    /// Returns the workers near the inputs of a task, the nearest first. A worker with room among them gets the task.
+    fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<WorkerIndex>;
+}
+
+/// Advice about deadlines alone.
+impl<F: FnMut(WorkerIndex, Due) -> Judged> Advice for F {
+    fn judge(&mut self, worker: WorkerIndex, due: Due) -> Judged {
+        self(worker, due)
+    }
+
+    fn nearest(&mut self, _: &Engine, _: Task) -> Vec<WorkerIndex> {
+        Vec::new()
+    }
+}
 
 impl Engine {
     /// Starts one task on one worker: marks it running and charges its slots. `None` if nothing can start until something changes.
@@ -47,7 +64,9 @@ impl Engine {
     /// job that wait there, the first of them is ready, or the place is open. A job with ready tasks is a candidate exactly if it runs
     /// fewer tasks than its own limit, and the root and some worker have room for one. Without such a job, a short task may stand by.
     pub fn place(&mut self, now: Time) -> Option<Placement> {
-        self.place_within(now, &mut Tries::endless(), &mut |_, _| Judged::UNSEEN)
+        self.place_within(now, &mut Tries::endless(), &mut |_: WorkerIndex, _: Due| {
+            Judged::UNSEEN
+        })
     }
 
     /// Places a task as [`Engine::place`] does, but `None` may also mean that no tries are left. After a new node table no task is known to
@@ -59,7 +78,7 @@ impl Engine {
         &mut self,
         now: Time,
         tries: &mut Tries,
-        judge: KeepsDeadlines<'_>,
+        advice: &mut dyn Advice,
     ) -> Option<Placement> {
         self.expire(now);
         let config = self.config.clone()?;
@@ -73,7 +92,7 @@ impl Engine {
                 return self.place_on_standby((now, &config), tries);
             };
             let placement =
-                self.place_job((now, &config), job, (&mut *tries, Tier::Room, &mut *judge));
+                self.place_job((now, &config), job, (&mut *tries, Tier::Room, &mut *advice));
             if placement.is_some() {
                 return placement;
             }
@@ -94,9 +113,9 @@ impl Engine {
         while tries.are_left() && self.pool.has_standby_room(&claims) {
             let job = self.pick(Tier::Standby(&claims))?;
             // Only tasks with deadlines are judged, and none of them stands by.
-            let judge = &mut |_, _| Judged::UNSEEN;
+            let advice = &mut |_: WorkerIndex, _: Due| Judged::UNSEEN;
             let tier = Tier::Standby(&claims);
-            let placement = self.place_job((now, config), job, (&mut *tries, tier, judge));
+            let placement = self.place_job((now, config), job, (&mut *tries, tier, advice));
             if placement.is_some() {
                 return placement;
             }
@@ -119,7 +138,7 @@ impl Engine {
         &mut self,
         (now, config): (Time, &Config),
         id: JobId,
-        (tries, tier, judge): Search<'_>,
+        (tries, tier, advice): Search<'_>,
     ) -> Option<Placement> {
         let job_config = &self.tasks.job(id).config.clone()?;
         while tries.are_left() {
@@ -130,7 +149,7 @@ impl Engine {
                 (now, config),
                 job_config,
                 task,
-                (&mut *tries, tier, &mut *judge),
+                (&mut *tries, tier, &mut *advice),
             );
             self.settle_queues();
             match attempt {
@@ -154,7 +173,7 @@ impl Engine {
         (now, config): (Time, &Config),
         job_config: &JobConfig,
         (id, canonical): (JobId, u32),
-        (tries, tier, judge): Search<'_>,
+        (tries, tier, advice): Search<'_>,
     ) -> Attempt {
         let mut waits_at = Vec::new();
         let mut next = Some(canonical);
@@ -177,10 +196,11 @@ impl Engine {
                     Some(short) => WaitKey::Node(forest.canonical(short)),
                     None => {
                         let host = required_host(forest, job_config, row);
+                        let near = self.near(job_config, (id, canonical), &mut *advice);
                         match self.find_worker_for(
                             config,
-                            (id, host),
-                            (&mut *tries, tier, &mut *judge),
+                            (id, host, &near),
+                            (&mut *tries, tier, &mut *advice),
                         ) {
                             Ok(worker) => {
                                 let at = (worker, tier);
@@ -198,6 +218,22 @@ impl Engine {
         }
         self.make_wait((id, canonical), &waits_at);
         Attempt::Waits
+    }
+
+    /// Returns the workers near the inputs of a task.
+    fn near(
+        &self,
+        job: &JobConfig,
+        (id, canonical): (JobId, u32),
+        advice: &mut dyn Advice,
+    ) -> Vec<WorkerIndex> {
+        match &self.forest {
+            Some(forest) if !job.inputs.is_empty() => {
+                let node = forest.node(canonical);
+                advice.nearest(self, Task { job: id, node })
+            }
+            Some(_) | None => Vec::new(),
+        }
     }
 
     /// Makes a task wait at the places that lack slots for it: one for each replica.
@@ -222,18 +258,19 @@ impl Engine {
     fn find_worker_for(
         &mut self,
         config: &Config,
-        (id, host): (JobId, Option<NodeId>),
-        (tries, tier, judge): Search<'_>,
+        (id, host, near): (JobId, Option<NodeId>, &[WorkerIndex]),
+        (tries, tier, advice): Search<'_>,
     ) -> Result<WorkerIndex, NoWorker> {
         let demand = self.tasks.job(id).demand;
         if let Tier::Standby(claims) = tier {
             let chosen = self.pool.select_standby(demand, claims);
             return chosen.ok_or(NoWorker::Anywhere);
         }
-        let chosen = self.pool.select(demand, host, (config, &self.slots));
+        let near = self.pool.first_fitting(demand, host, near);
+        let chosen = near.or_else(|| self.pool.select(demand, host, (config, &self.slots)));
         let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
         let due = self.pool.due_at(demand, worker);
-        let judged = due.map_or(Judged::UNSEEN, |due| judge(worker, due));
+        let judged = due.map_or(Judged::UNSEEN, |due| advice.judge(worker, due));
         match judged.timeliness {
             Timeliness::InTime => {
                 tries.take(judged.tries);

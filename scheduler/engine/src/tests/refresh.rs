@@ -11,7 +11,7 @@ use super::world::*;
 use crate::queues::gates::Gate;
 use crate::queues::states::Filling;
 use crate::work::WorkBudget;
-use crate::{Engine, Judged, NodeTable, NodeTableBuilder, Restart, Row, Tries};
+use crate::{Due, Engine, Judged, NodeTable, NodeTableBuilder, Restart, Row, Tries, WorkerIndex};
 
 pub(super) const NOW: Time = Time::ZERO;
 
@@ -182,7 +182,9 @@ fn a_place_may_stop_after_some_tries_and_go_on_later() {
     loop {
         let mut tries = Tries::new(3);
         assert_eq!(
-            engine.place_within(NOW, &mut tries, &mut |_, _| Judged::UNSEEN),
+            engine.place_within(NOW, &mut tries, &mut |_: WorkerIndex, _: Due| {
+                Judged::UNSEEN
+            }),
             None
         );
         calls += 1;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::Time;
-use brasserie_scheduler_engine::{Judged, Restart, Task, Tries};
+use brasserie_scheduler_engine::{Due, Judged, Restart, Task, Tries, WorkerIndex};
 
 use super::brute::{self, Brute};
 use super::workload::{Simulation, Size, done};
@@ -290,7 +290,10 @@ pub fn refresh(scale: Scale) -> Vec<Figure> {
                 engine.end(Time::ZERO, task, done(Time::ZERO), None, Restart::AtOnce);
             }
             let mut tries = Tries::new(TRIES);
-            let placed = engine.place_within(Time::ZERO, &mut tries, &mut |_, _| Judged::UNSEEN);
+            let placed =
+                engine.place_within(Time::ZERO, &mut tries, &mut |_: WorkerIndex, _: Due| {
+                    Judged::UNSEEN
+                });
             running.extend(placed.map(|placement| placement.task));
         }
         assert!(
