@@ -31,7 +31,7 @@ pub fn file_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
     use std::path::{Component, Path};
 
     use proptest::prelude::*;
@@ -63,7 +63,7 @@ mod tests {
 
         #[test]
         fn any_name_is_one_plain_file_name_of_its_own(names in proptest::collection::vec("[./~%a\\\\\u{0}é]{0,200}", 1..20)) {
-            let mut taken: HashMap<String, &str> = HashMap::new();
+            let mut taken: BTreeMap<String, &str> = BTreeMap::new();
             for name in &names {
                 let file = file_name(name);
                 prop_assert!(file.len() <= 255 && !file.contains('\0'), "{file}");

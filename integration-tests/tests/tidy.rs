@@ -186,7 +186,12 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("scheduler/engine", &["common", "common-config"]),
     (
         "scheduler/core",
-        &["common", "common-config", "scheduler-engine"],
+        &[
+            "common",
+            "common-config",
+            "scheduler-engine",
+            "scheduler-artifacts",
+        ],
     ),
     ("scheduler/slots", &["common"]),
     ("scheduler/artifacts", &["common"]),
