@@ -72,6 +72,7 @@ impl Artifacts {
             listings: Vec::new(),
             unwanted: Vec::new(),
             wanted: Vec::new(),
+            replicate: Vec::new(),
         };
         if report.namespace.as_ref() == Some(&self.namespace) {
             self.learn(now, lock, report);

@@ -206,6 +206,8 @@ impl Reporter {
                 .map(|wanted| page(&held, *wanted))
                 .collect(),
             wanted: pending.wanted.iter().copied().collect(),
+            waiting: Vec::new(),
+            counters: None,
         }
     }
 
