@@ -147,10 +147,8 @@ impl Transfers {
         loop {
             let (transfer, pieces) = match answer {
                 Answer::Pieces(transfer, pieces) => (transfer, pieces),
-                Answer::Busy if writer.copies.is_empty() => {
-                    return self.end(writer, |_| TransferOutcome::Busy);
-                }
-                Answer::Busy | Answer::Failed => {
+                Answer::Busy => return self.end(writer, TransferOutcome::Busy),
+                Answer::Failed => {
                     return self.end(writer, TransferOutcome::ConnectionFailed);
                 }
             };
