@@ -185,6 +185,12 @@ impl RunInputs {
         missing.flat_map(|missing| missing.artifacts.keys().copied())
     }
 
+    /// Returns whether a run waits for an artifact.
+    pub fn is_missing(&self, task: WaitingTask, artifact: ArtifactId) -> bool {
+        let missing = self.waiting.get(&task);
+        missing.is_some_and(|missing| missing.artifacts.contains_key(&artifact))
+    }
+
     /// Returns whether any run waits.
     pub fn do_runs_wait(&self) -> bool {
         !self.waiting.is_empty()
