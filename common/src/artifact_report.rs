@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::artifact::{ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration};
-use crate::ids::{Shard, WorkerId};
+use crate::address::ServiceAddress;
+use crate::artifact::{Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration};
+use crate::ids::{InvocationId, Shard, WorkerId};
+use crate::task::TaskKey;
 use crate::worker_set::SetDigest;
 
 /// The medium of a disk, for people.
@@ -110,6 +112,53 @@ pub struct ListingPage {
     pub is_last: bool,
 }
 
+/// A peer that holds inputs for which a run waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputPeer {
+    pub address: ServiceAddress,
+    /// The name of its machine.
+    pub hostname: Arc<str>,
+    /// The number of its busy answers since the inputs are wanted.
+    pub busy_answers: u32,
+}
+
+/// The progress of a run that waits for inputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingRun {
+    pub task: TaskKey,
+    pub invocation: InvocationId,
+    /// The number of different artifacts among its inputs.
+    pub artifacts: u32,
+    /// The number of these that the worker's store has.
+    pub present: u32,
+    /// Bytes of inputs that have not arrived.
+    pub missing_bytes: u64,
+    /// At most [`WaitingRun::MOST_PEERS`], those with the most busy answers first.
+    pub peers: Vec<InputPeer>,
+}
+
+impl WaitingRun {
+    /// The most peers of a run: more do not help a person to see why it waits.
+    pub const MOST_PEERS: usize = 4;
+}
+
+/// Numbers since the start of a worker, of all its associations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArtifactCounters {
+    /// Transfers that brought bytes from other workers.
+    pub transfers_taken: u64,
+    /// Transfers to other workers.
+    pub transfers_served: u64,
+    pub bytes_taken: u64,
+    pub bytes_served: u64,
+    /// Calls of other workers that this one answered with "busy".
+    pub busy_given: u64,
+    /// Busy answers to calls of this worker.
+    pub busy_received: u64,
+    /// Inputs of runs that the store had when the run came.
+    pub inputs_present: u64,
+}
+
 /// The state of a worker's store, and its changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactsReport {
@@ -125,6 +174,15 @@ pub struct ArtifactsReport {
     pub listings: Vec<ListingPage>,
     /// Artifacts whose holders the worker asks for.
     pub wanted: Vec<ArtifactId>,
+    /// The runs that wait for inputs, oldest first, at most [`ArtifactsReport::MOST_WAITING`].
+    pub waiting: Vec<WaitingRun>,
+    /// `None`: the worker does not count.
+    pub counters: Option<ArtifactCounters>,
+}
+
+impl ArtifactsReport {
+    /// The most waiting runs of a report: about 64 KiB.
+    pub const MOST_WAITING: usize = 256;
 }
 
 /// The scheduler's answer to an [`ArtifactsReport`].
@@ -136,6 +194,8 @@ pub struct ArtifactsAnswer {
     pub unwanted: Vec<ArtifactCopy>,
     /// The holders of each artifact that the report asks for.
     pub wanted: Vec<(ArtifactId, Vec<ArtifactHolder>)>,
+    /// The artifacts of which the worker should fetch a copy, with their holders. A request that a later answer does not repeat is over.
+    pub replicate: Vec<(Artifact, Vec<ArtifactHolder>)>,
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub mod process_limits;
 pub mod resources;
 pub mod rng;
 pub mod sabotage;
+pub mod size;
 pub mod status;
 pub mod story;
 pub mod task;

@@ -137,6 +137,42 @@ struct ArtifactListing {
   5: bool isLast,
 }
 
+// A peer with inputs for which a run waits.
+struct InputPeer {
+  1: common.ServiceAddress address,
+  2: string hostname,
+  // How often it has answered "busy" since the inputs are wanted.
+  3: i32 busyAnswers,
+}
+
+// The progress of a run that waits for inputs.
+struct WaitingRun {
+  1: string job,
+  2: string node,
+  3: common.BistroInstanceID invocation,
+  // The different artifacts among its inputs, and how many of them the worker's store has.
+  4: i32 artifacts,
+  5: i32 present,
+  // Bytes of inputs that have not arrived, also of those that have arrived in part.
+  6: i64 missingBytes,
+  // Those with the most busy answers, at most 4.
+  7: list<InputPeer> peers,
+}
+
+// Numbers since the worker's start, of all its schedulers.
+struct ArtifactCounters {
+  // Transfers that brought bytes from other workers, and transfers to them.
+  1: i64 transfersTaken,
+  2: i64 transfersServed,
+  3: i64 bytesTaken,
+  4: i64 bytesServed,
+  // Calls of other workers that were answered with "busy", and such answers to own calls.
+  5: i64 busyGiven,
+  6: i64 busyReceived,
+  // Inputs of runs that the store had when the run came.
+  7: i64 inputsPresent,
+}
+
 // What a worker tells about its store, every 10 seconds, and at once when it has changed.
 struct ArtifactsReport {
   1: string shard,
@@ -151,6 +187,9 @@ struct ArtifactsReport {
   8: list<ArtifactListing> listings,
   // Which workers hold these artifacts?
   9: list<binary> wanted,
+  // The runs that wait for inputs, oldest first, at most 256, as of a second ago at most. Unset: none.
+  10: optional list<WaitingRun> waiting,
+  11: optional ArtifactCounters counters,
 }
 
 // Asks for a part of the list of a disk's artifacts: those behind an id, or the first.
@@ -167,6 +206,13 @@ struct ArtifactHolders {
   2: list<i32> holders,
 }
 
+// An artifact of which the worker should fetch a copy, without a run that needs it.
+struct ArtifactReplica {
+  1: common.Artifact artifact,
+  // By their places in ArtifactsAnswer.holders.
+  2: list<i32> holders,
+}
+
 struct ArtifactsAnswer {
   // Whose artifacts this scheduler's are.
   1: string cluster,
@@ -176,6 +222,8 @@ struct ArtifactsAnswer {
   // For each of the artifacts that the worker wants.
   4: list<ArtifactHolders> wanted,
   5: list<common.ArtifactHolder> holders,
+  // All that are wanted now: each answer repeats them until the worker has reported the copy. Unset: none.
+  6: optional list<ArtifactReplica> replicate,
 }
 
 service BistroScheduler extends fb303.FacebookService {

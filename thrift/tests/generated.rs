@@ -241,7 +241,7 @@ structs! {
         BistroSchedulerGetJobLogsByTimeArgs, BistroSchedulerGetJobLogsByTimeResult, BistroSchedulerGetJobLogsByIDArgs,
         BistroSchedulerGetJobLogsByIDResult, BistroSchedulerForgiveJobArgs, BistroSchedulerForgiveJobResult,
         BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult, BistroSchedulerUpdateStatusBatchArgs,
-        BistroSchedulerUpdateStatusBatchResult, StatusUpdate, StatusResult, ArtifactDisk, ArtifactCopy, ArtifactListing, ArtifactsReport, ListingWanted, ArtifactHolders, ArtifactsAnswer, BistroSchedulerReportArtifactsArgs, BistroSchedulerReportArtifactsResult, BistroSchedulerProcessHeartbeatArgs,
+        BistroSchedulerUpdateStatusBatchResult, StatusUpdate, StatusResult, ArtifactDisk, ArtifactCopy, ArtifactListing, InputPeer, WaitingRun, ArtifactCounters, ArtifactsReport, ListingWanted, ArtifactHolders, ArtifactReplica, ArtifactsAnswer, BistroSchedulerReportArtifactsArgs, BistroSchedulerReportArtifactsResult, BistroSchedulerProcessHeartbeatArgs,
         BistroSchedulerProcessHeartbeatResult, BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult;
     worker: BistroWorkerException, RunTaskAnswer, ArtifactRange, ArtifactPiece, ArtifactPieces, BistroWorkerFetchArtifactsArgs, BistroWorkerFetchArtifactsResult, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
         BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerRunTaskArgs,

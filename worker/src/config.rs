@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use brasserie_common::time::{DurationError, parse_duration};
-use brasserie_common::{ServiceAddress, Shard};
+use brasserie_common::{ServiceAddress, Shard, size};
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
 use brasserie_common_runtime::{AddressError, ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
@@ -403,22 +403,10 @@ fn parse_heartbeat_period(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a number of bytes, optionally with a unit in powers of 1024.
 fn parse_size(text: &str) -> Result<u64, String> {
-    let error = || format!("`{text}` is not a size: write bytes, or a number with K, M, G or T");
-    let trimmed = text.trim();
-    let (number, shift) = match trimmed.char_indices().next_back() {
-        Some((at, 'k' | 'K')) => (&trimmed[..at], 10),
-        Some((at, 'm' | 'M')) => (&trimmed[..at], 20),
-        Some((at, 'g' | 'G')) => (&trimmed[..at], 30),
-        Some((at, 't' | 'T')) => (&trimmed[..at], 40),
-        Some(_) | None => (trimmed, 0),
-    };
-    let number: u64 = number.trim().parse().map_err(|_| error())?;
-    match number.checked_mul(1 << shift) {
-        Some(0) | None => Err(error()),
-        Some(bytes) => Ok(bytes),
-    }
+    size::parse_size(text).ok_or_else(|| {
+        format!("`{text}` is not a size: write bytes, or a number with K, M, G or T")
+    })
 }
 
 #[cfg(test)]

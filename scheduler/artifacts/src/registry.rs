@@ -139,6 +139,31 @@ impl Registry {
         self.pins.contains(run)
     }
 
+    /// Sets on how many workers each output of a job should be.
+    pub fn set_replicas(&mut self, job: &JobName, replicas: Replicas, now: Time) {
+        let others = self.outputs.of_job(job);
+        let others = others.filter(|(_, outputs)| outputs.replicas != replicas);
+        let others: Vec<(NodeName, TaskOutputs)> = others
+            .map(|(node, outputs)| (node.clone(), outputs.clone()))
+            .collect();
+        for (node, outputs) in others {
+            let job = job.clone();
+            let outputs = TaskOutputs {
+                replicas,
+                ..outputs
+            };
+            self.replace_outputs(&TaskKey { job, node }, outputs, now);
+        }
+    }
+
+    /// Returns the artifact with this id if a live output refers to it.
+    pub fn artifact(&self, id: ArtifactId) -> Option<Artifact> {
+        let key = self.producers(id).next()?;
+        let outputs = self.outputs.get(key)?.outputs.iter();
+        let mut artifacts = outputs.map(|output| output.artifact);
+        artifacts.find(|artifact| artifact.id == id)
+    }
+
     /// Returns the outputs of the last successful run of a task, also expired ones.
     pub fn outputs(&self, key: &TaskKey) -> Option<&TaskOutputs> {
         self.outputs.get(key)

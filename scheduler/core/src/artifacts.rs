@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{
-    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, ListingNumber, ListingPage, ListingWanted,
+    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskCondition, ListingNumber, ListingPage,
+    ListingWanted, WaitingRun,
 };
 use brasserie_common::rng::Rng;
 use brasserie_common::{
@@ -12,9 +13,11 @@ use brasserie_common::{
     LeftOutput, MachinePortLock, NodeName, TaskKey, Time,
 };
 use brasserie_scheduler_artifacts::{
-    Clocks, Completeness, DiskAnnouncement, Holder, ListingPage as RegistryPage, PageAnswer,
-    PageEnd, RackName, Registry, RegistrySettings, Replicas, RestoredState, SetTerms,
+    Clocks, Completeness, DiskAnnouncement, Holder, ListingPage as RegistryPage, MissingReplicas,
+    PageAnswer, PageEnd, RackName, Registry, RegistrySettings, Replicas, RestoredState, SetTerms,
 };
+
+use crate::replicas::{Candidate, ReplicaRequests};
 
 /// The most holders that a worker is told of one artifact: enough that some are not busy.
 const MOST_HOLDERS: usize = 8;
@@ -33,7 +36,8 @@ pub(crate) struct Artifacts {
     /// The workers that have not yet reported which copies they hold, and the times until which the registry waits for that.
     awaited: BTreeMap<MachinePortLock, Time>,
     /// The workers that report.
-    places: BTreeMap<MachinePortLock, ArtifactHolder>,
+    places: BTreeMap<MachinePortLock, StoreOfWorker>,
+    replicas: ReplicaRequests,
     /// The open listing of each disk.
     listings: BTreeMap<DiskGeneration, ListingNumber>,
     rng: Rng,
@@ -41,6 +45,14 @@ pub(crate) struct Artifacts {
     unfinished: BTreeMap<JobName, Unfinished>,
     /// The time of the next look at the sets; `None`: no job has left outputs.
     judge_at: Option<Time>,
+}
+
+/// The facts of a worker's last report that the registry does not keep.
+#[derive(Clone, Debug)]
+struct StoreOfWorker {
+    place: ArtifactHolder,
+    /// The runs that wait for inputs.
+    waiting: Vec<WaitingRun>,
 }
 
 /// Whether a task starts only if its inputs are there.
@@ -71,6 +83,7 @@ impl Artifacts {
             namespace,
             awaited: BTreeMap::new(),
             places: BTreeMap::new(),
+            replicas: ReplicaRequests::default(),
             listings: BTreeMap::new(),
             rng,
             unfinished: BTreeMap::new(),
@@ -90,6 +103,7 @@ impl Artifacts {
             namespace: self.namespace.clone(),
             awaited: BTreeMap::new(),
             places: BTreeMap::new(),
+            replicas: ReplicaRequests::default(),
             listings: BTreeMap::new(),
             rng: self.rng.clone(),
             unfinished: BTreeMap::new(),
@@ -114,13 +128,17 @@ impl Artifacts {
     ) -> ArtifactsAnswer {
         let rack = report.rack.clone();
         self.registry.set_rack(lock, rack.clone().map(RackName));
-        self.places
-            .insert(lock.clone(), ArtifactHolder { rack, ..place });
+        let store = StoreOfWorker {
+            place: ArtifactHolder { rack, ..place },
+            waiting: report.waiting.clone(),
+        };
+        self.places.insert(lock.clone(), store);
         let mut answer = ArtifactsAnswer {
             namespace: self.namespace.clone(),
             listings: Vec::new(),
             unwanted: Vec::new(),
             wanted: Vec::new(),
+            replicate: Vec::new(),
         };
         if report.namespace.as_ref() == Some(&self.namespace) {
             self.awaited.remove(lock);
@@ -129,10 +147,53 @@ impl Artifacts {
             let unwanted = self.registry.unwanted(lock, now, MOST_UNWANTED);
             let copy = |(generation, id)| ArtifactCopy { generation, id };
             answer.unwanted = unwanted.into_iter().map(copy).collect();
+            answer.replicate = self.wanted_replicas(now, lock, report);
         }
         let wanted = report.wanted.iter();
         answer.wanted = wanted.map(|&id| (id, self.holders(id, lock))).collect();
         answer
+    }
+
+    /// Returns the artifacts of which the worker should fetch a copy, with their holders.
+    fn wanted_replicas(
+        &mut self,
+        now: Time,
+        lock: &MachinePortLock,
+        report: &ArtifactsReport,
+    ) -> Vec<(Artifact, Vec<ArtifactHolder>)> {
+        let disks = report.disks.iter();
+        let healthy = disks.filter(|disk| disk.condition == DiskCondition::Healthy);
+        let Some(usable) = healthy.map(|disk| disk.usable).max() else {
+            return Vec::new();
+        };
+        let places = self.places.values();
+        let racks = places.filter_map(|store| store.place.rack.as_deref());
+        let candidate = Candidate {
+            lock,
+            usable,
+            racks: &racks.collect(),
+        };
+        let missing = self.replicas.for_worker(now, &self.registry, &candidate);
+        let with_holders = |missing: MissingReplicas| {
+            let artifact = self.registry.artifact(missing.id)?;
+            Some((artifact, self.holders(missing.id, lock)))
+        };
+        missing.into_iter().filter_map(with_holders).collect()
+    }
+
+    /// Returns how far the inputs of a run are, if its worker has reported that it waits for them.
+    pub(crate) fn waiting_run(
+        &self,
+        lock: &MachinePortLock,
+        run: InvocationId,
+    ) -> Option<&WaitingRun> {
+        let waiting = &self.places.get(lock)?.waiting;
+        waiting.iter().find(|waiting| waiting.invocation == run)
+    }
+
+    /// Sets on how many workers each output of a job should be.
+    pub(crate) fn set_replicas(&mut self, job: &JobName, replicas: Replicas, now: Time) {
+        self.registry.set_replicas(job, replicas, now);
     }
 
     /// Learns the copies of a report. Single facts come before the disks, whose digests contain them.
@@ -248,7 +309,7 @@ impl Artifacts {
     }
 
     fn rack_of(&self, lock: &MachinePortLock) -> Option<&str> {
-        self.places.get(lock)?.rack.as_deref()
+        self.places.get(lock)?.place.rack.as_deref()
     }
 
     /// Returns some workers with a copy, other than the one that asks.
@@ -257,7 +318,8 @@ impl Artifacts {
         let mut rng = self.rng.clone();
         let some = self.registry.some_holders(id, MOST_HOLDERS + 1, &mut rng);
         let others = some.into_iter().filter(|holder| holder.lock != *asker);
-        let places = others.filter_map(|holder| self.places.get(&holder.lock).cloned());
+        let stores = others.filter_map(|holder| self.places.get(&holder.lock));
+        let places = stores.map(|store| store.place.clone());
         places.take(MOST_HOLDERS).collect()
     }
 

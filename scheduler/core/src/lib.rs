@@ -20,6 +20,7 @@ mod orphans;
 mod pool;
 mod record;
 mod refusal;
+mod replicas;
 mod retention;
 mod runs;
 mod scheduler;

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::artifact_report::{
-    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskMedium, DiskReport,
-    ListingNumber, ListingPage, ListingWanted,
+    ArtifactCopy, ArtifactCounters, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskMedium,
+    DiskReport, InputPeer, ListingNumber, ListingPage, ListingWanted, WaitingRun,
 };
-use brasserie_common::{ArtifactHolder, ArtifactId, SetDigest};
+use brasserie_common::{Artifact, ArtifactHolder, ArtifactId, SetDigest, TaskKey};
 
 use super::artifact::{exactly, generation, id, namespace, position, rack, to_bytes};
 use super::{
-    FieldProblem, WireError, not_negative, parse_list, parse_name, required, saturating_i32,
-    saturating_i64, to_wire_list,
+    FieldProblem, WireError, host, not_negative, optional, parse_list, parse_name, required,
+    saturating_i32, saturating_i64, to_wire_list,
 };
 use crate::generated::common as wire_common;
 use crate::generated::scheduler as wire;
@@ -178,6 +178,105 @@ impl From<ListingPage> for wire::ArtifactListing {
     }
 }
 
+/// Parses a count of 32 bits.
+fn count(path: &str, number: Option<i32>) -> Result<u32, WireError> {
+    let value = number.unwrap_or(0);
+    u32::try_from(value).map_err(|_| {
+        let problem = FieldProblem::OutOfRange {
+            value: value.into(),
+            allowed: "0 or more",
+        };
+        WireError::new(path, problem)
+    })
+}
+
+impl TryFrom<wire::InputPeer> for InputPeer {
+    type Error = WireError;
+
+    fn try_from(peer: wire::InputPeer) -> Result<Self, WireError> {
+        Ok(InputPeer {
+            address: required("InputPeer.address", peer.address)?,
+            hostname: host("InputPeer.hostname", peer.hostname.unwrap_or_default())?,
+            busy_answers: count("InputPeer.busyAnswers", peer.busy_answers)?,
+        })
+    }
+}
+
+impl From<InputPeer> for wire::InputPeer {
+    fn from(peer: InputPeer) -> Self {
+        wire::InputPeer {
+            address: Some(peer.address.into()),
+            hostname: Some(peer.hostname.to_string()),
+            busy_answers: Some(saturating_i32(peer.busy_answers)),
+        }
+    }
+}
+
+impl TryFrom<wire::WaitingRun> for WaitingRun {
+    type Error = WireError;
+
+    fn try_from(run: wire::WaitingRun) -> Result<Self, WireError> {
+        Ok(WaitingRun {
+            task: TaskKey {
+                job: parse_name("WaitingRun.job", run.job.unwrap_or_default())?,
+                node: parse_name("WaitingRun.node", run.node.unwrap_or_default())?,
+            },
+            invocation: required("WaitingRun.invocation", run.invocation)?,
+            artifacts: count("WaitingRun.artifacts", run.artifacts)?,
+            present: count("WaitingRun.present", run.present)?,
+            missing_bytes: bytes("WaitingRun.missingBytes", run.missing_bytes)?,
+            peers: parse_list("WaitingRun.peers", run.peers.unwrap_or_default())?,
+        })
+    }
+}
+
+impl From<WaitingRun> for wire::WaitingRun {
+    fn from(run: WaitingRun) -> Self {
+        wire::WaitingRun {
+            job: Some(run.task.job.into()),
+            node: Some(run.task.node.into()),
+            invocation: Some(run.invocation.into()),
+            artifacts: Some(saturating_i32(run.artifacts)),
+            present: Some(saturating_i32(run.present)),
+            missing_bytes: Some(saturating_i64(run.missing_bytes)),
+            peers: Some(to_wire_list(run.peers)),
+        }
+    }
+}
+
+impl TryFrom<wire::ArtifactCounters> for ArtifactCounters {
+    type Error = WireError;
+
+    fn try_from(counters: wire::ArtifactCounters) -> Result<Self, WireError> {
+        Ok(ArtifactCounters {
+            transfers_taken: bytes("ArtifactCounters.transfersTaken", counters.transfers_taken)?,
+            transfers_served: bytes(
+                "ArtifactCounters.transfersServed",
+                counters.transfers_served,
+            )?,
+            bytes_taken: bytes("ArtifactCounters.bytesTaken", counters.bytes_taken)?,
+            bytes_served: bytes("ArtifactCounters.bytesServed", counters.bytes_served)?,
+            busy_given: bytes("ArtifactCounters.busyGiven", counters.busy_given)?,
+            busy_received: bytes("ArtifactCounters.busyReceived", counters.busy_received)?,
+            inputs_present: bytes("ArtifactCounters.inputsPresent", counters.inputs_present)?,
+        })
+    }
+}
+
+impl From<ArtifactCounters> for wire::ArtifactCounters {
+    fn from(counters: ArtifactCounters) -> Self {
+        wire::ArtifactCounters {
+            transfers_taken: Some(saturating_i64(counters.transfers_taken)),
+            transfers_served: Some(saturating_i64(counters.transfers_served)),
+            bytes_taken: Some(saturating_i64(counters.bytes_taken)),
+            bytes_served: Some(saturating_i64(counters.bytes_served)),
+            busy_given: Some(saturating_i64(counters.busy_given)),
+            busy_received: Some(saturating_i64(counters.busy_received)),
+            inputs_present: Some(saturating_i64(counters.inputs_present)),
+        }
+    }
+}
+
 impl TryFrom<wire::ArtifactsReport> for ArtifactsReport {
     type Error = WireError;
 
@@ -205,6 +304,11 @@ impl TryFrom<wire::ArtifactsReport> for ArtifactsReport {
                 report.listings.unwrap_or_default(),
             )?,
             wanted: wanted.collect::<Result<_, _>>()?,
+            waiting: parse_list(
+                "ArtifactsReport.waiting",
+                report.waiting.unwrap_or_default(),
+            )?,
+            counters: optional("ArtifactsReport.counters", report.counters)?,
         })
     }
 }
@@ -225,8 +329,15 @@ impl From<ArtifactsReport> for wire::ArtifactsReport {
             gone: Some(to_wire_list(report.gone)),
             listings: Some(to_wire_list(report.listings)),
             wanted: Some(report.wanted.into_iter().map(|id| id.0.to_vec()).collect()),
+            waiting: unless_empty(to_wire_list(report.waiting)),
+            counters: report.counters.map(Into::into),
         }
     }
+}
+
+/// Leaves out an empty list, as programs without the field do.
+fn unless_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
+    (!list.is_empty()).then_some(list)
 }
 
 impl TryFrom<wire::ArtifactsAnswer> for ArtifactsAnswer {
@@ -235,15 +346,23 @@ impl TryFrom<wire::ArtifactsAnswer> for ArtifactsAnswer {
     fn try_from(answer: wire::ArtifactsAnswer) -> Result<Self, WireError> {
         let holders = answer.holders.unwrap_or_default();
         let holders: Vec<ArtifactHolder> = parse_list("ArtifactsAnswer.holders", holders)?;
+        let holders_at = |path: &str, places: Option<Vec<i32>>| {
+            let places = places.unwrap_or_default().into_iter();
+            places
+                .map(|number| Ok(holders[position(path, number, holders.len())?].clone()))
+                .collect::<Result<Vec<_>, WireError>>()
+        };
         let wanted = answer.wanted.unwrap_or_default().into_iter().map(|one| {
-            let places = one.holders.unwrap_or_default().into_iter();
-            let places = places.map(|number| {
-                let place = position("ArtifactsAnswer.wanted.holders", number, holders.len())?;
-                Ok(holders[place].clone())
-            });
             let id = id("ArtifactsAnswer.wanted.id", one.id.unwrap_or_default())?;
-            Ok((id, places.collect::<Result<_, WireError>>()?))
+            let of = holders_at("ArtifactsAnswer.wanted.holders", one.holders)?;
+            Ok((id, of))
         });
+        let replicate = answer.replicate.unwrap_or_default().into_iter().map(|one| {
+            let artifact = required("ArtifactsAnswer.replicate.artifact", one.artifact)?;
+            let of = holders_at("ArtifactsAnswer.replicate.holders", one.holders)?;
+            Ok((artifact, of))
+        });
+        let replicate = replicate.collect::<Result<Vec<(Artifact, _)>, WireError>>()?;
         let wanted = wanted.collect::<Result<_, WireError>>()?;
         Ok(ArtifactsAnswer {
             namespace: namespace(
@@ -259,6 +378,7 @@ impl TryFrom<wire::ArtifactsAnswer> for ArtifactsAnswer {
                 answer.unwanted.unwrap_or_default(),
             )?,
             wanted,
+            replicate,
         })
     }
 }
@@ -268,28 +388,36 @@ impl From<ArtifactsAnswer> for wire::ArtifactsAnswer {
     fn from(answer: ArtifactsAnswer) -> Self {
         let mut places: BTreeMap<ArtifactHolder, i32> = BTreeMap::new();
         let mut holders: Vec<wire_common::ArtifactHolder> = Vec::new();
-        let mut wanted = Vec::new();
-        for (id, of) in answer.wanted {
-            let mut numbers = Vec::new();
-            for holder in of {
+        let mut places_of = |of: Vec<ArtifactHolder>| {
+            let place_of = |holder: ArtifactHolder| {
                 let next = saturating_i32(holders.len());
                 let place = *places.entry(holder.clone()).or_insert(next);
                 if place == next {
                     holders.push(holder.into());
                 }
-                numbers.push(place);
-            }
-            wanted.push(wire::ArtifactHolders {
-                id: Some(id.0.to_vec()),
-                holders: Some(numbers),
-            });
-        }
+                place
+            };
+            Some(of.into_iter().map(place_of).collect())
+        };
+        let wanted = answer.wanted.into_iter();
+        let wanted = wanted.map(|(id, of)| wire::ArtifactHolders {
+            id: Some(id.0.to_vec()),
+            holders: places_of(of),
+        });
+        let wanted = wanted.collect();
+        let replicate = answer.replicate.into_iter();
+        let replicate = replicate.map(|(artifact, of)| wire::ArtifactReplica {
+            artifact: Some(artifact.into()),
+            holders: places_of(of),
+        });
+        let replicate = unless_empty(replicate.collect());
         wire::ArtifactsAnswer {
             cluster: Some(answer.namespace.as_str().to_owned()),
             listings: Some(to_wire_list(answer.listings)),
             unwanted: Some(to_wire_list(answer.unwanted)),
             wanted: Some(wanted),
             holders: Some(holders),
+            replicate,
         }
     }
 }

@@ -11,8 +11,8 @@ use proptest::sample;
 use thrift::OrderedFloat;
 
 use brasserie_common::artifact_report::{
-    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskMedium, DiskReport,
-    ListingNumber, ListingPage, ListingWanted,
+    ArtifactCopy, ArtifactCounters, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskMedium,
+    DiskReport, InputPeer, ListingNumber, ListingPage, ListingWanted, WaitingRun,
 };
 use brasserie_common::cards::MAX_CARDS;
 use brasserie_common::logs::{LineId, LinePart, LogLine, LogPage, LogQuery, LogStream};
@@ -31,9 +31,9 @@ use brasserie_common::{
     KillRequest, KnownTask, LeftOutput, Limited, LogOverflow, MachinePortLock, NodeName, Output,
     OutputPath, ProcessLimit, Processor, RefusalCode, ReportPolicy, ReportedStatus, RunningTask,
     SchedulerId, ServiceAddress, SetDigest, Shard, Standing, StatusFrom, Story, TaskArtifacts,
-    TaskInput, TaskOutput, TaskSubprocessOptions, WallTime, WorkDemand, WorkReply, WorkRequest,
-    WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription, WorkerId, WorkerSetHash,
-    WorkerSetId,
+    TaskInput, TaskKey, TaskOutput, TaskSubprocessOptions, WallTime, WorkDemand, WorkReply,
+    WorkRequest, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription, WorkerId,
+    WorkerSetHash, WorkerSetId,
 };
 
 use super::{
@@ -1921,6 +1921,45 @@ fn listing_wanted() -> impl Strategy<Value = ListingWanted> {
 }
 
 prop_compose! {
+    fn waiting_run()(
+        (job, node, invocation) in (text(), text(), instance()),
+        (artifacts, present) in (0..=i32::MAX.cast_unsigned(), 0..=i32::MAX.cast_unsigned()),
+        missing_bytes in 0..=i64::MAX.cast_unsigned(),
+        peers in vec((address(), text(), 0..=i32::MAX.cast_unsigned()), 0..4),
+    ) -> WaitingRun {
+        let peer = |(address, hostname, busy_answers): (_, String, _)| InputPeer { address, hostname: hostname.into(), busy_answers };
+        WaitingRun {
+            task: TaskKey { job: JobName::try_from(job).expect("a name"), node: NodeName::try_from(node).expect("a name") },
+            invocation: InvocationId(invocation), artifacts, present, missing_bytes,
+            peers: peers.into_iter().map(peer).collect(),
+        }
+    }
+}
+
+fn artifact_counters() -> impl Strategy<Value = ArtifactCounters> {
+    proptest::array::uniform7(0..=i64::MAX.cast_unsigned()).prop_map(|numbers| {
+        let [
+            transfers_taken,
+            transfers_served,
+            bytes_taken,
+            bytes_served,
+            busy_given,
+            busy_received,
+            inputs_present,
+        ] = numbers;
+        ArtifactCounters {
+            transfers_taken,
+            transfers_served,
+            bytes_taken,
+            bytes_served,
+            busy_given,
+            busy_received,
+            inputs_present,
+        }
+    })
+}
+
+prop_compose! {
     fn artifacts_report()(
         (shard, worker) in (shard(), instance()),
         namespace in option::of("[a-z0-9]{1,16}"),
@@ -1930,11 +1969,13 @@ prop_compose! {
         gone in vec(artifact_copy(), 0..3),
         listings in vec((listing_wanted(), vec((artifact_id(), 0..=i64::MAX.cast_unsigned()), 0..3), any::<bool>()), 0..3),
         wanted in vec(artifact_id(), 0..3),
+        (waiting, counters) in (vec(waiting_run(), 0..3), option::of(artifact_counters())),
     ) -> ArtifactsReport {
         let page = |(wanted, artifacts, is_last)| ListingPage { wanted, artifacts, is_last };
         ArtifactsReport {
             shard, worker: WorkerId(worker), namespace: namespace.map(|text| ArtifactNamespace::try_from(&*text).expect("a name")),
             rack: rack.map(Into::into), disks, stored, gone, listings: listings.into_iter().map(page).collect(), wanted,
+            waiting, counters,
         }
     }
 }
@@ -1945,8 +1986,10 @@ prop_compose! {
         listings in vec(listing_wanted(), 0..3),
         unwanted in vec(artifact_copy(), 0..3),
         wanted in vec((artifact_id(), vec(artifact_holder(), 0..4)), 0..4),
+        replicate in vec((artifact(), vec(artifact_holder(), 0..4)), 0..4),
     ) -> ArtifactsAnswer {
-        ArtifactsAnswer { namespace: ArtifactNamespace::try_from(&*namespace).expect("a name"), listings, unwanted, wanted }
+        let namespace = ArtifactNamespace::try_from(&*namespace).expect("a name");
+        ArtifactsAnswer { namespace, listings, unwanted, wanted, replicate }
     }
 }
 
@@ -1967,12 +2010,22 @@ fn a_holder_of_many_artifacts_is_written_once() {
         unwanted: vec![],
         wanted: vec![
             (ArtifactId([1; 32]), vec![a.clone(), b.clone()]),
-            (ArtifactId([2; 32]), vec![b, a]),
+            (ArtifactId([2; 32]), vec![b.clone(), a.clone()]),
         ],
+        replicate: vec![(
+            Artifact {
+                id: ArtifactId([3; 32]),
+                size: 1,
+                form: ArtifactForm::File,
+            },
+            vec![b, a],
+        )],
     };
     let wire = crate::generated::scheduler::ArtifactsAnswer::from(answer);
     let places = wire.wanted.expect("two").into_iter();
     let places: Vec<_> = places.map(|one| one.holders.expect("two")).collect();
     assert_eq!(places, [[0, 1], [1, 0]]);
+    let replicas = wire.replicate.expect("one");
+    assert_eq!(replicas[0].holders, Some(vec![1, 0]));
     assert_eq!(wire.holders.expect("two").len(), 2);
 }

@@ -1470,6 +1470,357 @@ impl Default for ArtifactListing {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct InputPeer {
+    pub address: Option<common::ServiceAddress>,
+    pub hostname: Option<String>,
+    pub busy_answers: Option<i32>,
+}
+
+impl TSerializable for InputPeer {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<InputPeer> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::ServiceAddress> = None;
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i32> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = InputPeer {
+            address: f_1,
+            hostname: f_2,
+            busy_answers: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("InputPeer");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.address {
+            o_prot.write_field_begin(&TFieldIdentifier::new("address", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.hostname {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hostname", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.busy_answers {
+            o_prot.write_field_begin(&TFieldIdentifier::new("busyAnswers", TType::I32, 3))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for InputPeer {
+    fn default() -> Self {
+        InputPeer {
+            address: None,
+            hostname: Some("".to_owned()),
+            busy_answers: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WaitingRun {
+    pub job: Option<String>,
+    pub node: Option<String>,
+    pub invocation: Option<common::BistroInstanceID>,
+    pub artifacts: Option<i32>,
+    pub present: Option<i32>,
+    pub missing_bytes: Option<i64>,
+    pub peers: Option<Vec<InputPeer>>,
+}
+
+impl TSerializable for WaitingRun {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WaitingRun> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<common::BistroInstanceID> = None;
+        let mut f_4: Option<i32> = Some(0);
+        let mut f_5: Option<i32> = Some(0);
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<Vec<InputPeer>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<InputPeer> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_17 = InputPeer::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
+                    }
+                    i_prot.read_list_end()?;
+                    f_7 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WaitingRun {
+            job: f_1,
+            node: f_2,
+            invocation: f_3,
+            artifacts: f_4,
+            present: f_5,
+            missing_bytes: f_6,
+            peers: f_7,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WaitingRun");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node {
+            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.invocation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocation", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.artifacts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifacts", TType::I32, 4))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.present {
+            o_prot.write_field_begin(&TFieldIdentifier::new("present", TType::I32, 5))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.missing_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("missingBytes", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.peers {
+            o_prot.write_field_begin(&TFieldIdentifier::new("peers", TType::List, 7))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WaitingRun {
+    fn default() -> Self {
+        WaitingRun {
+            job: Some("".to_owned()),
+            node: Some("".to_owned()),
+            invocation: None,
+            artifacts: Some(0),
+            present: Some(0),
+            missing_bytes: Some(0),
+            peers: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactCounters {
+    pub transfers_taken: Option<i64>,
+    pub transfers_served: Option<i64>,
+    pub bytes_taken: Option<i64>,
+    pub bytes_served: Option<i64>,
+    pub busy_given: Option<i64>,
+    pub busy_received: Option<i64>,
+    pub inputs_present: Option<i64>,
+}
+
+impl TSerializable for ArtifactCounters {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactCounters> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<i64> = Some(0);
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactCounters {
+            transfers_taken: f_1,
+            transfers_served: f_2,
+            bytes_taken: f_3,
+            bytes_served: f_4,
+            busy_given: f_5,
+            busy_received: f_6,
+            inputs_present: f_7,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactCounters");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.transfers_taken {
+            o_prot.write_field_begin(&TFieldIdentifier::new("transfersTaken", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.transfers_served {
+            o_prot.write_field_begin(&TFieldIdentifier::new("transfersServed", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes_taken {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytesTaken", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes_served {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytesServed", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.busy_given {
+            o_prot.write_field_begin(&TFieldIdentifier::new("busyGiven", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.busy_received {
+            o_prot.write_field_begin(&TFieldIdentifier::new("busyReceived", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.inputs_present {
+            o_prot.write_field_begin(&TFieldIdentifier::new("inputsPresent", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactCounters {
+    fn default() -> Self {
+        ArtifactCounters {
+            transfers_taken: Some(0),
+            transfers_served: Some(0),
+            bytes_taken: Some(0),
+            bytes_served: Some(0),
+            busy_given: Some(0),
+            busy_received: Some(0),
+            inputs_present: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ArtifactsReport {
     pub shard: Option<String>,
     pub worker: Option<common::BistroInstanceID>,
@@ -1480,6 +1831,8 @@ pub struct ArtifactsReport {
     pub gone: Option<Vec<ArtifactCopy>>,
     pub listings: Option<Vec<ArtifactListing>>,
     pub wanted: Option<Vec<Vec<u8>>>,
+    pub waiting: Option<Vec<WaitingRun>>,
+    pub counters: Option<ArtifactCounters>,
 }
 
 impl TSerializable for ArtifactsReport {
@@ -1494,6 +1847,8 @@ impl TSerializable for ArtifactsReport {
         let mut f_7: Option<Vec<ArtifactCopy>> = Some(Vec::new());
         let mut f_8: Option<Vec<ArtifactListing>> = Some(Vec::new());
         let mut f_9: Option<Vec<Vec<u8>>> = Some(Vec::new());
+        let mut f_10: Option<Vec<WaitingRun>> = None;
+        let mut f_11: Option<ArtifactCounters> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1521,8 +1876,8 @@ impl TSerializable for ArtifactsReport {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ArtifactDisk> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = ArtifactDisk::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_17);
+                        let list_elem_18 = ArtifactDisk::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -1531,8 +1886,8 @@ impl TSerializable for ArtifactsReport {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ArtifactCopy> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = ArtifactCopy::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_18);
+                        let list_elem_19 = ArtifactCopy::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -1541,8 +1896,8 @@ impl TSerializable for ArtifactsReport {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ArtifactCopy> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = ArtifactCopy::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_19);
+                        let list_elem_20 = ArtifactCopy::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -1551,8 +1906,8 @@ impl TSerializable for ArtifactsReport {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ArtifactListing> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = ArtifactListing::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_20);
+                        let list_elem_21 = ArtifactListing::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -1561,11 +1916,25 @@ impl TSerializable for ArtifactsReport {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<Vec<u8>> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = i_prot.read_bytes()?;
-                        val.push(list_elem_21);
+                        let list_elem_22 = i_prot.read_bytes()?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<WaitingRun> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_23 = WaitingRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
+                    }
+                    i_prot.read_list_end()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::Struct => {
+                    let val = ArtifactCounters::read_from_in_protocol(i_prot)?;
+                    f_11 = Some(val);
                 }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
@@ -1584,6 +1953,8 @@ impl TSerializable for ArtifactsReport {
             gone: f_7,
             listings: f_8,
             wanted: f_9,
+            waiting: f_10,
+            counters: f_11,
         };
         Ok(ret)
     }
@@ -1655,6 +2026,20 @@ impl TSerializable for ArtifactsReport {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.waiting {
+            o_prot.write_field_begin(&TFieldIdentifier::new("waiting", TType::List, 10))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.counters {
+            o_prot.write_field_begin(&TFieldIdentifier::new("counters", TType::Struct, 11))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1672,6 +2057,8 @@ impl Default for ArtifactsReport {
             gone: Some(Vec::new()),
             listings: Some(Vec::new()),
             wanted: Some(Vec::new()),
+            waiting: None,
+            counters: None,
         }
     }
 }
@@ -1781,8 +2168,8 @@ impl TSerializable for ArtifactHolders {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<i32> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = i_prot.read_i32()?;
-                        val.push(list_elem_22);
+                        let list_elem_24 = i_prot.read_i32()?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1832,12 +2219,89 @@ impl Default for ArtifactHolders {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactReplica {
+    pub artifact: Option<common::Artifact>,
+    pub holders: Option<Vec<i32>>,
+}
+
+impl TSerializable for ArtifactReplica {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactReplica> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::Artifact> = None;
+        let mut f_2: Option<Vec<i32>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::Artifact::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<i32> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_25 = i_prot.read_i32()?;
+                        val.push(list_elem_25);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactReplica {
+            artifact: f_1,
+            holders: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactReplica");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.artifact {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifact", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.holders {
+            o_prot.write_field_begin(&TFieldIdentifier::new("holders", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::I32, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_i32(*e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactReplica {
+    fn default() -> Self {
+        ArtifactReplica {
+            artifact: None,
+            holders: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ArtifactsAnswer {
     pub cluster: Option<String>,
     pub listings: Option<Vec<ListingWanted>>,
     pub unwanted: Option<Vec<ArtifactCopy>>,
     pub wanted: Option<Vec<ArtifactHolders>>,
     pub holders: Option<Vec<common::ArtifactHolder>>,
+    pub replicate: Option<Vec<ArtifactReplica>>,
 }
 
 impl TSerializable for ArtifactsAnswer {
@@ -1848,6 +2312,7 @@ impl TSerializable for ArtifactsAnswer {
         let mut f_3: Option<Vec<ArtifactCopy>> = Some(Vec::new());
         let mut f_4: Option<Vec<ArtifactHolders>> = Some(Vec::new());
         let mut f_5: Option<Vec<common::ArtifactHolder>> = Some(Vec::new());
+        let mut f_6: Option<Vec<ArtifactReplica>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1863,8 +2328,8 @@ impl TSerializable for ArtifactsAnswer {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListingWanted> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = ListingWanted::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        let list_elem_26 = ListingWanted::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1873,8 +2338,8 @@ impl TSerializable for ArtifactsAnswer {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ArtifactCopy> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = ArtifactCopy::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_24);
+                        let list_elem_27 = ArtifactCopy::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -1883,8 +2348,8 @@ impl TSerializable for ArtifactsAnswer {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ArtifactHolders> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = ArtifactHolders::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_25);
+                        let list_elem_28 = ArtifactHolders::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -1893,11 +2358,21 @@ impl TSerializable for ArtifactsAnswer {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ArtifactHolder> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = common::ArtifactHolder::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_26);
+                        let list_elem_29 = common::ArtifactHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactReplica> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_30 = ArtifactReplica::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
+                    }
+                    i_prot.read_list_end()?;
+                    f_6 = Some(val);
                 }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
@@ -1912,6 +2387,7 @@ impl TSerializable for ArtifactsAnswer {
             unwanted: f_3,
             wanted: f_4,
             holders: f_5,
+            replicate: f_6,
         };
         Ok(ret)
     }
@@ -1959,6 +2435,15 @@ impl TSerializable for ArtifactsAnswer {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.replicate {
+            o_prot.write_field_begin(&TFieldIdentifier::new("replicate", TType::List, 6))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1972,6 +2457,7 @@ impl Default for ArtifactsAnswer {
             unwanted: Some(Vec::new()),
             wanted: Some(Vec::new()),
             holders: Some(Vec::new()),
+            replicate: None,
         }
     }
 }
@@ -2026,8 +2512,8 @@ impl TSerializable for BistroSchedulerGetJobsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_27);
+                        let list_elem_31 = BistroJobConfig::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -2368,8 +2854,8 @@ impl TSerializable for BistroSchedulerGetLevelsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = i_prot.read_string()?;
-                        val.push(list_elem_28);
+                        let list_elem_32 = i_prot.read_string()?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -2425,8 +2911,8 @@ impl TSerializable for BistroSchedulerGetJobHistogramsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = i_prot.read_string()?;
-                        val.push(list_elem_29);
+                        let list_elem_33 = i_prot.read_string()?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2492,8 +2978,8 @@ impl TSerializable for BistroSchedulerGetJobHistogramsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<BistroJobHistogram> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = BistroJobHistogram::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_30);
+                        let list_elem_34 = BistroJobHistogram::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -3061,8 +3547,8 @@ impl TSerializable for BistroSchedulerUpdateStatusBatchArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<StatusUpdate> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = StatusUpdate::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_31);
+                        let list_elem_35 = StatusUpdate::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3121,8 +3607,8 @@ impl TSerializable for BistroSchedulerUpdateStatusBatchResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<StatusResult> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = StatusResult::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
+                        let list_elem_36 = StatusResult::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

@@ -16,7 +16,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use brasserie_common::{Artifact, ArtifactNamespace, OutputPath};
-use brasserie_worker_artifacts::{ArtifactStore, InputPlace, StoreOptions, TaskFolder, TaskUser};
+use brasserie_worker_artifacts::{
+    ArtifactStore, InputPlace, StopCheck, StoreOptions, TaskFolder, TaskUser,
+};
 
 /// The size of the file without an argument.
 const DEFAULT_MIB: u64 = 1024;
@@ -171,6 +173,7 @@ fn take_in(
     let task = TaskFolder {
         folder: folder.as_fd(),
         user: TaskUser { uid: 0, gid: 0 },
+        stop: StopCheck::NEVER,
     };
     Ok(store.take_in(namespace, task, &OutputPath::try_from(output)?)?)
 }
@@ -187,6 +190,7 @@ fn stage(
         folder: folder.as_fd(),
         name: OsStr::new(name),
         owner: None,
+        stop: StopCheck::NEVER,
     };
     Ok(store.stage(namespace, artifact, &place)?)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use brasserie_common::artifact_report::DiskMedium;
+use brasserie_common::size;
 use thiserror::Error;
 
 /// A folder for artifacts, as in `/disks/1,capacity=200GiB,class=hdd`.
@@ -81,23 +82,8 @@ fn parse_class(text: &str) -> Result<DiskMedium, DiskFlagError> {
     }
 }
 
-/// Parses a number of bytes, optionally with a unit in powers of 1024. The units may be shortened to one letter.
 fn parse_size(text: &str) -> Result<u64, DiskFlagError> {
-    let error = || DiskFlagError::Size(text.to_owned());
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let shift = match &text[digits..] {
-        "" => 0,
-        "K" | "KiB" => 10,
-        "M" | "MiB" => 20,
-        "G" | "GiB" => 30,
-        "T" | "TiB" => 40,
-        _ => return Err(error()),
-    };
-    let number: u64 = text[..digits].parse().map_err(|_| error())?;
-    match number.checked_mul(1 << shift) {
-        Some(0) | None => Err(error()),
-        Some(bytes) => Ok(bytes),
-    }
+    size::parse_size(text).ok_or_else(|| DiskFlagError::Size(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -118,14 +104,6 @@ mod tests {
             (full.capacity, full.medium),
             (Some(200 << 30), DiskMedium::Hdd)
         );
-        for (text, bytes) in [
-            ("1", 1),
-            ("3K", 3 << 10),
-            ("4MiB", 4 << 20),
-            ("2T", 2 << 40),
-        ] {
-            assert_eq!(parse_size(text), Ok(bytes));
-        }
     }
 
     #[test]
@@ -140,17 +118,7 @@ mod tests {
         ] {
             assert_eq!(flag(text), Err(error), "{text}");
         }
-        for size in [
-            "",
-            "0",
-            "GiB",
-            "1.5G",
-            "-1",
-            "+1",
-            "1 G",
-            "1GB",
-            "99999999T",
-        ] {
+        for size in ["", "1GB"] {
             let error = DiskFlagError::Size(size.to_owned());
             assert_eq!(flag(&format!("/a,capacity={size}")), Err(error));
         }

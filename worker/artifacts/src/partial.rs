@@ -12,6 +12,7 @@ use crate::artifact_key::ArtifactKey;
 use crate::catalog::DiskNumber;
 use crate::shared::{StoreShared, WriteError};
 use crate::space::Reservation;
+use crate::stop::{StopCheck, Stopped};
 
 /// Bytes of one read or write. Larger ones are not faster, and each operation needs a buffer.
 pub const CHUNK: usize = 1 << 20;
@@ -95,7 +96,12 @@ impl Partial {
     }
 
     /// Makes the empty file a copy of `source` that shares its blocks, if the file system can do so. `length` bytes must be reserved.
-    pub fn share_blocks(&mut self, source: &File, length: u64) -> Result<BlockSharing, WriteError> {
+    pub fn share_blocks<E: From<WriteError> + From<Stopped>>(
+        &mut self,
+        source: &File,
+        length: u64,
+        stop: StopCheck<'_>,
+    ) -> Result<BlockSharing, E> {
         let shared = self.on_file(|file| {
             // A copy takes its place. The copy meets the same error if the error matters.
             if rustix::fs::ioctl_ficlone(file, source).is_err() {
@@ -111,6 +117,7 @@ impl Partial {
         }
         let mut buffer = vec![0; CHUNK];
         loop {
+            stop.check()?;
             let offset = self.length();
             match self.on_file(|file| file.read_at(&mut buffer, offset))? {
                 0 => return Ok(BlockSharing::Shared),

@@ -20,6 +20,7 @@ use crate::archive::{
 };
 use crate::held::{ContentError, HashingReader, HeldArtifact};
 use crate::partial::CHUNK;
+use crate::stop::{StopCheck, Stopped};
 use crate::task_files::{TaskUser, is_file_name};
 
 /// A place for a copy of an artifact.
@@ -30,6 +31,7 @@ pub struct InputPlace<'a> {
     pub name: &'a OsStr,
     /// The owner of the copy, if that is not the user of this process.
     pub owner: Option<TaskUser>,
+    pub stop: StopCheck<'a>,
 }
 
 /// The reason why a task did not get a copy of an artifact. Nothing of the copy is left.
@@ -46,6 +48,8 @@ pub enum StageError {
         "the artifact {id} is not the archive of a folder: {why}. Use it as a file, or correct the task that made it"
     )]
     NotFolder { id: ArtifactId, why: &'static str },
+    #[error("the copying of the input was stopped")]
+    Stopped,
 }
 
 /// The mode of folders, in which a task may add files. Its owner can delete them.
@@ -77,6 +81,7 @@ pub fn stage(
             error,
         },
         StageFailure::Form(why) => StageError::NotFolder { id, why },
+        StageFailure::Stopped => StageError::Stopped,
     })
 }
 
@@ -85,6 +90,13 @@ enum StageFailure {
     Content(ContentError),
     Task(io::Error),
     Form(&'static str),
+    Stopped,
+}
+
+impl From<Stopped> for StageFailure {
+    fn from(Stopped: Stopped) -> Self {
+        StageFailure::Stopped
+    }
 }
 
 impl From<ContentError> for StageFailure {
@@ -111,7 +123,8 @@ fn copy_file(
     mode: FileMode,
 ) -> Result<(), StageFailure> {
     let file = create_file(place.folder, place.name)?;
-    let copied = fill_file(artifact, &file).and_then(|()| complete_file(&file, mode, place.owner));
+    let copied = fill_file(artifact, &file, place.stop)
+        .and_then(|()| complete_file(&file, mode, place.owner));
     if copied.is_err() {
         // The first error is the important one.
         let _ = rustix::fs::unlinkat(place.folder, place.name, AtFlags::empty());
@@ -119,16 +132,24 @@ fn copy_file(
     copied
 }
 
-fn fill_file(artifact: &HeldArtifact, file: &File) -> Result<(), StageFailure> {
+fn fill_file(
+    artifact: &HeldArtifact,
+    file: &File,
+    stop: StopCheck<'_>,
+) -> Result<(), StageFailure> {
     if rustix::fs::ioctl_ficlone(file, artifact.file()).is_err() {
         // A file system may have shared some blocks before it failed.
         file.set_len(0)?;
-        return artifact.verify(|chunk| Ok((&mut &*file).write_all(chunk)?));
+        return artifact.verify(|chunk| {
+            stop.check()?;
+            Ok((&mut &*file).write_all(chunk)?)
+        });
     }
     // The copy is what the task gets, so that is what is read.
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; CHUNK];
     loop {
+        stop.check()?;
         match (&mut &*file).read(&mut buffer)? {
             0 => return Ok(artifact.check_hash(hasher)?),
             count => hasher.update(&buffer[..count]),
@@ -165,7 +186,7 @@ fn unpack(
     limits: FolderLimits,
 ) -> Result<(), StageFailure> {
     let root = create_folder(place.folder, place.name)?;
-    let unpacked = fill_folder(artifact, &root, place.owner, limits)
+    let unpacked = fill_folder(artifact, &root, place, limits)
         .and_then(|()| complete(&root, FOLDER_MODE, place.owner));
     if unpacked.is_err() {
         // The first error is the important one.
@@ -179,18 +200,19 @@ fn unpack(
 fn fill_folder(
     artifact: &HeldArtifact,
     root: &OwnedFd,
-    owner: Option<TaskUser>,
+    place: &InputPlace<'_>,
     limits: FolderLimits,
 ) -> Result<(), StageFailure> {
     let mut source = BufReader::with_capacity(CHUNK, HashingReader::new(artifact));
     let mut unpacking = Unpacking {
         archive: ArchiveReader::new(&mut source, limits),
         open: vec![root.try_clone()?],
-        owner,
+        owner: place.owner,
+        stop: place.stop,
         buffer: vec![0; CHUNK],
     };
     match unpacking.run() {
-        Err(StageFailure::Task(error)) => Err(StageFailure::Task(error)),
+        Err(failure @ (StageFailure::Task(_) | StageFailure::Stopped)) => Err(failure),
         // The artifact may be damaged, which explains each error in its form and is the important error then.
         unpacked => {
             source.into_inner().finish()?;
@@ -200,17 +222,19 @@ fn fill_folder(
 }
 
 /// The writing of a folder's files from its archive.
-struct Unpacking<R> {
+struct Unpacking<'a, R> {
     archive: ArchiveReader<R>,
     /// The open folders on the path of the last entry, the outermost first.
     open: Vec<OwnedFd>,
     owner: Option<TaskUser>,
+    stop: StopCheck<'a>,
     buffer: Vec<u8>,
 }
 
-impl<R: Read> Unpacking<R> {
+impl<R: Read> Unpacking<'_, R> {
     fn run(&mut self) -> Result<(), StageFailure> {
         while let Some(entry) = self.archive.next()? {
+            self.stop.check()?;
             self.close_folders(entry.depth + 1)?;
             self.add(&entry)?;
         }
@@ -244,6 +268,7 @@ impl<R: Read> Unpacking<R> {
                         0 => break,
                         count => file.write_all(&self.buffer[..count])?,
                     }
+                    self.stop.check()?;
                 }
                 complete_file(&file, mode, self.owner)?;
             }

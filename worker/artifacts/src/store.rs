@@ -1,11 +1,13 @@
 //! The store: the operations on artifacts that a worker's threads call.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::artifact_report::ArtifactCopy;
 use brasserie_common::{Artifact, ArtifactId, ArtifactNamespace, DiskGeneration, OutputPath};
 
 use crate::archive::FolderLimits;
@@ -224,16 +226,30 @@ impl ArtifactStore {
 
     /// Returns what a namespace has on each disk that is open.
     pub fn contents(&self, namespace: &ArtifactNamespace) -> Vec<(DiskGeneration, DiskContent)> {
+        self.contents_with(namespace, &BTreeSet::new())
+    }
+
+    /// Returns the same as if the store still had these copies.
+    pub fn contents_with(
+        &self,
+        namespace: &ArtifactNamespace,
+        copies: &BTreeSet<ArtifactCopy>,
+    ) -> Vec<(DiskGeneration, DiskContent)> {
         let state = self.0.state();
         let disks = (0..self.0.disks.len()).map(DiskNumber);
-        disks
-            .filter_map(|disk| {
-                Some((
-                    self.generation(disk)?,
-                    state.catalog.content(namespace, disk),
-                ))
-            })
-            .collect()
+        let disks = disks.filter_map(|disk| Some((self.generation(disk)?, disk)));
+        let content = |(generation, disk)| {
+            let mut content = state.catalog.content(namespace, disk);
+            for copy in copies.iter().filter(|copy| copy.generation == generation) {
+                let found = state.catalog.find(&ArtifactKey::new(namespace, copy.id));
+                if found.is_none_or(|found| found.disk != disk) {
+                    content.digest.include(copy.id.0);
+                    content.artifacts += 1;
+                }
+            }
+            (generation, content)
+        };
+        disks.map(content).collect()
     }
 
     /// Returns the namespaces that have artifacts.

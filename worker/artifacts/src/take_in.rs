@@ -18,6 +18,7 @@ use crate::archive::{self, EntryKind, FileMode};
 use crate::artifact_key::ArtifactKey;
 use crate::partial::{BlockSharing, CHUNK, Partial};
 use crate::shared::{StoreShared, WriteError};
+use crate::stop::{StopCheck, Stopped};
 use crate::task_files::{self, OutputRefusal, TaskEntry, TaskFolder, TaskUser};
 
 /// The reason why an output did not become an artifact. Nothing of it is kept.
@@ -31,6 +32,8 @@ pub enum TakeInError {
     },
     #[error(transparent)]
     Store(#[from] WriteError),
+    #[error("the taking of the outputs was stopped")]
+    Stopped,
 }
 
 /// Copies an output of a task into the store.
@@ -54,7 +57,8 @@ pub fn take_in(
     let entry = task_files::open_entry(&folder, name.as_bytes(), task.user).map_err(refused)?;
     let (partial, form) = match (entry, output.is_folder()) {
         (TaskEntry::File { file, size, mode }, false) => {
-            let partial = copy_file(shared, &file, size).map_err(|error| error.at(&path))?;
+            let partial = copy_file(shared, &file, size, task.stop);
+            let partial = partial.map_err(|error| error.at(&path))?;
             let form = match mode {
                 FileMode::Plain => ArtifactForm::File,
                 FileMode::Executable => ArtifactForm::Executable,
@@ -66,6 +70,7 @@ pub fn take_in(
                 partial: Partial::create(shared, 0)?,
                 entries: 0,
                 user: task.user,
+                stop: task.stop,
                 shared,
                 names: Vec::new(),
             };
@@ -85,6 +90,7 @@ pub fn take_in(
 pub enum CopyError {
     Output(OutputRefusal),
     Store(WriteError),
+    Stopped,
 }
 
 impl CopyError {
@@ -95,6 +101,7 @@ impl CopyError {
                 TakeInError::Output { path, why }
             }
             CopyError::Store(error) => TakeInError::Store(error),
+            CopyError::Stopped => TakeInError::Stopped,
         }
     }
 }
@@ -105,6 +112,12 @@ impl From<OutputRefusal> for CopyError {
     }
 }
 
+impl From<Stopped> for CopyError {
+    fn from(Stopped: Stopped) -> Self {
+        CopyError::Stopped
+    }
+}
+
 impl From<WriteError> for CopyError {
     fn from(error: WriteError) -> Self {
         CopyError::Store(error)
@@ -112,11 +125,16 @@ impl From<WriteError> for CopyError {
 }
 
 /// Copies a file that had `size` bytes when it was opened.
-pub fn copy_file(shared: &Arc<StoreShared>, file: &File, size: u64) -> Result<Partial, CopyError> {
+pub fn copy_file(
+    shared: &Arc<StoreShared>,
+    file: &File,
+    size: u64,
+    stop: StopCheck<'_>,
+) -> Result<Partial, CopyError> {
     let mut partial = Partial::create(shared, size)?;
-    match partial.share_blocks(file, size)? {
+    match partial.share_blocks::<CopyError>(file, size, stop)? {
         BlockSharing::Shared => {}
-        BlockSharing::Unsupported => append_file(&mut partial, file, size)?,
+        BlockSharing::Unsupported => append_file(&mut partial, file, size, stop)?,
         BlockSharing::OtherLength => return Err(OutputRefusal::Changed { expected: size }.into()),
     }
     Ok(partial)
@@ -124,12 +142,18 @@ pub fn copy_file(shared: &Arc<StoreShared>, file: &File, size: u64) -> Result<Pa
 
 /// Appends the content of a file, for which space is reserved. Errors if it does not have `size` bytes, so a file that grows without end
 /// is not read without end.
-fn append_file(partial: &mut Partial, mut file: &File, size: u64) -> Result<(), CopyError> {
+fn append_file(
+    partial: &mut Partial,
+    mut file: &File,
+    size: u64,
+    stop: StopCheck<'_>,
+) -> Result<(), CopyError> {
     let capacity = usize::try_from(size).unwrap_or(CHUNK).min(CHUNK);
     // One byte more than the file should have shows that it grows.
     let mut buffer = vec![0; capacity + 1];
     let mut rest = size;
     loop {
+        stop.check()?;
         let most = usize::try_from(rest).unwrap_or(CHUNK).clamp(1, CHUNK);
         match file.read(&mut buffer[..most]) {
             Ok(0) if rest == 0 => return Ok(()),
@@ -149,6 +173,7 @@ struct Packing<'a> {
     partial: Partial,
     entries: u64,
     user: TaskUser,
+    stop: StopCheck<'a>,
     shared: &'a StoreShared,
     /// The names on the path of the current entry.
     names: Vec<Vec<u8>>,
@@ -170,7 +195,7 @@ impl Packing<'_> {
                 TaskEntry::File { file, size, mode } => {
                     self.header(EntryKind::File { size, mode })?;
                     self.extend_for(size)?;
-                    append_file(&mut self.partial, &file, size)?;
+                    append_file(&mut self.partial, &file, size, self.stop)?;
                     self.append(archive::padding(size))?;
                     self.names.pop();
                 }

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::archive::FileMode;
+use crate::stop::StopCheck;
 
 /// The user and the group of a task, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ impl TaskUser {
 pub struct TaskFolder<'a> {
     pub folder: BorrowedFd<'a>,
     pub user: TaskUser,
+    /// Stops the copying of its outputs.
+    pub stop: StopCheck<'a>,
 }
 
 /// The reason why a file or folder of a task does not become an artifact.

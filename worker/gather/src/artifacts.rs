@@ -7,7 +7,9 @@ use brasserie_common::Time;
 use super::holder_query::HolderQuery;
 use super::holdings::{Holdings, NeededFrom, Rank};
 use super::limits::GatherLimits;
-use super::types::{ArtifactId, ByteCount, Distance, PeerId, Priority, WaitingTask};
+use super::types::{
+    ArtifactId, ByteCount, Distance, PeerId, Priority, TransferPurpose, WaitingTask,
+};
 
 /// The holders of an artifact with their distances.
 pub type Holders = BTreeMap<PeerId, Distance>;
@@ -65,6 +67,8 @@ struct Artifact {
     /// Peers from which a request got no valid copy. A refresh may restore them as holders, because they may have one now. They do not end
     /// the time without a holder, so a registry that repeats a wrong entry cannot make the tasks wait for ever.
     failed: BTreeSet<PeerId>,
+    /// The number of busy answers of each peer while the artifact waited for it.
+    busy: BTreeMap<PeerId, u32>,
     stage: Stage,
     /// The time since which no holder is known but `failed` ones.
     holderless_since: Option<Time>,
@@ -168,6 +172,40 @@ impl Artifacts {
             .flat_map(|artifact| artifact.holders.keys())
     }
 
+    /// Returns the holders, each with the number of its busy answers.
+    pub fn holders_with_busy_answers(
+        &self,
+        id: ArtifactId,
+    ) -> impl Iterator<Item = (&PeerId, u32)> {
+        self.known.get(&id).into_iter().flat_map(|artifact| {
+            let busy = |peer| artifact.busy.get(peer).copied().unwrap_or(0);
+            let holders = artifact.holders.keys();
+            holders.map(move |peer| (peer, busy(peer)))
+        })
+    }
+
+    /// Counts a busy answer of a peer for which the artifact waits.
+    pub fn count_busy(&mut self, id: ArtifactId, peer: &PeerId) {
+        if let Some(artifact) = self.known.get_mut(&id) {
+            let count = artifact.busy.entry(peer.clone()).or_default();
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Returns the purpose for which the artifact is wanted. A replica that a task needs too is an input.
+    pub fn purpose(&self, id: ArtifactId) -> TransferPurpose {
+        let artifact = self.known.get(&id);
+        artifact.map_or(TransferPurpose::Inputs, Artifact::purpose)
+    }
+
+    /// Returns whether tasks wait for artifacts.
+    pub fn are_inputs_wanted(&self) -> bool {
+        let is_input = |artifact: &Artifact| {
+            artifact.purpose() == TransferPurpose::Inputs && !artifact.tasks.is_empty()
+        };
+        self.known.values().any(is_input)
+    }
+
     /// Returns the artifacts that tasks wait for, with the times since which they are wanted.
     pub fn wanted(&self) -> impl Iterator<Item = (ArtifactId, Time)> {
         let wanted = self.known.iter();
@@ -241,6 +279,7 @@ impl Artifact {
             tasks: BTreeMap::new(),
             holders: Holders::new(),
             failed: BTreeSet::new(),
+            busy: BTreeMap::new(),
             stage: Stage::Missing,
             holderless_since: None,
             query: HolderQuery::Never,
@@ -260,6 +299,11 @@ impl Artifact {
             }
             Stage::Needed | Stage::Missing => Stage::Needed,
         };
+    }
+
+    fn purpose(&self) -> TransferPurpose {
+        let priority = self.tasks.values().min();
+        priority.map_or(TransferPurpose::Inputs, |priority| priority.purpose())
     }
 
     /// Returns the rank of an artifact that waits for a request: the priority is the best of its tasks.

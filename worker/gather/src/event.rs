@@ -52,8 +52,8 @@ pub struct WantedArtifact {
 pub enum TransferOutcome {
     /// The peer answered with these copies. It has no copy of the other requested artifacts.
     Answered(BTreeMap<ArtifactId, ReceivedCopy>),
-    /// The peer serves as many requests as it may.
-    Busy,
+    /// The peer serves as many requests as it may. These copies were complete before it answered so.
+    Busy(BTreeMap<ArtifactId, ReceivedCopy>),
     /// The connection failed after these copies were complete.
     ConnectionFailed(BTreeMap<ArtifactId, ReceivedCopy>),
 }

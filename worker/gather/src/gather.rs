@@ -134,6 +134,11 @@ impl Gather {
             .collect()
     }
 
+    /// Returns the holders of an artifact that tasks wait for, each with the number of its busy answers meanwhile.
+    pub fn holders_of(&self, artifact: ArtifactId) -> impl Iterator<Item = (&PeerId, u32)> {
+        self.artifacts.holders_with_busy_answers(artifact)
+    }
+
     fn apply(&mut self, event: GatherEvent, turn: &mut Turn) {
         let now = self.now;
         match event {

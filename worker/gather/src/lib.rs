@@ -2,7 +2,8 @@
 //!
 //! The crate performs no input or output and reads no clock. A caller passes [`GatherEvent`]s to [`Gather::handle`], performs the
 //! [`GatherAction`]s that it returns, and passes [`GatherEvent::TimePassed`] at [`Gather::next_wake`]. [`RunInputs`] does the same for whole
-//! runs, each of which starts when its inputs have arrived. [`Serving`] is the other side: it
+//! runs, each of which starts when its inputs have arrived, and fetches
+//! replicas, which no run waits for. [`Serving`] is the other side: it
 //! decides whether the worker serves a peer's request now.
 //!
 //! The crate does not know which artifacts the local store contains, nor how bytes travel. The caller asks only for artifacts that it does
@@ -19,6 +20,7 @@ mod gather;
 mod holder_query;
 mod holdings;
 mod limits;
+mod replicas;
 mod run_inputs;
 mod serving;
 mod transfers;
@@ -28,7 +30,7 @@ pub use action::GatherAction;
 pub use event::{GatherEvent, ReceivedCopy, TransferOutcome, WantedArtifact};
 pub use gather::{ArtifactWait, ArtifactWaitReason, Gather};
 pub use limits::{BusyJitter, GatherLimits};
-pub use run_inputs::{InputsAction, RunInputs};
+pub use run_inputs::{InputsAction, InputsProgress, RunInputs};
 pub use serving::{Busy, Requester, Serving, ServingTicket};
 pub use types::{
     ArtifactId, ByteCount, HostName, Peer, PeerId, Pressure, Priority, RackName, TransferId,

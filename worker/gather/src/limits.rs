@@ -9,6 +9,12 @@ use super::types::ByteCount;
 pub struct GatherLimits {
     /// The most requests in flight. Transfers of tiny artifacts do not count: see `throttle_threshold`.
     pub transfers: usize,
+    /// The most replicas in flight. Above zero, as is the next limit.
+    pub replicas: usize,
+    /// The most replicas in flight while tasks wait for artifacts.
+    pub replicas_beside_inputs: usize,
+    /// The time from a failed replica until the next attempt.
+    pub replica_retry: Duration,
     /// The most bytes of one request. Its first artifact may be larger.
     pub message: ByteCount,
     /// The most bytes of all requests in flight; none for no limit. A single artifact may be larger if nothing else is in flight.
@@ -44,6 +50,12 @@ impl Default for GatherLimits {
         GatherLimits {
             // One worker opens this many connections at most.
             transfers: 50,
+            // A third of the transfers, so that those of inputs can begin at once.
+            replicas: 16,
+            // Few enough to leave the network and the disks to inputs.
+            replicas_beside_inputs: 4,
+            // The period of reports. Their answers repeat the request, and may name other holders.
+            replica_retry: Duration::from_secs(10),
             // One busy or failed peer holds up this much at most.
             message: ByteCount(50_000_000),
             // The caller knows its memory; a tenth of it is usual.

@@ -1,6 +1,7 @@
-//! The runs of tasks that wait for their inputs.
+//! The runs of tasks that wait for their inputs, and the replicas that none waits for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use brasserie_common::Time;
 use brasserie_common::rng::Rng;
@@ -9,7 +10,11 @@ use super::action::GatherAction;
 use super::event::{GatherEvent, WantedArtifact};
 use super::gather::{ArtifactWait, Gather};
 use super::limits::GatherLimits;
-use super::types::{ArtifactId, Peer, Priority, WaitingTask};
+use super::replicas::Replicas;
+use super::types::{ArtifactId, ByteCount, Peer, PeerId, Priority, WaitingTask};
+
+/// The most missing artifacts of a run whose holders its progress names: the first ones show why it waits.
+const SHOWN_ARTIFACTS: usize = 64;
 
 /// An order to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +39,30 @@ pub enum InputsAction {
 #[derive(Debug)]
 pub struct RunInputs {
     gather: Gather,
-    /// The artifacts that each run still waits for; never an empty set.
-    waiting: BTreeMap<WaitingTask, BTreeSet<ArtifactId>>,
+    /// What each run still waits for; never nothing.
+    waiting: BTreeMap<WaitingTask, MissingInputs>,
+    replicas: Replicas,
+    limits: GatherLimits,
+}
+
+/// The artifacts that a run still waits for.
+#[derive(Debug, Default)]
+struct MissingInputs {
+    /// With their sizes; zero if unknown.
+    artifacts: BTreeMap<ArtifactId, ByteCount>,
+    /// The sum of the sizes.
+    bytes: u64,
+}
+
+/// The progress of a run that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputsProgress {
+    pub task: WaitingTask,
+    /// The number of missing artifacts, and the sum of their sizes.
+    pub missing: usize,
+    pub bytes: ByteCount,
+    /// Holders of missing artifacts with the number of their busy answers meanwhile, those with the most first.
+    pub peers: Vec<(PeerId, u32)>,
 }
 
 impl RunInputs {
@@ -43,6 +70,8 @@ impl RunInputs {
         RunInputs {
             gather: Gather::new(me, limits, rng),
             waiting: BTreeMap::new(),
+            replicas: Replicas::default(),
+            limits,
         }
     }
 
@@ -58,8 +87,7 @@ impl RunInputs {
         if missing.is_empty() && !self.waiting.contains_key(&task) {
             return vec![InputsAction::Ready(task)];
         }
-        let artifacts = missing.iter().map(|wanted| wanted.artifact);
-        self.waiting.entry(task).or_default().extend(artifacts);
+        self.waiting.entry(task).or_default().add(&missing);
         let wanted = GatherEvent::Wanted {
             task,
             priority,
@@ -71,12 +99,43 @@ impl RunInputs {
     /// Forgets a run. Transfers that have begun continue.
     pub fn cancel(&mut self, task: WaitingTask, now: Time) -> Vec<InputsAction> {
         match self.waiting.remove(&task) {
-            Some(artifacts) => {
-                let artifacts = artifacts.into_iter().collect();
+            Some(missing) => {
+                let artifacts = missing.artifacts.into_keys().collect();
                 self.handle(GatherEvent::NotWanted { task, artifacts }, now)
             }
             None => Vec::new(),
         }
+    }
+
+    /// Replaces the artifacts of which the scheduler wants a copy here, although no run needs it. Ignores those that failed a moment ago.
+    pub fn replicate(&mut self, wanted: Vec<WantedArtifact>, now: Time) -> Vec<InputsAction> {
+        let task = WaitingTask::REPLICAS;
+        let retry = self.limits.replica_retry;
+        let changes = self.replicas.request(wanted, retry, now);
+        let mut actions = Vec::new();
+        if !changes.dropped.is_empty() {
+            let artifacts = changes.dropped;
+            actions.extend(self.handle(GatherEvent::NotWanted { task, artifacts }, now));
+        }
+        if !changes.begun.is_empty() {
+            let wanted = GatherEvent::Wanted {
+                task,
+                priority: Priority::REPLICA,
+                artifacts: changes.begun,
+            };
+            actions.extend(self.handle(wanted, now));
+        }
+        actions
+    }
+
+    /// Gives up a replica that the local store cannot keep. Returns `None` if the artifact is none that is being fetched.
+    pub fn refuse_replica(&mut self, id: ArtifactId, now: Time) -> Option<Vec<InputsAction>> {
+        let not_wanted = GatherEvent::NotWanted {
+            task: WaitingTask::REPLICAS,
+            artifacts: vec![id],
+        };
+        let is_fetched = self.replicas.fail(id, now);
+        is_fetched.then(|| self.handle(not_wanted, now))
     }
 
     /// Applies an event of the gather.
@@ -94,7 +153,10 @@ impl RunInputs {
                     artifact, tasks, ..
                 } => {
                     for task in tasks {
-                        failed.entry(task).or_default().push(artifact);
+                        match task {
+                            WaitingTask::REPLICAS => drop(self.replicas.fail(artifact, now)),
+                            WaitingTask(_) => failed.entry(task).or_default().push(artifact),
+                        }
                     }
                 }
                 other => actions.push(InputsAction::Gather(other)),
@@ -119,7 +181,45 @@ impl RunInputs {
 
     /// Returns the artifacts that a run waits for, in the order of their ids.
     pub fn missing_of(&self, task: WaitingTask) -> impl Iterator<Item = ArtifactId> {
-        self.waiting.get(&task).into_iter().flatten().copied()
+        let missing = self.waiting.get(&task).into_iter();
+        missing.flat_map(|missing| missing.artifacts.keys().copied())
+    }
+
+    /// Returns whether a run waits for an artifact.
+    pub fn is_missing(&self, task: WaitingTask, artifact: ArtifactId) -> bool {
+        let missing = self.waiting.get(&task);
+        missing.is_some_and(|missing| missing.artifacts.contains_key(&artifact))
+    }
+
+    /// Returns whether any run waits.
+    pub fn do_runs_wait(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Returns the progress of the runs that wait, in the order of their numbers.
+    pub fn progress(&self) -> impl Iterator<Item = InputsProgress> {
+        self.waiting.iter().map(|(&task, missing)| InputsProgress {
+            task,
+            missing: missing.artifacts.len(),
+            bytes: ByteCount(missing.bytes),
+            peers: self.peers_of(missing),
+        })
+    }
+
+    fn peers_of(&self, missing: &MissingInputs) -> Vec<(PeerId, u32)> {
+        let mut busy: BTreeMap<&PeerId, u32> = BTreeMap::new();
+        for &artifact in missing.artifacts.keys().take(SHOWN_ARTIFACTS) {
+            for (peer, count) in self.gather.holders_of(artifact) {
+                let most = busy.entry(peer).or_default();
+                *most = count.max(*most);
+            }
+        }
+        let mut peers: Vec<(PeerId, u32)> = busy
+            .into_iter()
+            .map(|(peer, count)| (peer.clone(), count))
+            .collect();
+        peers.sort_by_key(|(_, count)| Reverse(*count));
+        peers
     }
 
     fn arrived(
@@ -128,15 +228,33 @@ impl RunInputs {
         tasks: Vec<WaitingTask>,
         actions: &mut Vec<InputsAction>,
     ) {
+        self.replicas.arrived(artifact);
         for task in tasks {
             let Some(missing) = self.waiting.get_mut(&task) else {
                 continue;
             };
-            missing.remove(&artifact);
-            if missing.is_empty() {
+            missing.remove(artifact);
+            if missing.artifacts.is_empty() {
                 self.waiting.remove(&task);
                 actions.push(InputsAction::Ready(task));
             }
+        }
+    }
+}
+
+impl MissingInputs {
+    fn add(&mut self, wanted: &[WantedArtifact]) {
+        for one in wanted {
+            let size = one.size.unwrap_or_default();
+            if self.artifacts.insert(one.artifact, size).is_none() {
+                self.bytes = self.bytes.saturating_add(size.0);
+            }
+        }
+    }
+
+    fn remove(&mut self, artifact: ArtifactId) {
+        if let Some(size) = self.artifacts.remove(&artifact) {
+            self.bytes = self.bytes.saturating_sub(size.0);
         }
     }
 }
@@ -268,6 +386,63 @@ mod tests {
         assert!(inputs.waits().is_empty());
         let late = inputs.handle(answered(TransferId(1), &[3]), at(400));
         assert!(!late.contains(&InputsAction::Ready(RUN)), "{late:?}");
+    }
+
+    #[test]
+    fn replicas_need_no_run_and_end_with_their_holders() {
+        let mut inputs = inputs();
+        let asked = inputs.replicate(vec![wanted(1, &["a"]), wanted(2, &["b"])], at(0));
+        assert_eq!(asked.len(), 2, "{asked:?}");
+        assert!(!inputs.do_runs_wait());
+        let of_a = asked.iter().find_map(|action| match action {
+            InputsAction::Gather(GatherAction::Fetch { transfer, peer, .. })
+                if *peer == PeerId::from("a") =>
+            {
+                Some(*transfer)
+            }
+            _ => None,
+        });
+        let arrived = inputs.handle(answered(of_a.expect("a request to a"), &[1]), at(1));
+        assert_eq!(arrived, [InputsAction::Arrived(id(1))]);
+        // The other holder is lost with its copy, and the scheduler is not asked for others.
+        let removed = GatherEvent::PeerRemoved {
+            peer: PeerId::from("b"),
+        };
+        assert!(inputs.handle(removed, at(2)).is_empty());
+        let again = || vec![wanted(2, &["c"])];
+        assert_eq!(inputs.refuse_replica(id(1), at(3)), None);
+        let transfers = [TransferId(1), TransferId(2)];
+        let ended = transfers.map(|transfer| inputs.handle(answered(transfer, &[]), at(4)));
+        assert_eq!(ended, [vec![], vec![]]);
+        assert!(inputs.replicate(again(), at(5)).is_empty(), "it failed now");
+        assert_eq!(inputs.replicate(again(), at(14)).len(), 1);
+        let refused = inputs.refuse_replica(id(2), at(15));
+        assert_eq!(refused, Some(vec![]));
+        assert!(inputs.waits().is_empty());
+    }
+
+    #[test]
+    fn progress_counts_bytes_and_busy_answers() {
+        let mut inputs = inputs();
+        let [transfer] = begin(&mut inputs, RUN, vec![wanted(1, &["a"]), wanted(2, &["a"])])[..]
+        else {
+            panic!("one peer gets one request");
+        };
+        begin(&mut inputs, OTHER, vec![wanted(2, &["a", "b"])]);
+        let busy = GatherEvent::TransferEnded {
+            transfer,
+            outcome: TransferOutcome::Busy([(id(1), ReceivedCopy::Valid)].into()),
+        };
+        inputs.handle(busy, at(1));
+        let progress: Vec<InputsProgress> = inputs.progress().collect();
+        let peers = vec![(PeerId::from("a"), 1), (PeerId::from("b"), 0)];
+        let one = |task| InputsProgress {
+            task,
+            missing: 1,
+            bytes: ByteCount(1),
+            peers: peers.clone(),
+        };
+        assert_eq!(progress, [one(RUN), one(OTHER)]);
     }
 
     #[test]

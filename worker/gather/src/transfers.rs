@@ -3,16 +3,21 @@
 use std::collections::BTreeMap;
 
 use super::limits::GatherLimits;
-use super::types::{ArtifactId, ByteCount, PeerId, TransferId};
+use super::types::{ArtifactId, ByteCount, PeerId, TransferId, TransferPurpose};
 
-/// The requests in flight: at most one for each peer.
+/// The requests in flight: at most one for each peer and purpose. An input never waits for a replica of the same peer.
 #[derive(Debug, Default)]
 pub struct Transfers {
     in_flight: BTreeMap<TransferId, Transfer>,
-    of_peers: BTreeMap<PeerId, TransferId>,
+    /// The peers with requests for inputs.
+    inputs: BTreeMap<PeerId, TransferId>,
+    /// The peers with requests for replicas.
+    replicas: BTreeMap<PeerId, TransferId>,
     /// The sum of the expected sizes. The sizes come from outside, so their sum may exceed 64 bits.
     incoming: u128,
     started: u64,
+    #[cfg(test)]
+    replicas_so_far: usize,
 }
 
 /// A request in flight.
@@ -29,11 +34,33 @@ pub struct TransferBatch {
     /// The sum of the sizes expected when the request was made. It stays when a size becomes known later, so that the end of the transfer
     /// subtracts what its begin added.
     pub bytes: ByteCount,
+    pub purpose: TransferPurpose,
 }
 
 impl Transfers {
-    pub fn has(&self, peer: &PeerId) -> bool {
-        self.of_peers.contains_key(peer)
+    /// Returns whether a request of this purpose to the peer is in flight.
+    pub fn has(&self, peer: &PeerId, purpose: TransferPurpose) -> bool {
+        let of_peers = match purpose {
+            TransferPurpose::Inputs => &self.inputs,
+            TransferPurpose::Replicas => &self.replicas,
+        };
+        of_peers.contains_key(peer)
+    }
+
+    /// Returns the number of replicas in flight.
+    pub fn replicas(&self) -> usize {
+        let transfers = self.replicas.values();
+        let transfers = transfers.filter_map(|id| self.in_flight.get(id));
+        transfers
+            .map(|transfer| transfer.batch.artifacts.len())
+            .sum()
+    }
+
+    fn of_peers(&mut self, purpose: TransferPurpose) -> &mut BTreeMap<PeerId, TransferId> {
+        match purpose {
+            TransferPurpose::Inputs => &mut self.inputs,
+            TransferPurpose::Replicas => &mut self.replicas,
+        }
     }
 
     /// Returns whether no request may start before another one is over. If nothing is in flight, one may start whatever the limits.
@@ -69,7 +96,11 @@ impl Transfers {
         self.started += 1;
         let id = TransferId(self.started);
         self.incoming += u128::from(batch.bytes.0);
-        self.of_peers.insert(peer.clone(), id);
+        #[cfg(test)]
+        if batch.purpose == TransferPurpose::Replicas {
+            self.replicas_so_far += batch.artifacts.len();
+        }
+        self.of_peers(batch.purpose).insert(peer.clone(), id);
         self.in_flight.insert(id, Transfer { peer, batch });
         id
     }
@@ -77,7 +108,7 @@ impl Transfers {
     /// Ends a transfer; none if it has ended before.
     pub fn end(&mut self, id: TransferId) -> Option<Transfer> {
         let transfer = self.in_flight.remove(&id)?;
-        self.of_peers.remove(&transfer.peer);
+        self.of_peers(transfer.batch.purpose).remove(&transfer.peer);
         self.incoming -= u128::from(transfer.batch.bytes.0);
         Some(transfer)
     }
@@ -85,13 +116,18 @@ impl Transfers {
 
 #[cfg(test)]
 impl Transfers {
-    /// Checks the sums, that each peer has at most one transfer, and each artifact exactly one.
+    /// Checks the sums, that each peer has at most one transfer of each purpose, and each artifact exactly one.
     pub fn check(&self, in_flight: &std::collections::BTreeSet<ArtifactId>) {
         let sum: u128 = self.all().map(|t| u128::from(t.batch.bytes.0)).sum();
         assert_eq!(self.incoming, sum);
-        assert_eq!(self.of_peers.len(), self.in_flight.len());
+        let listed = self.inputs.len() + self.replicas.len();
+        assert_eq!(listed, self.in_flight.len());
         for (id, transfer) in &self.in_flight {
-            assert_eq!(self.of_peers.get(&transfer.peer), Some(id));
+            let of_peers = match transfer.batch.purpose {
+                TransferPurpose::Inputs => &self.inputs,
+                TransferPurpose::Replicas => &self.replicas,
+            };
+            assert_eq!(of_peers.get(&transfer.peer), Some(id));
         }
         let mut listed: Vec<ArtifactId> = self
             .all()
@@ -100,6 +136,10 @@ impl Transfers {
         listed.sort_unstable();
         let expected: Vec<ArtifactId> = in_flight.iter().copied().collect();
         assert_eq!(listed, expected);
+    }
+
+    pub fn replicas_so_far(&self) -> usize {
+        self.replicas_so_far
     }
 
     pub fn all(&self) -> impl Iterator<Item = &Transfer> {
@@ -126,6 +166,7 @@ mod tests {
         TransferBatch {
             artifacts: sizes.iter().map(|_| ArtifactId([0; 32])).collect(),
             bytes: ByteCount(sizes.iter().sum()),
+            purpose: TransferPurpose::Inputs,
         }
     }
 
@@ -199,6 +240,6 @@ mod tests {
             assert_eq!(transfers.end(TransferId(number)), None);
         }
         assert_eq!(transfers.incoming, 0);
-        assert!(!transfers.has(&PeerId("0".into())));
+        assert!(!transfers.has(&PeerId("0".into()), TransferPurpose::Inputs));
     }
 }

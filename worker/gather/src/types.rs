@@ -71,9 +71,35 @@ impl Distance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub i64);
 
+impl Priority {
+    /// The priority of replicas: no task waits for them.
+    pub const REPLICA: Priority = Priority(i64::MAX);
+
+    pub(crate) fn purpose(self) -> TransferPurpose {
+        match self {
+            Priority::REPLICA => TransferPurpose::Replicas,
+            Priority(_) => TransferPurpose::Inputs,
+        }
+    }
+}
+
+/// The purpose of a request to a peer. One request never contains artifacts of both, because its outcome is known only at its end, and a
+/// task would wait for replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TransferPurpose {
+    #[default]
+    Inputs,
+    Replicas,
+}
+
 /// A task that waits for artifacts, by the caller's number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WaitingTask(pub u64);
+
+impl WaitingTask {
+    /// Stands for all replicas.
+    pub const REPLICAS: WaitingTask = WaitingTask(u64::MAX);
+}
 
 /// One request to one peer. Numbers are never used again, so that the late outcome of an earlier request is recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

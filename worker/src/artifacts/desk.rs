@@ -3,40 +3,43 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use brasserie_common::artifact_report::{ArtifactCounters, ArtifactsReport, WaitingRun};
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{
-    ArtifactHolder, ArtifactId, ArtifactNamespace, EndedBy, Fault, KillRequest, LeftOutput,
-    ReportedStatus, ServiceAddress, Story, TaskArtifacts, TaskKey, Time,
+    ArtifactId, EndedBy, Fault, KillRequest, LeftOutput, ReportedStatus, Story, TaskArtifacts,
+    TaskInput, TaskKey, Time,
 };
 use brasserie_common_runtime::Clock;
-use brasserie_common_runtime::net::parse_peer;
-use brasserie_thrift::rpc::PeerAddr;
-use brasserie_worker_artifacts::{ArtifactStore, TakeInError};
+use brasserie_worker_artifacts::{ArtifactStore, StopCheck};
 use brasserie_worker_core::{AssociationIndex, Event};
 use brasserie_worker_gather::{
-    ByteCount, GatherAction, GatherEvent, GatherLimits, HostName, InputsAction, Peer, PeerId,
-    Priority, RackName, RunInputs, TransferId, WaitingTask, WantedArtifact,
+    GatherAction, GatherEvent, GatherLimits, InputsAction, InputsProgress, Peer, PeerId, Priority,
+    RunInputs, TransferId, WaitingTask,
 };
 use parking_lot::Mutex;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
+use super::counters::Counters;
 use super::folders::{RunFolder, RunFolders};
-use super::handle::{Desk, DeskEvent, DeskEvents, Holders};
+use super::handle::{Desk, DeskEvent, DeskEvents, Holders, ReplicaRequest};
+use super::hands::Hands;
 use super::reporter::{Reporter, ToReport};
-use super::run::{self, StageFailure};
+use super::run::{self, StageFailure, TakeFailure};
+use super::side::{Side, address};
 use super::standings::Standing;
 use super::transfer::{Transferred, Transfers};
 use crate::own_events::OwnEvents;
 use crate::process::{RunKey, Runner, SpawnRequest, TaskEnd};
 
-/// The number of runs whose files are copied at once: enough to keep a disk busy, few enough to leave the machine to its tasks.
-const HANDS: usize = 4;
 /// The number of folders that are deleted at once.
 const REMOVERS: usize = 2;
 /// The number of times that damaged inputs of one run are fetched again.
 const MOST_ROUNDS: u32 = 3;
+/// The most replicas of one answer that are fetched. The next answers repeat the others.
+const MOST_REPLICAS: usize = 64;
 
 /// The parts of the worker that the desk needs.
 pub(crate) struct DeskParts {
@@ -48,6 +51,7 @@ pub(crate) struct DeskParts {
     pub timed: Arc<Mutex<HashSet<RunKey>>>,
     pub clock: Clock,
     pub background: Background,
+    pub counters: Counters,
     /// This worker as others see it.
     pub me: Peer,
     /// One entry for each association.
@@ -67,18 +71,8 @@ struct DeskTask {
     numbers: HashMap<RunKey, WaitingTask>,
     last: u64,
     transfers: Transfers,
-    hands: Arc<Semaphore>,
+    hands: Hands,
     removers: Arc<Semaphore>,
-}
-
-/// The runs and the reports of one association.
-struct Side {
-    inputs: RunInputs,
-    report: UnboundedSender<ToReport>,
-    /// The namespace of the scheduler's artifacts, once a run has named it.
-    namespace: Option<ArtifactNamespace>,
-    /// The numbers of bytes of the artifacts that runs wait for.
-    sizes: BTreeMap<ArtifactId, u64>,
 }
 
 /// A run on its way.
@@ -86,11 +80,15 @@ struct LedRun {
     key: RunKey,
     of: AssociationIndex,
     artifacts: Arc<TaskArtifacts>,
+    /// The number of different artifacts among its inputs.
+    kinds: u32,
     stage: RunStage,
     /// The run is to be stopped when it starts.
     is_stopped: bool,
     /// The run is over as soon as its present stage is.
     killed: Option<EndedBy>,
+    /// Stops the copying of its files.
+    stop: CancellationToken,
     since: Time,
     /// The number of times that copies turned out to be damaged.
     rounds: u32,
@@ -125,6 +123,7 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
         Arc::clone(&parts.store),
         Arc::clone(&parts.me.host.0),
         background.clone(),
+        parts.counters.clone(),
     );
     let sides = (0..parts.standings.len()).map(|of| {
         let (report, changes) = unbounded_channel();
@@ -134,18 +133,16 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
             pool: transfers.pool(),
             standing: parts.standings[of].clone(),
             changes,
+            own: report.clone(),
             rack: parts.me.rack.clone().map(|rack| rack.0),
             desk: desk.clone(),
             background: background.clone(),
+            counters: parts.counters.clone(),
         };
         background.spawn(reporter.run());
         let rng = Rng::new(parts.seed.wrapping_add(of as u64), Purpose::PeerOrder);
-        Side {
-            inputs: RunInputs::new(parts.me.clone(), GatherLimits::default(), rng),
-            report,
-            namespace: None,
-            sizes: BTreeMap::new(),
-        }
+        let inputs = RunInputs::new(parts.me.clone(), GatherLimits::default(), rng);
+        Side::new(inputs, report)
     });
     let task = DeskTask {
         sides: sides.collect(),
@@ -155,7 +152,7 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
         numbers: HashMap::new(),
         last: 0,
         transfers,
-        hands: Arc::new(Semaphore::new(HANDS)),
+        hands: Hands::new(background.clone()),
         removers: Arc::new(Semaphore::new(REMOVERS)),
         parts,
     };
@@ -165,7 +162,7 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
 impl DeskTask {
     async fn run(mut self) {
         loop {
-            let wakes = self.sides.iter().filter_map(|side| side.inputs.next_wake());
+            let wakes = self.sides.iter().filter_map(Side::next_wake);
             let due = wakes.min().unwrap_or(Time::NEVER);
             tokio::select! {
                 event = self.events.recv() => match event {
@@ -197,18 +194,79 @@ impl DeskTask {
                 self.forget_unwanted();
             }
             DeskEvent::Holders(Holders { of, holders }) => {
-                let peers = |all: Vec<ArtifactHolder>| all.iter().map(peer).collect();
-                let holders = holders.into_iter().map(|(id, all)| (id, peers(all)));
+                let side = &mut self.sides[of.0];
+                let holders = holders.into_iter();
+                let holders = holders.map(|(id, all)| (id, side.peers(all.iter())));
                 let holders = holders.collect();
                 self.gather(of, GatherEvent::HoldersRefreshed { holders });
             }
+            DeskEvent::Replicate(request) => self.replicate(request),
         }
     }
 
     fn pass_time(&mut self) {
         for of in (0..self.sides.len()).map(AssociationIndex) {
             self.gather(of, GatherEvent::TimePassed);
+            let now = self.parts.clock.now();
+            if self.sides[of.0].is_progress_due(now) {
+                let waiting = self.waiting(of);
+                self.sides[of.0].report_progress(waiting, now);
+            }
         }
+    }
+
+    /// Returns the progress of the runs that wait for inputs.
+    fn waiting(&self, of: AssociationIndex) -> Vec<WaitingRun> {
+        let (side, received) = (&self.sides[of.0], self.transfers.received());
+        let waiting = |progress: InputsProgress| {
+            let run = progress.task;
+            let led = self.runs.get(&run)?;
+            let parts = received.iter();
+            let parts = parts.filter(|(id, _)| side.inputs.is_missing(run, **id));
+            let arrived: u64 = parts.map(|(_, bytes)| bytes).sum();
+            let missing = u32::try_from(progress.missing).unwrap_or(u32::MAX);
+            let RunKey {
+                invocation,
+                job,
+                node,
+            } = led.key.clone();
+            Some(WaitingRun {
+                task: TaskKey { job, node },
+                invocation,
+                artifacts: led.kinds,
+                present: led.kinds.saturating_sub(missing),
+                missing_bytes: progress.bytes.0.saturating_sub(arrived),
+                peers: side.input_peers(&progress),
+            })
+        };
+        let waiting = side.inputs.progress().filter_map(waiting);
+        waiting.take(ArtifactsReport::MOST_WAITING).collect()
+    }
+
+    /// Fetches the copies that a scheduler wants here and the store lacks, and no others any more.
+    fn replicate(&mut self, request: ReplicaRequest) {
+        let ReplicaRequest {
+            of,
+            namespace,
+            artifacts,
+        } = request;
+        let leads_any = self.runs.values().any(|led| led.of == of);
+        let side = &mut self.sides[of.0];
+        if side.namespace.as_ref() != Some(&namespace) {
+            if leads_any {
+                // The runs are of another cluster than the scheduler is now.
+                return;
+            }
+            side.namespace = Some(namespace.clone());
+        }
+        let store = &self.parts.store;
+        let artifacts = artifacts.into_iter().take(MOST_REPLICAS);
+        let missing = artifacts.filter(|(one, _)| store.find(&namespace, one.id).is_none());
+        let missing = missing.map(|(one, holders)| side.wanted(&one, holders.iter()));
+        let missing = missing.collect();
+        let actions = side.inputs.replicate(missing, self.parts.clock.now());
+        self.perform(of, actions);
+        self.forget_unwanted();
     }
 
     fn gather(&mut self, of: AssociationIndex, event: GatherEvent) {
@@ -225,13 +283,17 @@ impl DeskTask {
         let of = request.association;
         self.last += 1;
         let run = WaitingTask(self.last);
+        let inputs = artifacts.inputs.iter();
+        let kinds: BTreeSet<ArtifactId> = inputs.map(|input| input.artifact.id).collect();
         let led = LedRun {
             key: request.key.clone(),
             of,
+            kinds: u32::try_from(kinds.len()).unwrap_or(u32::MAX),
             artifacts: Arc::from(artifacts),
             stage: RunStage::Waiting(request),
             is_stopped: false,
             killed: None,
+            stop: CancellationToken::new(),
             rounds: 0,
             since: self.parts.clock.now(),
         };
@@ -246,6 +308,8 @@ impl DeskTask {
             }
             side.tell(ToReport::Namespace(namespace.clone()));
             side.namespace = Some(namespace);
+            // Replicas of the former cluster are over. Its gather asks for nothing of the new one yet.
+            drop(side.inputs.replicate(Vec::new(), self.parts.clock.now()));
         }
         self.want(run);
     }
@@ -257,28 +321,25 @@ impl DeskTask {
         };
         let (artifacts, store) = (&led.artifacts, &self.parts.store);
         let lacks = |id| store.find(&artifacts.namespace, id).is_none();
-        let missing = artifacts
+        let (missing, present): (Vec<&TaskInput>, Vec<&TaskInput>) = artifacts
             .inputs
             .iter()
-            .filter(|input| lacks(input.artifact.id));
-        let missing = missing.map(|input| WantedArtifact {
-            artifact: input.artifact.id,
-            size: Some(ByteCount(input.artifact.size)),
-            holders: input
-                .holders
-                .iter()
-                .map(|&at| peer(&artifacts.holders[at]))
-                .collect(),
+            .partition(|input| lacks(input.artifact.id));
+        if led.rounds == 0 {
+            let count = |all: &mut ArtifactCounters| all.inputs_present += present.len() as u64;
+            self.parts.counters.change(count);
+        }
+        let (of, side) = (led.of, &mut self.sides[led.of.0]);
+        let missing = missing.into_iter().map(|input| {
+            let holders = input.holders.iter().map(|&at| &artifacts.holders[at]);
+            side.wanted(&input.artifact, holders)
         });
-        let (of, missing): (_, Vec<WantedArtifact>) = (led.of, missing.collect());
-        let sizes = missing
-            .iter()
-            .filter_map(|wanted| Some((wanted.artifact, wanted.size?.0)));
-        self.sides[of.0].sizes.extend(sizes);
+        let missing = missing.collect();
         // Runs come in the order of their urgency; the first that waits is served first.
-        let priority = Priority(i64::try_from(run.0).unwrap_or(i64::MAX));
+        let priority = Priority(run.0.cast_signed());
         let now = self.parts.clock.now();
-        let actions = self.sides[of.0].inputs.begin(run, missing, priority, now);
+        let actions = side.inputs.begin(run, missing, priority, now);
+        side.watch_progress(now);
         self.perform(of, actions);
     }
 
@@ -311,13 +372,6 @@ impl DeskTask {
     }
 }
 
-impl Side {
-    fn tell(&self, change: ToReport) {
-        // The send fails only if the worker has already ended.
-        let _ = self.report.send(change);
-    }
-}
-
 impl DeskTask {
     fn fetch(
         &self,
@@ -329,8 +383,7 @@ impl DeskTask {
         let (transfers, desk) = (self.transfers.clone(), self.desk.clone());
         let side = &self.sides[of.0];
         let namespace = side.namespace.clone();
-        let sized = |id| Some((id, *side.sizes.get(&id)?));
-        let artifacts: Vec<(ArtifactId, u64)> = artifacts.into_iter().filter_map(sized).collect();
+        let artifacts = side.sized(artifacts);
         let address = address(peer);
         self.parts.background.spawn(async move {
             let result = match (namespace, address) {
@@ -357,9 +410,14 @@ impl DeskTask {
         }
     }
 
-    /// Ends the runs that need an artifact which the own store could not take.
+    /// Ends the runs that need an artifact which the own store could not take, and gives up a replica.
     fn refuse(&mut self, of: AssociationIndex, refused: Vec<(ArtifactId, String)>) {
         for (artifact, why) in refused {
+            let now = self.parts.clock.now();
+            if let Some(actions) = self.sides[of.0].inputs.refuse_replica(artifact, now) {
+                self.sides[of.0].warn_of_replica(artifact, &why, now);
+                self.perform(of, actions);
+            }
             let inputs = &self.sides[of.0].inputs;
             let needs = |(run, led): (&WaitingTask, &LedRun)| {
                 let waits = led.of == of && inputs.missing_of(*run).any(|id| id == artifact);
@@ -393,14 +451,19 @@ impl DeskTask {
             .unwrap_or_else(|| id.to_string())
     }
 
-    /// Ends a run that has not started and is not to blame.
+    /// Ends a run that cannot start because of other machines.
     fn give_up(&mut self, run: WaitingTask, why: &str) {
-        let (text, fault) = (format!("cannot start: {why}"), Fault::System);
-        self.end_unstarted(
-            run,
-            ReportedStatus::by_fault(fault, &text),
-            (why, fault, None),
-        );
+        self.end_by_fault(run, why, Fault::System);
+    }
+
+    /// Ends a run that cannot start because of this worker.
+    fn fail(&mut self, run: WaitingTask, why: &str) {
+        self.end_by_fault(run, why, Fault::Worker);
+    }
+
+    fn end_by_fault(&mut self, run: WaitingTask, why: &str, fault: Fault) {
+        let status = ReportedStatus::by_fault(fault, &format!("cannot start: {why}"));
+        self.end_unstarted(run, status, (why, fault, None));
     }
 
     fn end_unstarted(
@@ -435,25 +498,16 @@ impl DeskTask {
         led.stage = RunStage::Preparing(request.clone());
         let artifacts = Arc::clone(&led.artifacts);
         let (store, folders) = (Arc::clone(&self.parts.store), self.parts.folders.clone());
-        self.on_hands(move || {
-            let inputs = (&artifacts.namespace, artifacts.inputs.as_slice());
-            let result = run::prepare(&store, &folders, &request, inputs);
-            DeskEvent::Prepared { run, result }
-        });
-    }
-
-    /// Does blocking work when one of the few threads for it is free, and tells the desk the result.
-    fn on_hands(&self, work: impl FnOnce() -> DeskEvent + Send + 'static) {
-        let (hands, desk) = (Arc::clone(&self.hands), self.desk.clone());
-        let background = self.parts.background.clone();
+        let (hands, desk, stop) = (self.hands.clone(), self.desk.clone(), led.stop.clone());
         self.parts.background.spawn(async move {
-            // The semaphore is never closed, so the permit always comes.
-            let turn = hands.acquire_owned().await;
-            background.block(move || {
-                let event = work();
-                drop(turn);
-                desk.tell(event);
+            let token = stop.clone();
+            let prepared = hands.work(&stop, move || {
+                let inputs = (&artifacts.namespace, artifacts.inputs.as_slice());
+                let is_stopped = || token.is_cancelled();
+                run::prepare(&store, &folders, &request, inputs, StopCheck(&is_stopped))
             });
+            let result = prepared.await.unwrap_or_else(|undone| Err(undone.into()));
+            desk.tell(DeskEvent::Prepared { run, result });
         });
     }
 
@@ -487,18 +541,11 @@ impl DeskTask {
                         self.want(run);
                     }
                     (None, StageFailure::Lost(_)) => {
-                        let why = "its inputs are damaged here again and again";
-                        let text = format!("cannot start: {why}");
-                        let status = ReportedStatus::by_fault(Fault::Worker, &text);
-                        self.end_unstarted(run, status, (why, Fault::Worker, None));
+                        self.fail(run, "its inputs are damaged here again and again");
                     }
-                    (None, StageFailure::Other(why)) => {
-                        let status = ReportedStatus::by_fault(
-                            Fault::Worker,
-                            &format!("cannot start: {why}"),
-                        );
-                        self.end_unstarted(run, status, (&why, Fault::Worker, None));
-                    }
+                    (None, StageFailure::Other(why)) => self.fail(run, &why),
+                    // Only a kill stops the copying.
+                    (None, StageFailure::Stopped) => self.fail(run, "it was stopped"),
                 }
             }
         }
@@ -534,12 +581,13 @@ impl DeskTask {
         };
         match led.stage {
             RunStage::Waiting(_) | RunStage::Ready(..) => self.end_killed(run, by),
-            RunStage::Preparing(_) => {
+            RunStage::Preparing(_) | RunStage::Taking(_) => {
                 led.killed.get_or_insert(by);
+                led.stop.cancel();
             }
             // A run that has ended meanwhile needs no kill.
             RunStage::Running(_) => drop(self.parts.runner.kill(key, request, by)),
-            RunStage::Taking(_) | RunStage::Moving => {}
+            RunStage::Moving => {}
         }
     }
 
@@ -602,10 +650,22 @@ impl DeskTask {
             return self.finish(run, end.status, end.story, Vec::new());
         }
         let (artifacts, store) = (Arc::clone(&led.artifacts), Arc::clone(&self.parts.store));
-        self.on_hands(move || {
-            let result = run::take(&store, &folder, &artifacts.namespace, &artifacts.outputs);
+        let (hands, desk, stop) = (self.hands.clone(), self.desk.clone(), led.stop.clone());
+        self.parts.background.spawn(async move {
+            let token = stop.clone();
+            let taken = hands.work(&stop, move || {
+                let TaskArtifacts {
+                    namespace, outputs, ..
+                } = &*artifacts;
+                let is_stopped = || token.is_cancelled();
+                run::take(&store, &folder, namespace, outputs, StopCheck(&is_stopped))
+            });
+            let result = match taken.await {
+                Ok(taken) => taken.map_err(TakeFailure::from),
+                Err(undone) => Err(undone.into()),
+            };
             let end = Box::new(end);
-            DeskEvent::Taken { run, end, result }
+            desk.tell(DeskEvent::Taken { run, end, result });
         });
     }
 
@@ -613,24 +673,29 @@ impl DeskTask {
         &mut self,
         run: WaitingTask,
         mut end: TaskEnd,
-        result: Result<Vec<LeftOutput>, TakeInError>,
+        result: Result<Vec<LeftOutput>, TakeFailure>,
     ) {
+        let Some(led) = self.runs.get(&run) else {
+            return;
+        };
         match result {
             Ok(outputs) => {
-                if let Some(led) = self.runs.get(&run) {
-                    for output in &outputs {
-                        self.sides[led.of.0].tell(ToReport::Stored(output.output.artifact.id));
-                    }
+                for output in &outputs {
+                    self.sides[led.of.0].tell(ToReport::Stored(output.output.artifact.id));
                 }
                 self.finish(run, end.status, end.story, outputs);
             }
             Err(error) => {
-                let fault = match &error {
-                    TakeInError::Output { .. } => Fault::Task,
-                    TakeInError::Store(_) => Fault::Worker,
+                let (fault, why) = match led.killed {
+                    Some(by) => {
+                        end.story.ended_by = Some(by);
+                        let why = "while its outputs were taken";
+                        (by.fault(), format!("ended by the worker as {by} {why}"))
+                    }
+                    None => (error.fault(), error.to_string()),
                 };
                 end.story.fault = fault;
-                let status = ReportedStatus::by_fault(fault, &error.to_string());
+                let status = ReportedStatus::by_fault(fault, &why);
                 self.finish(run, status, end.story, Vec::new());
             }
         }
@@ -651,16 +716,10 @@ impl DeskTask {
 
     /// Drops what broken transfers have left of artifacts that no run waits for.
     fn forget_unwanted(&mut self) {
-        for side in self.sides.iter_mut().filter(|side| !side.sizes.is_empty()) {
-            let waits = side.inputs.waits().into_iter();
-            let wanted: BTreeSet<ArtifactId> = waits.map(|wait| wait.artifact).collect();
-            side.sizes.retain(|id, _| wanted.contains(id));
-        }
+        self.sides.iter_mut().for_each(Side::forget_unwanted);
         let sides = &self.sides;
-        self.transfers.forget_unwanted(|| {
-            let sizes = sides.iter().flat_map(|side| side.sizes.keys().copied());
-            sizes.collect()
-        });
+        let wanted = || sides.iter().flat_map(Side::wanted_ids).collect();
+        self.transfers.forget_unwanted(wanted);
     }
 
     /// Reports the end of a run, and forgets it.
@@ -703,18 +762,4 @@ impl DeskTask {
             story: Box::new(story),
         });
     }
-}
-
-/// Returns a holder as the gather knows it: by its address.
-fn peer(holder: &ArtifactHolder) -> Peer {
-    Peer {
-        id: PeerId(holder.address.to_string().into()),
-        host: HostName(Arc::clone(&holder.hostname)),
-        rack: holder.rack.clone().map(RackName),
-    }
-}
-
-fn address(peer: &PeerId) -> Option<PeerAddr> {
-    let ServiceAddress { host, port } = parse_peer(&peer.0).ok()?;
-    Some(PeerAddr::new(&host, port))
 }

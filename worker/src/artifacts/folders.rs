@@ -3,22 +3,18 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, lchown};
+use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use brasserie_common::TaskSubprocessOptions;
 use brasserie_worker_artifacts::TaskUser;
 use rustix::fs::{Mode, OFlags};
 
-use crate::process::{Accounts, RunKey};
+use crate::process::{Accounts, PASSAGE, PRIVATE, RunKey, create_folder};
 use brasserie_common::file_name::file_name;
 
 /// The folder of all runs with artifacts, below the data directory.
 pub(crate) const RUNS: &str = "runs";
-/// The mode of a folder that everybody may pass through, and nobody but its owner may list.
-const PASSAGE: u32 = 0o711;
-/// The mode of a folder that only its owner may enter.
-const PRIVATE: u32 = 0o700;
 
 /// The folders of a worker's runs.
 #[derive(Clone, Debug)]
@@ -70,10 +66,10 @@ impl RunFolders {
     }
 
     fn make_for(&self, root: &Path, user: TaskUser, cwd: Option<&str>) -> io::Result<RunFolder> {
-        create(&self.root, PASSAGE)?;
+        create_folder(&self.root, PASSAGE)?;
         // A folder of this name is left of a run that could not be deleted.
         remove_all(root)?;
-        create(root, PRIVATE)?;
+        create_folder(root, PRIVATE)?;
         let inputs = root.join("inputs");
         create_for(&inputs, user)?;
         let work = match cwd {
@@ -152,19 +148,9 @@ fn unlock(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder of the worker's own, if it is missing.
-fn create(path: &Path, mode: u32) -> io::Result<()> {
-    match fs::DirBuilder::new().mode(mode).create(path) {
-        // The file mode mask of this process may have removed bits.
-        Ok(()) => fs::set_permissions(path, Permissions::from_mode(mode)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
 /// Makes a folder that only the user may enter. No other user can write to the folder above it.
 fn create_for(path: &Path, user: TaskUser) -> io::Result<()> {
-    create(path, PRIVATE)?;
+    create_folder(path, PRIVATE)?;
     match user == TaskUser::of_this_process() {
         true => Ok(()),
         false => lchown(path, Some(user.uid), Some(user.gid)),

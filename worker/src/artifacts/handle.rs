@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use brasserie_common::{ArtifactHolder, ArtifactId, EndedBy, KillRequest, LeftOutput};
-use brasserie_worker_artifacts::TakeInError;
+use brasserie_common::{
+    Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, EndedBy, KillRequest, LeftOutput,
+};
 use brasserie_worker_core::AssociationIndex;
 use brasserie_worker_gather::{TransferId, WaitingTask};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::folders::RunFolder;
-use super::run::StageFailure;
+use super::run::{StageFailure, TakeFailure};
 use super::transfer::Transferred;
 use crate::process::{RunKey, SpawnRequest, TaskEnd};
 
@@ -47,7 +48,7 @@ pub(crate) enum DeskEvent {
     Taken {
         run: WaitingTask,
         end: Box<TaskEnd>,
-        result: Result<Vec<LeftOutput>, TakeInError>,
+        result: Result<Vec<LeftOutput>, TakeFailure>,
     },
     /// A transfer of an association is over.
     Transferred {
@@ -56,6 +57,7 @@ pub(crate) enum DeskEvent {
         result: Transferred,
     },
     Holders(Holders),
+    Replicate(ReplicaRequest),
 }
 
 /// A scheduler's answer to a question for holders.
@@ -63,6 +65,14 @@ pub(crate) struct Holders {
     /// The association whose scheduler answers.
     pub of: AssociationIndex,
     pub holders: Vec<(ArtifactId, Vec<ArtifactHolder>)>,
+}
+
+/// The copies that a scheduler wants here: all of them, at each answer.
+pub(crate) struct ReplicaRequest {
+    /// The association whose scheduler answers.
+    pub of: AssociationIndex,
+    pub namespace: ArtifactNamespace,
+    pub artifacts: Vec<(Artifact, Vec<ArtifactHolder>)>,
 }
 
 impl Desk {
@@ -104,6 +114,10 @@ impl Desk {
 
     pub(super) fn holders(&self, holders: Holders) {
         self.tell(DeskEvent::Holders(holders));
+    }
+
+    pub(super) fn replicate(&self, request: ReplicaRequest) {
+        self.tell(DeskEvent::Replicate(request));
     }
 
     fn tell_of(&self, key: &RunKey, event: impl FnOnce(RunKey) -> DeskEvent) -> bool {

@@ -6,12 +6,15 @@
 //! few at a time.
 
 mod background;
+mod counters;
 mod desk;
 mod folders;
 mod handle;
+mod hands;
 mod reporter;
 mod run;
 mod serving;
+mod side;
 mod standings;
 mod transfer;
 
@@ -27,6 +30,7 @@ use brasserie_worker_gather::{HostName, Peer, PeerId, RackName};
 use parking_lot::Mutex;
 
 use self::background::Background;
+use self::counters::Counters;
 use self::desk::DeskParts;
 use self::folders::RunFolders;
 use self::handle::DeskEvents;
@@ -110,7 +114,9 @@ impl Artifacts {
         let (standings, heard) = Standings::of(worker.associations());
         let background = Background::default();
         let host = Arc::clone(&me.host.0);
-        let served = ArtifactServer::new(Arc::clone(&self.store), host, background.clone());
+        let counters = Counters::default();
+        let (store, count) = (Arc::clone(&self.store), counters.clone());
+        let served = ArtifactServer::new(store, host, background.clone(), count);
         let parts = DeskParts {
             store: self.store,
             folders: self.folders,
@@ -119,6 +125,7 @@ impl Artifacts {
             timed,
             clock: Clock,
             background: background.clone(),
+            counters,
             me,
             standings: heard,
             // The instance is drawn afresh at each start.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use brasserie_common::artifact_report::{
     ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskReport, ListingPage,
-    ListingWanted,
+    ListingWanted, WaitingRun,
 };
 use brasserie_common::{ArtifactId, ArtifactNamespace, DiskGeneration};
 use brasserie_thrift::generated::scheduler::{
@@ -17,12 +17,13 @@ use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr, Unknown};
 use brasserie_worker_artifacts::{ArtifactStore, DiskContent, DiskUsage, FoundCondition};
 use brasserie_worker_core::AssociationIndex;
 use thrift::ApplicationErrorKind;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::background::Background;
-use super::handle::{Desk, Holders};
+use super::counters::Counters;
+use super::handle::{Desk, Holders, ReplicaRequest};
 use super::standings::Standing;
 
 /// The time between two reports without a change: two thirds of the usual period of heartbeats.
@@ -44,6 +45,10 @@ pub(super) enum ToReport {
     Stored(ArtifactId),
     /// Ask for the holders of these.
     Holders(Vec<ArtifactId>),
+    /// The runs that wait for inputs have come further.
+    Waiting(Vec<WaitingRun>),
+    /// These copies are deleted.
+    Deleted(Vec<ArtifactCopy>),
 }
 
 pub(super) struct Reporter {
@@ -52,9 +57,12 @@ pub(super) struct Reporter {
     pub pool: ClientPool,
     pub standing: watch::Receiver<Standing>,
     pub changes: UnboundedReceiver<ToReport>,
+    /// The sending side of the same channel, for what the reporter does itself.
+    pub own: UnboundedSender<ToReport>,
     pub rack: Option<Arc<str>>,
     pub desk: Desk,
     pub background: Background,
+    pub counters: Counters,
 }
 
 /// The content of the next report.
@@ -65,6 +73,13 @@ struct Pending {
     gone: Vec<ArtifactCopy>,
     wanted: BTreeSet<ArtifactId>,
     listings: Vec<ListingWanted>,
+    /// The runs that wait for inputs. Each report has them.
+    waiting: Vec<WaitingRun>,
+    /// Copies that are being deleted. They count as present until the report that they are gone: a digest without them would have the
+    /// scheduler ask for a listing.
+    deleting: BTreeSet<ArtifactCopy>,
+    /// The last answer requested replicas.
+    has_replicas: bool,
 }
 
 impl Pending {
@@ -76,6 +91,13 @@ impl Pending {
             }
             ToReport::Stored(_) => {}
             ToReport::Holders(ids) => self.wanted.extend(ids),
+            ToReport::Waiting(waiting) => self.waiting = waiting,
+            ToReport::Deleted(copies) => {
+                for copy in &copies {
+                    self.deleting.remove(copy);
+                }
+                self.gone.extend(copies);
+            }
         }
     }
 
@@ -197,15 +219,22 @@ impl Reporter {
             worker: standing.worker,
             namespace: namespace.cloned(),
             rack: self.rack.clone(),
-            disks: self.disks(namespace),
+            disks: self.disks(namespace, &pending.deleting),
             stored: stored.collect(),
-            gone: pending.gone.clone(),
+            gone: pending
+                .gone
+                .iter()
+                .filter(|copy| !self.has(namespace, copy))
+                .copied()
+                .collect(),
             listings: pending
                 .listings
                 .iter()
                 .map(|wanted| page(&held, *wanted))
                 .collect(),
             wanted: pending.wanted.iter().copied().collect(),
+            waiting: pending.waiting.clone(),
+            counters: Some(self.counters.now()),
         }
     }
 
@@ -219,8 +248,18 @@ impl Reporter {
         })
     }
 
-    fn disks(&self, namespace: Option<&ArtifactNamespace>) -> Vec<DiskReport> {
-        let contents = namespace.map(|namespace| self.store.contents(namespace));
+    /// Returns whether the store has this copy, maybe again.
+    fn has(&self, namespace: Option<&ArtifactNamespace>, copy: &ArtifactCopy) -> bool {
+        let found = namespace.and_then(|namespace| self.store.find(namespace, copy.id));
+        found.is_some_and(|found| found.generation == copy.generation)
+    }
+
+    fn disks(
+        &self,
+        namespace: Option<&ArtifactNamespace>,
+        deleting: &BTreeSet<ArtifactCopy>,
+    ) -> Vec<DiskReport> {
+        let contents = namespace.map(|namespace| self.store.contents_with(namespace, deleting));
         let contents: BTreeMap<DiskGeneration, DiskContent> =
             contents.unwrap_or_default().into_iter().collect();
         let disks = self.store.usage().into_iter();
@@ -250,22 +289,43 @@ impl Reporter {
 
     /// Does what the scheduler's answer asks for, and notes what the next report has to say.
     fn obey(&mut self, answer: ArtifactsAnswer, pending: &mut Pending) {
+        let had_replicas = pending.has_replicas;
         *pending = Pending {
             namespace: Some(answer.namespace.clone()),
             listings: answer.listings,
+            waiting: std::mem::take(&mut pending.waiting),
+            deleting: std::mem::take(&mut pending.deleting),
+            has_replicas: !answer.replicate.is_empty(),
             ..Pending::default()
         };
+        if pending.has_replicas || had_replicas {
+            self.desk.replicate(ReplicaRequest {
+                of: self.of,
+                namespace: answer.namespace.clone(),
+                artifacts: answer.replicate,
+            });
+        }
         if !answer.wanted.is_empty() {
             self.desk.holders(Holders {
                 of: self.of,
                 holders: answer.wanted,
             });
         }
-        if answer.unwanted.is_empty() {
+        self.delete(answer.namespace, answer.unwanted, &mut pending.deleting);
+    }
+
+    /// Deletes copies, and reports them as gone when they are. Skips those that are being deleted.
+    fn delete(
+        &self,
+        namespace: ArtifactNamespace,
+        mut unwanted: Vec<ArtifactCopy>,
+        deleting: &mut BTreeSet<ArtifactCopy>,
+    ) {
+        unwanted.retain(|copy| deleting.insert(*copy));
+        if unwanted.is_empty() {
             return;
         }
-        let (store, namespace) = (Arc::clone(&self.store), answer.namespace);
-        let unwanted = answer.unwanted.clone();
+        let (store, own) = (Arc::clone(&self.store), self.own.clone());
         self.background.block(move || {
             // A disk that was replaced may have another copy.
             let is_it = |copy: &&ArtifactCopy| {
@@ -276,8 +336,9 @@ impl Reporter {
             for (path, error) in store.delete(&namespace, ids) {
                 tracing::warn!("cannot delete the artifact {}: {error}", path.display());
             }
+            // The send fails only if the worker has already ended.
+            let _ = own.send(ToReport::Deleted(unwanted));
         });
-        pending.gone = answer.unwanted;
     }
 }
 

@@ -7,11 +7,15 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use brasserie_common::{
-    ArtifactId, ArtifactNamespace, DiskGeneration, LeftOutput, OutputPath, TaskInput, TaskOutput,
+    ArtifactId, ArtifactNamespace, DiskGeneration, Fault, LeftOutput, OutputPath, TaskInput,
+    TaskOutput,
 };
-use brasserie_worker_artifacts::{ArtifactStore, InputPlace, StageError, TakeInError, TaskFolder};
+use brasserie_worker_artifacts::{
+    ArtifactStore, InputPlace, StageError, StopCheck, TakeInError, TaskFolder,
+};
 
 use super::folders::{RunFolder, RunFolders};
+use super::hands::Undone;
 use crate::process::SpawnRequest;
 
 /// The reason why a run did not get its inputs.
@@ -19,8 +23,50 @@ use crate::process::SpawnRequest;
 pub(crate) enum StageFailure {
     /// The store has no sound copy of these any more: fetch them again.
     Lost(Vec<ArtifactId>),
+    /// The run was killed meanwhile.
+    Stopped,
     /// The message for people.
     Other(String),
+}
+
+impl From<Undone> for StageFailure {
+    fn from(undone: Undone) -> Self {
+        match undone {
+            Undone::Stopped => StageFailure::Stopped,
+            Undone::Panicked => {
+                let why = "the worker failed while it copied the inputs: its log has the reason";
+                StageFailure::Other(why.to_owned())
+            }
+        }
+    }
+}
+
+/// The reason why the outputs of a run were not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TakeFailure {
+    #[error(transparent)]
+    Failed(#[from] TakeInError),
+    #[error("the worker failed while it took the outputs: its log has the reason")]
+    Panicked,
+}
+
+impl From<Undone> for TakeFailure {
+    fn from(undone: Undone) -> Self {
+        match undone {
+            Undone::Stopped => TakeFailure::Failed(TakeInError::Stopped),
+            Undone::Panicked => TakeFailure::Panicked,
+        }
+    }
+}
+
+impl TakeFailure {
+    pub(super) fn fault(&self) -> Fault {
+        match self {
+            TakeFailure::Failed(TakeInError::Output { .. }) => Fault::Task,
+            TakeFailure::Failed(TakeInError::Store(_) | TakeInError::Stopped)
+            | TakeFailure::Panicked => Fault::Worker,
+        }
+    }
 }
 
 /// Makes the folder of a run, with its inputs. Nothing is left of it on failure.
@@ -29,27 +75,41 @@ pub(super) fn prepare(
     folders: &RunFolders,
     request: &SpawnRequest,
     (namespace, inputs): (&ArtifactNamespace, &[TaskInput]),
+    stop: StopCheck<'_>,
 ) -> Result<RunFolder, StageFailure> {
     let folder = folders.make(&request.key, &request.options);
     let folder = folder.map_err(StageFailure::Other)?;
-    let staged = stage_all(store, &folder, namespace, inputs).and_then(|()| {
-        let failed = |error: io::Error| StageFailure::Other(error.to_string());
-        folder.hand_over().map_err(failed)
-    });
-    staged.inspect_err(|_| remove(&folder))?;
+    let mut incomplete = IncompleteFolder(Some(&folder));
+    stage_all(store, &folder, (namespace, inputs), stop)?;
+    let failed = |error: io::Error| StageFailure::Other(error.to_string());
+    folder.hand_over().map_err(failed)?;
+    incomplete.0 = None;
+    drop(incomplete);
     Ok(folder)
+}
+
+/// Removes the folder of a run unless it is complete, also after a panic.
+struct IncompleteFolder<'a>(Option<&'a RunFolder>);
+
+impl Drop for IncompleteFolder<'_> {
+    fn drop(&mut self) {
+        if let Some(folder) = self.0 {
+            remove(folder);
+        }
+    }
 }
 
 fn stage_all(
     store: &ArtifactStore,
     folder: &RunFolder,
-    namespace: &ArtifactNamespace,
-    inputs: &[TaskInput],
+    (namespace, inputs): (&ArtifactNamespace, &[TaskInput]),
+    stop: StopCheck<'_>,
 ) -> Result<(), StageFailure> {
     let mut lost = Vec::new();
     for input in inputs {
-        match stage(store, folder, namespace, input) {
+        match stage(store, folder, (namespace, input), stop) {
             Ok(()) => {}
+            Err(StageError::Stopped) => return Err(StageFailure::Stopped),
             Err(StageError::Content(_)) if store.find(namespace, input.artifact.id).is_none() => {
                 lost.push(input.artifact.id);
             }
@@ -66,8 +126,8 @@ fn stage_all(
 fn stage(
     store: &ArtifactStore,
     folder: &RunFolder,
-    namespace: &ArtifactNamespace,
-    input: &TaskInput,
+    (namespace, input): (&ArtifactNamespace, &TaskInput),
+    stop: StopCheck<'_>,
 ) -> Result<(), StageError> {
     let place = Path::new(input.place.as_str());
     let name = place.file_name().unwrap_or(OsStr::new(""));
@@ -82,6 +142,7 @@ fn stage(
         folder: above.as_fd(),
         name,
         owner: Some(folder.user),
+        stop,
     };
     store.stage(namespace, &input.artifact, &place)
 }
@@ -92,6 +153,7 @@ pub(super) fn take(
     folder: &RunFolder,
     namespace: &ArtifactNamespace,
     outputs: &[OutputPath],
+    stop: StopCheck<'_>,
 ) -> Result<Vec<LeftOutput>, TakeInError> {
     let work = folder.open_work().map_err(|error| TakeInError::Output {
         path: folder.work.clone(),
@@ -100,6 +162,7 @@ pub(super) fn take(
     let task = TaskFolder {
         folder: work.as_fd(),
         user: folder.user,
+        stop,
     };
     let take = |path: &OutputPath| {
         let artifact = store.take_in(namespace, task, path)?;

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::background::Background;
+use super::counters::Counters;
 
 /// The most bytes of one answer, whatever the peer asks for: a message has 16 MiB at most.
 const MOST_BYTES: u64 = 8 << 20;
@@ -35,6 +36,7 @@ pub(crate) struct Server {
     background: Background,
     transfers: Mutex<Served>,
     checks: Arc<Semaphore>,
+    counters: Counters,
 }
 
 /// The transfers that are served.
@@ -60,6 +62,7 @@ impl Server {
         store: Arc<ArtifactStore>,
         hostname: Arc<str>,
         background: Background,
+        counters: Counters,
     ) -> Self {
         let served = Served {
             serving: Serving::default(),
@@ -72,6 +75,7 @@ impl Server {
             background,
             transfers: Mutex::new(served),
             checks: Arc::new(Semaphore::new(CHECKS)),
+            counters,
         }
     }
 
@@ -92,6 +96,7 @@ impl Server {
         let (transfer, open) = match turn {
             Ok(turn) => turn,
             Err(Busy) => {
+                self.counters.change(|all| all.busy_given += 1);
                 return reply(
                     responder,
                     ArtifactPieces {
@@ -105,6 +110,7 @@ impl Server {
         self.background.block(move || {
             let read = own.read(&call, open);
             own.transfers.lock().turn_over(transfer, &read);
+            own.count(&read, transfer != call.transfer);
             match read {
                 Ok(read) => reply(
                     responder,
@@ -141,6 +147,16 @@ impl Server {
             // A damaged artifact is lost, and the next report says so.
             let _ = own.store.check(&namespace, id);
             drop(turn);
+        });
+    }
+
+    fn count(&self, read: &Result<Read, String>, is_new: bool) {
+        let pieces = read.iter().flat_map(|read| &read.pieces);
+        let bytes = pieces.flat_map(|piece| &piece.bytes).map(Vec::len);
+        let bytes = bytes.sum::<usize>() as u64;
+        self.counters.change(|all| {
+            all.transfers_served += u64::from(is_new);
+            all.bytes_served += bytes;
         });
     }
 

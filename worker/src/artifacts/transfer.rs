@@ -16,6 +16,7 @@ use brasserie_worker_gather::{ReceivedCopy, TransferOutcome};
 use parking_lot::Mutex;
 
 use super::background::Background;
+use super::counters::Counters;
 
 /// The most bytes of one answer: large enough that the time between two answers hardly counts, small enough that fifty transfers take
 /// little memory.
@@ -37,7 +38,12 @@ pub(super) struct Transfers {
     hostname: Arc<str>,
     background: Background,
     partial: Arc<Mutex<PartialCopies>>,
+    received: ReceivedBytes,
+    counters: Counters,
 }
+
+/// The bytes of artifacts that have arrived in part, for people.
+type ReceivedBytes = Arc<Mutex<BTreeMap<ArtifactId, u64>>>;
 
 /// Copies of which a broken transfer has left the first bytes, the latest last.
 type PartialCopies = VecDeque<(ArtifactNamespace, ArtifactId, Incoming)>;
@@ -64,8 +70,11 @@ struct Writer {
     namespace: ArtifactNamespace,
     /// The copy that is being received.
     current: Option<(ArtifactId, Incoming)>,
-    /// The artifact of which an earlier transfer has left the first bytes.
-    resumed: Option<ArtifactId>,
+    /// Copies of which earlier transfers have left the first bytes, and that this one has not reached.
+    partial: BTreeMap<ArtifactId, Incoming>,
+    /// The artifacts of all these copies.
+    resumed: BTreeSet<ArtifactId>,
+    received: ReceivedBytes,
     copies: BTreeMap<ArtifactId, ReceivedCopy>,
     refused: Vec<(ArtifactId, String)>,
 }
@@ -75,6 +84,7 @@ impl Transfers {
         store: Arc<ArtifactStore>,
         hostname: Arc<str>,
         background: Background,
+        counters: Counters,
     ) -> Self {
         let timeouts = CallTimeouts {
             receive: ANSWER_TIMEOUT,
@@ -90,7 +100,14 @@ impl Transfers {
             hostname,
             background,
             partial: Arc::default(),
+            received: Arc::default(),
+            counters,
         }
+    }
+
+    /// Returns the bytes of artifacts that have arrived in part.
+    pub(super) fn received(&self) -> BTreeMap<ArtifactId, u64> {
+        self.received.lock().clone()
     }
 
     /// Returns the connections, which reports use too.
@@ -124,45 +141,30 @@ impl Transfers {
         namespace: ArtifactNamespace,
         artifacts: Vec<(ArtifactId, u64)>,
     ) -> Transferred {
-        let current = self.take_partial(&namespace, artifacts.first().map(|(id, _)| *id));
-        let mut writer = Writer {
-            store: Arc::clone(&self.store),
-            resumed: current.as_ref().map(|(id, _)| *id),
-            current,
-            namespace,
-            copies: BTreeMap::new(),
-            refused: Vec::new(),
-        };
-        let ranges = artifacts.into_iter().map(|(id, size)| Range {
-            id,
-            offset: 0,
-            size,
-        });
-        let mut left: VecDeque<Range> = ranges.collect();
-        if let (Some(first), Some((_, incoming))) = (left.front_mut(), &writer.current) {
-            first.offset = incoming.received();
-        }
+        let (mut writer, mut left) = self.begin(namespace, artifacts);
         let mut asked = ranges_of(&left);
         let mut answer = self.ask(&peer, &writer.namespace, &asked, 0).await;
+        let mut is_first = true;
         loop {
             let (transfer, pieces) = match answer {
                 Answer::Pieces(transfer, pieces) => (transfer, pieces),
-                Answer::Busy if writer.copies.is_empty() => {
-                    return self.end(writer, |_| TransferOutcome::Busy);
+                Answer::Busy => {
+                    self.counters.change(|all| all.busy_received += 1);
+                    return self.end(writer, TransferOutcome::Busy);
                 }
-                Answer::Busy | Answer::Failed => {
-                    return self.end(writer, TransferOutcome::ConnectionFailed);
-                }
+                Answer::Failed => return self.end(writer, TransferOutcome::ConnectionFailed),
             };
             if trickles(&asked, &pieces) {
                 return self.end(writer, TransferOutcome::ConnectionFailed);
             }
+            self.count(&pieces, std::mem::take(&mut is_first));
             let pieces = advance(&mut left, asked, pieces);
             let namespace = writer.namespace.clone();
             let written = self.background.block_for(move || {
                 pieces
                     .into_iter()
                     .for_each(|(range, piece)| writer.write(range, piece));
+                writer.show_progress();
                 writer
             });
             asked = ranges_of(&left);
@@ -194,14 +196,16 @@ impl Transfers {
         writer: Writer,
         outcome: impl FnOnce(BTreeMap<ArtifactId, ReceivedCopy>) -> TransferOutcome,
     ) -> Transferred {
-        let mut dropped = None;
-        if let Some((id, incoming)) = writer.current {
-            let mut partial = self.partial.lock();
-            partial.push_back((writer.namespace, id, incoming));
-            if partial.len() > MOST_PARTIAL {
-                dropped = partial.pop_front();
-            }
-        }
+        let namespace = writer.namespace;
+        let rest = writer.current.into_iter().chain(writer.partial);
+        let rest = rest.map(|(id, incoming)| (namespace.clone(), id, incoming));
+        let (kept, mut dropped): (PartialCopies, PartialCopies) =
+            rest.partition(|(_, _, incoming)| incoming.received() > 0);
+        let mut partial = self.partial.lock();
+        partial.extend(kept);
+        let surplus = partial.len().saturating_sub(MOST_PARTIAL);
+        dropped.extend(partial.drain(..surplus));
+        drop(partial);
         self.drop_partial(dropped);
         Transferred {
             outcome: outcome(writer.copies),
@@ -216,6 +220,11 @@ impl Transfers {
     ) {
         let dropped: Vec<_> = dropped.into_iter().collect();
         if !dropped.is_empty() {
+            let mut received = self.received.lock();
+            for (_, id, _) in &dropped {
+                received.remove(id);
+            }
+            drop(received);
             self.background.block(move || drop(dropped));
         }
     }
@@ -235,18 +244,55 @@ impl Transfers {
         self.drop_partial(dropped);
     }
 
-    /// Returns the first bytes of the artifact, if an earlier transfer has left them.
+    /// Begins to write artifacts: those of which an earlier transfer has left the first bytes continue there.
+    fn begin(
+        &self,
+        namespace: ArtifactNamespace,
+        artifacts: Vec<(ArtifactId, u64)>,
+    ) -> (Writer, VecDeque<Range>) {
+        let ids: BTreeSet<ArtifactId> = artifacts.iter().map(|(id, _)| *id).collect();
+        let partial = self.take_partial(&namespace, &ids);
+        let range = |(id, size): (ArtifactId, u64)| Range {
+            id,
+            offset: partial.get(&id).map_or(0, Incoming::received),
+            size,
+        };
+        let left = artifacts.into_iter().map(range).collect();
+        let writer = Writer {
+            store: Arc::clone(&self.store),
+            namespace,
+            current: None,
+            resumed: partial.keys().copied().collect(),
+            partial,
+            received: Arc::clone(&self.received),
+            copies: BTreeMap::new(),
+            refused: Vec::new(),
+        };
+        (writer, left)
+    }
+
+    /// Returns the first bytes of the artifacts of which an earlier transfer has left some.
     fn take_partial(
         &self,
         namespace: &ArtifactNamespace,
-        first: Option<ArtifactId>,
-    ) -> Option<(ArtifactId, Incoming)> {
+        ids: &BTreeSet<ArtifactId>,
+    ) -> BTreeMap<ArtifactId, Incoming> {
         let mut partial = self.partial.lock();
-        let at = partial
-            .iter()
-            .position(|(of, id, _)| of == namespace && Some(*id) == first)?;
-        let (_, id, incoming) = partial.remove(at)?;
-        Some((id, incoming))
+        let all = std::mem::take(&mut *partial).into_iter();
+        let (taken, rest): (PartialCopies, PartialCopies) =
+            all.partition(|(of, id, _)| of == namespace && ids.contains(id));
+        *partial = rest;
+        let taken = taken.into_iter().map(|(_, id, incoming)| (id, incoming));
+        taken.collect()
+    }
+
+    fn count(&self, pieces: &[ArtifactPiece], is_first: bool) {
+        let bytes = pieces.iter().flat_map(|piece| &piece.bytes).map(Vec::len);
+        let bytes = bytes.sum::<usize>() as u64;
+        self.counters.change(|all| {
+            all.transfers_taken += u64::from(is_first);
+            all.bytes_taken += bytes;
+        });
     }
 
     async fn ask(
@@ -364,7 +410,9 @@ impl Writer {
             self.copies.insert(range.id, ReceivedCopy::Corrupt);
             return;
         }
-        if range.offset == 0 && self.begin(range.id, range.size).is_none() {
+        if let Some(incoming) = self.partial.remove(&range.id) {
+            self.current = Some((range.id, incoming));
+        } else if range.offset == 0 && self.begin(range.id, range.size).is_none() {
             return;
         }
         let Some((_, incoming)) = self.current.as_mut().filter(|(id, _)| *id == range.id) else {
@@ -382,6 +430,15 @@ impl Writer {
                 Ok(()) => drop(self.copies.insert(id, ReceivedCopy::Valid)),
                 Err(error) => self.fail(id, error),
             }
+        }
+    }
+
+    /// Shows how much of the current artifact has arrived.
+    fn show_progress(&self) {
+        let mut received = self.received.lock();
+        received.retain(|id, _| !self.is_settled(*id));
+        if let Some((id, incoming)) = &self.current {
+            received.insert(*id, incoming.received());
         }
     }
 
@@ -408,7 +465,7 @@ impl Writer {
             // It has arrived on another way.
             ReceiveError::Held(_) => drop(self.copies.insert(id, ReceivedCopy::Valid)),
             // Another peer may have sent the damaged part.
-            ReceiveError::Damaged { .. } if self.resumed == Some(id) => {}
+            ReceiveError::Damaged { .. } if self.resumed.contains(&id) => {}
             ReceiveError::Damaged { .. } | ReceiveError::TooLong { .. } => {
                 self.copies.insert(id, ReceivedCopy::Corrupt);
             }

@@ -27,9 +27,9 @@ pub const USERS: &str = "users";
 /// The number of folders that are remembered as existing. With more jobs at once, a start only costs another `mkdir`.
 const KNOWN: usize = 4096;
 /// The mode of a folder that everybody may pass through, and nobody but its owner may list.
-const PASSAGE: u32 = 0o711;
+pub(crate) const PASSAGE: u32 = 0o711;
 /// The mode of a folder that only its owner may enter.
-const PRIVATE: u32 = 0o700;
+pub(crate) const PRIVATE: u32 = 0o700;
 /// The mode of a folder for its owner and its group. The worker has that group, so it can enter the folder without the right to ignore
 /// modes.
 const ENTERED: u32 = 0o710;
@@ -98,7 +98,7 @@ impl Folders {
             if mode & 0o011 != 0o011 {
                 fs::set_permissions(&data_dir, Permissions::from_mode(mode & 0o7777 | 0o011))?;
             }
-            passage(&users)?;
+            create_folder(&users, PASSAGE)?;
         }
         Ok(Folders {
             jobs,
@@ -154,11 +154,11 @@ impl Folders {
     }
 
     fn make_for(&self, path: &Path, user: Uid) -> io::Result<()> {
-        passage(&self.users)?;
+        create_folder(&self.users, PASSAGE)?;
         if let Some(above) = path.parent() {
-            passage(above)?;
+            create_folder(above, PASSAGE)?;
         }
-        create(path, PRIVATE)?;
+        create_folder(path, PRIVATE)?;
         let found = fs::symlink_metadata(path)?;
         let owner = Uid::from_raw(found.uid());
         if !found.is_dir() {
@@ -191,24 +191,12 @@ fn keep_out_of_reach(data_dir: &Path, users: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder of the worker's own through which other users may pass.
-fn passage(path: &Path) -> io::Result<()> {
-    match create(path, PASSAGE)? {
-        // The file mode mask of this process may have removed bits.
-        FolderCreation::Now => fs::set_permissions(path, Permissions::from_mode(PASSAGE)),
-        FolderCreation::Before => Ok(()),
-    }
-}
-
-enum FolderCreation {
-    Now,
-    Before,
-}
-
-fn create(path: &Path, mode: u32) -> io::Result<FolderCreation> {
+/// Makes a folder of the worker's own, if it is missing.
+pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(path) {
-        Ok(()) => Ok(FolderCreation::Now),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(FolderCreation::Before),
+        // The file mode mask of this process may have removed bits.
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(mode)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -1,15 +1,21 @@
 //! Tests the artifacts of tasks with real workers, each for a minimal scheduler of its own: outputs are taken, and inputs come from peers.
 
+mod peers;
+mod progress;
+mod replicas;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::fake::{PATIENCE, Stage};
 use brasserie_thrift::generated::common::{
-    Artifact, ArtifactHolder, KillRequest, RunningTask, ServiceAddress, TaskArtifacts, TaskInput,
-    TaskOutput, TaskSubprocessOptions,
+    Artifact, ArtifactHolder, KillRequest, RunningTask, TaskArtifacts, TaskInput, TaskOutput,
+    TaskSubprocessOptions,
 };
-use brasserie_thrift::generated::scheduler::{ArtifactCopy, ArtifactsAnswer, ListingWanted};
+use brasserie_thrift::generated::scheduler::{
+    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, ListingWanted,
+};
 use brasserie_thrift::generated::worker::{
     ArtifactPiece, ArtifactPieces, ArtifactRange, BistroWorkerFetchArtifactsArgs,
     BistroWorkerFetchArtifactsResult,
@@ -34,8 +40,15 @@ struct Place {
 
 impl Place {
     async fn open() -> Place {
+        Place::open_with(|_| Vec::new()).await
+    }
+
+    /// Opens a place whose worker has the flags that follow from its data directory.
+    async fn open_with(flags: impl FnOnce(&Path) -> Vec<String>) -> Place {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut stage = Stage::open(dir.path(), &[]).await;
+        let flags = flags(dir.path());
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let mut stage = Stage::open(dir.path(), &flags).await;
         stage.change(|scene| scene.artifacts = Some(answer()));
         stage.join().await;
         let runs = 0;
@@ -376,6 +389,27 @@ async fn what_the_scheduler_does_not_want_is_deleted_and_the_rest_is_listed() {
     let page = pages.last().expect("one at least");
     assert_eq!((page.listing, page.is_last), (Some(7), Some(true)));
     assert_eq!(page.copies.as_ref().expect("one")[0].id, kept.id);
+    // The copy counts until the report that it is gone.
+    let is_gone = |report: &ArtifactsReport| {
+        let mut gone = report.gone.iter().flatten();
+        gone.any(|copy| copy.id == dropped.id)
+    };
+    let scene = place
+        .stage
+        .until("report of the deletion", |scene| {
+            scene.reports.iter().any(is_gone)
+        })
+        .await;
+    let count = |report: &ArtifactsReport| report.disks.as_ref()?.first()?.artifacts;
+    let reports = scene.reports.iter();
+    let counts: Vec<Option<i64>> = reports
+        .skip_while(|report| count(report) != Some(2))
+        .take_while(|report| !is_gone(report))
+        .map(count)
+        .collect();
+    assert!(counts.iter().all(|count| *count == Some(2)), "{counts:?}");
+    let gone = scene.reports.iter().find(|report| is_gone(report));
+    assert_eq!(gone.and_then(count), Some(1));
     assert!(place.file(&kept).exists() && !place.file(&dropped).exists());
 }
 
@@ -412,14 +446,7 @@ async fn a_peer_that_lies_about_sizes_is_given_up() {
     let server = server
         .expect("a port")
         .serve(Liar, Limits::DEFAULT, stop.clone());
-    let liar = ArtifactHolder {
-        address: Some(ServiceAddress {
-            ip_or_host: Some("127.0.0.1".to_owned()),
-            port: Some(server.local_addr().port().into()),
-        }),
-        hostname: Some("elsewhere".to_owned()),
-        rack: None,
-    };
+    let liar = peers::holder_at(server.local_addr().port());
     let artifact = Artifact {
         id: Some(vec![7; 32]),
         size: Some(1_000_000),

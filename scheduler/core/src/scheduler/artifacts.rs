@@ -120,7 +120,10 @@ impl Scheduler {
         };
         let lock = remote.description().machine_lock.clone();
         let now = self.clocks(now);
-        let outputs = (outputs, Replicas::ONE);
+        let job = self.engine.find_job(key.job.as_str());
+        let job = job.and_then(|job| self.engine.job_config(job));
+        let replicas = job.map_or(Replicas::ONE, |job| self.view().replicas(job));
+        let outputs = (outputs, replicas);
         self.artifacts
             .record(now, (key, invocation), &lock, outputs);
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::file_name::file_name;
+use brasserie_common::text::mebibytes;
 use brasserie_common::{
     Artifact, ArtifactHolder, InvocationId, JobId, JobName, MachinePortLock, NodeId, NodeName,
     OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput, Time,
@@ -13,6 +14,7 @@ use brasserie_scheduler_engine::{Engine, Reason, Task};
 
 use super::{Scheduler, View};
 use crate::artifacts::{Artifacts, InputChecks};
+use crate::pool::remote::Remote;
 
 /// An artifact with its place among the inputs of a run, and the node of the task that made it.
 #[derive(Clone, Debug)]
@@ -197,6 +199,39 @@ impl View<'_> {
         let lacking = is_about_inputs.then(|| self.inputs().available(task).err());
         let lacking = lacking.flatten()?;
         Some(format!("it lacks an input: {lacking}"))
+    }
+
+    /// Returns how far the inputs of a running task are, if it waits for them.
+    pub(super) fn progress_of_inputs(&self, task: Task) -> Option<String> {
+        let run = self.runs.run(task)?;
+        let worker = self.pool.get(&run.shard)?.description();
+        let waiting = self
+            .artifacts
+            .waiting_run(&worker.machine_lock, run.invocation)?;
+        let lacking = waiting.artifacts.saturating_sub(waiting.present);
+        let peers: Vec<String> = waiting
+            .peers
+            .iter()
+            .map(|peer| {
+                let with_address = |remote: &&Remote| remote.address() == &peer.address;
+                let known = self.pool.iter().find(with_address);
+                let name = known.map_or(&*peer.hostname, |remote| remote.shard().as_str());
+                match peer.busy_answers {
+                    0 => format!("`{name}`"),
+                    1 => format!("`{name}` (busy once)"),
+                    2 => format!("`{name}` (busy twice)"),
+                    times => format!("`{name}` (busy {times} times)"),
+                }
+            })
+            .collect();
+        let from = match peers.is_empty() {
+            true => "; no worker is known that has them".to_owned(),
+            false => format!(", from {}", peers.join(" and ")),
+        };
+        let (all, bytes) = (waiting.artifacts, mebibytes(waiting.missing_bytes));
+        Some(format!(
+            "it waits for {lacking} of {all} inputs, {bytes}{from}"
+        ))
     }
 
     pub(super) fn inputs(&self) -> Inputs<'_> {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::{JobName, Time};
-use brasserie_common_config::{Config, InputSource, KeepOutputs};
-use brasserie_scheduler_artifacts::{SetOwner, SetRetention, SetTerms};
+use brasserie_common_config::{Config, InputSource, JobConfig, KeepOutputs};
+use brasserie_scheduler_artifacts::{Replicas, SetOwner, SetRetention, SetTerms};
 
 use super::{Scheduler, View};
 use crate::artifacts::Unfinished;
@@ -34,6 +34,8 @@ impl Scheduler {
                     KeepOutputs::Forever => SetRetention::Forever,
                 },
             };
+            let replicas = self.view().replicas(job);
+            self.artifacts.set_replicas(&job.name, replicas, now);
             let consumers = consumers.remove(&job.name).unwrap_or_default();
             self.artifacts.define(clocks, &job.name, terms, consumers);
             defined.insert(job.name.clone());
@@ -65,6 +67,12 @@ impl Scheduler {
 }
 
 impl View<'_> {
+    /// Returns on how many workers the outputs of a job should be: as many as its most wanted output.
+    pub(super) fn replicas(&self, job: &JobConfig) -> Replicas {
+        let counts = job.outputs.iter().map(|output| output.replicas.get());
+        Replicas::new(counts.max().unwrap_or(1))
+    }
+
     /// Returns, for each job with outputs, the tasks that may still make or read some.
     fn unfinished_of_sets(&self) -> Vec<(JobName, Unfinished)> {
         let sets = self.artifacts.registry().sets(None);

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use brasserie_common::artifact_report::{
     ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskMedium, DiskReport,
-    ListingPage,
+    InputPeer, ListingPage, WaitingRun,
 };
 use brasserie_common::worker_set::SetDigest;
 use brasserie_common::{
     Artifact, ArtifactForm, ArtifactId, ArtifactNamespace, CallOutcome, DiskGeneration, JobName,
-    LeftOutput, OutputPath, Principal, ReportedStatus, RunningTask, TaskArtifacts, TaskOutput,
-    WorkerDescription,
+    LeftOutput, OutputPath, Principal, ReportedStatus, RunningTask, ServiceAddress, TaskArtifacts,
+    TaskKey, TaskOutput, WorkerDescription,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
@@ -26,11 +26,13 @@ use crate::support::{self, Script, config, options, worker};
 struct Store {
     worker: WorkerDescription,
     generation: DiskGeneration,
+    rack: Option<Arc<str>>,
     artifacts: BTreeSet<ArtifactId>,
     new: Vec<ArtifactId>,
     gone: Vec<ArtifactId>,
     namespace: Option<ArtifactNamespace>,
     listings: Vec<ListingPage>,
+    waiting: Vec<WaitingRun>,
 }
 
 impl Store {
@@ -40,11 +42,13 @@ impl Store {
         let mut store = Store {
             worker,
             generation: DiskGeneration(u128::from(lock.unsigned_abs())),
+            rack: None,
             artifacts: BTreeSet::new(),
             new: Vec::new(),
             gone: Vec::new(),
             namespace: None,
             listings: Vec::new(),
+            waiting: Vec::new(),
         };
         store.settle(script);
         store
@@ -74,12 +78,14 @@ impl Store {
             shard: self.worker.shard.clone(),
             worker: self.worker.id,
             namespace: self.namespace.clone(),
-            rack: None,
+            rack: self.rack.clone(),
             disks: self.namespace.iter().map(|_| disk.clone()).collect(),
             stored: self.new.iter().map(|id| (copy(id), 1)).collect(),
             gone: self.gone.iter().map(copy).collect(),
             listings: std::mem::take(&mut self.listings),
             wanted: Vec::new(),
+            waiting: self.waiting.clone(),
+            counters: None,
         };
         (self.new.clear(), self.gone.clear());
         let request = script.request();
@@ -472,4 +478,83 @@ fn a_config_without_artifacts_sends_and_records_none() {
     assert!(run.artifacts.is_none());
     store.done(&mut script, &run, &[]);
     assert_eq!(script.durable.outputs.len(), 0);
+}
+
+#[test]
+fn replicas_are_requested_from_workers_in_other_racks() {
+    let pair = r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": [
+            {"source": "manual", "prefs": {"n0": []}}]}, "resources": {}},
+        "bistro_job->extract": {"owner": "o", "command": ["/bin/true"], "outputs": [{"path": "table", "replicas": 2}]}}"#;
+    let mut script = Script::with_config(config(pair));
+    let mut stores = vec![Store::join(&mut script, "a", 1)];
+    let extract = start(&mut script, "extract", "n0");
+    for (shard, lock, rack) in [("b", 2, "east"), ("c", 3, "west"), ("d", 4, "west")] {
+        let mut store = Store::join(&mut script, shard, lock);
+        store.rack = Some(rack.into());
+        store.settle(&mut script);
+        stores.push(store);
+    }
+    stores[0].rack = Some("east".into());
+    stores[0].done(&mut script, &extract, &[1]);
+    for store in &mut stores {
+        store.settle(&mut script);
+    }
+    let requests = |script: &mut Script, stores: &mut [Store]| -> Vec<usize> {
+        let answers = stores.iter_mut().map(|store| store.report(script));
+        answers.map(|answer| answer.replicate.len()).collect()
+    };
+    // One worker of the other rack is asked, again and again.
+    for _ in 0..2 {
+        assert_eq!(requests(&mut script, &mut stores), [0, 0, 1, 0]);
+    }
+    let answer = stores[2].report(&mut script);
+    let (wanted, holders) = &answer.replicate[0];
+    assert_eq!((*wanted, holders.len()), (artifact(1), 1));
+    // If it does not fetch the copy, another worker is asked.
+    pass(&mut script, Duration::from_secs(80), None);
+    assert_eq!(requests(&mut script, &mut stores[3..]), [1]);
+    stores[3].artifacts.insert(artifact(1).id);
+    stores[3].new.push(artifact(1).id);
+    stores[3].report(&mut script);
+    assert_eq!(requests(&mut script, &mut stores), [0, 0, 0, 0]);
+}
+
+#[test]
+fn an_explanation_shows_how_far_the_inputs_are() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    let join = start(&mut script, "join", "n0");
+    store.waiting = vec![WaitingRun {
+        task: TaskKey {
+            job: join.task.job.clone(),
+            node: join.task.node.clone(),
+        },
+        invocation: join.task.invocation,
+        artifacts: 12,
+        present: 9,
+        missing_bytes: 1_288_490_189,
+        peers: vec![
+            InputPeer {
+                address: store.worker.address.clone(),
+                hostname: "host".into(),
+                busy_answers: 2,
+            },
+            InputPeer {
+                address: ServiceAddress {
+                    host: "10.0.0.7".into(),
+                    port: 7,
+                },
+                hostname: "w7".into(),
+                busy_answers: 0,
+            },
+        ],
+    }];
+    store.report(&mut script);
+    let why = explain(&script, "join", "n0").join("; ");
+    let expected = "it waits for 3 of 12 inputs, 1228.8 MiB, from `a` (busy twice) and `w7`";
+    assert!(why.contains(expected), "{why}");
+    store.waiting.clear();
+    store.report(&mut script);
+    assert!(!explain(&script, "join", "n0").join("; ").contains("inputs"));
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::shared::WriteError;
+use crate::stop::StopCheck;
 use crate::take_in::{CopyError, copy_file};
 use crate::task_files::OutputRefusal;
 use crate::usage::FoundCondition;
@@ -76,7 +77,7 @@ fn a_file_of_another_length_than_it_had_is_refused() {
     std::fs::write(&output, [1; 5000]).expect("written");
     let copied = |path: &std::path::Path, size| {
         let file = std::fs::File::open(path).expect("it is there");
-        copy_file(&store.0, &file, size).map(|partial| partial.length())
+        copy_file(&store.0, &file, size, StopCheck::NEVER).map(|partial| partial.length())
     };
     assert!(matches!(copied(&output, 5000), Ok(5000)));
     for size in [0, 4999, 5001, 2 << 20] {

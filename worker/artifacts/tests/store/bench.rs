@@ -10,8 +10,8 @@ use std::process::Command;
 use brasserie_common::artifact_report::DiskMedium;
 use brasserie_common::{Artifact, ArtifactForm, ArtifactId, ArtifactNamespace, OutputPath};
 use brasserie_worker_artifacts::{
-    ArtifactStore, DiskFlag, InputPlace, OpenFinding, ReceiveError, StageError, StoreOptions,
-    TakeInError, TaskFolder, TaskUser,
+    ArtifactStore, DiskFlag, InputPlace, OpenFinding, ReceiveError, StageError, StopCheck,
+    StoreOptions, TakeInError, TaskFolder, TaskUser,
 };
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
@@ -90,10 +90,25 @@ impl Bench {
     }
 
     pub fn take_as(&self, uid: u32, output: &str) -> Result<Artifact, TakeInError> {
+        self.take_with((uid, StopCheck::NEVER), output)
+    }
+
+    /// Takes an output in until the check stops it.
+    pub fn take_until(&self, output: &str, stop: StopCheck<'_>) -> Result<Artifact, TakeInError> {
+        let uid = nix::unistd::geteuid().as_raw();
+        self.take_with((uid, stop), output)
+    }
+
+    fn take_with(
+        &self,
+        (uid, stop): (u32, StopCheck<'_>),
+        output: &str,
+    ) -> Result<Artifact, TakeInError> {
         let folder = File::open(self.task.path()).expect("it is there");
         let task = TaskFolder {
             folder: folder.as_fd(),
             user: TaskUser { uid, gid: uid },
+            stop,
         };
         let output = OutputPath::try_from(output).expect("a path");
         self.store.take_in(&self.namespace, task, &output)
@@ -115,11 +130,22 @@ impl Bench {
     }
 
     pub fn stage(&self, artifact: &Artifact, name: &str) -> Result<PathBuf, StageError> {
+        self.stage_until(artifact, name, StopCheck::NEVER)
+    }
+
+    /// Copies an artifact until the check stops it.
+    pub fn stage_until(
+        &self,
+        artifact: &Artifact,
+        name: &str,
+        stop: StopCheck<'_>,
+    ) -> Result<PathBuf, StageError> {
         let folder = File::open(self.inputs.path()).expect("it is there");
         let place = InputPlace {
             folder: folder.as_fd(),
             name: OsStr::new(name),
             owner: None,
+            stop,
         };
         self.store.stage(&self.namespace, artifact, &place)?;
         Ok(self.inputs.path().join(name))

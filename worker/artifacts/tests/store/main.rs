@@ -9,4 +9,5 @@ mod model;
 mod outputs;
 mod reflink;
 mod staging;
+mod stops;
 mod transfers;

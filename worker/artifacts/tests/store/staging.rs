@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use brasserie_common::{Artifact, ArtifactForm};
-use brasserie_worker_artifacts::{InputPlace, StageError, TaskUser};
+use brasserie_worker_artifacts::{InputPlace, StageError, StopCheck, TaskUser};
 
 use crate::bench::{Bench, file_artifact, is_root, mode_of, paths_below, set_mode};
 
@@ -128,6 +128,7 @@ fn inputs_belong_to_the_user_of_the_task() {
                 uid: 4711,
                 gid: 4712,
             }),
+            stop: StopCheck::NEVER,
         };
         bench
             .store

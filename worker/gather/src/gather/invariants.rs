@@ -1,6 +1,7 @@
 //! The invariants that hold after each event, for tests.
 
 use super::super::artifacts::Stage;
+use super::super::types::{PeerId, TransferPurpose};
 use super::Gather;
 
 impl Gather {
@@ -10,7 +11,12 @@ impl Gather {
         self.transfers.check(&self.artifacts.in_flight());
         for transfer in self.transfers.all() {
             let peer = &transfer.peer;
-            assert!(!self.marks.is_marked(peer), "a request to a busy {peer:?}");
+            // The answer to a request of the other purpose may have set the mark.
+            let is_alone = self.has_one_purpose();
+            assert!(
+                !is_alone || !self.marks.is_marked(peer),
+                "a request to a busy {peer:?}"
+            );
             assert!(*peer != self.me.id, "a request to itself");
         }
         for (artifact, _) in self.artifacts.wanted() {
@@ -22,7 +28,7 @@ impl Gather {
                 Stage::Missing => assert!(wake.is_some(), "nobody asks for {artifact:?}"),
                 Stage::Needed => {
                     let mut holders = self.artifacts.holders(artifact);
-                    let is_waited_for = holders.any(|peer| self.transfers.has(peer));
+                    let is_waited_for = holders.any(|peer| self.is_asked(peer));
                     assert!(
                         is_waited_for || wake.is_some() || !self.may_start() || self.is_blocked(),
                         "nothing will fetch {artifact:?}"
@@ -38,7 +44,8 @@ impl Gather {
     /// Checks that only the pressure, the limits and an artifact that does not fit keep idle holders from requests. The pressure ends with
     /// an event, and the others with the end of a transfer, so one must be in flight.
     fn check_that_idle_holders_are_asked(&self) {
-        let mut idle = self.artifacts.sources().filter(|(p, _)| self.is_idle(p));
+        let sources = self.artifacts.sources();
+        let mut idle = sources.filter(|(peer, needed)| self.is_idle(peer, *needed));
         let Some((peer, _)) = idle.next() else {
             return;
         };
@@ -57,6 +64,20 @@ impl Gather {
     /// Returns whether the first artifact of some idle peer does not fit beside the transfers in flight.
     fn is_blocked(&self) -> bool {
         let mut sources = self.artifacts.sources();
-        sources.any(|(p, _)| self.is_idle(p) && self.select(p).artifacts.is_empty())
+        sources.any(|(peer, needed)| {
+            self.is_idle(peer, needed) && self.select(peer).artifacts.is_empty()
+        })
+    }
+
+    fn is_asked(&self, peer: &PeerId) -> bool {
+        let purposes = [TransferPurpose::Inputs, TransferPurpose::Replicas];
+        purposes
+            .iter()
+            .any(|&purpose| self.transfers.has(peer, purpose))
+    }
+
+    /// Returns whether no replica was ever in flight.
+    fn has_one_purpose(&self) -> bool {
+        self.transfers.replicas_so_far() == 0
     }
 }

@@ -23,7 +23,7 @@ impl Gather {
         };
         match outcome {
             TransferOutcome::Answered(copies) => self.accept(&transfer, &copies, turn),
-            TransferOutcome::Busy => self.mark_busy(transfer, turn),
+            TransferOutcome::Busy(copies) => self.mark_busy(transfer, &copies, turn),
             TransferOutcome::ConnectionFailed(copies) => {
                 self.accept(&transfer, &copies, turn);
                 self.drop_peer(&transfer.peer, LossCause::Failed, turn);
@@ -59,10 +59,20 @@ impl Gather {
         }
     }
 
-    /// Marks the peer. Every artifact that waits for it may now have busy holders only.
-    fn mark_busy(&mut self, transfer: Transfer, turn: &mut Turn) {
+    /// Takes the copies that came before the busy answer, and marks the peer. It stays a holder of the others, and every artifact that
+    /// waits for it may now have busy holders only.
+    fn mark_busy(
+        &mut self,
+        mut transfer: Transfer,
+        copies: &BTreeMap<ArtifactId, ReceivedCopy>,
+        turn: &mut Turn,
+    ) {
         let until = self.now + self.mark_length();
-        for artifact in transfer.batch.artifacts {
+        let is_copied = |artifact: &mut ArtifactId| copies.contains_key(artifact);
+        let copied = transfer.batch.artifacts.extract_if(.., is_copied).collect();
+        let rest = std::mem::replace(&mut transfer.batch.artifacts, copied);
+        self.accept(&transfer, copies, turn);
+        for artifact in rest {
             self.artifacts.end_transfer(artifact, self.now);
             // The peer was removed meanwhile. The scheduler is asked at once, as if the peer were a busy holder.
             if self.artifacts.stage(artifact) == Some(Stage::Missing)
@@ -71,7 +81,11 @@ impl Gather {
                 turn.queries.insert(artifact);
             }
         }
-        turn.doubtful.extend(self.artifacts.needed(&transfer.peer));
+        let waiting: Vec<ArtifactId> = self.artifacts.needed(&transfer.peer).collect();
+        for &artifact in &waiting {
+            self.artifacts.count_busy(artifact, &transfer.peer);
+        }
+        turn.doubtful.extend(waiting);
         self.marks.mark(transfer.peer, until);
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::super::action::GatherAction;
 use super::super::holdings::NeededFrom;
 use super::super::transfers::TransferBatch;
-use super::super::types::{ByteCount, Distance, PeerId, Pressure, Priority};
+use super::super::types::{ByteCount, Distance, PeerId, Pressure, Priority, TransferPurpose};
 use super::{Gather, Turn};
 
 /// A peer that may receive a request. The order of the fields is the order of the choice.
@@ -45,6 +45,9 @@ impl Gather {
             let Some(needed) = self.artifacts.needed_from(&candidate.peer) else {
                 continue;
             };
+            if !self.is_idle(&candidate.peer, needed) {
+                continue;
+            }
             if Reverse(needed.count) != candidate.count {
                 candidates.insert(PeerCandidate::new(candidate.peer, needed, candidate.lot));
                 continue;
@@ -54,9 +57,15 @@ impl Gather {
             if batch.artifacts.is_empty() {
                 break;
             }
-            self.start(candidate.peer, batch, turn);
+            self.start(candidate.peer.clone(), batch, turn);
             if !self.may_start() {
                 break;
+            }
+            // The peer may have replicas, too.
+            if let Some(needed) = self.artifacts.needed_from(&candidate.peer)
+                && self.is_idle(&candidate.peer, needed)
+            {
+                candidates.insert(PeerCandidate::new(candidate.peer, needed, candidate.lot));
             }
         }
     }
@@ -69,16 +78,18 @@ impl Gather {
         }
     }
 
-    /// Returns whether a request to the peer is permitted now: it is not marked as busy, and has no other request.
-    pub(super) fn is_idle(&self, peer: &PeerId) -> bool {
-        !self.marks.is_marked(peer) && !self.transfers.has(peer)
+    /// Returns whether a request for the peer's most urgent artifact is permitted now: the peer is not marked as busy, and has no other
+    /// request of this purpose.
+    pub(super) fn is_idle(&self, peer: &PeerId, needed: NeededFrom) -> bool {
+        let purpose = needed.priority.purpose();
+        !self.marks.is_marked(peer) && !self.transfers.has(peer, purpose)
     }
 
     /// Returns the idle peers that hold needed artifacts.
     fn candidates(&mut self) -> BTreeSet<PeerCandidate> {
         let idle = self.artifacts.sources();
         let idle: Vec<(PeerId, NeededFrom)> = idle
-            .filter(|(peer, _)| self.is_idle(peer))
+            .filter(|(peer, needed)| self.is_idle(peer, *needed))
             .map(|(peer, needed)| (peer.clone(), needed))
             .collect();
         idle.into_iter()
@@ -86,10 +97,21 @@ impl Gather {
             .collect()
     }
 
-    /// Returns the needed artifacts of the peer that fit, most urgent first, up to the first one that does not.
+    /// Returns the needed artifacts of the peer that fit, most urgent first, up to the first one that does not or has another purpose.
     pub(super) fn select(&self, peer: &PeerId) -> TransferBatch {
         let mut batch = TransferBatch::default();
-        for artifact in self.artifacts.needed(peer) {
+        let Some(needed) = self.artifacts.needed_from(peer) else {
+            return batch;
+        };
+        batch.purpose = needed.priority.purpose();
+        let most = match batch.purpose {
+            TransferPurpose::Inputs => usize::MAX,
+            TransferPurpose::Replicas => self.replica_allowance(),
+        };
+        for artifact in self.artifacts.needed(peer).take(most) {
+            if self.artifacts.purpose(artifact) != batch.purpose {
+                break;
+            }
             let size = self.artifacts.size(artifact);
             let size = size.unwrap_or(self.limits.unknown_size);
             if !self.transfers.fits(size, &batch, &self.limits) {
@@ -99,6 +121,15 @@ impl Gather {
             batch.bytes = ByteCount(batch.bytes.0.saturating_add(size.0));
         }
         batch
+    }
+
+    /// Returns the number of replicas that may be requested now.
+    fn replica_allowance(&self) -> usize {
+        let most = match self.artifacts.are_inputs_wanted() {
+            true => self.limits.replicas_beside_inputs,
+            false => self.limits.replicas,
+        };
+        most.saturating_sub(self.transfers.replicas())
     }
 
     fn start(&mut self, peer: PeerId, batch: TransferBatch, turn: &mut Turn) {

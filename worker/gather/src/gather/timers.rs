@@ -4,15 +4,17 @@ use brasserie_common::Time;
 
 use super::super::action::GatherAction;
 use super::super::artifacts::Stage;
-use super::super::types::ArtifactId;
+use super::super::types::{ArtifactId, TransferPurpose};
 use super::{Gather, Turn};
 
 impl Gather {
-    /// Gives up the artifacts that have been missing for too long, and lists the others whose query is due.
+    /// Gives up the artifacts that have been missing for too long, and lists the others whose query is due. A replica is given up at once:
+    /// the scheduler repeats its request with the present holders.
     pub(super) fn check_missing(&mut self, turn: &mut Turn) {
         let missing: Vec<(ArtifactId, Time)> = self.artifacts.missing().collect();
         for (artifact, since) in missing {
-            if since + self.limits.missing_timeout <= self.now {
+            let is_replica = self.artifacts.purpose(artifact) == TransferPurpose::Replicas;
+            if is_replica || since + self.limits.missing_timeout <= self.now {
                 let tasks = self.artifacts.forget(artifact, self.now);
                 turn.queries.remove(&artifact);
                 turn.actions.push(GatherAction::Missing {
@@ -31,6 +33,7 @@ impl Gather {
     pub(super) fn ask_for_holders(&mut self, turn: &mut Turn) {
         for &artifact in &turn.doubtful {
             if self.artifacts.stage(artifact) == Some(Stage::Needed)
+                && self.artifacts.purpose(artifact) == TransferPurpose::Inputs
                 && self.are_all_busy(artifact)
                 && self.artifacts.query(artifact).earliest(&self.limits) <= self.now
             {

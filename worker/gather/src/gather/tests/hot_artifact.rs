@@ -162,7 +162,7 @@ impl Worker {
         match self {
             Worker::Marks(gather) => {
                 let outcome = match answer {
-                    Answer::Busy => TransferOutcome::Busy,
+                    Answer::Busy => TransferOutcome::Busy(BTreeMap::new()),
                     Answer::Copy => TransferOutcome::Answered(BTreeMap::from([(
                         artifact(1),
                         ReceivedCopy::Valid,

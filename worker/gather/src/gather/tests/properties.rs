@@ -26,10 +26,13 @@ fn limits() -> impl Strategy<Value = GatherLimits> {
         option::of(small.clone()),
         small,
         any::<bool>(),
+        (1..4_usize, 1..3_usize),
     )
         .prop_map(
-            |(transfers, message, incoming, threshold, jitter)| GatherLimits {
+            |(transfers, message, incoming, threshold, jitter, replicas)| GatherLimits {
                 transfers,
+                replicas: replicas.0,
+                replicas_beside_inputs: replicas.1,
                 message: ByteCount(message),
                 incoming: incoming.map(ByteCount),
                 throttle_threshold: ByteCount(threshold),
@@ -137,10 +140,14 @@ enum AnyEvent {
     Time,
 }
 
+fn priority() -> impl Strategy<Value = i64> {
+    prop_oneof![3 => -2..3_i64, 1 => Just(Priority::REPLICA.0)]
+}
+
 fn any_event() -> impl Strategy<Value = AnyEvent> {
     let peers = || btree_set(0..5_u8, 0..4).prop_map(|set| set.into_iter().collect::<Vec<u8>>());
     prop_oneof![
-        4 => (0..6_u8, 0..3_u64, option::of(0..200_u64), peers(), -2..3_i64)
+        4 => (0..6_u8, 0..3_u64, option::of(0..200_u64), peers(), priority())
             .prop_map(|(a, t, s, h, p)| AnyEvent::Want(a, t, s, h, p)),
         1 => (0..6_u8, 0..3_u64).prop_map(|(a, t)| AnyEvent::NotWanted(a, t)),
         // Most outcomes are of recent transfers.
@@ -182,7 +189,7 @@ fn event(any: AnyEvent, started: u64) -> GatherEvent {
             GatherEvent::TransferEnded {
                 transfer: TransferId(started.saturating_sub(back)),
                 outcome: match kind {
-                    0 => TransferOutcome::Busy,
+                    0 => TransferOutcome::Busy(copies),
                     1 => TransferOutcome::Answered(copies),
                     _ => TransferOutcome::ConnectionFailed(copies),
                 },

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The first number of a command is the time in milliseconds. The other commands are `unwant 1.7`, `sent p1 7 -8` (8 is corrupt), `fail p1 7`
-//! (the connection broke after 7), `holders 7=p1,p2 8=`, `remove p1`, `pressure high`, `tick`, and `wake 150`, which checks the next wake.
-//! The first line may set limits: `limits incoming=100 transfers=2`.
+//! (the connection broke after 7), `busy p1 7` (busy after 7), `holders 7=p1,p2 8=`, `remove p1`, `pressure high`, `tick`, and
+//! `wake 150`, which checks the next wake. The word `replica` after `want 1.7` makes 7 a replica. The first line may set limits: `limits incoming=100 transfers=2`.
 
 use std::collections::BTreeMap;
 
@@ -58,6 +58,8 @@ fn set(limits: &mut GatherLimits, setting: &str) {
     let number: u64 = value.parse().expect("a setting is a number");
     match name {
         "transfers" => limits.transfers = number as usize,
+        "replicas" => limits.replicas = number as usize,
+        "beside" => limits.replicas_beside_inputs = number as usize,
         "message" => limits.message = ByteCount(number),
         "incoming" => limits.incoming = Some(ByteCount(number)),
         "threshold" => limits.throttle_threshold = ByteCount(number),
@@ -92,7 +94,7 @@ impl Player {
                     artifacts: vec![artifact],
                 }
             }
-            "busy" => self.ended(name, TransferOutcome::Busy),
+            "busy" => self.ended(name, TransferOutcome::Busy(copies(&words[1..]))),
             "sent" => self.ended(name, TransferOutcome::Answered(copies(&words[1..]))),
             "fail" => {
                 let outcome = TransferOutcome::ConnectionFailed(copies(&words[1..]));
@@ -163,7 +165,10 @@ fn wanted(words: &[&str]) -> GatherEvent {
     let names = words.iter().skip_while(|word| **word != "from").skip(1);
     GatherEvent::Wanted {
         task,
-        priority: Priority(value("prio=").unwrap_or(0)),
+        priority: match words.contains(&"replica") {
+            true => Priority::REPLICA,
+            false => Priority(value("prio=").unwrap_or(0)),
+        },
         artifacts: vec![WantedArtifact {
             artifact,
             size: value("size=").map(|size: i64| ByteCount(size.unsigned_abs())),

@@ -356,6 +356,78 @@ const LIMITS_AND_ORDER: Vectors = &[
 ];
 
 /// Lost holders, bad copies, and the wait for a holder.
+const REPLICAS: Vectors = &[
+    (
+        "an input does not wait for a replica of the same peer, and no request mixes both",
+        "0 want 9.1 replica from p1
+           > fetch p1: 1 (1024)
+         1 want 9.2 replica from p1
+         2 want 1.3 from p1
+           > fetch p1: 3 (1024)
+         3 sent p1 3
+           > arrived 3 for 1",
+    ),
+    (
+        "replicas come after inputs, a few beside them and more without",
+        "limits replicas=3 beside=1
+         0 pressure high
+         1 want 9.1 replica from p1
+         2 want 9.2 replica from p1
+         3 want 9.3 replica from p1
+         4 want 9.4 replica from p1
+         5 want 1.5 from p1
+         6 pressure normal
+           > fetch p1: 5 (1024)
+           > fetch p1: 1 (1024)
+         7 busy p1 1
+           > arrived 1 for 9
+         8 unwant 1.5
+         157 tick
+           > fetch p1: 2 3 4 (3072)",
+    ),
+    (
+        "the scheduler is not asked for holders of replicas, which are given up without holders",
+        "0 want 9.1 replica from p1 p2
+           > fetch p1: 1 (1024)
+         1 busy p1
+           > fetch p2: 1 (1024)
+         2 busy p2
+         151 tick
+           > fetch p1: 1 (1024)
+         152 sent p1 -1
+           > corrupt p1: 1
+           > fetch p2: 1 (1024)
+         153 fail p2
+           > missing 1 for 9 since 153",
+    ),
+    (
+        "a task that needs a replica keeps it",
+        "0 want 9.1 replica from p1
+           > fetch p1: 1 (1024)
+         1 want 1.1
+         2 fail p1
+         3 unwant 9.1
+         1002 tick
+           > ask 1",
+    ),
+];
+
+const BUSY_IN_THE_MIDDLE: Vectors = &[(
+    "what came before the busy answer is done, and the peer stays a holder of the rest",
+    "0 want 1.1 from p1
+       > fetch p1: 1 (1024)
+     1 want 1.2 from p1
+     2 want 1.3 from p1
+     3 sent p1 1
+       > arrived 1 for 1
+       > fetch p1: 2 3 (2048)
+     4 busy p1 2
+       > arrived 2 for 1
+       > ask 3
+     154 tick
+       > fetch p1: 3 (1024)",
+)];
+
 const LOSSES: Vectors = &[
     (
         "a copy that was not sent: the next holder is asked at once",
@@ -607,6 +679,20 @@ fn limits_and_order() {
 }
 
 #[test]
+fn replicas() {
+    REPLICAS
+        .iter()
+        .for_each(|(rule, script)| play(rule, script));
+}
+
+#[test]
+fn busy_in_the_middle_of_a_transfer() {
+    BUSY_IN_THE_MIDDLE
+        .iter()
+        .for_each(|(rule, script)| play(rule, script));
+}
+
+#[test]
 fn losses_and_bad_copies() {
     LOSSES.iter().for_each(|(rule, script)| play(rule, script));
 }
@@ -636,7 +722,7 @@ fn want_from(holders: &[&str]) -> GatherEvent {
 fn busy(transfer: TransferId) -> GatherEvent {
     GatherEvent::TransferEnded {
         transfer,
-        outcome: TransferOutcome::Busy,
+        outcome: TransferOutcome::Busy(BTreeMap::new()),
     }
 }
 

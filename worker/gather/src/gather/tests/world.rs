@@ -212,7 +212,7 @@ impl World<'_> {
                 Happening::Event(event) => event,
                 Happening::Refusal(peer, transfer) => {
                     self.history.refusals.entry(peer).or_default().push(next);
-                    let outcome = TransferOutcome::Busy;
+                    let outcome = TransferOutcome::Busy(BTreeMap::new());
                     GatherEvent::TransferEnded { transfer, outcome }
                 }
                 Happening::Answer(ids) => {
