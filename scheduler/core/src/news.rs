@@ -191,6 +191,29 @@ impl News {
         }
     }
 
+    fn fmt_runs_again(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let News::RunsAgain {
+            task,
+            on,
+            before,
+            status,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "{} on {} runs again, on worker `{on}`",
+            task.job, task.node
+        )?;
+        match before {
+            Some(before) if before == on.as_str() => f.write_str(" as before"),
+            Some(before) => write!(f, ", after worker `{before}`"),
+            None => Ok(()),
+        }?;
+        write!(f, " (last status: {status})")
+    }
+
     fn fmt_left(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let News::Left {
             worker,
@@ -312,24 +335,7 @@ impl fmt::Display for News {
             News::HoldBackEnded => {
                 f.write_str("the hold-back is over: what ran on lost workers is dead")
             }
-            News::RunsAgain {
-                task,
-                on,
-                before,
-                status,
-            } => {
-                write!(
-                    f,
-                    "{} on {} runs again, on worker `{on}`",
-                    task.job, task.node
-                )?;
-                match before {
-                    Some(before) if before == on.as_str() => f.write_str(" as before"),
-                    Some(before) => write!(f, ", after worker `{before}`"),
-                    None => Ok(()),
-                }?;
-                write!(f, " (last status: {status})")
-            }
+            News::RunsAgain { .. } => self.fmt_runs_again(f),
             News::Asked { by, what } => write!(f, "{by} {what}"),
             News::ConfigInForce { what } => write!(f, "{what} is in force"),
             News::Problem(text) => f.write_str(text),

@@ -406,15 +406,9 @@ impl Durable {
             Record::JobResumed { job } => {
                 self.held.remove(job);
             }
-            Record::TasksForgiven { tasks } => {
-                for task in tasks {
-                    self.end(task);
-                }
-            }
+            Record::TasksForgiven { tasks } => tasks.iter().for_each(|task| self.end(task)),
             Record::HistoryDeleted { number, tasks } => {
-                for task in tasks {
-                    self.forget(*number, task);
-                }
+                tasks.iter().for_each(|task| self.forget(*number, task));
             }
             Record::HistoryTrimmed(trim) => self.trim(trim),
             Record::OutputsExpired { job } => {

@@ -268,9 +268,7 @@ impl Scheduler {
                 worker,
                 worker_set,
                 goodbye,
-            } => {
-                self.heartbeat(now, request, *worker, worker_set, goodbye);
-            }
+            } => self.heartbeat(now, request, *worker, worker_set, goodbye),
             Event::UpdateStatus {
                 request,
                 from: _,

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, Transaction, param
 use super::error::StoreError;
 use super::history::UnusedNames;
 use super::values::{damaged, deletion, duration, instance_id, nanos};
-use super::{job_rows, source_rows, stories};
+use super::{job_rows, output_rows, source_rows, stories};
 
 /// Maximum names whose ids are cached; the ids of others are read from the file. Names share their text with the scheduler's own tables, so
 /// the cache takes some 100 MiB at most.
@@ -281,10 +281,7 @@ pub(super) fn apply(
             }
         }
         Record::OutputsExpired { job } => {
-            let job = names.job(transaction, job)?;
-            transaction
-                .prepare_cached("DELETE FROM outputs WHERE job_id = ?1")?
-                .execute([job])?;
+            output_rows::delete_of_job(transaction, names.job(transaction, job)?)?;
         }
         Record::HistoryTrimmed(trimmed) => trim(transaction, names, trimmed)?,
         Record::ConfigKept { config } => source_rows::apply_config(transaction, config)?,
@@ -425,21 +422,7 @@ fn end(
         data,
         story,
     ])?;
-    if outputs.is_empty() {
-        return Ok(());
-    }
-    let outputs = serde_json::to_string(outputs)?;
-    let mut statement = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO outputs (job_id, node_id, invocation_start, invocation_rand, outputs) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?;
-    statement.execute(params![
-        job,
-        node,
-        invocation.0.start_time,
-        invocation.0.rand,
-        outputs,
-    ])?;
-    Ok(())
+    output_rows::insert(transaction, (job, node), *invocation, outputs)
 }
 
 fn forget(
@@ -454,9 +437,7 @@ fn forget(
     transaction
         .prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?
         .execute([job, node])?;
-    transaction
-        .prepare_cached("DELETE FROM outputs WHERE job_id = ?1 AND node_id = ?2")?
-        .execute([job, node])?;
+    output_rows::delete(transaction, (job, node))?;
     let mut statement = transaction.prepare_cached(
         "INSERT INTO forgotten (job_id, node_id, up_to_start, up_to_rand, number) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO UPDATE SET
@@ -523,8 +504,6 @@ fn expire(
     let mut find_node = transaction.prepare_cached("SELECT id FROM nodes WHERE name = ?1")?;
     let mut delete =
         transaction.prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?;
-    let mut delete_outputs =
-        transaction.prepare_cached("DELETE FROM outputs WHERE job_id = ?1 AND node_id = ?2")?;
     let mut last: Option<(&JobName, i64)> = None;
     for TaskKey { job, node } in expired {
         let job_id = match last.filter(|(known, _)| *known == job) {
@@ -537,7 +516,7 @@ fn expire(
         };
         last = Some((job, job_id));
         delete.execute([job_id, node_id])?;
-        delete_outputs.execute([job_id, node_id])?;
+        output_rows::delete(transaction, (job_id, node_id))?;
         names.unused.jobs.insert(job_id);
         names.unused.nodes.insert(node_id);
     }
@@ -621,27 +600,8 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
         };
         durable.forgotten.insert(key, of);
     }
-    load_outputs(connection, &mut durable)?;
+    output_rows::load(connection, &mut durable)?;
     Ok(durable)
-}
-
-fn load_outputs(connection: &Connection, durable: &mut Durable) -> Result<(), StoreError> {
-    let mut statement = connection.prepare(
-        "SELECT invocation_start, invocation_rand, jobs.name, nodes.name, outputs
-         FROM outputs JOIN jobs ON jobs.id = job_id JOIN nodes ON nodes.id = node_id",
-    )?;
-    let mut rows = statement.query(())?;
-    while let Some(row) = rows.next()? {
-        let text = |column, table| row.get_ref(column)?.as_str().map_err(damaged(table));
-        let key = TaskKey {
-            job: JobName::try_from(text(2, "jobs")?).map_err(damaged("jobs"))?,
-            node: NodeName::try_from(text(3, "nodes")?).map_err(damaged("nodes"))?,
-        };
-        let outputs = serde_json::from_str(text(4, "outputs")?).map_err(damaged("outputs"))?;
-        let invocation = InvocationId(instance_id(row, 0)?);
-        durable.outputs.insert(key, (invocation, outputs));
-    }
-    Ok(())
 }
 
 fn load_instance(row: &Row<'_>) -> Result<(WorkerId, InstanceRecord), StoreError> {

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
-    EndedBy, Ending, Fault, FenceGeneration, Hold, InvocationId, JobName, MachinePortLock,
-    NodeName, RecordSeq, SchedulerId, Shard, Story, TaskKey, Timeouts, WallTime, WorkerId,
+    Artifact, ArtifactForm, ArtifactId, EndedBy, Ending, Fault, FenceGeneration, Hold,
+    InvocationId, JobName, MachinePortLock, NodeName, OutputPath, RecordSeq, SchedulerId, Shard,
+    Story, TaskKey, TaskOutput, Timeouts, WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes,
@@ -57,26 +58,41 @@ fn task_ended() -> impl Strategy<Value = EndedTask> {
         any::<u16>(),
         any::<i32>(),
         any::<(u32, u32)>(),
-        data,
+        (data, proptest::collection::vec(output(), 0..3)),
     )
         .prop_map(
-            |(job, node, rand, bits, time, (backoff_seconds, safety_seconds), data)| EndedTask {
-                invocation: InvocationId::new(i64::from(time), rand),
-                status: StoredStatus {
-                    bits: StatusBits(bits),
-                    time: WallTime::from_millis(i64::from(time)),
-                    backoff_seconds,
-                    safety_seconds,
-                    data: data
-                        .map(|(key, value)| Arc::new([(key, value.into())].into_iter().collect())),
-                },
-                ..ended(
-                    &format!("job '{job}"),
-                    &format!("node \"{node}\u{1F35D}"),
-                    0,
-                )
+            |(job, node, rand, bits, time, (backoff_seconds, safety_seconds), (data, outputs))| {
+                EndedTask {
+                    outputs,
+                    invocation: InvocationId::new(i64::from(time), rand),
+                    status: StoredStatus {
+                        bits: StatusBits(bits),
+                        time: WallTime::from_millis(i64::from(time)),
+                        backoff_seconds,
+                        safety_seconds,
+                        data: data.map(|(key, value)| {
+                            Arc::new([(key, value.into())].into_iter().collect())
+                        }),
+                    },
+                    ..ended(
+                        &format!("job '{job}"),
+                        &format!("node \"{node}\u{1F35D}"),
+                        0,
+                    )
+                }
             },
         )
+}
+
+fn output() -> impl Strategy<Value = TaskOutput> {
+    ("[a-z'\"]{1,3}/?", any::<[u8; 32]>(), any::<u64>()).prop_map(|(path, id, size)| TaskOutput {
+        path: OutputPath::try_from(path.as_str()).unwrap(),
+        artifact: Artifact {
+            id: ArtifactId(id),
+            size,
+            form: ArtifactForm::File,
+        },
+    })
 }
 
 fn worker() -> impl Strategy<Value = WorkerId> {
@@ -98,6 +114,7 @@ fn record() -> impl Strategy<Value = Record> {
     ];
     let nanos = any::<u32>().prop_map(|n| Duration::from_nanos(u64::from(n)));
     prop_oneof![
+        job_name().prop_map(|job| Record::OutputsExpired { job }),
         (any::<u64>(), 0..3_i64, 0..3_u64).prop_map(|(cluster, start, wait)| {
             Record::SchedulerStarted {
                 generation: FenceGeneration(cluster as u32),

@@ -177,9 +177,10 @@ impl Scheduler {
             .closing_status(now, task, end, update.next_backoff);
         let kept = kept(update.story.clone(), &update.shard, None);
         let kept = kept.filter(|_| invocation == update.invocation);
-        let left = (invocation == update.invocation && status.is_done())
-            .then(|| update.outputs.clone())
-            .unwrap_or_default();
+        let left = match invocation == update.invocation && status.is_done() {
+            true => update.outputs.clone(),
+            false => Vec::new(),
+        };
         let outputs = left.iter().map(|left| left.output.clone()).collect();
         self.record_outputs(now, (&key_of(update), invocation), &update.shard, left);
         let seq = self.record_end(key_of(update), (invocation, &status), kept, outputs);

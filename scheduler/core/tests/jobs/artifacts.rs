@@ -87,7 +87,8 @@ impl Store {
             waiting: self.waiting.clone(),
             counters: None,
         };
-        (self.new.clear(), self.gone.clear());
+        self.new.clear();
+        self.gone.clear();
         let request = script.request();
         script.event(Event::ReportArtifacts {
             request,
@@ -377,7 +378,8 @@ fn a_task_fails_whose_input_is_lost_again_and_again() {
         let join = start(&mut script, "join", "n0");
         // An empty disk replaces the one with the output, and the run cannot do its work.
         store.generation = DiskGeneration(store.generation.0 + 1);
-        (store.artifacts.clear(), store.new.clear());
+        store.artifacts.clear();
+        store.new.clear();
         store.settle(&mut script);
         let ended = script.update(&store.worker, &join.task, ReportedStatus::incomplete());
         assert_eq!(ended.1, Ok(()));
