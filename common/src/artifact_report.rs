@@ -133,7 +133,7 @@ pub struct WaitingRun {
     pub present: u32,
     /// Bytes of inputs that have not arrived.
     pub missing_bytes: u64,
-    /// At most [`WaitingRun::MOST_PEERS`], those with the most busy answers first.
+    /// The peers with the most busy answers first, at most [`WaitingRun::MOST_PEERS`].
     pub peers: Vec<InputPeer>,
 }
 

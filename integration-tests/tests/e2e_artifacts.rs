@@ -83,3 +83,42 @@ fn outputs_become_inputs_wherever_their_tasks_ran() {
         sum.to_string()
     );
 }
+
+/// Outputs that are lost with a disk are made again when another job needs them, and not before.
+#[test]
+fn lost_outputs_are_made_again_for_those_who_need_them() {
+    let stage = Stage::new();
+    let (log, total) = (stage.path("log"), stage.path("total"));
+    let mut all = map_and_sum(3);
+    let map = format!(
+        "echo $BRASSERIE_NODE >> {}; n=${{BRASSERIE_NODE#n}}; echo $((n * n)) > square; mkdir f",
+        log.display()
+    );
+    all["bistro_job->map"]["command"] = json!(["/bin/sh", "-ec", map]);
+    let show = format!("cp $BRASSERIE_INPUTS/sum/total {}", total.display());
+    all["bistro_job->show"]["command"] = json!(["/bin/sh", "-ec", show]);
+    let first: Value = json!({
+        "bistro_settings": all["bistro_settings"],
+        "bistro_job->map": all["bistro_job->map"],
+    });
+    let config = stage.write("config.json", &first.to_string());
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let worker = stage.worker_spec("one", &spec);
+    let mut one = stage.start_worker(&worker);
+    wait_done(&stage, &spec, &["map"]);
+    one.kill_with_keeper();
+    fs::remove_dir_all(worker.data_dir.join("artifacts")).expect("the store of the worker");
+    let _one = stage.start_worker(&worker);
+    all.as_object_mut()
+        .expect("a config")
+        .remove("bistro_job->check");
+    stage.write("config.json", &all.to_string());
+    wait_done(&stage, &spec, &["show"]);
+    let sum = fs::read_to_string(total).expect("it is there");
+    assert_eq!(sum.trim(), "14");
+    let log = fs::read_to_string(log).expect("what ran");
+    let mut runs: Vec<&str> = log.lines().collect();
+    runs.sort_unstable();
+    assert_eq!(runs, ["n1", "n1", "n2", "n2", "n3", "n3"]);
+}

@@ -153,6 +153,26 @@ fn files_of_equal_names_are_processed_each() {
     assert!(refused.output.contains(error), "{}", refused.output);
 }
 
+/// One job adds what the tasks of another have left.
+#[test]
+fn the_words_of_all_folders_are_added() {
+    let stage = Stage::new();
+    let tree = small_tree(&stage);
+    for (file, words) in [
+        ("a/one.md", "zebra okapi, zebra"),
+        ("b/two.md", "Zebra quagga"),
+    ] {
+        stage.write(&format!("tree/{file}"), words);
+    }
+    let config = tree.join("examples/words.json");
+    let finished = stage.brasserie(&["run", text(&config)]);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    let words = fs::read_to_string(tree.join("target/words.txt")).expect("the result");
+    for line in ["3 zebra", "1 okapi", "1 quagga"] {
+        assert!(words.lines().any(|found| found == line), "{words}");
+    }
+}
+
 /// The config's `env`, `cwd`, `max_running` and `retries` apply to the task's processes.
 #[test]
 fn a_job_sets_environment_directory_limit_and_retries() {

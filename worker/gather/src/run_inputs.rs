@@ -39,7 +39,7 @@ pub enum InputsAction {
 #[derive(Debug)]
 pub struct RunInputs {
     gather: Gather,
-    /// What each run still waits for; never nothing.
+    /// The artifacts for which each run still waits; never none.
     waiting: BTreeMap<WaitingTask, MissingInputs>,
     replicas: Replicas,
     limits: GatherLimits,
@@ -48,7 +48,7 @@ pub struct RunInputs {
 /// The artifacts that a run still waits for.
 #[derive(Debug, Default)]
 struct MissingInputs {
-    /// With their sizes; zero if unknown.
+    /// The artifacts with their sizes; zero if unknown.
     artifacts: BTreeMap<ArtifactId, ByteCount>,
     /// The sum of the sizes.
     bytes: u64,

@@ -199,7 +199,7 @@ impl Scheduler {
                 job,
                 kind: BulkKind::MakeAgain(nodes),
             };
-            // With too many waiting changes, the consumers ask again.
+            // If too many changes wait, the consumers ask again.
             if self.bulk_changes.add(change).is_ok() {
                 self.continue_bulk_changes(now);
             }
