@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use integration_tests::e2e::{SchedulerSpec, Stage};
+use integration_tests::e2e::{SchedulerSpec, Stage, wait_for};
 use serde_json::{Value, json};
 
 fn settings(nodes: usize, slots: usize) -> Value {
@@ -114,6 +114,14 @@ fn lost_outputs_are_made_again_for_those_who_need_them() {
         .expect("a config")
         .remove("bistro_job->check");
     stage.write("config.json", &all.to_string());
+    let address = format!("127.0.0.1:{}", spec.port);
+    let is_known = || {
+        stage
+            .brasserie(&["explain", "show", "--scheduler", &address])
+            .code
+            == Some(0)
+    };
+    wait_for("the new jobs to be read", || is_known().then_some(()));
     wait_done(&stage, &spec, &["show"]);
     let sum = fs::read_to_string(total).expect("it is there");
     assert_eq!(sum.trim(), "14");

@@ -35,6 +35,11 @@ pub(super) enum LackingInput {
     NeverMade(TaskKey),
     #[error("the scheduler does not send files with jobs yet: {0}")]
     File(String),
+    #[error(
+        "no worker has reported yet that it has the output of {}, and some have still to report",
+        named(.0)
+    )]
+    Unknown(TaskKey),
     /// The tasks that made the lost outputs. They can run again.
     #[error("{}", lost_text(.0, .1))]
     Lost(BTreeSet<Task>, TaskKey),
@@ -272,7 +277,10 @@ impl Inputs<'_> {
         } in &needed
         {
             match self.artifacts.registry().availability(artifact.id) {
-                ArtifactAvailability::Available | ArtifactAvailability::Unknown => {}
+                ArtifactAvailability::Available => {}
+                ArtifactAvailability::Unknown => {
+                    return Err(LackingInput::Unknown(producer.clone()));
+                }
                 ArtifactAvailability::Lost
                 | ArtifactAvailability::GivenUp(_)
                 | ArtifactAvailability::Unnamed => {
