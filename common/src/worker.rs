@@ -108,4 +108,6 @@ pub struct HeartbeatResponse {
     pub work: Option<Box<WorkReply>>,
     /// The earliest time of the worker's next request, whether or not there was one.
     pub request_delay: Option<Duration>,
+    /// Jobs leave artifacts, so the worker reports its store of them.
+    pub uses_artifacts: bool,
 }

@@ -493,4 +493,6 @@ struct SchedulerHeartbeatResponse {
   16: optional i64 notHealthyForMs,
   // For people: why workerState is 3 (must die).
   17: optional string whyMustDie,
+  // Set: jobs leave or need artifacts, so a worker with a store of them reports it with reportArtifacts.
+  18: optional bool usesArtifacts,
 }

@@ -264,6 +264,7 @@ mod tests {
             why_must_die: None,
             work: None,
             request_delay: None,
+            uses_artifacts: false,
         }
     }
 

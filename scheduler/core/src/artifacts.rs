@@ -111,6 +111,11 @@ impl Artifacts {
         }
     }
 
+    /// Returns whether any job leaves outputs, or has left some.
+    pub(crate) fn are_used(&self) -> bool {
+        self.registry.sets(None).next().is_some()
+    }
+
     pub(crate) fn checks(&self) -> InputChecks {
         self.checks
     }

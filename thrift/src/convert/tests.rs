@@ -550,6 +550,7 @@ prop_compose! {
         protocol_version in any::<i16>(),
         worker_set in worker_set(),
         work in option::of(work_reply().prop_map(Box::new)),
+        uses_artifacts in any::<bool>(),
         request_delay in option::of(milliseconds(0)),
         why_must_die in option::of("[a-z ]{0,40}".prop_map(Into::into)),
     ) -> HeartbeatResponse {
@@ -566,6 +567,7 @@ prop_compose! {
             why_must_die,
             work,
             request_delay,
+            uses_artifacts,
         }
     }
 }

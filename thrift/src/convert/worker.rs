@@ -331,6 +331,7 @@ impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {
             request_delay: response.request_delay_sec.and_then(|seconds| {
                 work::span("SchedulerHeartbeatResponse.requestDelaySec", Some(seconds)).ok()
             }),
+            uses_artifacts: response.uses_artifacts.unwrap_or(false),
         })
     }
 }
@@ -353,6 +354,7 @@ impl From<HeartbeatResponse> for wire::SchedulerHeartbeatResponse {
                 .map(|delay| delay.as_secs_f64().into()),
             not_healthy_for_ms: response.not_healthy_for.map(millis_up),
             why_must_die: response.why_must_die.map(|why| why.to_string()),
+            uses_artifacts: response.uses_artifacts.then_some(true),
         }
     }
 }

@@ -4361,6 +4361,7 @@ pub struct SchedulerHeartbeatResponse {
     pub request_delay_sec: Option<OrderedFloat<f64>>,
     pub not_healthy_for_ms: Option<i64>,
     pub why_must_die: Option<String>,
+    pub uses_artifacts: Option<bool>,
 }
 
 impl TSerializable for SchedulerHeartbeatResponse {
@@ -4380,6 +4381,7 @@ impl TSerializable for SchedulerHeartbeatResponse {
         let mut f_10: Option<OrderedFloat<f64>> = None;
         let mut f_16: Option<i64> = None;
         let mut f_17: Option<String> = None;
+        let mut f_18: Option<bool> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -4435,6 +4437,10 @@ impl TSerializable for SchedulerHeartbeatResponse {
                     let val = i_prot.read_string()?;
                     f_17 = Some(val);
                 }
+                18 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_18 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -4455,6 +4461,7 @@ impl TSerializable for SchedulerHeartbeatResponse {
             request_delay_sec: f_10,
             not_healthy_for_ms: f_16,
             why_must_die: f_17,
+            uses_artifacts: f_18,
         };
         Ok(ret)
     }
@@ -4537,6 +4544,11 @@ impl TSerializable for SchedulerHeartbeatResponse {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.uses_artifacts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("usesArtifacts", TType::Bool, 18))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -4557,6 +4569,7 @@ impl Default for SchedulerHeartbeatResponse {
             request_delay_sec: None,
             not_healthy_for_ms: None,
             why_must_die: None,
+            uses_artifacts: None,
         }
     }
 }

@@ -626,6 +626,11 @@ impl Session {
         self.health.answer().map(|answer| answer.scheduler)
     }
 
+    pub(crate) fn scheduler_uses_artifacts(&self) -> bool {
+        let answer = self.health.answer();
+        answer.is_some_and(|answer| answer.uses_artifacts)
+    }
+
     /// Returns the scheduler instance that may start tasks here.
     pub(crate) fn bound_to(&self) -> Option<SchedulerId> {
         self.binding.bound()

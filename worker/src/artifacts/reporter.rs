@@ -116,13 +116,19 @@ enum Reported {
 }
 
 impl Reporter {
-    /// Reports until the worker ends. Says nothing before the store has artifacts or a run needs or leaves any.
+    /// Reports until the worker ends. Says nothing before the store has artifacts, a run needs or leaves any, or the scheduler says that
+    /// jobs do.
     pub(super) async fn run(mut self) {
         let mut pending = Pending::default();
         if self.store.namespaces().is_empty() {
-            match self.changes.recv().await {
-                Some(change) => pending.note(change),
-                None => return,
+            let mut standing = self.standing.clone();
+            tokio::select! {
+                change = self.changes.recv() => match change {
+                    Some(change) => pending.note(change),
+                    None => return,
+                },
+                // Fails only if the worker ends, and then the other channel ends, too.
+                Ok(_) = standing.wait_for(|standing| standing.uses_artifacts) => {}
             }
         }
         loop {

@@ -15,6 +15,8 @@ pub(crate) struct Standing {
     pub member: ServiceAddress,
     /// `None`: there is no scheduler.
     pub tasks_may_live_until: Option<Time>,
+    /// The scheduler said that jobs leave artifacts.
+    pub uses_artifacts: bool,
 }
 
 impl Standing {
@@ -24,6 +26,7 @@ impl Standing {
             worker: association.instance(),
             member: statuses_to(association).clone(),
             tasks_may_live_until: association.tasks_may_live_until(),
+            uses_artifacts: association.scheduler_uses_artifacts(),
         }
     }
 
@@ -31,6 +34,7 @@ impl Standing {
     fn is_of(&self, association: &Association) -> bool {
         self.worker == association.instance()
             && self.tasks_may_live_until == association.tasks_may_live_until()
+            && self.uses_artifacts == association.scheduler_uses_artifacts()
             && self.member == *statuses_to(association)
     }
 }

@@ -133,6 +133,7 @@ impl FakeService {
             work_verdict: None,
             request_delay_sec: None,
             why_must_die: None,
+            uses_artifacts: None,
         }
     }
 }

@@ -283,6 +283,7 @@ impl Scheduler {
             why_must_die,
             work,
             request_delay: None,
+            uses_artifacts: self.artifacts.are_used(),
         }
     }
 }

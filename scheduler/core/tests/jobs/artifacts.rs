@@ -267,6 +267,8 @@ fn a_run_gets_the_outputs_of_its_producers_with_their_holders() {
     let mut script = Script::with_config(two_jobs(""));
     let mut store = Store::join(&mut script, "a", 1);
     assert_eq!(starts(&script), ["extract on n0", "extract on n1"]);
+    // Also a worker with an empty store is to report it.
+    assert!(script.echo(&store.worker).uses_artifacts);
     extract_both(&mut script, &mut store);
     let other = Store::join(&mut script, "b", 2);
     drop(other);
@@ -315,6 +317,7 @@ fn a_restarted_scheduler_knows_outputs_from_its_store_and_holders_from_workers()
     store.settle(&mut script);
     let mut other = Store::join(&mut script, "b", 2);
     other.settle(&mut script);
+    pass(&mut script, Duration::from_secs(2), None);
     let mut places_seen = 0;
     for node in ["n0", "n1"] {
         let join = start(&mut script, "join", node);
@@ -478,6 +481,7 @@ fn a_config_without_artifacts_sends_and_records_none() {
     let mut store = Store::join(&mut script, "a", 1);
     let run = start(&mut script, "j", "n0");
     assert!(run.artifacts.is_none());
+    assert!(!script.echo(&store.worker).uses_artifacts);
     store.done(&mut script, &run, &[]);
     assert_eq!(script.durable.outputs.len(), 0);
 }

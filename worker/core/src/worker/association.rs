@@ -58,6 +58,11 @@ impl Association {
         self.session.may_live_until()
     }
 
+    /// Returns whether the scheduler said with its last answer that jobs leave artifacts.
+    pub fn scheduler_uses_artifacts(&self) -> bool {
+        self.session.scheduler_uses_artifacts()
+    }
+
     /// Returns when the last process is killed because the operator ends the worker. `None` if the operator does not, or if no process is
     /// left.
     pub fn killed_by(&self) -> Option<Time> {

@@ -47,6 +47,7 @@ pub(super) fn response(n: i64, version: i64, state: Health) -> HeartbeatResponse
         worker_set: set(n, version),
         work: None,
         request_delay: None,
+        uses_artifacts: false,
         why_must_die: None,
     }
 }

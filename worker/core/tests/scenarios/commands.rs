@@ -217,6 +217,7 @@ impl World {
             },
             work: None,
             request_delay: None,
+            uses_artifacts: false,
             why_must_die: None,
         })
     }
