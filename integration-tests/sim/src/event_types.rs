@@ -324,7 +324,7 @@ pub enum Fact {
     },
     HoldBackOver,
     TaskEnded,
-    /// Jobs of the API, pauses, forgiven completions, the config file, nodes of schedules, and raised fences.
+    /// Jobs of the API, pauses, forgiven completions, expired outputs, the config file, nodes of schedules, and raised fences.
     Jobs,
 }
 

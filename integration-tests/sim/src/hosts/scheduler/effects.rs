@@ -319,6 +319,7 @@ impl SchedulerTurn<'_> {
             | Record::TasksForgiven { .. }
             | Record::HistoryDeleted { .. }
             | Record::HistoryTrimmed(_)
+            | Record::OutputsExpired { .. }
             | Record::ConfigKept { .. }
             | Record::TimesGiven { .. } => &[],
         };
@@ -478,6 +479,7 @@ fn fact(record: &Record) -> Fact {
         | Record::TasksForgiven { .. }
         | Record::HistoryDeleted { .. }
         | Record::HistoryTrimmed(_)
+        | Record::OutputsExpired { .. }
         | Record::ConfigKept { .. }
         | Record::FenceRaised { .. }
         | Record::TimesGiven { .. } => Fact::Jobs,

@@ -47,6 +47,7 @@ pub fn update(
         status,
         gpus: task.gpus.clone(),
         story: task.story.clone(),
+        outputs: task.outputs.clone(),
         scheduler,
         worker,
     }

@@ -224,6 +224,8 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
                 gpus,
                 // No decision depends on the story.
                 story: _,
+                // No job of a searched world has outputs.
+                outputs: _,
                 scheduler,
                 worker,
             } = &**update;
@@ -341,6 +343,8 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         missing_jobs: _,
         // The order of generations equals the order of the runs.
         fence_generation: _,
+        // No job of a searched world has outputs.
+        outputs: _,
     } = durable;
     s.put(is_a_backup);
     s.put(cluster.is_some());
@@ -422,6 +426,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
             });
         }
         Record::HistoryTrimmed(trim) => s.put(format!("{trim:?}")),
+        Record::OutputsExpired { job } => s.put(job),
         Record::ConfigKept { config } => s.put((&config.path, &config.text)),
         Record::TimesGiven { changed, forgotten } => s.put((changed, forgotten)),
     }
