@@ -31,7 +31,7 @@ pub enum InputsAction {
 ///
 /// A run begins with [`RunInputs::begin`] and ends with [`InputsAction::Ready`], [`InputsAction::Failed`] or [`RunInputs::cancel`]. It is
 /// forgotten then, and its number may be used again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RunInputs {
     gather: Gather,
     /// The artifacts that each run still waits for; never an empty set.

@@ -6,7 +6,7 @@ use super::limits::GatherLimits;
 use super::types::{ArtifactId, ByteCount, PeerId, TransferId};
 
 /// The requests in flight: at most one for each peer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Transfers {
     in_flight: BTreeMap<TransferId, Transfer>,
     of_peers: BTreeMap<PeerId, TransferId>,
