@@ -6,6 +6,7 @@
 //! only the state that no other law needs. It matches only the happenings that can break it or that it must know, so a new kind of
 //! happening does not touch the laws.
 
+mod artifacts;
 mod calls;
 mod capacity;
 mod completions;
@@ -90,6 +91,8 @@ macro_rules! law {
     };
 }
 use law;
+
+pub use artifacts::{has_sound_copy, namespace, unnamed_copies};
 
 /// The moment of a happening.
 #[derive(Clone, Copy)]
@@ -272,6 +275,10 @@ fn registry() -> Vec<Box<dyn Stated>> {
         Box::new(standby::ReturnedIsNoRun::default()),
         Box::new(credit::WithinCredit::default()),
         Box::new(work_fetch::GrantedWasSent::default()),
+        Box::new(artifacts::InputsAreComplete::default()),
+        Box::new(artifacts::LastCopyStays::default()),
+        Box::new(artifacts::InputsAreSought::default()),
+        Box::new(artifacts::UnnamedDataGoes::default()),
         Box::new(runs::BeginsOnce::default()),
         Box::new(placement::AsConfigured::default()),
         Box::new(placement::GatesHold::default()),

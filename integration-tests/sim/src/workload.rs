@@ -1,5 +1,7 @@
 //! The work of the simulated cluster: a changing configuration with jobs and nodes that come and go.
 
+mod artifacts;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use crate::dice::{Dice, RandomStream};
 use crate::swarm::{
     Fetching, Gates, MachineSizing, OrphanFate, Rooms, Standbys, Swarm, TimeLimits,
 };
+use artifacts::JobArtifacts;
 
 /// The most jobs at once: enough for contention, few enough for a quick run.
 const MAX_JOBS: usize = 4;
@@ -38,6 +41,7 @@ struct WorkloadJob {
     work: String,
     /// The key for the number of running tasks, preceded by a comma.
     most: String,
+    artifacts: JobArtifacts,
 }
 
 /// Slots that a task takes of its worker's machine.
@@ -67,6 +71,8 @@ pub struct Extras {
     pub returns: Option<Dice>,
     /// Tasks stand by at workers.
     pub standby: Option<Dice>,
+    /// Jobs have outputs, and inputs from each other.
+    pub artifacts: Option<Dice>,
 }
 
 /// Random streams for workers that request work.
@@ -88,6 +94,7 @@ impl Extras {
             limits: (swarm.limits == TimeLimits::Some).then(|| dice(RandomStream::Limits)),
             rooms: (swarm.rooms == Rooms::Small).then(|| dice(RandomStream::Rooms)),
             standby: (swarm.standbys == Standbys::Some).then(|| dice(RandomStream::Standby)),
+            artifacts: swarm.artifacts.map(|_| dice(RandomStream::Artifacts)),
             returns: (swarm.retention != Retention::UNLIMITED)
                 .then(|| dice(RandomStream::Retention)),
             work: match &swarm.fetching {
@@ -209,6 +216,7 @@ impl Workload {
         let (after_all, needs) = (self.draw_gate(), self.draw_needs());
         let (slots, work) = self.draw_work();
         let most = self.draw_max_running();
+        let artifacts = self.draw_artifacts();
         self.jobs.push(WorkloadJob {
             number,
             enabled: true,
@@ -221,6 +229,7 @@ impl Workload {
             limits,
             work,
             most,
+            artifacts,
         });
     }
 
@@ -541,7 +550,7 @@ impl Workload {
                 job.enabled,
                 job.backoff,
                 job.slots,
-                keys.concat()
+                keys.concat() + &self.artifact_keys(&job.artifacts)
             );
         }
         text.push('}');
@@ -588,6 +597,7 @@ mod tests {
                 rooms: some(5, RandomStream::Rooms),
                 returns: some(2, RandomStream::Retention),
                 standby: some(2, RandomStream::Standby),
+                artifacts: some(2, RandomStream::Artifacts),
                 work: some(3, RandomStream::WorkFetch).map(|dice| WorkStreams {
                     dice,
                     slots_are_cpus: seed % 2 == 0,

@@ -1,13 +1,14 @@
 //! Whole runs: the same seed gives the same history, and a few seeds keep every law.
 
 use integration_tests_sim::run::{HistoryOutput, Judges, SeedSettings, run_seed};
-use integration_tests_sim::swarm::Fetchers;
+use integration_tests_sim::swarm::{ArtifactWorlds, Fetchers};
 
 fn hashing(fetchers: Fetchers) -> SeedSettings {
     SeedSettings {
         judges: Judges::None,
         record: HistoryOutput::Hash,
         fetchers,
+        artifacts: ArtifactWorlds::Never,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::event_log::{
 };
 use crate::hosts::ToScheduler;
 use crate::hosts::worker::WorkerInput;
+use crate::store::CopyState;
 use crate::swarm::{Restores, Variant};
 use crate::view::{Contract, Phase};
 
@@ -104,6 +105,10 @@ impl Cluster {
             FaultKind::OperatorForgetsWorker => self.operator_forgets_worker(),
             FaultKind::MachineCrash => self.machine_crash(),
             FaultKind::StrayHeartbeat => self.stray_heartbeat(),
+            FaultKind::DisksLost => self.lose_disks(),
+            FaultKind::CopyDamaged => self.spoil_copy(CopyState::Damaged),
+            FaultKind::CopyMissing => self.spoil_copy(CopyState::Missing),
+            FaultKind::DiskFull => self.fill_disks(),
             // Faults of packets and processes are drawn where they happen.
             FaultKind::RequestLost
             | FaultKind::ReplyLost
@@ -153,7 +158,7 @@ impl Cluster {
         can
     }
 
-    fn any_place(&mut self) -> WorkerPlace {
+    pub(super) fn any_place(&mut self) -> WorkerPlace {
         // One worker of such a run lasts. A newcomer that knows no lasting worker may have to wait for the loss of those that left.
         let spared = self.spared();
         let at = spared + self.chance.below(self.workers.len() - spared);
@@ -449,6 +454,7 @@ impl Cluster {
         self.log.push(Happening::FaultsOver);
         self.network.heal();
         self.processes.calm();
+        self.free_disks();
         self.slow_sync_until = self.now;
         self.store_heals(DirectoryId(0));
         self.swarm.longest_downtime = self.swarm.longest_downtime.min(Duration::from_secs(30));

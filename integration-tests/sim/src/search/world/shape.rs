@@ -98,6 +98,7 @@ impl SmallWorld {
                 }
                 SchedulerOutput::Call { .. }
                 | SchedulerOutput::Record { .. }
+                | SchedulerOutput::AnswerReport { .. }
                 | SchedulerOutput::Told
                 | SchedulerOutput::Exit { .. } => {
                     unreachable!("Invariant: nothing but a reply waits for the disk")
@@ -213,6 +214,7 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
             s.put(format!("{goodbye:?}"));
         }
         ToScheduler::Work(work) => s.put(format!("{work:?}")),
+        ToScheduler::Artifacts(report) => s.put(format!("{report:?}")),
         ToScheduler::Status(update) => {
             let StatusUpdate {
                 job,
