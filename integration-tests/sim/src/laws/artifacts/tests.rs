@@ -1,10 +1,12 @@
 use super::*;
 use crate::laws::trial::Trial;
 
-const RUN: Run = Run {
-    task: TaskId { job: 2, node: 7 },
-    invocation: InvocationId::new(1, 1),
-};
+fn reader() -> Run {
+    Run {
+        task: TaskId { job: 2, node: 7 },
+        invocation: InvocationId::new(1, 1),
+    }
+}
 
 fn id(number: u8) -> ArtifactId {
     ArtifactId([number; 32])
@@ -24,7 +26,7 @@ fn written(number: u8) -> Happening {
         seq: Default::default(),
         run: Run {
             task: TaskId { job: 1, node: 7 },
-            ..RUN
+            ..reader()
         },
         outputs: vec![("fresh".to_owned(), id(number))],
     })
@@ -34,7 +36,7 @@ fn needed(number: u8) -> Happening {
     artifacts(ArtifactEvent::Needed {
         place: FIRST,
         worker: worker(),
-        run: RUN,
+        run: reader(),
         inputs: vec![("j1/fresh".to_owned(), id(number))],
     })
 }
@@ -43,7 +45,7 @@ fn staged(number: u8, state: Option<CopyState>) -> Happening {
     artifacts(ArtifactEvent::Staged {
         place: WorkerPlace(0),
         worker: worker(),
-        run: RUN,
+        run: reader(),
         copies: vec![("j1/fresh".to_owned(), id(number), state)],
     })
 }
@@ -53,7 +55,7 @@ fn started() -> Happening {
         place: WorkerPlace(0),
         worker: worker(),
         process: crate::event_log::ProcessId(1),
-        run: RUN,
+        run: reader(),
     }
 }
 
