@@ -18,6 +18,8 @@ use crate::swarm::{
 };
 use artifacts::JobArtifacts;
 
+pub use artifacts::TOP_NODE;
+
 /// The most jobs at once: enough for contention, few enough for a quick run.
 const MAX_JOBS: usize = 4;
 /// The most nodes at once, for the same reason.
@@ -492,6 +494,27 @@ impl Workload {
         }
     }
 
+    /// Returns the keys about other jobs for which the job waits, each preceded by a comma. Jobs that are gone are left out.
+    fn wait_keys(&self, job: &WorkloadJob) -> String {
+        let known = |number: &u16| self.jobs.iter().any(|j| j.number == *number);
+        let depends_on = job.depends_on.filter(known);
+        let depends_on = depends_on.filter(|number| self.have_one_level(&job.artifacts, *number));
+        let depends_on = match depends_on {
+            Some(number) => format!(r#", "depends_on": ["j{number}"]"#),
+            None => String::new(),
+        };
+        let after_all = job.after_all.iter().filter(|number| known(number));
+        let after_all: Vec<String> = after_all.map(|number| format!(r#""j{number}""#)).collect();
+        let after_all = match after_all.is_empty() {
+            true => String::new(),
+            false => format!(
+                r#", "run_only_after_all_nodes_are_done_for": [{}]"#,
+                after_all.join(", ")
+            ),
+        };
+        depends_on + &after_all
+    }
+
     fn render(&mut self) {
         let mut nodes = String::new();
         for node in &self.nodes {
@@ -517,21 +540,7 @@ impl Workload {
             self.settings
         );
         for job in &self.jobs {
-            let known = |number: &u16| self.jobs.iter().any(|j| j.number == *number);
-            let depends_on = match job.depends_on.filter(known) {
-                Some(number) => format!(r#", "depends_on": ["j{number}"]"#),
-                None => String::new(),
-            };
-            let after_all = job.after_all.iter().filter(|number| known(number));
-            let after_all: Vec<String> =
-                after_all.map(|number| format!(r#""j{number}""#)).collect();
-            let after_all = match after_all.is_empty() {
-                true => String::new(),
-                false => format!(
-                    r#", "run_only_after_all_nodes_are_done_for": [{}]"#,
-                    after_all.join(", ")
-                ),
-            };
+            let waits = self.wait_keys(job);
             let Needs {
                 memory,
                 half_cards,
@@ -545,7 +554,7 @@ impl Workload {
             let _ = write!(
                 text,
                 r#", "bistro_job->j{}": {{"owner": "sim", "command": ["/bin/true"], "enabled": {},
-                    "backoff": {}, "resources": {{"slots": {}{needs}}}{depends_on}{after_all}{}}}"#,
+                    "backoff": {}, "resources": {{"slots": {}{needs}}}{waits}{}}}"#,
                 job.number,
                 job.enabled,
                 job.backoff,
@@ -555,7 +564,7 @@ impl Workload {
         }
         text.push('}');
         self.config = parse_config(&text);
-        let mut table = NodeTableBuilder::new("instance", &self.config);
+        let mut table = NodeTableBuilder::new(self.top_node(), &self.config);
         for source in &self.config.node_sources {
             if let NodeSource::Manual(list) = source {
                 table

@@ -35,7 +35,7 @@ fn some_seeds_keep_every_law_and_move_artifacts() {
         "Deleted",
     ] {
         let count = lines.iter().filter(|line| line.contains(event)).count();
-        assert!(count > 10, "{event} happened {count} times");
+        assert!(count >= 5, "{event} happened {count} times");
     }
 }
 

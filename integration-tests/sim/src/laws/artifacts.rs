@@ -17,6 +17,7 @@ use crate::hosts::desk::{RunStage, TWO_REPORTS};
 use crate::hosts::worker::WorkerHost;
 use crate::store::{ArtifactKey, CopyState};
 use crate::view::{Contract, Phase, World};
+use crate::workload::TOP_NODE;
 
 #[cfg(test)]
 mod tests;
@@ -129,10 +130,11 @@ impl InputsAreComplete {
     fn are_latest(&mut self) -> Verdict {
         for (run, inputs) in std::mem::take(&mut self.fresh) {
             for (place, id) in inputs {
-                let latest = source_of(&place, run.task).and_then(|from| self.latest.get(&from));
-                if latest != Some(&id) {
+                let sources = sources_of(&place, run.task).into_iter();
+                let mut latest = sources.filter_map(|from| self.latest.get(&from));
+                if !latest.any(|latest| *latest == id) {
                     return Err(format!(
-                        "{run} is sent with {id:?} at {place}, and its producer left {latest:?}"
+                        "{run} is sent with {id:?} at {place}, which its producer did not leave last"
                     ));
                 }
             }
@@ -149,13 +151,12 @@ impl InputsAreComplete {
                 Some((of, Some(CopyState::Sound))) if *of == id => {}
                 other => return Err(format!("{run} starts with {other:?} at {place}")),
             }
-            let output = source_of(&place, run.task);
+            let mut sources = sources_of(&place, run.task).into_iter();
             let is_recorded = |output| {
-                self.recorded
-                    .get(&output)
-                    .is_some_and(|ids| ids.contains(&id))
+                let recorded = self.recorded.get(&output);
+                recorded.is_some_and(|ids| ids.contains(&id))
             };
-            if !output.is_some_and(is_recorded) {
+            if !sources.any(is_recorded) {
                 return Err(format!(
                     "{run} starts with {id:?} at {place}, which no completion recorded"
                 ));
@@ -183,16 +184,17 @@ fn outputs_of(
     })
 }
 
-/// Returns the task and the path of the output that a run finds at this place: below the name of the job, and of the node if several nodes
-/// have it.
-fn source_of(place: &str, reader: TaskId) -> Option<(TaskId, String)> {
+/// Returns the outputs that a run may find at this place: below the name of the job, and of the node if several nodes have it. One node is
+/// the run's own or the one above.
+fn sources_of(place: &str, reader: TaskId) -> Vec<(TaskId, String)> {
     let parts: Vec<&str> = place.split('/').collect();
-    let (job, node, path) = match parts[..] {
-        [job, path] => (job, reader.node_name(), path),
-        [job, node, path] => (job, node.to_owned(), path),
-        _ => return None,
+    let (job, nodes, path) = match parts[..] {
+        [job, path] => (job, vec![reader.node_name(), TOP_NODE.to_owned()], path),
+        [job, node, path] => (job, vec![node.to_owned()], path),
+        _ => return Vec::new(),
     };
-    Some((TaskId::from_names(job, &node), path.to_owned()))
+    let source = |node: String| (TaskId::from_names(job, &node), path.to_owned());
+    nodes.into_iter().map(source).collect()
 }
 
 law! {

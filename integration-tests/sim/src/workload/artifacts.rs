@@ -7,6 +7,8 @@ use super::Workload;
 pub(super) struct JobArtifacts {
     /// The keys about outputs, each preceded by a comma; empty if the job has none.
     outputs: String,
+    /// The job has one task, on the node above all others.
+    pub(super) is_at_top: bool,
     /// The jobs whose outputs the tasks need, each with the value of the key `node`.
     inputs: Vec<(u16, &'static str)>,
 }
@@ -19,6 +21,9 @@ const OUTPUTS: [&str; 5] = [
     r#"["common"]"#,
     r#"["common", "fixed"]"#,
 ];
+
+/// The name of the node above all others in a world with artifacts. A task there needs a name with a number.
+pub const TOP_NODE: &str = "n9999";
 
 /// The times for which outputs are kept.
 const KEEPS: [&str; 4] = [
@@ -39,19 +44,36 @@ impl Workload {
             let keep = KEEPS[dice.below(KEEPS.len())];
             drawn.outputs = format!(r#", "outputs": {outputs}{keep}"#);
         }
+        drawn.is_at_top = dice.per_mille(150);
         // Inputs come from earlier jobs only, so no cycle arises.
         let sources = self.jobs.iter();
         let sources = sources.filter(|job| !job.artifacts.outputs.is_empty());
         for source in sources {
             if dice.per_mille(500) {
-                let node = match dice.per_mille(500) {
-                    true => "same",
-                    false => "all",
+                let near = match (drawn.is_at_top, source.artifacts.is_at_top) {
+                    (true, false) => "children",
+                    (false, true) => "parent",
+                    (true, true) | (false, false) => "same",
                 };
+                let node = if dice.per_mille(500) { near } else { "all" };
                 drawn.inputs.push((source.number, node));
             }
         }
         drawn
+    }
+
+    /// Returns the name of the node above all others.
+    pub(super) fn top_node(&self) -> &'static str {
+        match self.extras.artifacts {
+            Some(_) => TOP_NODE,
+            None => "instance",
+        }
+    }
+
+    /// Returns whether tasks of the job may wait for those of the other job on the same node.
+    pub(super) fn have_one_level(&self, job: &JobArtifacts, other: u16) -> bool {
+        let other = self.jobs.iter().find(|job| job.number == other);
+        other.is_some_and(|other| other.artifacts.is_at_top == job.is_at_top)
     }
 
     /// Returns the keys of a job, each preceded by a comma. Inputs from jobs that are gone are left out.
@@ -60,13 +82,13 @@ impl Workload {
         let inputs = artifacts.inputs.iter().filter(|(job, _)| is_here(*job));
         let inputs = inputs.map(|(job, node)| format!(r#"{{"from": "j{job}", "node": "{node}"}}"#));
         let inputs: Vec<String> = inputs.collect();
-        match inputs.is_empty() {
-            true => artifacts.outputs.clone(),
-            false => format!(
-                r#"{}, "inputs": [{}]"#,
-                artifacts.outputs,
-                inputs.join(", ")
-            ),
+        let mut keys = artifacts.outputs.clone();
+        if !inputs.is_empty() {
+            keys += &format!(r#", "inputs": [{}]"#, inputs.join(", "));
         }
+        if artifacts.is_at_top {
+            keys += r#", "level_for_tasks": "instance""#;
+        }
+        keys
     }
 }
