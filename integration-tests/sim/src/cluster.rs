@@ -276,11 +276,7 @@ impl Cluster {
             contract: Contract::Whole,
             phase: Phase::Faults,
             schedulers: vec![host_of(FIRST, &swarm), host_of(SECOND, &swarm)],
-            workers: swarm
-                .places
-                .iter()
-                .map(|plan| WorkerHost::new(plan.place))
-                .collect(),
+            workers: workers_of(&swarm),
             directories: vec![Directory::default(), Directory::default()],
             scheduler_posts: vec![post(MachineId(0), 0), post(swarm.other_machine(), 1)],
             worker_posts: vec![worker_post; swarm.places.len()],
@@ -556,4 +552,9 @@ impl Cluster {
 fn host_of(place: SchedulerPlace, swarm: &Swarm) -> SchedulerHost {
     let host = SchedulerHost::new(place).with_memory();
     host.with_runs_per_generation(swarm.runs_per_generation)
+}
+
+fn workers_of(swarm: &Swarm) -> Vec<WorkerHost> {
+    let places = swarm.places.iter();
+    places.map(|plan| WorkerHost::new(plan.place)).collect()
 }

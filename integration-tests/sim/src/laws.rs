@@ -223,7 +223,7 @@ fn first_broken(
 /// Returns the laws in the order in which they check each happening and in which they are printed. If several are broken at once, the most
 /// informative one comes first.
 fn registry() -> Vec<Box<dyn Stated>> {
-    vec![
+    let mut laws: Vec<Box<dyn Stated>> = vec![
         Box::new(runs::SentOnce::default()),
         Box::new(runs::AcceptedOnce::default()),
         Box::new(obedience::Obedience::default()),
@@ -275,10 +275,6 @@ fn registry() -> Vec<Box<dyn Stated>> {
         Box::new(standby::ReturnedIsNoRun::default()),
         Box::new(credit::WithinCredit::default()),
         Box::new(work_fetch::GrantedWasSent::default()),
-        Box::new(artifacts::InputsAreComplete::default()),
-        Box::new(artifacts::LastCopyStays::default()),
-        Box::new(artifacts::InputsAreSought::default()),
-        Box::new(artifacts::UnnamedDataGoes::default()),
         Box::new(runs::BeginsOnce::default()),
         Box::new(placement::AsConfigured::default()),
         Box::new(placement::GatesHold::default()),
@@ -293,5 +289,7 @@ fn registry() -> Vec<Box<dyn Stated>> {
         Box::new(work_fetch::IdleIsFed::default()),
         Box::new(calls::AnsweredOnce::default()),
         Box::new(calls::RequestsAreAnswered::default()),
-    ]
+    ];
+    laws.extend(artifacts::all());
+    laws
 }

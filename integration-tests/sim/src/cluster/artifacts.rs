@@ -8,7 +8,7 @@ use brasserie_worker_gather::{PeerId, TransferId};
 use super::packets::{COPY, Caller, FIRST_PORT, PacketOutcome};
 use super::{Cluster, Due};
 use crate::artifact_events::ArtifactEvent;
-use crate::event_log::{CallTag, Happening, WorkerPlace};
+use crate::event_log::{CallTag, FaultKind, Happening, WorkerPlace};
 use crate::hosts::ToScheduler;
 use crate::hosts::desk::{DeskInput, DeskOutput, FetchAnswer, ReportOutcome};
 use crate::hosts::worker::WorkerInput;
@@ -33,7 +33,7 @@ pub(super) enum PeerRequest {
 impl Cluster {
     /// Gives each worker place a store, if tasks of this world have artifacts.
     pub(super) fn install_stores(&mut self) {
-        if !self.swarm.artifacts.is_some() {
+        if self.swarm.artifacts.is_none() {
             return;
         }
         for at in 0..self.workers.len() {
@@ -232,8 +232,19 @@ impl Cluster {
         }
     }
 
+    /// Injects a fault of a store. Returns whether it was possible.
+    pub(super) fn harm_store(&mut self, kind: FaultKind) -> bool {
+        match kind {
+            FaultKind::DisksLost => self.lose_disks(),
+            FaultKind::CopyDamaged => self.spoil_copy(CopyState::Damaged),
+            FaultKind::CopyMissing => self.spoil_copy(CopyState::Missing),
+            FaultKind::DiskFull => self.fill_disks(),
+            _ => false,
+        }
+    }
+
     /// Kills a worker and replaces its disks before the next one starts.
-    pub(super) fn lose_disks(&mut self) -> bool {
+    fn lose_disks(&mut self) -> bool {
         let place = self.any_place();
         if self.is_suspended(self.worker_machine(place)) {
             return false;
@@ -250,7 +261,7 @@ impl Cluster {
     }
 
     /// Damages a copy, or removes its file, behind the back of its store.
-    pub(super) fn spoil_copy(&mut self, state: CopyState) -> bool {
+    fn spoil_copy(&mut self, state: CopyState) -> bool {
         let place = self.any_place();
         let Some(store) = self.worker(place).store() else {
             return false;
@@ -264,7 +275,7 @@ impl Cluster {
     }
 
     /// Fills the disks of a worker, or frees them.
-    pub(super) fn fill_disks(&mut self) -> bool {
+    fn fill_disks(&mut self) -> bool {
         let place = self.any_place();
         let store = self.workers[usize::from(place.0)].store_mut();
         store.is_some_and(|store| {

@@ -12,7 +12,6 @@ use crate::event_log::{
 };
 use crate::hosts::ToScheduler;
 use crate::hosts::worker::WorkerInput;
-use crate::store::CopyState;
 use crate::swarm::{Restores, Variant};
 use crate::view::{Contract, Phase};
 
@@ -105,10 +104,10 @@ impl Cluster {
             FaultKind::OperatorForgetsWorker => self.operator_forgets_worker(),
             FaultKind::MachineCrash => self.machine_crash(),
             FaultKind::StrayHeartbeat => self.stray_heartbeat(),
-            FaultKind::DisksLost => self.lose_disks(),
-            FaultKind::CopyDamaged => self.spoil_copy(CopyState::Damaged),
-            FaultKind::CopyMissing => self.spoil_copy(CopyState::Missing),
-            FaultKind::DiskFull => self.fill_disks(),
+            FaultKind::DisksLost
+            | FaultKind::CopyDamaged
+            | FaultKind::CopyMissing
+            | FaultKind::DiskFull => self.harm_store(kind),
             // Faults of packets and processes are drawn where they happen.
             FaultKind::RequestLost
             | FaultKind::ReplyLost

@@ -10,7 +10,7 @@ use brasserie_common_config::InputSource;
 use brasserie_scheduler_core::Scheduler;
 use brasserie_worker_gather::ArtifactWaitReason;
 
-use super::{Law, Moment, Verdict, law};
+use super::{Law, Moment, Stated, Verdict, law};
 use crate::artifact_events::{ArtifactEvent, PlacedArtifact};
 use crate::event_log::{DirectoryId, Happening, Run, RunSent, SchedulerPlace, TaskId, WorkerPlace};
 use crate::hosts::desk::{RunStage, TWO_REPORTS};
@@ -25,6 +25,16 @@ mod tests;
 /// The scheduler and the directory of a world without a second scheduler.
 const FIRST: SchedulerPlace = SchedulerPlace(0);
 const DIRECTORY: DirectoryId = DirectoryId(0);
+
+/// Returns the laws of this file.
+pub fn all() -> [Box<dyn Stated>; 4] {
+    [
+        Box::new(InputsAreComplete::default()),
+        Box::new(LastCopyStays::default()),
+        Box::new(InputsAreSought::default()),
+        Box::new(UnnamedDataGoes::default()),
+    ]
+}
 
 type RunAtWorker = (WorkerId, InvocationId);
 

@@ -229,7 +229,7 @@ const COMING_BACK: WorldRequirements = WorldRequirements {
 };
 
 /// One world for each bug, in their order.
-pub const FOCI: [Focus; Sabotage::ALL.len()] = [
+pub static FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::SkipSequenceCheck,
         &["denied_never_starts"],
