@@ -14,6 +14,7 @@ use crate::hosts::ToScheduler;
 use crate::hosts::worker::WorkerInput;
 use crate::swarm::{Restores, Variant};
 use crate::view::{Contract, Phase};
+use crate::workload::Workload;
 
 /// Longer than any timeout of a default run, so that partitions lose workers.
 const LONGEST_PARTITION: Duration = Duration::from_secs(1500);
@@ -88,16 +89,8 @@ impl Cluster {
                 // The refused start is counted elsewhere.
                 false
             }
-            FaultKind::ConfigChange => {
-                self.workload.change_jobs();
-                self.config_changed();
-                true
-            }
-            FaultKind::NodesChange => {
-                self.workload.change_nodes();
-                self.config_changed();
-                true
-            }
+            FaultKind::ConfigChange => self.change_config(Workload::change_jobs),
+            FaultKind::NodesChange => self.change_config(Workload::change_nodes),
             FaultKind::OperatorKill => self.operator_kill(),
             FaultKind::OperatorForgives => self.operator_forgives(),
             FaultKind::OperatorForgets => self.operator_forgets(),
@@ -119,6 +112,12 @@ impl Cluster {
             | FaultKind::SpawnFailure
             | FaultKind::SlowKill => false,
         }
+    }
+
+    fn change_config(&mut self, change: fn(&mut Workload)) -> bool {
+        change(&mut self.workload);
+        self.config_changed();
+        true
     }
 
     /// Lets the operator end some worker.
