@@ -168,11 +168,21 @@ pub enum Sabotage {
     TakeBackAdvancesBackoff,
     /// A task stands by however long another worker could start it.
     NeverTakeBack,
+    /// A worker gives a run copies of its inputs without comparing their bytes with their ids.
+    StageWithoutCheck,
+    /// The scheduler has an artifact deleted as soon as nothing names it, so also before the completion that names it arrives.
+    DeleteWithoutGrace,
+    /// An artifact that a busy peer refused counts as in transfer for ever.
+    LoseRefusedTransfer,
+    /// The scheduler has no artifact deleted.
+    NeverUnwanted,
+    /// A worker reports the completion of a run without the outputs.
+    ForgetOutputs,
 }
 
 impl Sabotage {
     /// Every bug, in the order in which reports list them.
-    pub const ALL: [Sabotage; 81] = [
+    pub const ALL: [Sabotage; 86] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -254,6 +264,11 @@ impl Sabotage {
         Sabotage::LoseTakenBack,
         Sabotage::TakeBackAdvancesBackoff,
         Sabotage::NeverTakeBack,
+        Sabotage::StageWithoutCheck,
+        Sabotage::DeleteWithoutGrace,
+        Sabotage::LoseRefusedTransfer,
+        Sabotage::NeverUnwanted,
+        Sabotage::ForgetOutputs,
     ];
 
     /// Returns the name on a command line and in reports.

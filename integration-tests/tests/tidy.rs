@@ -208,6 +208,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "scheduler-engine",
             "scheduler-core",
             "worker-core",
+            "worker-gather",
         ],
     ),
     ("integration-tests/emulator", &["common", "worker-fetch"]),

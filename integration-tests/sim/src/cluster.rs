@@ -1,6 +1,7 @@
 //! The simulated world: one queue of scheduled steps, the hosts around the real cores, and the network and disks between them. One step
 //! usually gives one input to one host.
 
+mod artifacts;
 mod config;
 mod lives;
 mod mischief;
@@ -24,6 +25,7 @@ use crate::event_log::{
     CallTag, DirectoryId, FaultKind, Happening, MachineId, ProcessId, SchedulerPlace, WorkerPlace,
 };
 use crate::hosts::ToScheduler;
+use crate::hosts::desk::FetchAnswer;
 use crate::hosts::scheduler::{SchedulerHost, SchedulerInput, SchedulerOutput};
 use crate::hosts::worker::{WorkerHost, WorkerInput, WorkerOutput};
 use crate::network::Network;
@@ -48,6 +50,17 @@ enum Due {
         place: WorkerPlace,
         tag: CallTag,
         message: Call,
+    },
+    /// A request of one worker's desk to another.
+    PeerRequest {
+        place: WorkerPlace,
+        tag: CallTag,
+        request: artifacts::PeerRequest,
+    },
+    /// The bytes of an answer have left the disk of a worker.
+    PeerAnswer {
+        tag: CallTag,
+        answer: FetchAnswer,
     },
     /// Blocks a link that flaps.
     Block {
@@ -209,6 +222,10 @@ pub struct Cluster {
     disks: Dice,
     chance: Dice,
     identities: Dice,
+    /// For everything about artifacts.
+    stores: Dice,
+    /// The number of calls of desks so far.
+    desk_calls: u32,
     scheduler_outputs: Vec<SchedulerOutput>,
     worker_outputs: Vec<WorkerOutput>,
     seen_faults: Vec<FaultKind>,
@@ -259,11 +276,7 @@ impl Cluster {
             contract: Contract::Whole,
             phase: Phase::Faults,
             schedulers: vec![host_of(FIRST, &swarm), host_of(SECOND, &swarm)],
-            workers: swarm
-                .places
-                .iter()
-                .map(|plan| WorkerHost::new(plan.place))
-                .collect(),
+            workers: workers_of(&swarm),
             directories: vec![Directory::default(), Directory::default()],
             scheduler_posts: vec![post(MachineId(0), 0), post(swarm.other_machine(), 1)],
             worker_posts: vec![worker_post; swarm.places.len()],
@@ -287,6 +300,8 @@ impl Cluster {
             disks: dice(RandomStream::Disks),
             chance: dice(RandomStream::Faults),
             identities: dice(RandomStream::Identities),
+            stores: dice(RandomStream::Artifacts),
+            desk_calls: 0,
             scheduler_outputs: Vec::new(),
             worker_outputs: Vec::new(),
             seen_faults: Vec::new(),
@@ -297,6 +312,7 @@ impl Cluster {
     }
 
     fn begin(&mut self) {
+        self.install_stores();
         self.queue
             .push(self.now, Due::StartScheduler { place: FIRST });
         for at in 0..self.swarm.places.len() {
@@ -407,6 +423,8 @@ impl Cluster {
             | Due::Lease { place, .. } => Some(self.worker_machine(*place)),
             Due::SchedulerRequest { .. }
             | Due::WorkerRequest { .. }
+            | Due::PeerRequest { .. }
+            | Due::PeerAnswer { .. }
             | Due::Block { .. }
             | Due::WorkerHears { .. }
             | Due::SchedulerWake { .. }
@@ -437,6 +455,12 @@ impl Cluster {
                 tag,
                 message,
             } => self.request_to_worker(place, tag, message),
+            Due::PeerRequest {
+                place,
+                tag,
+                request,
+            } => self.request_to_peer(place, tag, request),
+            Due::PeerAnswer { tag, answer } => self.answer(tag, PacketOutcome::Copies(answer)),
             Due::Block { from, to, until } => {
                 if self.phase == Phase::Faults {
                     self.network.block(from, to, until);
@@ -528,4 +552,9 @@ impl Cluster {
 fn host_of(place: SchedulerPlace, swarm: &Swarm) -> SchedulerHost {
     let host = SchedulerHost::new(place).with_memory();
     host.with_runs_per_generation(swarm.runs_per_generation)
+}
+
+fn workers_of(swarm: &Swarm) -> Vec<WorkerHost> {
+    let places = swarm.places.iter();
+    places.map(|plan| WorkerHost::new(plan.place)).collect()
 }

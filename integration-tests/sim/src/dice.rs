@@ -33,6 +33,8 @@ pub enum RandomStream {
     Retention,
     /// Tasks that stand by at workers whose slots are in use.
     Standby,
+    /// Jobs with outputs and inputs, the stores of workers, and their faults.
+    Artifacts,
 }
 
 /// One stream.

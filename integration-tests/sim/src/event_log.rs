@@ -9,6 +9,7 @@ use brasserie_common::{
     StatusBits, WorkDemand, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerId,
 };
 
+use crate::artifact_events::ArtifactEvent;
 pub use crate::event_types::*;
 
 /// The GPUs that a task needs, for a worker that chooses them.
@@ -479,6 +480,9 @@ pub enum Happening {
         how: ProcessEnd,
         bits: StatusBits,
     },
+
+    /// An observation about artifacts.
+    Artifacts(Box<ArtifactEvent>),
 
     // --- machines and faults
     /// Nothing on the machine executes, tasks included, until it wakes up.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::resources::GpuInfo;
 use brasserie_common::{
-    EndedBy, InvocationId, RefusalCode, SchedulerId, SequenceNumber, Shard, Standing,
+    EndedBy, InvocationId, RefusalCode, RunningTask, SchedulerId, SequenceNumber, Shard, Standing,
     WorkerDescription, WorkerId, WorkerSetHash, WorkerSetId,
 };
 use brasserie_scheduler_core::{LeftCause, Rejection};
@@ -92,6 +92,15 @@ impl fmt::Display for TaskId {
 pub struct Run {
     pub task: TaskId,
     pub invocation: InvocationId,
+}
+
+impl Run {
+    pub fn of(task: &RunningTask) -> Self {
+        Run {
+            task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
+            invocation: task.invocation,
+        }
+    }
 }
 
 impl fmt::Display for Run {
@@ -324,7 +333,7 @@ pub enum Fact {
     },
     HoldBackOver,
     TaskEnded,
-    /// Jobs of the API, pauses, forgiven completions, the config file, nodes of schedules, and raised fences.
+    /// Jobs of the API, pauses, forgiven completions, expired outputs, the config file, nodes of schedules, and raised fences.
     Jobs,
 }
 
@@ -433,4 +442,12 @@ pub enum FaultKind {
     StrayHeartbeat,
     /// An operator drains a worker.
     WorkerDrain,
+    /// A worker crashes, and its successor has empty disks.
+    DisksLost,
+    /// A copy of an artifact is damaged without notice.
+    CopyDamaged,
+    /// The file of a copy disappears without notice.
+    CopyMissing,
+    /// The disks of a worker are full for a while.
+    DiskFull,
 }

@@ -6,6 +6,7 @@
 //! only the state that no other law needs. It matches only the happenings that can break it or that it must know, so a new kind of
 //! happening does not touch the laws.
 
+mod artifacts;
 mod calls;
 mod capacity;
 mod completions;
@@ -90,6 +91,8 @@ macro_rules! law {
     };
 }
 use law;
+
+pub use artifacts::{has_sound_copy, namespace, unnamed_copies};
 
 /// The moment of a happening.
 #[derive(Clone, Copy)]
@@ -220,7 +223,7 @@ fn first_broken(
 /// Returns the laws in the order in which they check each happening and in which they are printed. If several are broken at once, the most
 /// informative one comes first.
 fn registry() -> Vec<Box<dyn Stated>> {
-    vec![
+    let mut laws: Vec<Box<dyn Stated>> = vec![
         Box::new(runs::SentOnce::default()),
         Box::new(runs::AcceptedOnce::default()),
         Box::new(obedience::Obedience::default()),
@@ -286,5 +289,7 @@ fn registry() -> Vec<Box<dyn Stated>> {
         Box::new(work_fetch::IdleIsFed::default()),
         Box::new(calls::AnsweredOnce::default()),
         Box::new(calls::RequestsAreAnswered::default()),
-    ]
+    ];
+    laws.extend(artifacts::all());
+    laws
 }

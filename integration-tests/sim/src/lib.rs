@@ -6,6 +6,7 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+pub mod artifact_events;
 pub mod clock;
 pub mod cluster;
 pub mod coverage;
@@ -25,6 +26,7 @@ pub mod run;
 #[cfg(feature = "sabotage")]
 pub mod sabotage;
 pub mod search;
+pub mod store;
 pub mod swarm;
 pub mod trace;
 pub mod view;

@@ -1,15 +1,19 @@
 //! The liveness laws, once nothing fails any more. Within a stated time every lasting worker is HEALTHY on both sides, no task is unsure,
 //! and everything that can run has run. From then on the cluster is as quiet as its heartbeats allow.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use brasserie_common::{Health, Time, Timeouts};
-use brasserie_scheduler_core::{Answer, ClusterStatus, Query};
+use brasserie_common::{Health, JobName, Time, Timeouts};
+use brasserie_common_config::{InputSource, JobConfig};
+use brasserie_scheduler_core::{Answer, ClusterStatus, Query, Scheduler};
 
 use crate::cluster::Cluster;
-use crate::event_log::SchedulerPlace;
-use crate::laws::Violation;
+use crate::event_log::{DirectoryId, SchedulerPlace};
+use crate::hosts::desk::TWO_REPORTS;
+use crate::laws::{Violation, has_sound_copy, namespace, unnamed_copies};
 use crate::network::LONGEST_LIFE;
+use crate::view::World;
 
 /// The names of the two laws of this module.
 pub const SETTLES: &str = "settles";
@@ -102,7 +106,12 @@ impl QuietWatch {
         let beats = lasts / swarm.heartbeat_period.as_secs_f64() + 1.0;
         let checks = lasts / swarm.shortest.healthcheck_period.as_secs_f64() + 1.0;
         let sights = lasts / swarm.shortest.worker_check_interval.as_secs_f64() + 1.0;
-        let allowed = workers * (beats * 8.0 + checks * 24.0 + sights * 4.0) + 100.0;
+        let reports = match swarm.artifacts {
+            Some(_) => lasts / TWO_REPORTS.as_secs_f64() * 2.0 + 1.0,
+            None => 0.0,
+        };
+        let each = beats * 8.0 + checks * 24.0 + sights * 4.0 + reports * 8.0;
+        let allowed = workers * each + 100.0;
         let events = cluster.stats.core_events - self.events_before;
         if events as f64 > allowed {
             let what = format!(
@@ -145,12 +154,23 @@ fn what_is_missing(cluster: &Cluster) -> Option<String> {
             ));
         }
     }
-    missing_work(&status, scheduler, now)
+    let missing = missing_work(cluster, (&status, scheduler), now);
+    missing.or_else(|| superfluous_data(cluster))
+}
+
+fn superfluous_data(cluster: &Cluster) -> Option<String> {
+    let world = cluster.world();
+    let mut places = cluster.lasting_places();
+    places.find_map(|place| {
+        let copies = unnamed_copies(&world, place);
+        let (_, id) = copies.first()?;
+        Some(format!("{place:?} has {id:?}, which nothing names"))
+    })
 }
 
 fn missing_work(
-    status: &ClusterStatus,
-    scheduler: &brasserie_scheduler_core::Scheduler,
+    cluster: &Cluster,
+    (status, scheduler): (&ClusterStatus, &Scheduler),
     now: Time,
 ) -> Option<String> {
     for worker in &status.workers {
@@ -161,8 +181,9 @@ fn missing_work(
             ));
         }
     }
+    let starved = starved_jobs(&cluster.world(), scheduler);
     for job in status.jobs.iter().filter(|job| job.enabled) {
-        if job.settled {
+        if job.settled || starved.contains(&job.name) {
             continue;
         }
         let query = Query::Unfinished {
@@ -190,4 +211,42 @@ fn missing_work(
         }
     }
     None
+}
+
+/// Returns the jobs whose tasks need an output of which no worker has a sound copy, and the jobs that wait for these. Such an output is lost
+/// for good, because no producer runs again for it.
+fn starved_jobs(world: &World<'_>, scheduler: &Scheduler) -> BTreeSet<JobName> {
+    let (Some(durable), Some(namespace)) = (world.durable(DirectoryId(0)), namespace(world)) else {
+        return BTreeSet::new();
+    };
+    let is_lost = |id| !has_sound_copy(world, &(namespace.clone(), id));
+    let lost = durable.outputs.iter().filter(|(_, (_, outputs))| {
+        let mut outputs = outputs.iter();
+        outputs.any(|output| is_lost(output.artifact.id))
+    });
+    let lost: BTreeSet<&JobName> = lost.map(|(key, _)| &key.job).collect();
+    let jobs = scheduler.engine().config().into_iter();
+    let jobs = jobs.flat_map(|config| &config.jobs);
+    let jobs: Vec<&JobConfig> = jobs.map(|job| &**job).collect();
+    let mut starved: BTreeSet<JobName> = BTreeSet::new();
+    loop {
+        let reads = |job: &JobConfig| {
+            let mut inputs = job.inputs.iter();
+            inputs.any(|input| match &input.source {
+                InputSource::Job { job, .. } => lost.contains(job),
+                InputSource::File { .. } => false,
+            })
+        };
+        let waits = |job: &JobConfig| {
+            let after_all = &job.run_only_after_all_nodes_are_done_for;
+            let mut on = job.depends_on.iter().chain(after_all);
+            on.any(|on| starved.contains(on))
+        };
+        let more = jobs.iter().filter(|job| reads(job) || waits(job));
+        let more: BTreeSet<JobName> = more.map(|job| job.name.clone()).collect();
+        if more == starved {
+            return starved;
+        }
+        starved = more;
+    }
 }

@@ -6,6 +6,7 @@ pub mod associations;
 pub mod card_needs;
 pub mod directories;
 pub mod executions;
+pub mod led_runs;
 pub mod machines;
 pub mod requests;
 pub mod runs;
@@ -24,6 +25,7 @@ use crate::view::World;
 use associations::Associations;
 use directories::Directories;
 use executions::{Executions, Sleepers};
+use led_runs::LedRuns;
 use machines::MachineSizes;
 use requests::OpenRequests;
 use runs::Runs;
@@ -42,6 +44,7 @@ pub struct Model {
     pub machines: MachineSizes,
     pub workers: Workers,
     pub requests: OpenRequests,
+    pub led_runs: LedRuns,
 
     /// Living schedulers that have left their initial wait.
     pub past_wait: BTreeSet<SchedulerId>,
@@ -59,6 +62,7 @@ impl Model {
         self.machines.note(happening);
         self.workers.note(when, happening, world);
         self.requests.note(when, happening);
+        self.led_runs.note(happening);
         match *happening {
             Happening::WaitEnded { scheduler, .. } => {
                 self.past_wait.insert(scheduler);

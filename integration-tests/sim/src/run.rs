@@ -10,7 +10,7 @@ use crate::coverage::Coverage;
 use crate::event_log::{FaultKind, Happening};
 use crate::laws::{Laws, Violation};
 use crate::liveness::{LivenessResult, Settling};
-use crate::swarm::{Fetchers, Swarm, Timing};
+use crate::swarm::{ArtifactWorlds, Fetchers, Swarm, Timing};
 use crate::trace::{HistoryHash, Trace};
 use crate::view::Contract;
 
@@ -41,6 +41,8 @@ pub struct SeedSettings {
     pub record: HistoryOutput,
     /// The runs in which workers request work.
     pub fetchers: Fetchers,
+    /// The runs in which tasks have artifacts.
+    pub artifacts: ArtifactWorlds,
 }
 
 impl Default for SeedSettings {
@@ -49,6 +51,7 @@ impl Default for SeedSettings {
             judges: Judges::All,
             record: HistoryOutput::Nothing,
             fetchers: Fetchers::default(),
+            artifacts: ArtifactWorlds::default(),
         }
     }
 }
@@ -95,7 +98,7 @@ pub fn run_with(
     laws: Laws,
     sink: &mut dyn FnMut(&str),
 ) -> SeedOutcome {
-    let swarm = Swarm::of(seed, settings.fetchers);
+    let swarm = Swarm::of(seed, settings.fetchers).with_artifacts(seed, settings.artifacts);
     run_swarm((seed, swarm), settings, laws, sink)
 }
 

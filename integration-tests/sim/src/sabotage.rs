@@ -16,8 +16,8 @@ use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::run::{Broken, SeedOutcome, SeedSettings, run_swarm};
 use crate::swarm::{
-    Fetching, Gates, MachineSizing, OrphanFate, Restores, Rooms, Standbys, Start, StartSeconds,
-    Swarm, TimeLimits, Variant, WorkFetching,
+    ArtifactPlan, Fetching, Gates, MachineSizing, OrphanFate, Restores, Rooms, Standbys, Start,
+    StartSeconds, Swarm, TimeLimits, Variant, WorkFetching,
 };
 
 pub use foci::FOCI;
@@ -87,6 +87,7 @@ struct WorldRequirements {
     fetch: Fetch,
     runs_per_generation: Option<u32>,
     retention: Retention,
+    artifacts: Option<ArtifactPlan>,
 }
 
 impl Focus {
@@ -199,6 +200,7 @@ impl WorldRequirements {
             standbys: self.standbys,
             runs_per_generation: self.runs_per_generation,
             retention: self.retention,
+            artifacts: self.artifacts,
             fetching: match self.fetch {
                 Fetch::Nobody => Fetching::Nobody,
                 Fetch::Everybody => asked_for(&drawn, Profile::CLUSTER),

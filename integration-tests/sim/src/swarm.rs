@@ -1,6 +1,7 @@
 //! Draws the parameters of a run: the size of the cluster, the kinds and frequencies of faults, and the settings. Most runs have few kinds
 //! of faults, which finds bugs that many faults together would hide.
 
+mod artifacts;
 mod fetching;
 mod work;
 
@@ -16,6 +17,7 @@ use crate::event_log::{FaultKind, MachineId, WorkerPlace};
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 
+pub use artifacts::{ArtifactPlan, ArtifactWorlds};
 pub use fetching::{Fetchers, Fetching, WorkFetching};
 pub use work::{Gates, MachineSizing, OrphanFate, Rooms, Standbys, TimeLimits};
 
@@ -123,6 +125,8 @@ pub struct Swarm {
     pub runs_per_generation: Option<u32>,
     /// How long completions are kept. If bounded, missing jobs and nodes sometimes return.
     pub retention: Retention,
+    /// Whether jobs have outputs and inputs. `None`: no job has any.
+    pub artifacts: Option<ArtifactPlan>,
 }
 
 /// Faults that are injected one by one. The other kinds are properties of the network and of processes.
@@ -237,6 +241,7 @@ impl Swarm {
             fetching: Fetching::Nobody,
             runs_per_generation: None,
             retention: Retention::UNLIMITED,
+            artifacts: None,
         };
         swarm.vary(variants, pace)
     }

@@ -1,5 +1,7 @@
 //! The work of the simulated cluster: a changing configuration with jobs and nodes that come and go.
 
+mod artifacts;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,6 +16,9 @@ use crate::dice::{Dice, RandomStream};
 use crate::swarm::{
     Fetching, Gates, MachineSizing, OrphanFate, Rooms, Standbys, Swarm, TimeLimits,
 };
+use artifacts::JobArtifacts;
+
+pub use artifacts::TOP_NODE;
 
 /// The most jobs at once: enough for contention, few enough for a quick run.
 const MAX_JOBS: usize = 4;
@@ -38,6 +43,7 @@ struct WorkloadJob {
     work: String,
     /// The key for the number of running tasks, preceded by a comma.
     most: String,
+    artifacts: JobArtifacts,
 }
 
 /// Slots that a task takes of its worker's machine.
@@ -67,6 +73,8 @@ pub struct Extras {
     pub returns: Option<Dice>,
     /// Tasks stand by at workers.
     pub standby: Option<Dice>,
+    /// Jobs have outputs, and inputs from each other.
+    pub artifacts: Option<Dice>,
 }
 
 /// Random streams for workers that request work.
@@ -88,6 +96,7 @@ impl Extras {
             limits: (swarm.limits == TimeLimits::Some).then(|| dice(RandomStream::Limits)),
             rooms: (swarm.rooms == Rooms::Small).then(|| dice(RandomStream::Rooms)),
             standby: (swarm.standbys == Standbys::Some).then(|| dice(RandomStream::Standby)),
+            artifacts: swarm.artifacts.map(|_| dice(RandomStream::Artifacts)),
             returns: (swarm.retention != Retention::UNLIMITED)
                 .then(|| dice(RandomStream::Retention)),
             work: match &swarm.fetching {
@@ -209,6 +218,7 @@ impl Workload {
         let (after_all, needs) = (self.draw_gate(), self.draw_needs());
         let (slots, work) = self.draw_work();
         let most = self.draw_max_running();
+        let artifacts = self.draw_artifacts();
         self.jobs.push(WorkloadJob {
             number,
             enabled: true,
@@ -221,6 +231,7 @@ impl Workload {
             limits,
             work,
             most,
+            artifacts,
         });
     }
 
@@ -483,6 +494,27 @@ impl Workload {
         }
     }
 
+    /// Returns the keys about other jobs for which the job waits, each preceded by a comma. Jobs that are gone are left out.
+    fn wait_keys(&self, job: &WorkloadJob) -> String {
+        let known = |number: &u16| self.jobs.iter().any(|j| j.number == *number);
+        let depends_on = job.depends_on.filter(known);
+        let depends_on = depends_on.filter(|number| self.have_one_level(&job.artifacts, *number));
+        let depends_on = match depends_on {
+            Some(number) => format!(r#", "depends_on": ["j{number}"]"#),
+            None => String::new(),
+        };
+        let after_all = job.after_all.iter().filter(|number| known(number));
+        let after_all: Vec<String> = after_all.map(|number| format!(r#""j{number}""#)).collect();
+        let after_all = match after_all.is_empty() {
+            true => String::new(),
+            false => format!(
+                r#", "run_only_after_all_nodes_are_done_for": [{}]"#,
+                after_all.join(", ")
+            ),
+        };
+        depends_on + &after_all
+    }
+
     fn render(&mut self) {
         let mut nodes = String::new();
         for node in &self.nodes {
@@ -508,21 +540,7 @@ impl Workload {
             self.settings
         );
         for job in &self.jobs {
-            let known = |number: &u16| self.jobs.iter().any(|j| j.number == *number);
-            let depends_on = match job.depends_on.filter(known) {
-                Some(number) => format!(r#", "depends_on": ["j{number}"]"#),
-                None => String::new(),
-            };
-            let after_all = job.after_all.iter().filter(|number| known(number));
-            let after_all: Vec<String> =
-                after_all.map(|number| format!(r#""j{number}""#)).collect();
-            let after_all = match after_all.is_empty() {
-                true => String::new(),
-                false => format!(
-                    r#", "run_only_after_all_nodes_are_done_for": [{}]"#,
-                    after_all.join(", ")
-                ),
-            };
+            let waits = self.wait_keys(job);
             let Needs {
                 memory,
                 half_cards,
@@ -536,17 +554,17 @@ impl Workload {
             let _ = write!(
                 text,
                 r#", "bistro_job->j{}": {{"owner": "sim", "command": ["/bin/true"], "enabled": {},
-                    "backoff": {}, "resources": {{"slots": {}{needs}}}{depends_on}{after_all}{}}}"#,
+                    "backoff": {}, "resources": {{"slots": {}{needs}}}{waits}{}}}"#,
                 job.number,
                 job.enabled,
                 job.backoff,
                 job.slots,
-                keys.concat()
+                keys.concat() + &self.artifact_keys(&job.artifacts)
             );
         }
         text.push('}');
         self.config = parse_config(&text);
-        let mut table = NodeTableBuilder::new("instance", &self.config);
+        let mut table = NodeTableBuilder::new(self.top_node(), &self.config);
         for source in &self.config.node_sources {
             if let NodeSource::Manual(list) = source {
                 table
@@ -588,6 +606,7 @@ mod tests {
                 rooms: some(5, RandomStream::Rooms),
                 returns: some(2, RandomStream::Retention),
                 standby: some(2, RandomStream::Standby),
+                artifacts: some(2, RandomStream::Artifacts),
                 work: some(3, RandomStream::WorkFetch).map(|dice| WorkStreams {
                     dice,
                     slots_are_cpus: seed % 2 == 0,

@@ -1,13 +1,14 @@
 //! Whole runs: the same seed gives the same history, and a few seeds keep every law.
 
 use integration_tests_sim::run::{HistoryOutput, Judges, SeedSettings, run_seed};
-use integration_tests_sim::swarm::Fetchers;
+use integration_tests_sim::swarm::{ArtifactWorlds, Fetchers};
 
 fn hashing(fetchers: Fetchers) -> SeedSettings {
     SeedSettings {
         judges: Judges::None,
         record: HistoryOutput::Hash,
         fetchers,
+        artifacts: ArtifactWorlds::Never,
     }
 }
 
@@ -23,8 +24,12 @@ fn one_seed_gives_one_history() {
 
 #[test]
 fn some_seeds_keep_every_law() {
+    let settings = SeedSettings {
+        artifacts: ArtifactWorlds::Never,
+        ..SeedSettings::default()
+    };
     for seed in 1..20 {
-        let outcome = run_seed(seed, &SeedSettings::default(), &mut |_| ());
+        let outcome = run_seed(seed, &settings, &mut |_| ());
         assert!(outcome.core_events > 100, "seed {seed} did nothing");
         assert_eq!(outcome.violations, [], "seed {seed}");
     }

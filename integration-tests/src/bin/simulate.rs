@@ -14,7 +14,7 @@ use integration_tests::sabotage;
 use integration_tests_sim::laws::Laws;
 use integration_tests_sim::report::{OutcomeTotal, replay};
 use integration_tests_sim::run::{HistoryOutput, Judges, SeedSettings, run_seed};
-use integration_tests_sim::swarm::Fetchers;
+use integration_tests_sim::swarm::{ArtifactWorlds, Fetchers};
 
 /// Default number of seeds: a few seconds.
 const USUAL_SEEDS: u64 = 200;
@@ -61,6 +61,9 @@ struct SimulateOptions {
     /// Runs in which workers fetch work
     #[arg(long, value_enum, default_value_t = WorkFetch::Mixed)]
     work_fetch: WorkFetch,
+    /// Runs in which tasks have artifacts
+    #[arg(long, value_enum, default_value_t = Artifacts::Mixed)]
+    artifacts: Artifacts,
     /// Do not check this law, to find what else breaks
     #[arg(long, value_name = "LAW", value_parser = law, conflicts_with = "sabotage")]
     without: Vec<String>,
@@ -83,6 +86,27 @@ impl From<WorkFetch> for Fetchers {
             WorkFetch::Always => Fetchers::Always,
             WorkFetch::Never => Fetchers::Never,
             WorkFetch::Mixed => Fetchers::Mixed,
+        }
+    }
+}
+
+/// The runs in which tasks have artifacts.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Artifacts {
+    /// All runs
+    Always,
+    /// No run: histories are those of a cluster without artifacts
+    Never,
+    /// Some runs
+    Mixed,
+}
+
+impl From<Artifacts> for ArtifactWorlds {
+    fn from(chosen: Artifacts) -> Self {
+        match chosen {
+            Artifacts::Always => ArtifactWorlds::Always,
+            Artifacts::Never => ArtifactWorlds::Never,
+            Artifacts::Mixed => ArtifactWorlds::Mixed,
         }
     }
 }
@@ -125,6 +149,7 @@ fn main() -> ExitCode {
             HistoryOutput::Nothing
         },
         fetchers: options.work_fetch.into(),
+        artifacts: options.artifacts.into(),
     };
     let mut printer = Printer::default();
     let verdict = play(&options, &settings, &mut printer);

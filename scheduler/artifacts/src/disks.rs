@@ -98,6 +98,12 @@ impl Disks {
         disk.store(id).then_some(disk.place())
     }
 
+    /// Returns the place of the copies on a disk, if it is known.
+    pub fn place(&self, holder: &Holder) -> Option<CopyPlace> {
+        let disk = self.disks.get(&self.number(holder)?)?;
+        Some(disk.place())
+    }
+
     /// Removes an artifact from a disk. Returns its place if it was believed to be there.
     pub fn discard(&mut self, holder: &Holder, id: ArtifactId) -> Option<CopyPlace> {
         let number = self.number(holder)?;

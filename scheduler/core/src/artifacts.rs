@@ -124,12 +124,14 @@ impl Artifacts {
         &self.namespace
     }
 
-    /// Accepts a report of the worker at `place`, and returns the answer.
+    /// Accepts a report of the worker at `place`, and returns the answer. `oldest_run` is when the first of its running tasks began that
+    /// leave outputs.
     pub(crate) fn report(
         &mut self,
         now: Time,
         (lock, place): (&MachinePortLock, ArtifactHolder),
         report: &ArtifactsReport,
+        oldest_run: Option<Time>,
     ) -> ArtifactsAnswer {
         let rack = report.rack.clone();
         self.registry.set_rack(lock, rack.clone().map(RackName));
@@ -149,7 +151,10 @@ impl Artifacts {
             self.awaited.remove(lock);
             self.learn(now, lock, report);
             answer.listings = self.wanted_listings(lock, report);
-            let unwanted = self.registry.unwanted(lock, now, MOST_UNWANTED);
+            // What has come later may be outputs of runs whose completions are on their way.
+            let grace = RegistrySettings::default().gc_grace;
+            let settled = oldest_run.map_or(now, |began| now.min(began + grace));
+            let unwanted = self.registry.unwanted(lock, settled, MOST_UNWANTED);
             let copy = |(generation, id)| ArtifactCopy { generation, id };
             answer.unwanted = unwanted.into_iter().map(copy).collect();
             answer.replicate = self.wanted_replicas(now, lock, report);

@@ -79,6 +79,11 @@ pub enum News {
     },
     /// A problem that `status` shows and did not show before.
     Problem(String),
+    /// Outputs of tasks are lost that another task needs, so the tasks run again.
+    OutputsLost {
+        job: JobName,
+        tasks: usize,
+    },
     /// Nobody needs the outputs of the job's tasks any more.
     OutputsExpired {
         job: JobName,
@@ -159,6 +164,7 @@ impl News {
             News::Unhealthy { .. }
             | News::DeclaredDead { .. }
             | News::WaitBegan { .. }
+            | News::OutputsLost { .. }
             | News::Problem(_)
             | News::Left {
                 cause: LeftCause::Lost | LeftCause::DidNotReturn | LeftCause::Forgotten,
@@ -179,6 +185,7 @@ impl News {
             | News::WaitBegan { .. }
             | News::WaitEnded { .. }
             | News::HoldBackEnded
+            | News::OutputsLost { .. }
             | News::RunsAgain { .. } => Some(NewsKind::Workers),
             News::Failed { .. } => Some(NewsKind::Failures),
             News::RunsTwice { .. } => Some(NewsKind::RunsTwice),
@@ -339,6 +346,10 @@ impl fmt::Display for News {
             News::Asked { by, what } => write!(f, "{by} {what}"),
             News::ConfigInForce { what } => write!(f, "{what} is in force"),
             News::Problem(text) => f.write_str(text),
+            News::OutputsLost { job, tasks } => write!(
+                f,
+                "outputs of {tasks} tasks of job {job} are lost, and another task needs them: they run again"
+            ),
             News::OutputsExpired { job } => write!(
                 f,
                 "the outputs of job {job} are not needed any more (`keep`): its workers delete them"

@@ -63,6 +63,11 @@ impl Catalog {
         true
     }
 
+    /// Returns the serial of the newest copy.
+    pub fn newest_serial(&self) -> u64 {
+        self.copies_so_far
+    }
+
     pub fn remove(&mut self, key: &ArtifactKey) -> Option<StoredCopy> {
         let copy = self.namespaces.get_mut(&key.namespace)?.remove(&key.id)?;
         let content = self.contents.get_mut(&(key.namespace.clone(), copy.disk));

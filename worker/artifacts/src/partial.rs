@@ -141,10 +141,18 @@ impl Partial {
         self.on_file(File::sync_all)?;
         let shared = Arc::clone(&self.shared);
         let _guard = shared.lock_key(key);
-        if shared.state().catalog.find(key).is_some() {
-            return Ok(());
-        }
+        let before = shared.state().catalog.find(key);
         let kept = shared.on_disk(self.disk, |disk| disk.keep_partial(&self.name, key));
+        if let Some(before) = before {
+            // The new copy takes the place of the former one, which may be damaged, or about to be deleted.
+            if before.disk != self.disk {
+                // A file that stays counts as used space, and is found again at the next start.
+                let _ = shared.on_disk(before.disk, |disk| disk.delete(key));
+            }
+            let mut state = shared.state();
+            state.catalog.remove(key);
+            state.spaces[before.disk.0].deleted(before.size);
+        }
         kept.map_err(|error| shared.write_error(self.disk, error))?;
         self.file = None;
         {

@@ -176,10 +176,30 @@ impl ArtifactStore {
         namespace: &ArtifactNamespace,
         ids: impl IntoIterator<Item = ArtifactId>,
     ) -> Vec<(PathBuf, io::Error)> {
+        self.delete_up_to(namespace, ids, u64::MAX)
+    }
+
+    /// Returns the serial of the newest copy, for [`ArtifactStore::delete_up_to`].
+    pub fn newest_serial(&self) -> u64 {
+        self.0.state().catalog.newest_serial()
+    }
+
+    /// Deletes artifacts like [`ArtifactStore::delete`], but keeps copies that came after that of the serial `newest`: nobody knew of them
+    /// when the deletion was decided.
+    pub fn delete_up_to(
+        &self,
+        namespace: &ArtifactNamespace,
+        ids: impl IntoIterator<Item = ArtifactId>,
+        newest: u64,
+    ) -> Vec<(PathBuf, io::Error)> {
         let mut failed = Vec::new();
         for id in ids {
             let key = ArtifactKey::new(namespace, id);
             let _guard = self.0.lock_key(&key);
+            let found = self.0.state().catalog.find(&key);
+            if found.is_none_or(|copy| copy.serial > newest) {
+                continue;
+            }
             let Some(copy) = self.0.state().catalog.remove(&key) else {
                 continue;
             };

@@ -405,7 +405,9 @@ impl Tasks {
         run: (&TaskKey, InvocationId),
         outputs: Vec<LeftOutput>,
     ) {
-        if let Some(task) = self.open_run(run.0, run.1) {
+        if let Some(task) = self.open_run(run.0, run.1)
+            && !sabotage::on(Sabotage::ForgetOutputs)
+        {
             Arc::make_mut(&mut task.running).outputs = outputs;
         }
     }

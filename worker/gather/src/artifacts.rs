@@ -49,7 +49,7 @@ pub enum LossCause {
 }
 
 /// All artifacts that tasks want or that are in flight, with indexes by peer and of missing ones.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Artifacts {
     known: BTreeMap<ArtifactId, Artifact>,
     holdings: Holdings,
@@ -57,7 +57,7 @@ pub struct Artifacts {
     wanted_so_far: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Artifact {
     order: u64,
     wanted_since: Time,

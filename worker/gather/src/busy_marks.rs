@@ -8,7 +8,7 @@ use super::types::PeerId;
 
 /// The end of each peer's mark. A mark is set by a busy answer, and nothing but its time removes it. A marked peer receives no request, so
 /// only the answer to an earlier request of the other purpose can extend its mark.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct BusyMarks {
     until: BTreeMap<PeerId, Time>,
 }

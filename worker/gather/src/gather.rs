@@ -34,7 +34,7 @@ use super::types::{ArtifactId, Distance, Peer, PeerId, Pressure};
 ///
 /// Invariant: each wanted artifact is in a transfer, or can be requested as soon as the limits or the pressure allow it, or has a time at
 /// which [`Gather::next_wake`] is due.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Gather {
     me: Peer,
     limits: GatherLimits,

@@ -13,12 +13,12 @@ pub struct Rank {
 }
 
 /// The wanted artifacts that each peer holds, and which of these wait for a request. A peer without any has no entry.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Holdings {
     peers: BTreeMap<PeerId, Holding>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Holding {
     distance: Distance,
     held: BTreeSet<ArtifactId>,

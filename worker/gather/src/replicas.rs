@@ -9,7 +9,7 @@ use super::event::WantedArtifact;
 use super::types::ArtifactId;
 
 /// The artifacts of which the scheduler's last answer requests a copy here.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Replicas {
     requested: BTreeMap<ArtifactId, ReplicaStage>,
 }

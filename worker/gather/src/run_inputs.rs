@@ -36,7 +36,7 @@ pub enum InputsAction {
 ///
 /// A run begins with [`RunInputs::begin`] and ends with [`InputsAction::Ready`], [`InputsAction::Failed`] or [`RunInputs::cancel`]. It is
 /// forgotten then, and its number may be used again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RunInputs {
     gather: Gather,
     /// The artifacts for which each run still waits; never none.
@@ -46,7 +46,7 @@ pub struct RunInputs {
 }
 
 /// The artifacts that a run still waits for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct MissingInputs {
     /// The artifacts with their sizes; zero if unknown.
     artifacts: BTreeMap<ArtifactId, ByteCount>,

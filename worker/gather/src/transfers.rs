@@ -6,7 +6,7 @@ use super::limits::GatherLimits;
 use super::types::{ArtifactId, ByteCount, PeerId, TransferId, TransferPurpose};
 
 /// The requests in flight: at most one for each peer and purpose. An input never waits for a replica of the same peer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Transfers {
     in_flight: BTreeMap<TransferId, Transfer>,
     /// The peers with requests for inputs.

@@ -47,8 +47,12 @@ pub(super) enum ToReport {
     Holders(Vec<ArtifactId>),
     /// The runs that wait for inputs have come further.
     Waiting(Vec<WaitingRun>),
-    /// These copies are deleted.
-    Deleted(Vec<ArtifactCopy>),
+    /// The end of a deletion.
+    Deleted {
+        asked: Vec<ArtifactCopy>,
+        /// Those that are gone. The others have come again meanwhile.
+        gone: Vec<ArtifactCopy>,
+    },
 }
 
 pub(super) struct Reporter {
@@ -80,6 +84,8 @@ struct Pending {
     deleting: BTreeSet<ArtifactCopy>,
     /// The last answer requested replicas.
     has_replicas: bool,
+    /// The newest copy of the store when the last report was made.
+    newest: u64,
 }
 
 impl Pending {
@@ -92,11 +98,11 @@ impl Pending {
             ToReport::Stored(_) => {}
             ToReport::Holders(ids) => self.wanted.extend(ids),
             ToReport::Waiting(waiting) => self.waiting = waiting,
-            ToReport::Deleted(copies) => {
-                for copy in &copies {
+            ToReport::Deleted { asked, gone } => {
+                for copy in &asked {
                     self.deleting.remove(copy);
                 }
-                self.gone.extend(copies);
+                self.gone.extend(gone);
             }
         }
     }
@@ -170,6 +176,7 @@ impl Reporter {
     }
 
     async fn report(&mut self, pending: &mut Pending) -> Reported {
+        pending.newest = self.store.newest_serial();
         let standing = self.standing.borrow_and_update().clone();
         let report = self.compose(&standing, pending);
         let peer = PeerAddr::new(&standing.member.host, standing.member.port);
@@ -295,7 +302,7 @@ impl Reporter {
 
     /// Does what the scheduler's answer asks for, and notes what the next report has to say.
     fn obey(&mut self, answer: ArtifactsAnswer, pending: &mut Pending) {
-        let had_replicas = pending.has_replicas;
+        let (had_replicas, newest) = (pending.has_replicas, pending.newest);
         *pending = Pending {
             namespace: Some(answer.namespace.clone()),
             listings: answer.listings,
@@ -317,14 +324,15 @@ impl Reporter {
                 holders: answer.wanted,
             });
         }
-        self.delete(answer.namespace, answer.unwanted, &mut pending.deleting);
+        let unwanted = (answer.unwanted, newest);
+        self.delete(answer.namespace, unwanted, &mut pending.deleting);
     }
 
-    /// Deletes copies, and reports them as gone when they are. Skips those that are being deleted.
+    /// Deletes copies that were there when the report was made, and reports them as gone when they are. Skips those that are being deleted.
     fn delete(
         &self,
         namespace: ArtifactNamespace,
-        mut unwanted: Vec<ArtifactCopy>,
+        (mut unwanted, newest): (Vec<ArtifactCopy>, u64),
         deleting: &mut BTreeSet<ArtifactCopy>,
     ) {
         unwanted.retain(|copy| deleting.insert(*copy));
@@ -334,16 +342,21 @@ impl Reporter {
         let (store, own) = (Arc::clone(&self.store), self.own.clone());
         self.background.block(move || {
             // A disk that was replaced may have another copy.
-            let is_it = |copy: &&ArtifactCopy| {
+            let is_here = |copy: &&ArtifactCopy| {
                 let found = store.find(&namespace, copy.id);
                 found.is_some_and(|found| found.generation == copy.generation)
             };
-            let ids: Vec<ArtifactId> = unwanted.iter().filter(is_it).map(|copy| copy.id).collect();
-            for (path, error) in store.delete(&namespace, ids) {
+            let here = unwanted.iter().filter(is_here).map(|copy| copy.id);
+            let ids: Vec<ArtifactId> = here.collect();
+            for (path, error) in store.delete_up_to(&namespace, ids, newest) {
                 tracing::warn!("cannot delete the artifact {}: {error}", path.display());
             }
+            let gone = unwanted.iter().filter(|copy| !is_here(copy)).copied();
             // The send fails only if the worker has already ended.
-            let _ = own.send(ToReport::Deleted(unwanted));
+            let _ = own.send(ToReport::Deleted {
+                gone: gone.collect(),
+                asked: unwanted,
+            });
         });
     }
 }

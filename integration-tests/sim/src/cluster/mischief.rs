@@ -14,6 +14,7 @@ use crate::hosts::ToScheduler;
 use crate::hosts::worker::WorkerInput;
 use crate::swarm::{Restores, Variant};
 use crate::view::{Contract, Phase};
+use crate::workload::Workload;
 
 /// Longer than any timeout of a default run, so that partitions lose workers.
 const LONGEST_PARTITION: Duration = Duration::from_secs(1500);
@@ -88,22 +89,18 @@ impl Cluster {
                 // The refused start is counted elsewhere.
                 false
             }
-            FaultKind::ConfigChange => {
-                self.workload.change_jobs();
-                self.config_changed();
-                true
-            }
-            FaultKind::NodesChange => {
-                self.workload.change_nodes();
-                self.config_changed();
-                true
-            }
+            FaultKind::ConfigChange => self.change_config(Workload::change_jobs),
+            FaultKind::NodesChange => self.change_config(Workload::change_nodes),
             FaultKind::OperatorKill => self.operator_kill(),
             FaultKind::OperatorForgives => self.operator_forgives(),
             FaultKind::OperatorForgets => self.operator_forgets(),
             FaultKind::OperatorForgetsWorker => self.operator_forgets_worker(),
             FaultKind::MachineCrash => self.machine_crash(),
             FaultKind::StrayHeartbeat => self.stray_heartbeat(),
+            FaultKind::DisksLost
+            | FaultKind::CopyDamaged
+            | FaultKind::CopyMissing
+            | FaultKind::DiskFull => self.harm_store(kind),
             // Faults of packets and processes are drawn where they happen.
             FaultKind::RequestLost
             | FaultKind::ReplyLost
@@ -115,6 +112,12 @@ impl Cluster {
             | FaultKind::SpawnFailure
             | FaultKind::SlowKill => false,
         }
+    }
+
+    fn change_config(&mut self, change: fn(&mut Workload)) -> bool {
+        change(&mut self.workload);
+        self.config_changed();
+        true
     }
 
     /// Lets the operator end some worker.
@@ -153,7 +156,7 @@ impl Cluster {
         can
     }
 
-    fn any_place(&mut self) -> WorkerPlace {
+    pub(super) fn any_place(&mut self) -> WorkerPlace {
         // One worker of such a run lasts. A newcomer that knows no lasting worker may have to wait for the loss of those that left.
         let spared = self.spared();
         let at = spared + self.chance.below(self.workers.len() - spared);
@@ -449,6 +452,7 @@ impl Cluster {
         self.log.push(Happening::FaultsOver);
         self.network.heal();
         self.processes.calm();
+        self.free_disks();
         self.slow_sync_until = self.now;
         self.store_heals(DirectoryId(0));
         self.swarm.longest_downtime = self.swarm.longest_downtime.min(Duration::from_secs(30));

@@ -5,16 +5,18 @@ use std::time::Duration;
 use brasserie_common::{CallId, CallOutcome, ServiceAddress, Time};
 use brasserie_scheduler_core::{Call, CallReply as SchedulerCallReply, ExitReason};
 use brasserie_worker_core::CallReply as WorkerCallReply;
+use brasserie_worker_gather::TransferId;
 
 use super::{CALL_TIMEOUT, Cluster, Due};
 use crate::event_log::{CallTag, MachineId, SchedulerPlace, WorkerPlace};
 use crate::hosts::ToScheduler;
+use crate::hosts::desk::{FetchAnswer, ReportOutcome};
 use crate::hosts::scheduler::{SchedulerInput, SchedulerOutput};
 use crate::hosts::worker::{WorkerInput, WorkerOutput};
 use crate::network::{ReplyFate, RequestFate};
 
 /// The bit in the tags of repeated packets, for whose answers no caller waits.
-const COPY: u32 = 1 << 31;
+pub(super) const COPY: u32 = 1 << 31;
 /// The port of the first worker.
 pub(super) const FIRST_PORT: u16 = 10_000;
 
@@ -22,6 +24,10 @@ pub(super) const FIRST_PORT: u16 = 10_000;
 pub(super) enum PacketOutcome {
     ToScheduler(CallOutcome<SchedulerCallReply>),
     ToWorker(CallOutcome<WorkerCallReply>),
+    /// The answer of a peer's store.
+    Copies(FetchAnswer),
+    /// The answer to the report of a store.
+    Report(ReportOutcome),
     /// The outcome is unknown, for either kind of caller.
     TimedOut,
     Refused,
@@ -40,6 +46,19 @@ pub(super) enum Caller {
         place: WorkerPlace,
         generation: u32,
         call: CallId,
+        callee: SchedulerPlace,
+    },
+    /// A desk that fetches artifacts from a peer. `None`: it wants no answer.
+    Desk {
+        place: WorkerPlace,
+        generation: u32,
+        transfer: Option<TransferId>,
+        callee: WorkerPlace,
+    },
+    /// A desk that reports to its scheduler.
+    Reporter {
+        place: WorkerPlace,
+        generation: u32,
         callee: SchedulerPlace,
     },
 }
@@ -83,6 +102,13 @@ impl Cluster {
         let mut over = None;
         for output in outputs.drain(..) {
             match output {
+                SchedulerOutput::AnswerReport { tag, answer } => {
+                    let outcome = match answer {
+                        Ok(answer) => ReportOutcome::Answered(answer),
+                        Err(_) => ReportOutcome::Failed,
+                    };
+                    self.answer(tag, PacketOutcome::Report(outcome));
+                }
                 SchedulerOutput::Told => {}
                 SchedulerOutput::Exit { reason } => over = Some(reason),
                 SchedulerOutput::Record { seq, record } => self.write_record(place, seq, record),
@@ -155,6 +181,7 @@ impl Cluster {
                     invocation,
                     kill,
                 } => self.kill(place, (&task, invocation), kill),
+                WorkerOutput::Desk(order) => self.perform_order(place, order),
                 WorkerOutput::Exit { reason } => self.worker_exits(place, worker, reason),
             }
         }
@@ -244,7 +271,7 @@ impl Cluster {
     }
 
     /// Draws the fate of a request, and schedules what its caller learns if no answer comes.
-    fn send(
+    pub(super) fn send(
         &mut self,
         tag: CallTag,
         caller: Caller,
@@ -291,7 +318,7 @@ impl Cluster {
     }
 
     /// Refuses the call at once, because no process listens on that port.
-    fn nobody_there(&mut self, tag: CallTag) {
+    pub(super) fn nobody_there(&mut self, tag: CallTag) {
         let outcome = PacketOutcome::Refused;
         let after = self.network.faults.delay;
         self.queue
@@ -299,7 +326,7 @@ impl Cluster {
     }
 
     /// Sends an answer back.
-    fn answer(&mut self, tag: CallTag, outcome: PacketOutcome) {
+    pub(super) fn answer(&mut self, tag: CallTag, outcome: PacketOutcome) {
         let Some(caller) = self.open.get(&tag) else {
             return;
         };
@@ -308,10 +335,13 @@ impl Cluster {
                 self.worker_machine(callee),
                 self.scheduler_post(place).machine,
             ),
-            Caller::Worker { place, callee, .. } => (
+            Caller::Worker { place, callee, .. } | Caller::Reporter { place, callee, .. } => (
                 self.scheduler_post(callee).machine,
                 self.worker_machine(place),
             ),
+            Caller::Desk { place, callee, .. } => {
+                (self.worker_machine(callee), self.worker_machine(place))
+            }
         };
         let fate = self
             .network
@@ -349,9 +379,10 @@ impl Cluster {
                 let outcome = match outcome {
                     PacketOutcome::ToScheduler(outcome) => outcome,
                     PacketOutcome::Refused => CallOutcome::NotSent(refused()),
-                    PacketOutcome::TimedOut | PacketOutcome::ToWorker(_) => {
-                        CallOutcome::Unknown(unknown())
-                    }
+                    PacketOutcome::TimedOut
+                    | PacketOutcome::ToWorker(_)
+                    | PacketOutcome::Copies(_)
+                    | PacketOutcome::Report(_) => CallOutcome::Unknown(unknown()),
                 };
                 if self.scheduler(place).generation() == generation {
                     self.drive_scheduler(place, SchedulerInput::Outcome { call, outcome });
@@ -366,14 +397,16 @@ impl Cluster {
                 let outcome = match outcome {
                     PacketOutcome::ToWorker(outcome) => outcome,
                     PacketOutcome::Refused => CallOutcome::NotSent(refused()),
-                    PacketOutcome::TimedOut | PacketOutcome::ToScheduler(_) => {
-                        CallOutcome::Unknown(unknown())
-                    }
+                    PacketOutcome::TimedOut
+                    | PacketOutcome::ToScheduler(_)
+                    | PacketOutcome::Copies(_)
+                    | PacketOutcome::Report(_) => CallOutcome::Unknown(unknown()),
                 };
                 if self.worker(place).generation() == generation {
                     self.drive_worker(place, WorkerInput::Outcome { call, outcome });
                 }
             }
+            Caller::Desk { .. } | Caller::Reporter { .. } => self.desk_knows(caller, outcome),
         }
     }
 

@@ -70,7 +70,7 @@ impl Cluster {
         self.worker_hears(place, generation, after, input);
     }
 
-    fn worker_hears(
+    pub(super) fn worker_hears(
         &mut self,
         place: WorkerPlace,
         generation: u32,

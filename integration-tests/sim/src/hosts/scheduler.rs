@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::artifact_report::ArtifactsAnswer;
 use brasserie_common::collections::IdMap;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
@@ -16,7 +17,7 @@ use brasserie_common::{
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, ConfigOrigin, Durable, Event, ExitReason, Options, Query, Record,
-    Scheduler,
+    Rejection, Scheduler,
 };
 use brasserie_scheduler_engine::NodeTable;
 use brasserie_worker_core::CallReply as WorkerCallReply;
@@ -81,6 +82,11 @@ pub enum SchedulerOutput {
         peer: ServiceAddress,
         message: Call,
     },
+    /// Answers the report of a store.
+    AnswerReport {
+        tag: CallTag,
+        answer: Result<Box<ArtifactsAnswer>, Rejection>,
+    },
     /// Answers an operator.
     Told,
     /// The process ends after its earlier outputs.
@@ -101,6 +107,7 @@ enum RequestSubject {
     Heartbeat { tag: CallTag, held: ShardClaim },
     Status(StatusAsked),
     Work { tag: CallTag, worker: WorkerId },
+    Artifacts { tag: CallTag },
     Operator,
     Deletion(HistoryOf),
     Declaration(WorkerId),
@@ -295,7 +302,9 @@ impl SchedulerHost {
             for number in 1..=process.next_request {
                 match process.requests.get(&RequestId(number)) {
                     Some(
-                        RequestSubject::Heartbeat { tag, .. } | RequestSubject::Work { tag, .. },
+                        RequestSubject::Heartbeat { tag, .. }
+                        | RequestSubject::Work { tag, .. }
+                        | RequestSubject::Artifacts { tag },
                     ) => {
                         open.push((RequestId(number), *tag));
                     }

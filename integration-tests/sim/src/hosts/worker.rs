@@ -4,6 +4,7 @@ mod arrival;
 mod calls;
 mod changes;
 mod departure;
+mod runs;
 
 use std::sync::Arc;
 
@@ -21,7 +22,9 @@ use brasserie_worker_core::{
 pub use self::arrival::EventArrival;
 pub use self::departure::{refused, story_of, update};
 use super::ToScheduler;
+use super::desk::{Desk, DeskInput, DeskOutput, RunEnd};
 use crate::event_log::{Ask, CallTag, Happening, MachineSize, Run, SetMark, TaskId, WorkerPlace};
+use crate::store::Store;
 
 /// An input of a worker process.
 #[derive(Clone, Debug)]
@@ -45,6 +48,10 @@ pub enum WorkerInput {
         task: TaskKey,
         invocation: InvocationId,
     },
+    /// A fact for the desk.
+    Desk(DeskInput),
+    /// The end of a run that the desk has led.
+    RunEnded(Box<RunEnd>),
     /// SIGTERM.
     Shutdown,
     /// SIGTERM to a worker that drains in response.
@@ -74,6 +81,8 @@ pub enum WorkerOutput {
         invocation: InvocationId,
         kill: KillRequest,
     },
+    /// An order of the desk.
+    Desk(DeskOutput),
     /// The process has ended. No later output takes effect.
     Exit {
         reason: ExitReason,
@@ -106,6 +115,8 @@ enum Asking {
 #[derive(Clone, Debug)]
 struct HostedWorker {
     core: Worker,
+    /// `None`: no task of the world has artifacts.
+    desk: Option<Desk>,
     id: WorkerId,
     next_request: u64,
     requests: IdMap<RequestId, WorkerRequest>,
@@ -127,6 +138,8 @@ impl HostedWorker {
 pub struct WorkerHost {
     place: WorkerPlace,
     process: Option<HostedWorker>,
+    /// Survives processes. `None`: no task of the world has artifacts.
+    store: Option<Store>,
     next_tag: u32,
     generation: u32,
 }
@@ -141,9 +154,27 @@ impl WorkerHost {
         WorkerHost {
             place,
             process: None,
+            store: None,
             next_tag: FIRST_WORKER_TAG + u32::from(place.0) * TAGS_A_PLACE,
             generation: 0,
         }
+    }
+
+    /// Gives the workers of this place a store of artifacts.
+    pub fn with_store(self, store: Option<Store>) -> Self {
+        WorkerHost { store, ..self }
+    }
+
+    pub fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
+    pub fn store_mut(&mut self) -> Option<&mut Store> {
+        self.store.as_mut()
+    }
+
+    pub fn desk(&self) -> Option<&Desk> {
+        self.process.as_ref()?.desk.as_ref()
     }
 
     pub fn place(&self) -> WorkerPlace {
@@ -171,7 +202,9 @@ impl WorkerHost {
 
     /// Returns when the core wants to be driven without input.
     pub fn due(&self) -> Option<Time> {
-        self.process.as_ref()?.core.poll_timeout()
+        let process = self.process.as_ref()?;
+        let desk = process.desk.as_ref().and_then(Desk::due);
+        process.core.poll_timeout().into_iter().chain(desk).min()
     }
 
     /// Starts a process and performs its first turn.
@@ -206,13 +239,19 @@ impl WorkerHost {
             let cpus = description.usable.cpu_cores;
             log.push(Happening::FetchesWork { worker: id, cpus });
         }
+        let described = description.clone();
         let core = Worker::new(options, now);
+        let desk = self.store.as_mut().map(|store| {
+            store.reopen();
+            Desk::new(&described, store, now)
+        });
         let own = core.association(AssociationIndex::FIRST);
         self.process = Some(HostedWorker {
             health: own.health(),
             bound: None,
             life: own.life_stage(),
             core,
+            desk,
             id,
             next_request: 0,
             requests: IdMap::default(),
@@ -242,6 +281,7 @@ impl WorkerHost {
         let mut turn = WorkerTurn {
             place: self.place,
             process,
+            store: self.store.as_mut(),
             next_tag: &mut self.next_tag,
             now,
             out,
@@ -260,6 +300,9 @@ impl WorkerHost {
                 break;
             }
         }
+        if !over {
+            turn.poll_desk();
+        }
         turn.note_changes();
         turn.log.push(Happening::WorkerTurn { place: self.place });
         if over {
@@ -271,6 +314,7 @@ impl WorkerHost {
 struct WorkerTurn<'a> {
     place: WorkerPlace,
     process: &'a mut HostedWorker,
+    store: Option<&'a mut Store>,
     next_tag: &'a mut u32,
     now: Time,
     out: &'a mut Vec<WorkerOutput>,
@@ -299,6 +343,19 @@ impl WorkerTurn<'_> {
             WorkerInput::ConnectionLost => Event::ConnectionLost {
                 association: AssociationIndex::FIRST,
             },
+            WorkerInput::TaskEnded {
+                task,
+                invocation,
+                status,
+            } if self.leads(&task, invocation) => {
+                self.with_desk(|desk, _| desk.processes_ended(&task, invocation, status));
+                return;
+            }
+            WorkerInput::Desk(input) => {
+                self.with_desk(|desk, at| desk.hear(input, at));
+                return;
+            }
+            WorkerInput::RunEnded(end) => self.run_ended(*end),
             WorkerInput::TaskEnded {
                 task,
                 invocation,
@@ -415,7 +472,7 @@ impl WorkerTurn<'_> {
                         deadline,
                     });
                 }
-                self.out.push(WorkerOutput::Spawn { run });
+                self.spawn(run);
             }
             Effect::Kill {
                 task,
@@ -428,11 +485,15 @@ impl WorkerTurn<'_> {
                     run: run_named(&task, invocation),
                     by: kill.by,
                 });
-                self.out.push(WorkerOutput::Kill {
-                    task,
-                    invocation,
-                    kill: kill.request,
-                });
+                let run = (&task, invocation);
+                let has_process = self.with_desk(|desk, at| desk.kill(run, kill.by, at));
+                if has_process != Some(false) {
+                    self.out.push(WorkerOutput::Kill {
+                        task,
+                        invocation,
+                        kill: kill.request,
+                    });
+                }
             }
             Effect::NewInstance { .. } => {
                 panic!("Invariant: the only association never begins anew")

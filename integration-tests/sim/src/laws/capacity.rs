@@ -511,10 +511,11 @@ impl Law for WithinStatedSlots {
             Happening::StatesSlots { run, slots, .. } => {
                 self.stated.insert(*run, slots.clone());
             }
-            Happening::ProcessStarted { worker, run, .. } => {
-                return self.judge(now.model, *worker, *run);
+            _ => {
+                if let Some((worker, run)) = now.model.led_runs.begins(happening) {
+                    return self.judge(now.model, worker, run);
+                }
             }
-            _ => {}
         }
         Ok(())
     }
@@ -576,8 +577,10 @@ impl Law for WithinProcessors {
                 self.terms.insert(*run, *terms);
                 Ok(())
             }
-            Happening::ProcessStarted { worker, run, .. } => self.judge(now.model, *worker, *run),
-            _ => Ok(()),
+            _ => match now.model.led_runs.begins(happening) {
+                Some((worker, run)) => self.judge(now.model, worker, run),
+                None => Ok(()),
+            },
         }
     }
 }

@@ -11,6 +11,7 @@ use brasserie_scheduler_engine::{Engine, NodeTable, Reason, Restart, Row, Task, 
 
 use super::{Law, Moment, Verdict, law};
 use crate::event_log::{Ask, CallTag, Happening, OutcomeKind, Run, SchedulerPlace, TaskId};
+use crate::workload::TOP_NODE;
 
 #[cfg(test)]
 mod tests;
@@ -569,7 +570,8 @@ fn are_those_of(nodes: &NodeTable, config: &Config) -> bool {
 fn delay(task: TaskId, config: &Config) -> Result<Duration, Unjust> {
     let job = config.job(&task.job_name());
     let node = task.node_name();
-    let has_node = || listed(config).contains(&(node.as_str(), true));
+    // No list contains the node above all others.
+    let has_node = || node == TOP_NODE || listed(config).contains(&(node.as_str(), true));
     if job.is_some_and(|job| job.can_run()) && has_node() {
         return Err(Unjust::IsWanted);
     }

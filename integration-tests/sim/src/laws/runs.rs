@@ -8,6 +8,7 @@ use brasserie_common::{EndedBy, InvocationId, SchedulerId, StatusBits, Time, Wor
 use brasserie_scheduler_engine::TaskState;
 
 use super::{Law, Moment, Verdict, law};
+use crate::artifact_events::ArtifactEvent;
 use crate::event_log::{Ask, Happening, Run, RunSent, WorkerPlace};
 use crate::view::World;
 
@@ -468,11 +469,10 @@ impl Law for LimitsOfTime {
             } => self.asked(now, (worker, run.invocation), (run, by))?,
             // The worker may handle the end after the limit; it then kills a process that is already dead.
             Happening::ProcessEnded { worker, run, .. }
-            | Happening::SpawnFailed { worker, run, .. } => {
-                let key = (worker, run.invocation);
-                self.settle(key);
-                if let Some(limits) = self.limits.get_mut(&key) {
-                    limits.is_gone = true;
+            | Happening::SpawnFailed { worker, run, .. } => self.gone((worker, run.invocation)),
+            Happening::Artifacts(ref event) => {
+                if let ArtifactEvent::NotStarted { worker, run } = **event {
+                    self.gone((worker, run.invocation));
                 }
             }
             Happening::WorkerStopped { worker, .. } => {
@@ -563,6 +563,14 @@ impl LimitsOfTime {
             None => broken("for a limit that it does not have"),
             Some(at) if now.when + ROUNDING < at => broken("too early"),
             Some(_) => Ok(()),
+        }
+    }
+
+    /// Marks the run as having no process any more.
+    fn gone(&mut self, key: RunAtWorker) {
+        self.settle(key);
+        if let Some(limits) = self.limits.get_mut(&key) {
+            limits.is_gone = true;
         }
     }
 

@@ -14,6 +14,7 @@ use brasserie_worker_core::{LifeStage, Profile};
 use super::{Law, Moment, Verdict, law};
 use crate::cluster::WORKER_CALL_DEADLINE;
 use crate::event_log::{Ask, Happening, Run, SchedulerPlace, TaskId};
+use crate::hosts::desk::RunStage;
 use crate::model::workers::LiveWorker;
 use crate::view::{Contract, Phase, World};
 
@@ -270,14 +271,22 @@ impl IdleIsFed {
         }
     }
 
-    /// Returns whether a whole CPU is idle, by the processes that really run.
+    /// Returns whether a whole CPU is idle, by the processes that really run and the runs that wait for their artifacts.
     fn is_idle(&self, now: &Moment<'_>, worker: WorkerId) -> bool {
         let Some(cpus) = now.model.machines.cpus(worker) else {
             return false;
         };
         let live = now.model.executions.of_worker(worker);
         let live = live.map(|(_, one)| one.run);
+        let host = now.world.workers.iter();
+        let host = host.filter(|host| host.worker() == Some(worker));
+        let led = host
+            .filter_map(|host| host.desk())
+            .flat_map(|desk| desk.runs());
+        let led = led.filter(|(_, led)| led.stage != RunStage::Running);
+        let led = led.map(|(_, led)| Run::of(&led.run.task));
         let busy: f64 = live
+            .chain(led)
             .map(|run| self.cpus.get(&run).copied().unwrap_or(1.0))
             .sum();
         busy <= cpus.max(1.0) - 1.0 + ROUNDING

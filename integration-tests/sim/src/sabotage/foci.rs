@@ -10,7 +10,8 @@ use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::swarm::{
-    Gates, MachineSizing, OrphanFate, Restores, Rooms, Standbys, Start, StartSeconds, TimeLimits,
+    ArtifactPlan, Gates, MachineSizing, OrphanFate, Restores, Rooms, Standbys, Start, StartSeconds,
+    TimeLimits,
 };
 
 const fn focus(bug: Sabotage, laws: &'static [&'static str], world: WorldRequirements) -> Focus {
@@ -95,6 +96,15 @@ const FAILING: ProcessFaults = ProcessFaults {
     longest: secs(2),
 };
 
+/// Tasks that end soon and succeed.
+const SUCCEEDING: ProcessFaults = ProcessFaults {
+    spawn_failure: 0,
+    ends_badly: 0,
+    ignores_term: 0,
+    slow_kill: 0,
+    longest: secs(10),
+};
+
 /// A world without faults.
 const CALM: WorldRequirements = WorldRequirements {
     timing: Timing::Quick,
@@ -121,6 +131,7 @@ const CALM: WorldRequirements = WorldRequirements {
     fetch: Fetch::Nobody,
     runs_per_generation: None,
     retention: Retention::UNLIMITED,
+    artifacts: None,
 };
 
 impl WorldRequirements {
@@ -145,6 +156,14 @@ const STANDING_BY: WorldRequirements = WorldRequirements {
 
 /// Messages get lost, and nothing else fails.
 const LOSING: WorldRequirements = CALM.over(LOSSY);
+
+/// Tasks of two workers or more leave outputs and read those of others.
+const WITH_ARTIFACTS: WorldRequirements = WorldRequirements {
+    least_places: 2,
+    processes: Some(SUCCEEDING),
+    artifacts: Some(ArtifactPlan),
+    ..CALM
+};
 
 /// Restarted schedulers adopt long tasks from workers on machines with measured resources.
 const ADOPTING: WorldRequirements = WorldRequirements {
@@ -210,7 +229,7 @@ const COMING_BACK: WorldRequirements = WorldRequirements {
 };
 
 /// One world for each bug, in their order.
-pub const FOCI: [Focus; Sabotage::ALL.len()] = [
+pub static FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::SkipSequenceCheck,
         &["denied_never_starts"],
@@ -910,4 +929,25 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         &["taken_back_in_time"],
         STANDING_BY,
     ),
+    focus(
+        Sabotage::StageWithoutCheck,
+        &["inputs_are_complete"],
+        WITH_ARTIFACTS.but(&[(FaultKind::CopyDamaged, secs(2))]),
+    ),
+    focus(
+        Sabotage::DeleteWithoutGrace,
+        &["last_copy_stays"],
+        WITH_ARTIFACTS.over(LOSSY),
+    ),
+    focus(
+        Sabotage::LoseRefusedTransfer,
+        &["inputs_are_sought"],
+        WITH_ARTIFACTS,
+    ),
+    focus(
+        Sabotage::NeverUnwanted,
+        &["unnamed_data_goes"],
+        WITH_ARTIFACTS.but(&[(FaultKind::OperatorForgets, secs(20))]),
+    ),
+    focus(Sabotage::ForgetOutputs, &["settles"], WITH_ARTIFACTS),
 ];

@@ -326,6 +326,7 @@ impl Pair {
                     };
                     self.push(DELAY, due);
                 }
+                SchedulerOutput::AnswerReport { .. } => panic!("no worker here has a store"),
                 SchedulerOutput::Told => {}
                 SchedulerOutput::Exit { reason } => panic!("scheduler {which} ends: {reason:?}"),
             }

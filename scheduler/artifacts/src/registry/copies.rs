@@ -27,10 +27,14 @@ impl Registry {
         }
     }
 
-    /// Notes that a worker has stored an artifact: it reports its outputs, or a copy that it has fetched. The caller records outputs after
+    /// Notes that a worker has stored an artifact, perhaps again: it reports its outputs, or a copy that it has fetched. The caller records outputs after
     /// their copies. Ignores a worker that has never announced its disks, or is lost.
     pub fn stored(&mut self, holder: &Holder, id: ArtifactId, now: Time) {
         if let Some(place) = self.disks.store(holder, id) {
+            self.artifacts.add_copy(id, place, now);
+        } else if let Some(place) = self.disks.place(holder) {
+            // A task has left the same content again. Its completion may be on its way.
+            self.artifacts.remove_copy(id, place, now);
             self.artifacts.add_copy(id, place, now);
         }
     }

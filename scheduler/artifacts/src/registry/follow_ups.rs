@@ -1,5 +1,8 @@
 //! The consequences of missing and superfluous copies: tasks to run again, replicas to make, data to delete, and workers that may leave.
 
+use std::time::Duration;
+
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{ArtifactId, DiskGeneration, MachinePortLock, TaskKey, Time};
 
 use super::super::outputs::TaskNumber;
@@ -127,7 +130,13 @@ impl Registry {
         now: Time,
         most: usize,
     ) -> Vec<(DiskGeneration, ArtifactId)> {
-        let grace = self.settings.gc_grace;
+        if sabotage::on(Sabotage::NeverUnwanted) {
+            return Vec::new();
+        }
+        let grace = match sabotage::on(Sabotage::DeleteWithoutGrace) {
+            true => Duration::ZERO,
+            false => self.settings.gc_grace,
+        };
         let settled = self.settled_since.filter(|since| *since + grace <= now);
         if settled.is_none() || self.if_complete().is_none() {
             return Vec::new();

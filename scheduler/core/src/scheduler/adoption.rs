@@ -117,6 +117,9 @@ impl Scheduler {
                 return None;
             }
             self.adopt_unknown(now, (shard, index), task, listed);
+            if !has_ended {
+                self.pin_inputs(now, task, invocation);
+            }
             self.check_adopted(now, (task, invocation), shard);
         }
         ended

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::artifact_report::{ArtifactsAnswer, ArtifactsReport};
 use brasserie_common::{
-    ArtifactHolder, ArtifactNamespace, InvocationId, JobName, LeftOutput, RequestId, Shard,
+    ArtifactHolder, ArtifactNamespace, Health, InvocationId, JobName, LeftOutput, RequestId, Shard,
     TaskKey, Time, WallTime,
 };
 use brasserie_scheduler_artifacts::{
@@ -12,7 +12,9 @@ use brasserie_scheduler_artifacts::{
     SetTerms,
 };
 
-use super::Scheduler;
+use super::{Scheduler, View};
+use brasserie_scheduler_engine::Task;
+
 use super::effect::Reply;
 use crate::record::{ClusterId, Durable};
 use crate::refusal::Rejection;
@@ -91,12 +93,22 @@ impl Scheduler {
             rack: None,
         };
         let lock = worker.machine_lock.clone();
-        Ok(self.artifacts.report(now, (&lock, place), report))
+        let oldest_run = match remote.health() {
+            // Its running tasks are not known yet.
+            Health::New => Some(Time::ZERO),
+            Health::Healthy | Health::Unhealthy | Health::MustDie => {
+                self.view().oldest_run_with_outputs(&report.shard)
+            }
+        };
+        Ok(self
+            .artifacts
+            .report(now, (&lock, place), report, oldest_run))
     }
 
     /// Tells the registry whether all workers that may hold copies are known. Until then it counts nothing as lost, and deletes nothing.
     pub(super) fn judge_completeness(&mut self, now: Time) {
-        let all_known = self.wait.is_over();
+        // A store that fails refuses completions, and with them outputs.
+        let all_known = self.wait.is_over() && self.outbox.store_error().is_none();
         self.artifacts.judge_completeness(now, all_known);
     }
 
@@ -126,5 +138,24 @@ impl Scheduler {
         let outputs = (outputs, replicas);
         self.artifacts
             .record(now, (key, invocation), &lock, outputs);
+    }
+}
+
+impl View<'_> {
+    /// Returns when the first of a worker's runs began that leave outputs. A run counts until its completion is accepted. The begin of a run
+    /// that another scheduler has started is unknown, and long ago.
+    fn oldest_run_with_outputs(&self, shard: &Shard) -> Option<Time> {
+        let leaves_outputs = |task: &Task| {
+            let job = self.engine.job_config(task.job);
+            job.is_none_or(|job| !job.outputs.is_empty())
+        };
+        let runs = self.runs.on_shard(shard).into_iter();
+        let runs = runs.filter(|(task, _)| leaves_outputs(task));
+        let began = |(task, invocation)| {
+            let run = self.runs.find(task, invocation)?;
+            let is_adopted = run.confirmed == Some(run.since);
+            Some(if is_adopted { Time::ZERO } else { run.since })
+        };
+        runs.filter_map(began).min()
     }
 }

@@ -10,6 +10,7 @@ use super::view::unknown_job;
 use super::{Scheduler, View};
 use crate::bulk_changes::{BulkChange, BulkKind, ChangedNodes, Finished, TaskChange};
 use crate::jobs::{JobRefusal, MAX_NAMED_NODES};
+use crate::news::News;
 use crate::record::Record;
 
 /// The tasks of one slice: some milliseconds of a turn, and one record. A million tasks take a thousand commits, which take seconds.
@@ -194,6 +195,10 @@ impl Scheduler {
                 continue;
             }
             self.engine.hold_nodes(nodes.iter().copied());
+            self.notices.news(News::OutputsLost {
+                job: self.engine.job_name(job).clone(),
+                tasks: nodes.len(),
+            });
             let change = BulkChange {
                 request: None,
                 job,

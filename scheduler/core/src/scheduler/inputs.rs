@@ -12,7 +12,7 @@ use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness};
 use brasserie_scheduler_engine::{Engine, Reason, Task};
 
-use super::{Scheduler, View};
+use super::{Scheduler, View, task_key};
 use crate::artifacts::{Artifacts, InputChecks};
 use crate::pool::remote::Remote;
 
@@ -77,8 +77,8 @@ fn lost_text(tasks: &BTreeSet<Task>, first: &TaskKey) -> String {
 /// The result of the check of a run's inputs.
 pub(super) enum InputsCheck {
     Present,
-    /// The task is tried again a while later.
-    Lacking(String),
+    /// The task is tried again a while later. The text is for the operator if waiting alone does not help.
+    Lacking(Option<String>),
     /// The task fails with this status.
     Final(ReportedStatus),
 }
@@ -103,12 +103,30 @@ impl Scheduler {
                 InputsCheck::Final(ReportedStatus::failed().with_reason(&lacking.to_string()))
             }
             Err(lacking) => {
-                let why = lacking.to_string();
-                if let LackingInput::Lost(tasks, _) = lacking {
-                    self.lost_producers.extend(tasks);
+                let key = task_key(&self.engine, task);
+                let why = format!("{} on {} lacks an input: {lacking}", key.job, key.node);
+                match lacking {
+                    LackingInput::Lost(tasks, _) => {
+                        self.lost_producers.extend(tasks);
+                        InputsCheck::Lacking(None)
+                    }
+                    LackingInput::Unknown(_) => InputsCheck::Lacking(None),
+                    LackingInput::NeverMade(_)
+                    | LackingInput::File(_)
+                    | LackingInput::NotRunnable { .. }
+                    | LackingInput::GivenUp { .. } => InputsCheck::Lacking(Some(why)),
                 }
-                InputsCheck::Lacking(why)
             }
+        }
+    }
+
+    /// Keeps the inputs of a run that a worker lists, as far as they are known.
+    pub(super) fn pin_inputs(&mut self, now: Time, task: Task, invocation: InvocationId) {
+        let needed = self.engine.job_config(task.job);
+        let needed = needed.and_then(|job| self.view().inputs().needed(task, job).ok());
+        if let Some(needed) = needed.filter(|needed| !needed.is_empty()) {
+            let ids = needed.iter().map(|needed| needed.artifact.id);
+            self.artifacts.pin(now, invocation, ids);
         }
     }
 

@@ -99,11 +99,16 @@ impl Scheduler {
             .shard_of(index)
             .cloned()
             .expect("Invariant: the engine places on announced workers");
+        let inputs = self.check_inputs(now, task, invocation);
         let remote = self
             .pool
             .get_mut(&shard)
             .expect("Invariant: an announced worker stays in the pool");
-        remote.start_sent();
+        // Without inputs no call leaves, and the worker's credit is not spent.
+        let leaves = matches!(inputs, InputsCheck::Present);
+        if leaves {
+            remote.start_sent();
+        }
         if sabotage::on(Sabotage::RecordAtFirstTask) {
             let record = remote.association();
             self.outbox.persist(record);
@@ -116,15 +121,18 @@ impl Scheduler {
             since: now,
             confirmed: None,
             queued: self.view().queued(task),
-            sent_for: self.credit().spend(now, &shard, (task, invocation)),
+            sent_for: match leaves {
+                true => self.credit().spend(now, &shard, (task, invocation)),
+                false => None,
+            },
             fence: self.issue_fence(),
             state: RunState::Starting,
         };
         self.runs.begin(task, run);
-        match self.check_inputs(now, task, invocation) {
+        match inputs {
             InputsCheck::Present => {}
             InputsCheck::Lacking(why) => {
-                return self.give_up_start(now, &shard, (task, invocation), &why);
+                return self.give_up_start(now, &shard, (task, invocation), why);
             }
             InputsCheck::Final(status) => {
                 return self.fail_start(now, &shard, (task, invocation), &status);
@@ -256,6 +264,7 @@ impl Scheduler {
         trouble: Option<(StartTrouble, &str)>,
     ) {
         self.orphans.forget((task, invocation));
+        self.artifacts.unpin(now, invocation);
         self.ledger().never_began(now, (task, invocation), None);
         // The worker's busy mark prevents an immediate retry on that worker.
         self.credit().relieve(now, shard, invocation);
@@ -273,19 +282,14 @@ impl Scheduler {
         &mut self,
         now: Time,
         shard: &Shard,
-        (task, invocation): (Task, InvocationId),
-        why: &str,
+        run: (Task, InvocationId),
+        problem: Option<String>,
     ) {
         let not_before = Some(now + LACKING_INPUT_RETRY);
-        self.ledger()
-            .never_began(now, (task, invocation), not_before);
-        self.credit().refund(now, shard, (task, invocation));
-        if let Some(remote) = self.pool.get_mut(shard) {
-            remote.start_settled();
+        self.ledger().never_began(now, run, not_before);
+        if let Some(problem) = problem {
+            self.notices.problem(now, &problem);
         }
-        let of = (shard, task_key(&self.engine, task));
-        self.notices
-            .start_problem(now, of, StartTrouble::Refused, why);
         self.evaluate(now, shard);
     }
 
@@ -297,9 +301,6 @@ impl Scheduler {
         (task, invocation): (Task, InvocationId),
         status: &ReportedStatus,
     ) {
-        if let Some(remote) = self.pool.get_mut(shard) {
-            remote.start_settled();
-        }
         let key = task_key(&self.engine, task);
         self.end_as(now, task, key, (invocation, status), (None, Vec::new()));
         self.evaluate(now, shard);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
+
 use super::super::action::GatherAction;
 use super::super::artifacts::{LossCause, Stage};
 use super::super::event::{ReceivedCopy, TransferOutcome};
@@ -73,6 +75,9 @@ impl Gather {
         let rest = std::mem::replace(&mut transfer.batch.artifacts, copied);
         self.accept(&transfer, copies, turn);
         for artifact in rest {
+            if sabotage::on(Sabotage::LoseRefusedTransfer) {
+                continue;
+            }
             self.artifacts.end_transfer(artifact, self.now);
             // The peer was removed meanwhile. The scheduler is asked at once, as if the peer were a busy holder.
             if self.artifacts.stage(artifact) == Some(Stage::Missing)

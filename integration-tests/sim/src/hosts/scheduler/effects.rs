@@ -13,6 +13,7 @@ use brasserie_scheduler_core::{
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
 use super::{Asking, RequestSubject, SchedulerOutput, SchedulerTurn, StatusAsked, TAGS_A_PLACE};
+use crate::artifact_events::ArtifactEvent;
 use crate::event_log::{
     Ask, CallTag, DeletedCounts, Fact, Happening, HistoryOf, RejectionKind, Run, SetMark, TaskId,
     WaitExit, WantedCards,
@@ -126,6 +127,11 @@ impl SchedulerTurn<'_> {
                 // The answer reports nothing that could be lost with the process.
                 assert_eq!(after, None, "Invariant: such an answer waits for no record");
                 return self.work_reply((tag, worker), result);
+            }
+            (Some(RequestSubject::Artifacts { tag }), Reply::Artifacts(answer)) => {
+                // The answer reports nothing that could be lost with the process.
+                assert_eq!(after, None, "Invariant: such an answer waits for no record");
+                return self.out.push(SchedulerOutput::AnswerReport { tag, answer });
             }
             (Some(RequestSubject::Operator), Reply::KillTask(_) | Reply::JobChanged(_)) => return,
             (Some(RequestSubject::Deletion(of)), Reply::JobChanged(changed)) => {
@@ -260,10 +266,25 @@ impl SchedulerTurn<'_> {
         });
     }
 
+    fn note_artifacts(&mut self, event: ArtifactEvent) {
+        self.log.push(Happening::Artifacts(Box::new(event)));
+    }
+
     fn note_charges(&mut self, worker: WorkerId, ask: Ask, message: &Call) {
         let (Ask::Run { run, sequence: _ }, Call::RunTask(told)) = (ask, message) else {
             return;
         };
+        if let Some(artifacts) = &told.options.artifacts {
+            let inputs = artifacts.inputs.iter();
+            let inputs = inputs.map(|input| (input.place.to_string(), input.artifact.id));
+            let inputs = inputs.collect();
+            self.note_artifacts(ArtifactEvent::Needed {
+                place: self.place,
+                worker,
+                run,
+                inputs,
+            });
+        }
         let on_worker = told.task.resources.iter();
         let on_worker = on_worker.filter(|on| on.node.as_str() == told.task.shard.as_str());
         let amounts = on_worker.flat_map(|on| &on.resources);
@@ -396,6 +417,21 @@ impl SchedulerTurn<'_> {
             backoff_seconds: task.status.backoff_seconds,
             safety_seconds: task.status.safety_seconds,
         });
+        if !task.outputs.is_empty() {
+            let run = Run {
+                task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
+                invocation: task.invocation,
+            };
+            let outputs = task.outputs.iter();
+            let outputs = outputs.map(|output| (output.path.to_string(), output.artifact.id));
+            let outputs = outputs.collect();
+            self.note_artifacts(ArtifactEvent::OutputsWritten {
+                directory: self.process.directory,
+                seq,
+                run,
+                outputs,
+            });
+        }
     }
 
     /// Reports the end of the wait, which the core shows in its status only.

@@ -79,6 +79,11 @@ impl SchedulerTurn<'_> {
                 }
             }
             ToScheduler::Work(work) => self.work_request(tag, work),
+            ToScheduler::Artifacts(report) => Event::ReportArtifacts {
+                request: self.expect(RequestSubject::Artifacts { tag }),
+                from: Principal::Own,
+                report,
+            },
             ToScheduler::Status(update) => {
                 let run = Run {
                     task: TaskId::from_names(update.job.as_str(), update.node.as_str()),

@@ -64,8 +64,11 @@ fn class_of_request(request: &ToScheduler) -> PacketClass {
             PacketClass::Healthcheck
         }
         ToScheduler::Status(_) => PacketClass::Status,
+        ToScheduler::Artifacts(_) => panic!("{NO_ARTIFACTS}"),
     }
 }
+
+const NO_ARTIFACTS: &str = "Invariant: no task of a small world has artifacts";
 
 /// The bit in the tags of copies.
 const COPY: u32 = 1 << 31;
@@ -220,6 +223,7 @@ impl SmallWorld {
                     peer,
                     message,
                 } => self.scheduler_calls(place, call, tag, &peer, message),
+                SchedulerOutput::AnswerReport { .. } => panic!("{NO_ARTIFACTS}"),
                 SchedulerOutput::Told => {}
                 SchedulerOutput::Exit { .. } => {
                     let kept = self.unsynced(place);
@@ -293,6 +297,7 @@ impl SmallWorld {
                     invocation,
                     kill,
                 } => self.kill(place, (&task, invocation), kill),
+                WorkerOutput::Desk(_) => panic!("{NO_ARTIFACTS}"),
                 WorkerOutput::Exit { .. } => self.worker_gone(place),
             }
         }

@@ -98,6 +98,7 @@ impl SmallWorld {
                 }
                 SchedulerOutput::Call { .. }
                 | SchedulerOutput::Record { .. }
+                | SchedulerOutput::AnswerReport { .. }
                 | SchedulerOutput::Told
                 | SchedulerOutput::Exit { .. } => {
                     unreachable!("Invariant: nothing but a reply waits for the disk")
@@ -213,6 +214,7 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
             s.put(format!("{goodbye:?}"));
         }
         ToScheduler::Work(work) => s.put(format!("{work:?}")),
+        ToScheduler::Artifacts(report) => s.put(format!("{report:?}")),
         ToScheduler::Status(update) => {
             let StatusUpdate {
                 job,
@@ -224,7 +226,7 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
                 gpus,
                 // No decision depends on the story.
                 story: _,
-                // No world of the search has artifacts.
+                // No job of a searched world has outputs.
                 outputs: _,
                 scheduler,
                 worker,
@@ -345,6 +347,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         missing_jobs: _,
         // The order of generations equals the order of the runs.
         fence_generation: _,
+        // No job of a searched world has outputs.
     } = durable;
     s.put(is_a_backup);
     s.put(cluster.is_some());
