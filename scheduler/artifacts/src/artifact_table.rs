@@ -81,6 +81,15 @@ impl ArtifactTable {
         }
     }
 
+    /// Notes that a known copy has come again. Its place among the others stays.
+    pub fn renew_copy(&mut self, id: ArtifactId, place: CopyPlace, now: Time) {
+        if let Some(artifact) = self.known.get_mut(&id) {
+            self.indexes.unlist_if_unwanted(id, artifact, place.disk);
+            artifact.renew_copy(place, now);
+            self.indexes.list_if_unwanted(id, artifact, place.disk);
+        }
+    }
+
     pub fn remove_copy(&mut self, id: ArtifactId, place: CopyPlace, now: Time) {
         if let Some(artifact) = self.known.get(&id) {
             self.indexes.unlist_if_unwanted(id, artifact, place.disk);
@@ -163,6 +172,13 @@ impl ArtifactTable {
     /// Returns the unwanted artifacts of a disk, the longest unwanted first, each with the time since which it is known as such.
     pub fn unwanted(&self, disk: DiskNumber) -> impl Iterator<Item = (Time, ArtifactId)> {
         self.indexes.unwanted(disk)
+    }
+
+    /// Returns since when a copy on a disk is known.
+    pub fn copy_since(&self, id: ArtifactId, disk: DiskNumber) -> Option<Time> {
+        let copies = self.known.get(&id)?.copies();
+        let copy = copies.iter().find(|copy| copy.place.disk == disk)?;
+        Some(copy.since)
     }
 
     /// Counts the wanted artifacts at a worker of which no other remaining worker has a copy.

@@ -151,10 +151,8 @@ impl Artifacts {
             self.awaited.remove(lock);
             self.learn(now, lock, report);
             answer.listings = self.wanted_listings(lock, report);
-            // What has come later may be outputs of runs whose completions are on their way.
-            let grace = RegistrySettings::default().gc_grace;
-            let settled = oldest_run.map_or(now, |began| now.min(began + grace));
-            let unwanted = self.registry.unwanted(lock, settled, MOST_UNWANTED);
+            let times = (now, oldest_run.unwrap_or(now));
+            let unwanted = self.registry.unwanted(lock, times, MOST_UNWANTED);
             let copy = |(generation, id)| ArtifactCopy { generation, id };
             answer.unwanted = unwanted.into_iter().map(copy).collect();
             answer.replicate = self.wanted_replicas(now, lock, report);

@@ -98,7 +98,7 @@ pub struct Scheduler {
     estimates: Estimates,
     outbox: Outbox,
     artifacts: Artifacts,
-    /// Tasks with lost outputs that another task has missed in this turn.
+    /// Tasks with lost outputs that another task has missed. They run again from the next turn on.
     lost_producers: BTreeSet<Task>,
     upkeep: Upkeep,
     store_sizes: StoreSizes,
@@ -358,8 +358,8 @@ impl Scheduler {
         self.trim_history(now);
         self.check_runs(now);
         self.kill_due_orphans(now);
-        self.start_tasks(now);
         self.make_lost_again(now);
+        self.start_tasks(now);
         self.judge_outputs(now);
         self.take_back(now);
         self.answer_requests(now);
@@ -386,7 +386,8 @@ impl Scheduler {
         }
         let is_asked = self.engine.wants_held_nodes().is_some();
         let has_bulk_changes = self.bulk_changes.is_due(self.outbox.persisted());
-        let has_more = self.is_settling() || is_asked || self.runs.is_drop_due();
+        let has_lost = !self.lost_producers.is_empty();
+        let has_more = self.is_settling() || is_asked || self.runs.is_drop_due() || has_lost;
         if self.more_to_place || has_bulk_changes || has_more {
             return Some(Time::ZERO);
         }

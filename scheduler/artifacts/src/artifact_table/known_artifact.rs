@@ -84,6 +84,13 @@ impl KnownArtifact {
         self.copies.push(KnownCopy { place, since: now });
     }
 
+    pub fn renew_copy(&mut self, place: CopyPlace, now: Time) {
+        let copy = self.copies.iter_mut().find(|copy| copy.place == place);
+        if let Some(copy) = copy {
+            copy.since = now;
+        }
+    }
+
     pub fn remove_copy(&mut self, place: CopyPlace) {
         self.copies.retain(|copy| copy.place != place);
     }

@@ -34,8 +34,7 @@ impl Registry {
             self.artifacts.add_copy(id, place, now);
         } else if let Some(place) = self.disks.place(holder) {
             // A task has left the same content again. Its completion may be on its way.
-            self.artifacts.remove_copy(id, place, now);
-            self.artifacts.add_copy(id, place, now);
+            self.artifacts.renew_copy(id, place, now);
         }
     }
 

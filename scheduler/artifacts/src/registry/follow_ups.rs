@@ -123,11 +123,11 @@ impl Registry {
     /// Returns the unwanted artifacts of a worker that it may delete now: at most `most`, the longest unwanted first. Returns them again until
     /// they are dropped. Returns none while the registry is incomplete, nor within the grace after the core has come to know all workers.
     ///
-    /// The worker must keep the outputs of runs whose completions the scheduler has not acknowledged: their delay may exceed the grace.
+    /// Leaves out copies that have come after `came_by`: they may be outputs of runs whose completions are on their way.
     pub fn unwanted(
         &self,
         lock: &MachinePortLock,
-        now: Time,
+        (now, came_by): (Time, Time),
         most: usize,
     ) -> Vec<(DiskGeneration, ArtifactId)> {
         if sabotage::on(Sabotage::NeverUnwanted) {
@@ -143,8 +143,11 @@ impl Registry {
         }
         let mut oldest = Vec::new();
         for (generation, disk) in self.disks.of_worker(lock) {
-            let due = self.artifacts.unwanted(disk).take(most);
+            let due = self.artifacts.unwanted(disk);
             let due = due.take_while(|(since, _)| *since + grace <= now);
+            let came = |id| self.artifacts.copy_since(id, disk);
+            let due = due.filter(|(_, id)| came(*id).is_none_or(|since| since <= came_by));
+            let due = due.take(most);
             oldest.extend(due.map(|(since, id)| (since, generation, id)));
         }
         oldest.sort_unstable();

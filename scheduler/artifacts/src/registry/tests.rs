@@ -157,7 +157,7 @@ fn jobs(names: &[&str]) -> BTreeSet<JobName> {
 
 /// Returns the numbers of the artifacts that a worker may delete.
 fn unwanted(registry: &Registry, worker: u8, at: u64) -> Vec<u8> {
-    let unwanted = registry.unwanted(&lock(worker), second(at), 100);
+    let unwanted = registry.unwanted(&lock(worker), (second(at), second(at)), 100);
     unwanted.iter().map(|(_, id)| id.0[0]).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Artifacts: the reports of stores, the outputs of runs, and the inputs that a run gets.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use brasserie_common::artifact_report::{ArtifactsAnswer, ArtifactsReport};
 use brasserie_common::{
@@ -57,6 +58,9 @@ pub(super) fn restored(durable: &Durable) -> RestoredState {
         tasks: tasks.collect(),
     }
 }
+
+/// The time within which the runs of an associated worker are adopted, at most.
+const ADOPTED_AFTER: Duration = Duration::from_secs(60);
 
 impl Scheduler {
     /// Handles a `reportArtifacts` call.
@@ -142,8 +146,8 @@ impl Scheduler {
 }
 
 impl View<'_> {
-    /// Returns when the first of a worker's runs began that leave outputs. A run counts until its completion is accepted. The begin of a run
-    /// that another scheduler has started is unknown, and long ago.
+    /// Returns when the first of a worker's runs began that leave outputs. A run counts until its completion is accepted. Outputs of a run
+    /// that an earlier scheduler has started were reported no longer than a while before it was adopted.
     fn oldest_run_with_outputs(&self, shard: &Shard) -> Option<Time> {
         let leaves_outputs = |task: &Task| {
             let job = self.engine.job_config(task.job);
@@ -154,7 +158,10 @@ impl View<'_> {
         let began = |(task, invocation)| {
             let run = self.runs.find(task, invocation)?;
             let is_adopted = run.confirmed == Some(run.since);
-            Some(if is_adopted { Time::ZERO } else { run.since })
+            Some(match is_adopted {
+                true => run.since - ADOPTED_AFTER,
+                false => run.since,
+            })
         };
         runs.filter_map(began).min()
     }

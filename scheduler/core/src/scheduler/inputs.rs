@@ -10,7 +10,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness};
-use brasserie_scheduler_engine::{Engine, Reason, Task};
+use brasserie_scheduler_engine::{Engine, Reason, Task, TaskState};
 
 use super::{Scheduler, View, task_key};
 use crate::artifacts::{Artifacts, InputChecks};
@@ -27,12 +27,6 @@ struct Needed {
 /// The reason why a task cannot have its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LackingInput {
-    #[error(
-        "{} has left no such output: it ran before the job had it, or the output has expired (`keep`); \
-         `brasserie job delete-history {} {}` lets it run again",
-        named(.0), .0.job, .0.node
-    )]
-    NeverMade(TaskKey),
     #[error("the scheduler does not send files with jobs yet: {0}")]
     File(String),
     #[error(
@@ -46,7 +40,7 @@ pub(super) enum LackingInput {
     #[error("the output of {} is lost, and the task cannot run again: {why}", named(.key))]
     NotRunnable { key: TaskKey, why: &'static str },
     #[error(
-        "the output of {} is lost, and it was lost again after {runs} more runs; after `brasserie job delete-history {} {}` \
+        "the output of {} is lost, and it was lost again after {runs} more runs; after `brasserie job delete-history {} --node {}` \
          the task runs once more",
         named(.key), .key.job, .key.node
     )]
@@ -67,9 +61,11 @@ fn named(key: &TaskKey) -> String {
 fn lost_text(tasks: &BTreeSet<Task>, first: &TaskKey) -> String {
     let first = named(first);
     match tasks.len() {
-        0 | 1 => format!("the output of {first} is lost with its workers, so that task runs again"),
+        0 | 1 => format!(
+            "{first} has left no such output, or no worker has it any more, so it runs again"
+        ),
         tasks => format!(
-            "the outputs of {tasks} tasks are lost with their workers, so these run again, as {first}"
+            "{tasks} tasks have left no such outputs, or no worker has them any more, so these tasks run again, as {first}"
         ),
     }
 }
@@ -111,8 +107,7 @@ impl Scheduler {
                         InputsCheck::Lacking(None)
                     }
                     LackingInput::Unknown(_) => InputsCheck::Lacking(None),
-                    LackingInput::NeverMade(_)
-                    | LackingInput::File(_)
+                    LackingInput::File(_)
                     | LackingInput::NotRunnable { .. }
                     | LackingInput::GivenUp { .. } => InputsCheck::Lacking(Some(why)),
                 }
@@ -124,13 +119,13 @@ impl Scheduler {
     pub(super) fn pin_inputs(&mut self, now: Time, task: Task, invocation: InvocationId) {
         let needed = self.engine.job_config(task.job);
         let needed = needed.and_then(|job| self.view().inputs().needed(task, job).ok());
-        if let Some(needed) = needed.filter(|needed| !needed.is_empty()) {
+        if let Some((needed, _)) = needed.filter(|(needed, _)| !needed.is_empty()) {
             let ids = needed.iter().map(|needed| needed.artifact.id);
             self.artifacts.pin(now, invocation, ids);
         }
     }
 
-    /// Lets the tasks run again of which this turn has missed outputs.
+    /// Lets the tasks run again of which the last turn has missed outputs. Called once a turn.
     pub(super) fn make_lost_again(&mut self, now: Time) {
         let mut lost: BTreeMap<JobId, Vec<NodeId>> = BTreeMap::new();
         for task in std::mem::take(&mut self.lost_producers) {
@@ -172,7 +167,7 @@ impl View<'_> {
         }
         let outputs = job.outputs.iter().map(|output| output.path.clone());
         // The inputs were there when the run was placed, in this turn.
-        let needed = self.inputs().needed(task, job).unwrap_or_default();
+        let (needed, _) = self.inputs().needed(task, job).unwrap_or_default();
         let asker = self.pool.get(shard);
         let asker = asker.map(|remote| remote.description().machine_lock.clone());
         let asker = asker.unwrap_or_default();
@@ -277,19 +272,23 @@ impl Inputs<'_> {
     pub(super) fn nearest(&self, task: Task) -> Vec<MachinePortLock> {
         let needed = self.engine.job_config(task.job);
         let needed = needed.and_then(|job| self.needed(task, job).ok());
-        let artifacts = needed.into_iter().flatten().map(|needed| needed.artifact);
+        let (needed, _) = needed.unwrap_or_default();
+        let artifacts = needed.into_iter().map(|needed| needed.artifact);
         self.artifacts.nearest(artifacts)
     }
 
     /// Returns the artifacts that a run of the task needs, if none of them is lost.
     fn available(&self, task: Task) -> Result<Vec<Needed>, LackingInput> {
-        let needed = match self.engine.job_config(task.job) {
+        let (needed, missing) = match self.engine.job_config(task.job) {
             Some(job) if !job.inputs.is_empty() && self.artifacts.checks() == InputChecks::On => {
                 self.needed(task, job)?
             }
             Some(_) | None => return Ok(Vec::new()),
         };
         let mut lost: BTreeMap<Task, &TaskKey> = BTreeMap::new();
+        for key in &missing {
+            lost.insert(self.runnable_producer(key)?, key);
+        }
         for Needed {
             artifact, producer, ..
         } in &needed
@@ -339,19 +338,25 @@ impl Inputs<'_> {
     }
 
     /// Returns the artifacts that a run of the task needs.
-    fn needed(&self, task: Task, job: &JobConfig) -> Result<Vec<Needed>, LackingInput> {
-        let mut all = Vec::new();
+    ///
+    /// The second list is of tasks that have left no such outputs: they ran before their job had them, or the outputs have expired.
+    fn needed(
+        &self,
+        task: Task,
+        job: &JobConfig,
+    ) -> Result<(Vec<Needed>, Vec<TaskKey>), LackingInput> {
+        let (mut all, mut missing) = (Vec::new(), Vec::new());
         for input in &job.inputs {
-            self.add_needed(task, input, &mut all)?;
+            self.add_needed(task, input, (&mut all, &mut missing))?;
         }
-        Ok(all)
+        Ok((all, missing))
     }
 
     fn add_needed(
         &self,
         task: Task,
         input: &JobInput,
-        all: &mut Vec<Needed>,
+        (all, missing): (&mut Vec<Needed>, &mut Vec<TaskKey>),
     ) -> Result<(), LackingInput> {
         let (job, nodes, path) = match &input.source {
             InputSource::Job { job, nodes, path } => (job, *nodes, path.as_ref()),
@@ -387,7 +392,7 @@ impl Inputs<'_> {
                 }
             }
             if all.len() == before {
-                return Err(LackingInput::NeverMade(key));
+                missing.push(key);
             }
         }
         Ok(())
@@ -405,9 +410,32 @@ impl Inputs<'_> {
             InputNodes::Children => Some(task.node),
             InputNodes::All => None,
         };
-        let job = self.engine.find_job(job.as_str());
-        let tasks = job.map(|job| self.engine.active_tasks(job, below));
+        let id = self.engine.find_job(job.as_str());
+        let tasks = id.map(|id| self.engine.tasks_below(id, below));
         let tasks = tasks.into_iter().flatten();
-        tasks.map(|task| self.engine.node_name(task.node)).collect()
+        let nodes = tasks.filter_map(|(task, state)| {
+            let node = self.engine.node_name(task.node);
+            let counts = match state {
+                TaskState::Avoided | TaskState::Disabled => self.has_outputs(job, &node),
+                _ => true,
+            };
+            counts.then_some(node)
+        });
+        nodes.collect()
+    }
+
+    /// Returns whether a task on a node where the job does not run any more has left outputs that are not lost.
+    fn has_outputs(&self, job: &JobName, node: &NodeName) -> bool {
+        let (job, node) = (job.clone(), node.clone());
+        let registry = self.artifacts.registry();
+        let outputs = registry.outputs(&TaskKey { job, node });
+        let is_there = |output: &TaskOutput| {
+            let availability = registry.availability(output.artifact.id);
+            matches!(
+                availability,
+                ArtifactAvailability::Available | ArtifactAvailability::Unknown
+            )
+        };
+        outputs.is_some_and(|outputs| outputs.outputs.iter().all(is_there))
     }
 }

@@ -257,8 +257,8 @@ impl Engine {
         })
     }
 
-    /// Returns the job's tasks that are neither avoided nor disabled, in scheduling order: all of them, or those directly below a node.
-    pub fn active_tasks(&self, job: JobId, below: Option<NodeId>) -> Vec<Task> {
+    /// Returns the job's tasks with their states, in scheduling order: all of them, or those directly below a node.
+    pub fn tasks_below(&self, job: JobId, below: Option<NodeId>) -> Vec<(Task, TaskState)> {
         let level = self.tasks.get(job).and_then(|known| {
             known.config.as_ref()?;
             known.level
@@ -273,13 +273,12 @@ impl Engine {
         let queue = self.queues.of(job);
         let rows = forest.order(level).iter().enumerate();
         let rows = rows.filter(|(_, row)| below.is_none_or(|above| is_below(**row, above)));
-        let active = rows.filter(|(position, _)| {
+        let task = |(position, row): (usize, &u32)| {
+            let node = forest.node(*row);
             // Invariant: a level has fewer than 2^32 nodes.
-            let state = queue.shown_state(*position as u32);
-            !matches!(state, TaskState::Avoided | TaskState::Disabled)
-        });
-        let node = |(_, row): (usize, &u32)| forest.node(*row);
-        active.map(node).map(|node| Task { job, node }).collect()
+            (Task { job, node }, queue.shown_state(position as u32))
+        };
+        rows.map(task).collect()
     }
 
     /// Returns the task's index in scheduling order; `None` if its job has no such task.

@@ -159,10 +159,13 @@ fn unwanted_copies_are_named_after_the_grace_until_they_are_gone() {
     assert_eq!(unwanted(&registry, 0, 9 + GRACE), [0_u8; 0]);
     assert_eq!(unwanted(&registry, 0, 20 + GRACE), [1, 2]);
     assert_eq!(
-        registry.unwanted(&lock(0), second(20 + GRACE), 1),
+        registry.unwanted(&lock(0), (second(20 + GRACE), second(99)), 1),
         [(generation(0), id(1))]
     );
-    assert_eq!(registry.unwanted(&lock(0), second(20 + GRACE), 0), []);
+    assert_eq!(
+        registry.unwanted(&lock(0), (second(20 + GRACE), second(99)), 0),
+        []
+    );
     // A copy that was fetched later has its own grace.
     assert_eq!(unwanted(&registry, 1, 49 + GRACE), [0_u8; 0]);
     assert_eq!(unwanted(&registry, 1, 50 + GRACE), [1]);

@@ -133,6 +133,8 @@ impl Model {
         if self.workers.contains(&place.0) {
             let disk = self.disks.entry(place).or_default();
             disk.ids.insert(number);
+            // A copy that comes again counts as new.
+            self.unwanted_since.remove(&(place, number));
             if let Some(open) = &mut disk.open {
                 open.facts.insert(number);
             }

@@ -398,7 +398,9 @@ impl Pair {
             .map(|(disk, number)| (generation(disk), id(number)))
             .collect();
         for most in 0..=expected.len() + 1 {
-            let unwanted = self.registry.unwanted(&lock(worker), self.time(), most);
+            let unwanted = self
+                .registry
+                .unwanted(&lock(worker), (self.time(), self.time()), most);
             assert_eq!(unwanted, expected[..most.min(expected.len())], "{worker}");
         }
         let only_at = self.registry.only_at(&lock(worker));
