@@ -280,12 +280,8 @@ pub(super) fn apply(
                 forget(transaction, names, *number, task)?;
             }
         }
-        Record::OutputsExpired { job } => {
-            let job = names.job(transaction, job)?;
-            transaction
-                .prepare_cached("DELETE FROM outputs WHERE job_id = ?1")?
-                .execute([job])?;
-        }
+        Record::OutputsExpired { job } => expire_outputs(transaction, names, job)?,
+        Record::OutputsForgotten { job, nodes } => drop_outputs(transaction, names, job, nodes)?,
         Record::HistoryTrimmed(trimmed) => trim(transaction, names, trimmed)?,
         Record::ConfigKept { config } => source_rows::apply_config(transaction, config)?,
         Record::TimesGiven { changed, forgotten } => {
@@ -454,9 +450,7 @@ fn forget(
     transaction
         .prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?
         .execute([job, node])?;
-    transaction
-        .prepare_cached("DELETE FROM outputs WHERE job_id = ?1 AND node_id = ?2")?
-        .execute([job, node])?;
+    delete_outputs(transaction, job, node)?;
     let mut statement = transaction.prepare_cached(
         "INSERT INTO forgotten (job_id, node_id, up_to_start, up_to_rand, number) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT DO UPDATE SET
@@ -512,6 +506,41 @@ fn trim(
         Some(settled) => Ok(names.drop_forgotten(transaction, settled.0.cast_signed())?),
         None => Ok(()),
     }
+}
+
+/// Deletes the outputs of all tasks of a job.
+fn expire_outputs(
+    transaction: &Transaction<'_>,
+    names: &mut NameIds,
+    job: &JobName,
+) -> rusqlite::Result<()> {
+    let job = names.job(transaction, job)?;
+    transaction
+        .prepare_cached("DELETE FROM outputs WHERE job_id = ?1")?
+        .execute([job])?;
+    Ok(())
+}
+
+/// Deletes the outputs of a job's tasks on these nodes.
+fn drop_outputs(
+    transaction: &Transaction<'_>,
+    names: &mut NameIds,
+    job: &JobName,
+    nodes: &[NodeName],
+) -> rusqlite::Result<()> {
+    let job = names.job(transaction, job)?;
+    for node in nodes {
+        let node = names.node(transaction, node)?;
+        delete_outputs(transaction, job, node)?;
+    }
+    Ok(())
+}
+
+fn delete_outputs(transaction: &Transaction<'_>, job: i64, node: i64) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached("DELETE FROM outputs WHERE job_id = ?1 AND node_id = ?2")?
+        .execute([job, node])?;
+    Ok(())
 }
 
 fn expire(

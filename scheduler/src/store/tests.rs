@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
-    EndedBy, Ending, Fault, FenceGeneration, Hold, InvocationId, JobName, MachinePortLock,
-    NodeName, RecordSeq, SchedulerId, Shard, Story, TaskKey, Timeouts, WallTime, WorkerId,
+    Artifact, ArtifactForm, ArtifactId, EndedBy, Ending, Fault, FenceGeneration, Hold,
+    InvocationId, JobName, MachinePortLock, NodeName, OutputPath, RecordSeq, SchedulerId, Shard,
+    Story, TaskKey, TaskOutput, Timeouts, WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes,
@@ -48,6 +49,17 @@ fn ended(job: &str, node: &str, rand: i64) -> EndedTask {
     }
 }
 
+fn output(path: &str, content: u8) -> TaskOutput {
+    TaskOutput {
+        path: OutputPath::try_from(path).unwrap(),
+        artifact: Artifact {
+            id: ArtifactId([content; 32]),
+            size: 1 << 40,
+            form: ArtifactForm::File,
+        },
+    }
+}
+
 fn task_ended() -> impl Strategy<Value = EndedTask> {
     let data = proptest::option::of(("[a-z\u{e9}\"\\\\]{0,6}", any::<i64>()));
     (
@@ -69,6 +81,10 @@ fn task_ended() -> impl Strategy<Value = EndedTask> {
                     safety_seconds,
                     data: data
                         .map(|(key, value)| Arc::new([(key, value.into())].into_iter().collect())),
+                },
+                outputs: match rand % 2 {
+                    0 => Vec::new(),
+                    _ => vec![output("table", 7)],
                 },
                 ..ended(
                     &format!("job '{job}"),
@@ -177,6 +193,7 @@ fn of_jobs() -> impl Strategy<Value = Record> {
             .prop_map(|tasks| Record::TasksForgiven { tasks }),
         times_given(),
         history_deleted(),
+        outputs_forgotten(),
         ("[a-z/.']{0,6}", "[{\u{e9}'\"}]{0,6}", any::<i64>()).prop_map(|(path, text, since)| {
             let config = KeptConfig {
                 path: path.into(),
@@ -186,6 +203,17 @@ fn of_jobs() -> impl Strategy<Value = Record> {
             Record::ConfigKept { config }
         }),
     ]
+}
+
+fn outputs_forgotten() -> impl Strategy<Value = Record> {
+    let tasks = proptest::collection::vec(task_ended(), 0..4);
+    (job_name(), tasks).prop_map(|(job, tasks)| match tasks.is_empty() {
+        true => Record::OutputsExpired { job },
+        false => Record::OutputsForgotten {
+            job,
+            nodes: tasks.into_iter().map(|task| task.node).collect(),
+        },
+    })
 }
 
 fn history_deleted() -> impl Strategy<Value = Record> {
@@ -1128,6 +1156,42 @@ fn a_completion_ends_the_notes_of_its_node_and_job() {
     let durable = database.load().unwrap();
     assert_eq!(durable.missing, [(node("n2"), 100)].into());
     assert_eq!(durable.missing_jobs.len(), 0);
+}
+
+#[test]
+fn forgotten_outputs_are_those_of_the_named_tasks_and_no_status_is_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    let end = |job: &str, node: &str| {
+        Record::TaskEnded(EndedTask {
+            outputs: vec![output("table", 1), output("stats/", 2)],
+            ..ended(job, node, 1)
+        })
+    };
+    let ends = [
+        end("j", "n1"),
+        end("j", "n2"),
+        end("j", "n3"),
+        end("k", "n1"),
+    ];
+    database.write(ends.iter()).unwrap();
+    let forgotten = Record::OutputsForgotten {
+        job: job_j(),
+        nodes: vec![node("n1"), node("n3"), node("never heard of")],
+    };
+    database.write([forgotten].iter()).unwrap();
+    let outputs = |database: &mut Database| {
+        let durable = database.load().unwrap();
+        assert_eq!(durable.statuses.len(), 4);
+        let keys = durable.outputs.into_keys();
+        keys.map(|key| format!("{}/{}", key.job, key.node))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(outputs(&mut database), ["j/n2", "k/n1"]);
+    let expired = Record::OutputsExpired { job: job_j() };
+    database.write([expired].iter()).unwrap();
+    assert_eq!(outputs(&mut Database::open(&path).unwrap()), ["k/n1"]);
 }
 
 #[test]

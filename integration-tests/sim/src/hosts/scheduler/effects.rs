@@ -320,6 +320,7 @@ impl SchedulerTurn<'_> {
             | Record::HistoryDeleted { .. }
             | Record::HistoryTrimmed(_)
             | Record::OutputsExpired { .. }
+            | Record::OutputsForgotten { .. }
             | Record::ConfigKept { .. }
             | Record::TimesGiven { .. } => &[],
         };
@@ -480,6 +481,7 @@ fn fact(record: &Record) -> Fact {
         | Record::HistoryDeleted { .. }
         | Record::HistoryTrimmed(_)
         | Record::OutputsExpired { .. }
+        | Record::OutputsForgotten { .. }
         | Record::ConfigKept { .. }
         | Record::FenceRaised { .. }
         | Record::TimesGiven { .. } => Fact::Jobs,
