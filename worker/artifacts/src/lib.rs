@@ -50,6 +50,7 @@ mod stage;
 mod store;
 mod take_in;
 mod task_files;
+mod unpack;
 mod usage;
 
 pub use archive::FolderLimits;
@@ -64,4 +65,5 @@ pub use stage::{InputPlace, StageError};
 pub use store::{ArtifactReader, ArtifactStore, StoreOptions, StoredArtifact};
 pub use take_in::TakeInError;
 pub use task_files::{OutputRefusal, TaskFolder, TaskUser};
+pub use unpack::{UnpackError, unpack};
 pub use usage::{DiskUsage, FoundCondition};
