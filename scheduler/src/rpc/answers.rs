@@ -235,8 +235,9 @@ impl Answers {
         to: Responder,
     ) {
         self.later(to, |inbox| async move {
-            let answer = inbox.query(from, Query::Outputs(artifact_pages::list(args)?));
-            match expect_answer!(answer.await?, Answer::Outputs) {
+            let list = artifact_pages::list(args).map_err(QueryFailure::BadList)?;
+            let answer = inbox.query(from, Query::Outputs(list)).await?;
+            match expect_answer!(answer, Answer::Outputs) {
                 Ok(page) => Ok(wire::BrasserieGetOutputPageResult {
                     result_value: Some(artifact_pages::page(page)),
                     ex: None,

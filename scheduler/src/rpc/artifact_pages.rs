@@ -1,19 +1,19 @@
 //! Parses requests for pages of outputs, and renders the pages.
 
-use brasserie_common::{OutputPath, TaskKey};
+use std::fmt::Display;
+
+use brasserie_common::{JobName, NodeName, OutputPath, TaskKey};
 use brasserie_common_config::KeepOutputs;
 use brasserie_scheduler_core::{
     ListedOutput, ListedSet, OutputCursor, OutputHolder, OutputList, OutputPage,
 };
 use brasserie_thrift::generated::brasserie as wire;
 
-use super::answers::QueryFailure;
-
-/// Parses the request for a page. Errors if its cursor is invalid.
-pub(super) fn list(args: wire::BrasserieGetOutputPageArgs) -> Result<OutputList, QueryFailure> {
+/// Parses the request for a page. The error is a message about what is wrong with it.
+pub(super) fn list(args: wire::BrasserieGetOutputPageArgs) -> Result<OutputList, String> {
     if args.job.is_empty() && !args.node.is_empty() {
         let why = "a node is given without a job; a task is a job on a node";
-        return Err(QueryFailure::BadList(why.to_owned()));
+        return Err(why.to_owned());
     }
     let after = args.after.map(cursor).transpose()?;
     Ok(OutputList {
@@ -27,16 +27,18 @@ pub(super) fn list(args: wire::BrasserieGetOutputPageArgs) -> Result<OutputList,
     })
 }
 
-fn cursor(cursor: wire::OutputCursor) -> Result<OutputCursor, QueryFailure> {
-    let path = cursor.path.unwrap_or_default();
-    let path = OutputPath::try_from(path.as_str())
-        .map_err(|error| QueryFailure::BadList(format!("the path of `after` is invalid: {error}")));
+fn cursor(cursor: wire::OutputCursor) -> Result<OutputCursor, String> {
+    let invalid =
+        |what: &str, error: &dyn Display| format!("the {what} of `after` is invalid: {error}");
+    let job = JobName::try_from(cursor.job.unwrap_or_default());
+    let node = NodeName::try_from(cursor.node.unwrap_or_default());
+    let path = OutputPath::try_from(cursor.path.unwrap_or_default());
     Ok(OutputCursor {
         task: TaskKey {
-            job: cursor.job.unwrap_or_default().try_into()?,
-            node: cursor.node.unwrap_or_default().try_into()?,
+            job: job.map_err(|error| invalid("job", &error))?,
+            node: node.map_err(|error| invalid("node", &error))?,
         },
-        path: path?,
+        path: path.map_err(|error| invalid("path", &error))?,
     })
 }
 

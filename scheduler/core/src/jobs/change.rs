@@ -43,7 +43,7 @@ pub enum JobChange {
     },
 }
 
-/// What becomes of outputs that tasks still need.
+/// The treatment of outputs that tasks still need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeededOutputs {
     /// The change is refused.

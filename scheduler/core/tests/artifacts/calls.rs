@@ -183,6 +183,10 @@ fn forgotten_outputs_are_gone_on_disk_and_their_workers_delete_them() {
     };
     assert_eq!(changed, Ok(one));
     assert!(after.is_some(), "the answer waits for the record");
+    let (news, _) = script.scheduler.take_news();
+    let news: Vec<String> = news.iter().map(ToString::to_string).collect();
+    let asked = "had the outputs of 1 tasks of job `extract` forgotten";
+    assert!(news.iter().any(|text| text.ends_with(asked)), "{news:?}");
     let forgotten = |record: &&Record| matches!(record, Record::OutputsForgotten { .. });
     assert_eq!(script.records.iter().filter(forgotten).count(), 1);
     assert_eq!(script.durable.outputs.len(), 1);
