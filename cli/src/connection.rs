@@ -154,7 +154,7 @@ pub(crate) enum Forgiven {
     Failed,
 }
 
-/// What becomes of outputs that tasks still need as inputs.
+/// The treatment of outputs that tasks still need as inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NeededOutputs {
     /// The scheduler refuses to forget any.

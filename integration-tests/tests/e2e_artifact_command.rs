@@ -52,7 +52,7 @@ impl Played {
             let listed = played.json(&["artifact", "list"]);
             let outputs = listed["outputs"].as_array().cloned().unwrap_or_default();
             let available = |output: &&Value| output["state"] == "available";
-            outputs.iter().filter(available).count() == 4
+            (outputs.iter().filter(available).count() == 4).then_some(())
         });
         played
     }

@@ -28,10 +28,10 @@ Try it:
   brasserie artifact rm extract db1               forget the outputs of a task; workers delete them
 
 Exit codes:
-  0  success
-  1  the scheduler gave no answer, knows no such job or output, or refused; `locate`: an output has no known copy; `get`: no worker
-     has sent a good copy, or the file cannot be written
-  2  wrong usage
+  0    success
+  1    the scheduler gave no answer, knows no such job or output, or refused; `locate`: an output has no known
+       copy; `get`: no worker has sent a good copy, or something is at its place
+  2    wrong usage
   130  `get` was interrupted, and has written nothing")]
 pub(crate) struct ArtifactArgs {
     #[command(subcommand)]

@@ -24,7 +24,7 @@ const MAX_NAMED: usize = 20;
 #[derive(Default)]
 pub(super) struct FoundOutputs {
     outputs: Vec<ListedOutput>,
-    /// By job.
+    /// The set of each job with an output.
     sets: BTreeMap<String, OutputSet>,
     cluster: String,
     why_empty: Option<String>,
