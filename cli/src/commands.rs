@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub(crate) mod artifact;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod explain;

@@ -11,17 +11,19 @@ use brasserie_common_runtime::parse_peer;
 use brasserie_thrift::generated::brasserie::{
     BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
     BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
-    BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs,
-    BrasserieForgiveTasksResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
-    BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusArgs,
-    BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult,
-    BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs,
-    BrasserieGetTaskPageResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
-    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
-    BrasseriePlanConfigResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
-    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
-    BrasserieSubmitJobResult, ClusterStatus, DeletedHistory, JobRefusedException, JobStatus,
-    JobStatusPage, LastRun, MissingInstance, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage,
+    BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult, BrasserieForgetWorkerArgs,
+    BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
+    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetJobPageArgs,
+    BrasserieGetJobPageResult, BrasserieGetJobStatusArgs, BrasserieGetJobStatusPageArgs,
+    BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult, BrasserieGetOutputPageArgs,
+    BrasserieGetOutputPageResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
+    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieKillTaskArgs,
+    BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasserieRemoveJobArgs,
+    BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
+    BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus, DeletedHistory,
+    ForgottenOutputs, JobRefusedException, JobStatus, JobStatusPage, LastRun, MissingInstance,
+    OutputCursor, OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -150,6 +152,14 @@ pub(crate) enum Forgiven {
     All,
     /// Tasks that have failed for good.
     Failed,
+}
+
+/// The treatment of outputs that tasks still need as inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NeededOutputs {
+    /// The scheduler refuses to forget any.
+    Keep,
+    Forget,
 }
 
 /// A connection to a scheduler.
@@ -510,6 +520,41 @@ impl Connection {
         let result: BrasserieDeleteHistoryResult = self.ask("deleteHistory", &arguments).await?;
         let deleted = result.result_value.unwrap_or_default();
         Ok(self.outcome(deleted, result.ex))
+    }
+
+    /// Fetches one page of outputs: of all jobs, of one job, or of one task. `after` is the cursor of the page before.
+    pub(crate) async fn output_page(
+        &self,
+        (job, node): (&str, &str),
+        after: Option<OutputCursor>,
+        limit: usize,
+    ) -> Result<OutputPage> {
+        let arguments = BrasserieGetOutputPageArgs {
+            job: job.to_owned(),
+            node: node.to_owned(),
+            after,
+            limit: i32::try_from(limit).unwrap_or(i32::MAX),
+        };
+        let result: BrasserieGetOutputPageResult = self.ask("getOutputPage", &arguments).await?;
+        self.check_known(result.ex)?;
+        result.result_value.context("the scheduler sent no outputs")
+    }
+
+    /// Forgets the outputs of the job on these nodes, or on all nodes if the list is empty.
+    pub(crate) async fn forget_outputs(
+        &self,
+        job: &str,
+        nodes: &[String],
+        needed: NeededOutputs,
+    ) -> Result<ChangeOutcome<ForgottenOutputs>> {
+        let arguments = BrasserieForgetOutputsArgs {
+            job: job.to_owned(),
+            nodes: nodes.to_vec(),
+            force: needed == NeededOutputs::Forget,
+        };
+        let result: BrasserieForgetOutputsResult = self.ask("forgetOutputs", &arguments).await?;
+        let forgotten = result.result_value.unwrap_or_default();
+        Ok(self.outcome(forgotten, result.ex))
     }
 
     /// Declares these instances dead. If the list is empty, returns the instances that may be declared dead, and changes nothing.

@@ -210,7 +210,7 @@ pub(crate) fn tell_usage(mut error: clap::Error, command: &clap::Command) -> Exi
 }
 
 /// The commands that change or ask a running scheduler, and have no `--data-dir`.
-const OF_SCHEDULER: [&str; 4] = ["job", "plan", "task", "worker"];
+const OF_SCHEDULER: [&str; 5] = ["artifact", "job", "plan", "task", "worker"];
 
 /// Returns the failure for a `--data-dir` of a command that needs a running scheduler. `words` are the command line.
 fn no_data_dir(error: &clap::Error, words: &[String]) -> Option<Failure> {

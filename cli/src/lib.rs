@@ -31,6 +31,7 @@ Try it:
   brasserie job submit FILE                       add a job to those of the config file
   brasserie job wait JOB                          wait until all tasks are done, or none runs or can start
   brasserie job cancel JOB                        kill a job's running tasks, and start no more
+  brasserie artifact get JOB NODE PATH            fetch an output of a task
   brasserie logs JOB NODE --stderr                what a task printed
   brasserie doctor                                what a worker on this machine can provide and enforce
   brasserie worker list                           the workers, their state and last heartbeat
@@ -73,6 +74,8 @@ enum Command {
     Job(commands::job::JobArgs),
     /// List tasks by state, and kill running ones.
     Task(commands::task::TaskArgs),
+    /// List, find, fetch and remove the outputs of tasks: the files and folders that jobs declare by `outputs`.
+    Artifact(commands::artifact::ArtifactArgs),
     /// Print the output of tasks, and the events of their runs.
     Logs(commands::logs::LogsArgs),
     /// Check what a worker on this machine can provide and enforce.
@@ -146,6 +149,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Job(args) => commands::job::run(&args),
         Command::Task(args) => commands::task::run(&args),
+        Command::Artifact(args) => commands::artifact::run(&args),
         Command::Logs(args) => commands::logs::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Worker(args) => commands::worker::run(&args),

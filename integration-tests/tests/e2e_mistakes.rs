@@ -91,6 +91,7 @@ const ROWS: &str = r#"
 2 | error | brasserie job forgive copy --data-dir @new | `brasserie job forgive` | needs a running scheduler | --retry-failed
 2 | error | brasserie job wait copy --data-dir @new | `brasserie job wait` | needs a running scheduler | --scheduler HOST:PORT
 2 | error | brasserie task kill copy a --data-dir @new | `brasserie task kill` | needs a running scheduler | --scheduler HOST:PORT
+2 | error | brasserie artifact list --data-dir @new | `brasserie artifact list` | needs a running scheduler | --scheduler HOST:PORT
 2 | error | brasserie plan @config.json --data-dir @new | `brasserie plan` | needs a running scheduler | --scheduler HOST:PORT
 2 | error | brasserie rnu @config.json | 'rnu' | unrecognized subcommand | 'run'
 # Nobody, root included, may make a folder there.
@@ -127,6 +128,10 @@ const ROWS: &str = r#"
 1 | error | brasserie explain nobody a --scheduler %sched | `nobody` | no job is called | status --all
 1 | error | brasserie explain copy nowhere --scheduler %sched | `nowhere` | no node is called | task list
 1 | error | brasserie task list --job nobody --scheduler %sched | `nobody` | no job is called | status --all
+1 | error | brasserie artifact list copi --scheduler %sched | `copi` | no job is called | did you mean `copy`? & status --all
+1 | error | brasserie artifact locate copy --scheduler %sched | job `copy` | has outputs | no key `outputs`
+1 | error | brasserie artifact get copy a table --scheduler %sched | job `copy` on `a` | has no outputs | no key `outputs`
+1 | error | brasserie artifact rm copy --scheduler %sched | job `copy` | nothing was forgotten | no key `outputs`
 1 | /tasks/0/node="a" | brasserie task kill copy a --scheduler %sched | copy on a | does not run | explain copy a
 1 | /tasks/0/node="nowhere" | brasserie task kill copy nowhere --scheduler %sched | `nowhere` | no node is called | task list --state running
 1 | error | brasserie job wait nobody --scheduler %sched | `nobody` | no job is called | status --all

@@ -299,6 +299,76 @@ struct DeletedHistory {
   3: i64 maybeAlive,
 }
 
+// A worker with a copy of an output.
+struct OutputHolder {
+  1: string shard,
+  2: string hostname,
+  // Where the worker serves its copies.
+  3: common.ServiceAddress address,
+}
+
+// An output of the last successful run of a task.
+struct ListedOutput {
+  1: string job,
+  2: string node,
+  // Below the working directory of the task; that of a folder ends in "/".
+  3: string path,
+  4: common.Artifact artifact,
+  // How many copies are known, each on another disk.
+  5: i64 copies,
+  // Some of the workers with a copy: 8 at most, or 100 in a page of one task.
+  6: list<OutputHolder> holders,
+  // "available" (a copy is known), "unknown" (none is, and not all workers have reported), "lost" (there is none, and the task may run
+  // again for it) or "given_up" (there is none, and the task does not run again for it).
+  7: string state,
+}
+
+// All outputs of one job.
+struct OutputSet {
+  1: string job,
+  // "until_consumed", "forever" or "for", with keepSec.
+  2: string keep,
+  3: optional double keepSec,
+  // The jobs that have them as inputs.
+  4: list<string> consumers,
+  // Unset: they do not expire as things are, and keptBecause says why.
+  5: optional i64 expiresInMs,
+  6: optional string keptBecause,
+  // How many tasks have outputs.
+  7: i64 tasks,
+  // Outputs with the same content count once: how many there are, their bytes, their copies, and how many have no known copy.
+  8: i64 artifacts,
+  9: i64 bytes,
+  10: i64 copies,
+  11: i64 withoutCopy,
+}
+
+// The last output of a page.
+struct OutputCursor {
+  1: string job,
+  2: string node,
+  3: string path,
+}
+
+// Some outputs, in the order of the bytes of their jobs, nodes and paths.
+struct OutputPage {
+  1: list<ListedOutput> outputs,
+  // Of each job with an output in this page.
+  2: list<OutputSet> sets,
+  // Unset: there are no more.
+  3: optional OutputCursor nextPage,
+  // The space of the artifacts, for fetchArtifacts.
+  4: string cluster,
+  // Set if the first page has no output.
+  5: optional string whyEmpty,
+}
+
+struct ForgottenOutputs {
+  // How many tasks have no outputs now.
+  1: i64 tasks,
+  2: i64 outputs,
+}
+
 // Some of the jobs, in the order of the bytes of their names.
 struct JobPage {
   1: list<scheduler.BistroJobConfig> jobs,
@@ -486,6 +556,12 @@ service Brasserie extends scheduler.BistroScheduler {
     1: scheduler.BistroSchedulerUnknownJobException ex,
   ),
 
+  // Outputs, page by page. job: empty: of all jobs. node: empty: of all tasks of the job; it needs a job. after: `nextPage` of the page
+  // before; unset: from the first output on. limit: as in getTaskPage.
+  OutputPage getOutputPage(1: string job, 2: string node, 3: OutputCursor after, 4: i32 limit) throws (
+    1: scheduler.BistroSchedulerUnknownJobException ex,
+  ),
+
   // What happened in the task's runs, as far as it is kept, which is the last one at most; also of a job that exists no more. None: no end
   // is stored, or its worker told nothing beside the status.
   list<LastRun> getTaskHistory(1: string job, 2: string node),
@@ -544,6 +620,12 @@ service Brasserie extends scheduler.BistroScheduler {
 
   // How the job's tasks have ended is forgotten, on these nodes; none: on all. Also of a job that exists no more.
   DeletedHistory deleteHistory(1: string job, 2: list<string> nodes) throws (
+    1: JobRefusedException ex,
+  ),
+
+  // The outputs of the job's tasks are forgotten, on these nodes; none: on all. Their workers delete them. Refused while a task needs them
+  // as inputs; force: not even then. Tasks that are done stay done.
+  ForgottenOutputs forgetOutputs(1: string job, 2: list<string> nodes, 3: bool force) throws (
     1: JobRefusedException ex,
   ),
 }

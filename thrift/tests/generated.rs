@@ -262,6 +262,8 @@ structs! {
         LastRun, StoreStatus, ScheduleStatus, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
         TaskCursor, ListedTask, TaskPage, TaskKill, BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult,
         BrasserieGetJobStatusArgs, BrasserieGetJobStatusResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
+        OutputHolder, ListedOutput, OutputSet, OutputCursor, OutputPage, BrasserieGetOutputPageArgs, BrasserieGetOutputPageResult,
+        ForgottenOutputs, BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult,
         BrasserieCancelJobArgs, BrasserieCancelJobResult,
         WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
         WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult;

@@ -356,6 +356,12 @@ impl Artifacts {
         self.registry.forget(key, now);
     }
 
+    pub(crate) fn forget_job(&mut self, now: Time, job: &JobName) {
+        self.registry.forget_job(job, now);
+        // The registry may have forgotten the set with what it knew of its tasks.
+        self.unfinished.remove(job);
+    }
+
     /// Forgets the outputs of a task that runs again because some of them are lost.
     pub(crate) fn make_again(&mut self, now: Time, key: &TaskKey) {
         self.registry.make_again(key, now);

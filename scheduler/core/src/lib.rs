@@ -32,7 +32,8 @@ mod work_requests;
 pub use calls::{Call, CallReply, KilledTask, RunTaskCall};
 pub use jobs::{
     ConfigInForce, ConfigOrigin, ExpectedVersion, FileText, JobChange, JobChanged, JobRefusal,
-    MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS, ReadBy, SourceInForce,
+    MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS, NeededOutputs, ReadBy,
+    SourceInForce,
 };
 pub use news::{KnownWorker, LostTasks, News, NewsKind, Severity};
 pub use nodes::has_same_nodes;
@@ -46,7 +47,9 @@ pub use refusal::{ForgetRefusal, MAX_REPLY_WAIT, Rejection};
 pub use retention::Retention;
 pub use scheduler::Scheduler;
 pub use scheduler::effect::{Effect, ExitReason, MissingInstance, Reply};
-pub use scheduler::event::{CursorPlace, Event, Query, StatusUpdate, TaskCursor, TaskList};
+pub use scheduler::event::{
+    CursorPlace, Event, OutputCursor, OutputList, Query, StatusUpdate, TaskCursor, TaskList,
+};
 pub use scheduler::history::{History, HistoryNames, PastEnd};
 pub use scheduler::plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
@@ -55,6 +58,9 @@ pub use scheduler::plan::{
 pub use scheduler::questions::MAX_ANSWER_WAIT;
 pub use scheduler::view::listing::{ListedTask, TaskPage};
 pub use scheduler::view::nothing_starts::STORE_FAILS;
+pub use scheduler::view::outputs::{
+    ListedOutput, ListedSet, MAX_LISTED_OUTPUTS, OutputHolder, OutputPage, OutputState,
+};
 pub use scheduler::view::{
     Answer, ClusterStatus, EndedTaskView, Histograms, JobHistogram, JobStatus, JobTotals,
     LevelHistogram, LogPeers, LostLogs, MAX_LISTED_JOBS, RunningTaskView, WorkerStatus,

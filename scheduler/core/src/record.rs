@@ -107,6 +107,11 @@ pub enum Record {
     OutputsExpired {
         job: JobName,
     },
+    /// The outputs of the job's tasks on these nodes are forgotten at a user's request.
+    OutputsForgotten {
+        job: JobName,
+        nodes: Vec<NodeName>,
+    },
     /// This config file is in force. A later scheduler uses it if it cannot use the file.
     ConfigKept {
         config: KeptConfig,
@@ -411,9 +416,8 @@ impl Durable {
                 tasks.iter().for_each(|task| self.forget(*number, task));
             }
             Record::HistoryTrimmed(trim) => self.trim(trim),
-            Record::OutputsExpired { job } => {
-                self.outputs.retain(|key, _| key.job != *job);
-            }
+            Record::OutputsExpired { job } => self.outputs.retain(|key, _| key.job != *job),
+            Record::OutputsForgotten { job, nodes } => self.forget_outputs(job, nodes),
             Record::ConfigKept { config } => self.config = Some(config.clone()),
             Record::TimesGiven { changed, forgotten } => {
                 for item in forgotten {
@@ -470,6 +474,13 @@ impl Durable {
         let up_to = task.up_to;
         let of = Forgotten { up_to, number };
         self.forgotten.entry(key).or_insert(of).add(of);
+    }
+
+    fn forget_outputs(&mut self, job: &JobName, nodes: &[NodeName]) {
+        for node in nodes {
+            let (job, node) = (job.clone(), node.clone());
+            self.outputs.remove(&TaskKey { job, node });
+        }
     }
 
     fn trim(&mut self, trim: &Trim) {

@@ -1,6 +1,7 @@
 //! The state of a scheduler, and the dispatch of each event to the module that handles it.
 
 mod adoption;
+mod artifact_removal;
 mod artifacts;
 mod bulk_changes;
 mod call_content;

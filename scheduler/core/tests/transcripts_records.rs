@@ -51,6 +51,7 @@ fn safety_seconds(records: &[Record]) -> Vec<u32> {
         | Record::HistoryDeleted { .. }
         | Record::HistoryTrimmed(_)
         | Record::OutputsExpired { .. }
+        | Record::OutputsForgotten { .. }
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => None,
     });

@@ -32,7 +32,7 @@ use thrift::protocol::TSerializable;
 use tokio::sync::Semaphore;
 
 use super::logs::Logs;
-use super::{export, job_pages, render};
+use super::{artifact_pages, export, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
 use crate::store::{StoreError, Stories};
 
@@ -224,6 +224,29 @@ impl Answers {
         self.page(from, args, to, |lines| {
             BistroSchedulerGetJobLogsByIDResult {
                 result_value: Some(lines),
+            }
+        });
+    }
+
+    pub(super) fn output_page(
+        &self,
+        from: Principal,
+        args: wire::BrasserieGetOutputPageArgs,
+        to: Responder,
+    ) {
+        self.later(to, |inbox| async move {
+            let list = artifact_pages::list(args).map_err(QueryFailure::BadList)?;
+            let answer = inbox.query(from, Query::Outputs(list)).await?;
+            match expect_answer!(answer, Answer::Outputs) {
+                Ok(page) => Ok(wire::BrasserieGetOutputPageResult {
+                    result_value: Some(artifact_pages::page(page)),
+                    ex: None,
+                }),
+                Err(QueryFailure::Unknown(text)) => Ok(wire::BrasserieGetOutputPageResult {
+                    result_value: None,
+                    ex: Some(unknown_job(&text)),
+                }),
+                Err(failure) => Err(failure),
             }
         });
     }

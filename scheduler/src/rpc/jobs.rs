@@ -6,15 +6,17 @@ use brasserie_common::ids::NameError;
 use brasserie_common::{JobName, NodeName, Principal};
 use brasserie_common_config::Problem;
 use brasserie_scheduler_core::{
-    Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, JobVersion, KilledTask, Rejection,
+    Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, JobVersion, KilledTask,
+    NeededOutputs, Rejection,
 };
 use brasserie_thrift::generated::brasserie::{
     BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
-    BrasserieDeleteHistoryResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
-    BrasserieKillTaskArgs, BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+    BrasserieDeleteHistoryResult, BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult,
+    BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult, BrasserieKillTaskArgs,
+    BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
     BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
     BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, DeletedHistory,
-    JobRefusedException, SubmittedJob, TaskKill,
+    ForgottenOutputs, JobRefusedException, SubmittedJob, TaskKill,
 };
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerDeleteJobArgs, BistroSchedulerDeleteJobResult, BistroSchedulerForgiveJobArgs,
@@ -238,6 +240,29 @@ impl Jobs {
             });
         });
     }
+
+    pub(super) fn forget_outputs(
+        &self,
+        from: Principal,
+        args: BrasserieForgetOutputsArgs,
+        to: Responder,
+    ) {
+        let nodes: Result<Vec<NodeName>, NameError> =
+            args.nodes.into_iter().map(NodeName::try_from).collect();
+        let needed = match args.force {
+            true => NeededOutputs::Forget,
+            false => NeededOutputs::Keep,
+        };
+        let change = nodes
+            .map(|nodes| JobChange::ForgetOutputs { nodes, needed })
+            .map_err(JobChangeFailure::Node);
+        self.change(from, args.job, change, |outcome| {
+            declared(to, outcome, |changed, ex| BrasserieForgetOutputsResult {
+                result_value: changed.and_then(outputs_forgotten),
+                ex,
+            });
+        });
+    }
 }
 
 async fn kill(
@@ -301,7 +326,8 @@ fn submitted(changed: JobChanged) -> Option<SubmittedJob> {
         | JobChanged::Cancelled { .. }
         | JobChanged::Resumed
         | JobChanged::Forgiven { .. }
-        | JobChanged::HistoryDeleted { .. } => None,
+        | JobChanged::HistoryDeleted { .. }
+        | JobChanged::OutputsForgotten { .. } => None,
     }
 }
 
@@ -313,7 +339,8 @@ fn cancelled(changed: JobChanged) -> Option<i64> {
         | JobChanged::Paused
         | JobChanged::Resumed
         | JobChanged::Forgiven { .. }
-        | JobChanged::HistoryDeleted { .. } => None,
+        | JobChanged::HistoryDeleted { .. }
+        | JobChanged::OutputsForgotten { .. } => None,
     }
 }
 
@@ -325,7 +352,8 @@ fn forgiven(changed: JobChanged) -> Option<i64> {
         | JobChanged::Paused
         | JobChanged::Cancelled { .. }
         | JobChanged::Resumed
-        | JobChanged::HistoryDeleted { .. } => None,
+        | JobChanged::HistoryDeleted { .. }
+        | JobChanged::OutputsForgotten { .. } => None,
     }
 }
 
@@ -346,7 +374,25 @@ fn history_deleted(changed: JobChanged) -> Option<DeletedHistory> {
         | JobChanged::Paused
         | JobChanged::Cancelled { .. }
         | JobChanged::Resumed
-        | JobChanged::Forgiven { .. } => None,
+        | JobChanged::Forgiven { .. }
+        | JobChanged::OutputsForgotten { .. } => None,
+    }
+}
+
+fn outputs_forgotten(changed: JobChanged) -> Option<ForgottenOutputs> {
+    let count = |count| Some(i64::try_from(count).unwrap_or(i64::MAX));
+    match changed {
+        JobChanged::OutputsForgotten { tasks, outputs } => Some(ForgottenOutputs {
+            tasks: count(tasks),
+            outputs: count(outputs),
+        }),
+        JobChanged::Saved { .. }
+        | JobChanged::Deleted
+        | JobChanged::Paused
+        | JobChanged::Cancelled { .. }
+        | JobChanged::Resumed
+        | JobChanged::Forgiven { .. }
+        | JobChanged::HistoryDeleted { .. } => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Thrift in both directions: the calls that the scheduler serves, and its calls to workers.
 
 pub(crate) mod answers;
+mod artifact_pages;
 mod artifacts;
 mod export;
 mod forgetting;

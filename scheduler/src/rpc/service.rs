@@ -82,6 +82,8 @@ impl Service for SchedulerService {
             "resumeJob" => call.serve(|args, to| jobs.resume(from, args, to)),
             "forgiveTasks" => call.serve(|args, to| jobs.forgive_tasks(from, args, to)),
             "deleteHistory" => call.serve(|args, to| jobs.delete_history(from, args, to)),
+            "forgetOutputs" => call.serve(|args, to| jobs.forget_outputs(from, args, to)),
+            "getOutputPage" => call.serve(|args, to| answers.output_page(from, args, to)),
             "getTaskHistory" => call.serve(|args, to| answers.history(args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
             "forgetWorker" => call.serve(|args, to| self.forgetting.forget(from, args, to)),

@@ -57,6 +57,7 @@ pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<()
         | Record::HistoryDeleted { .. }
         | Record::HistoryTrimmed(_)
         | Record::OutputsExpired { .. }
+        | Record::OutputsForgotten { .. }
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => {}
     }

@@ -251,6 +251,10 @@ fn weight(record: &Record) -> usize {
         | Record::JobHeld { .. }
         | Record::OutputsExpired { .. }
         | Record::JobResumed { .. } => FIXED,
+        Record::OutputsForgotten { job: _, nodes } => {
+            let names = nodes.iter().map(|node| FIXED + node.as_str().len());
+            FIXED + names.sum::<usize>()
+        }
         Record::JobSaved { job: _, saved } => FIXED + saved.text.len(),
         Record::WorkerLeft { tasks, .. } | Record::TasksForgiven { tasks } => {
             FIXED + tasks.iter().map(task).sum::<usize>()

@@ -283,6 +283,13 @@ pub(super) fn apply(
         Record::OutputsExpired { job } => {
             output_rows::delete_of_job(transaction, names.job(transaction, job)?)?;
         }
+        Record::OutputsForgotten { job, nodes } => {
+            let job = names.job(transaction, job)?;
+            for node in nodes {
+                let node = names.node(transaction, node)?;
+                output_rows::delete(transaction, (job, node))?;
+            }
+        }
         Record::HistoryTrimmed(trimmed) => trim(transaction, names, trimmed)?,
         Record::ConfigKept { config } => source_rows::apply_config(transaction, config)?,
         Record::TimesGiven { changed, forgotten } => {

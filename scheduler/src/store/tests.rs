@@ -49,6 +49,17 @@ fn ended(job: &str, node: &str, rand: i64) -> EndedTask {
     }
 }
 
+fn output(path: &str, content: u8) -> TaskOutput {
+    TaskOutput {
+        path: OutputPath::try_from(path).unwrap(),
+        artifact: Artifact {
+            id: ArtifactId([content; 32]),
+            size: 1 << 40,
+            form: ArtifactForm::File,
+        },
+    }
+}
+
 fn task_ended() -> impl Strategy<Value = EndedTask> {
     let data = proptest::option::of(("[a-z\u{e9}\"\\\\]{0,6}", any::<i64>()));
     (
@@ -58,7 +69,7 @@ fn task_ended() -> impl Strategy<Value = EndedTask> {
         any::<u16>(),
         any::<i32>(),
         any::<(u32, u32)>(),
-        (data, proptest::collection::vec(output(), 0..3)),
+        (data, proptest::collection::vec(any_output(), 0..3)),
     )
         .prop_map(
             |(job, node, rand, bits, time, (backoff_seconds, safety_seconds), (data, outputs))| {
@@ -84,7 +95,7 @@ fn task_ended() -> impl Strategy<Value = EndedTask> {
         )
 }
 
-fn output() -> impl Strategy<Value = TaskOutput> {
+fn any_output() -> impl Strategy<Value = TaskOutput> {
     ("[a-z'\"]{1,3}/?", any::<[u8; 32]>(), any::<u64>()).prop_map(|(path, id, size)| TaskOutput {
         path: OutputPath::try_from(path.as_str()).unwrap(),
         artifact: Artifact {
@@ -194,6 +205,7 @@ fn of_jobs() -> impl Strategy<Value = Record> {
             .prop_map(|tasks| Record::TasksForgiven { tasks }),
         times_given(),
         history_deleted(),
+        outputs_forgotten(),
         ("[a-z/.']{0,6}", "[{\u{e9}'\"}]{0,6}", any::<i64>()).prop_map(|(path, text, since)| {
             let config = KeptConfig {
                 path: path.into(),
@@ -203,6 +215,17 @@ fn of_jobs() -> impl Strategy<Value = Record> {
             Record::ConfigKept { config }
         }),
     ]
+}
+
+fn outputs_forgotten() -> impl Strategy<Value = Record> {
+    let tasks = proptest::collection::vec(task_ended(), 0..4);
+    (job_name(), tasks).prop_map(|(job, tasks)| match tasks.is_empty() {
+        true => Record::OutputsExpired { job },
+        false => Record::OutputsForgotten {
+            job,
+            nodes: tasks.into_iter().map(|task| task.node).collect(),
+        },
+    })
 }
 
 fn history_deleted() -> impl Strategy<Value = Record> {
@@ -1145,6 +1168,42 @@ fn a_completion_ends_the_notes_of_its_node_and_job() {
     let durable = database.load().unwrap();
     assert_eq!(durable.missing, [(node("n2"), 100)].into());
     assert_eq!(durable.missing_jobs.len(), 0);
+}
+
+#[test]
+fn forgotten_outputs_are_those_of_the_named_tasks_and_no_status_is_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    let end = |job: &str, node: &str| {
+        Record::TaskEnded(EndedTask {
+            outputs: vec![output("table", 1), output("stats/", 2)],
+            ..ended(job, node, 1)
+        })
+    };
+    let ends = [
+        end("j", "n1"),
+        end("j", "n2"),
+        end("j", "n3"),
+        end("k", "n1"),
+    ];
+    database.write(ends.iter()).unwrap();
+    let forgotten = Record::OutputsForgotten {
+        job: job_j(),
+        nodes: vec![node("n1"), node("n3"), node("never heard of")],
+    };
+    database.write([forgotten].iter()).unwrap();
+    let outputs = |database: &mut Database| {
+        let durable = database.load().unwrap();
+        assert_eq!(durable.statuses.len(), 4);
+        let keys = durable.outputs.into_keys();
+        keys.map(|key| format!("{}/{}", key.job, key.node))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(outputs(&mut database), ["j/n2", "k/n1"]);
+    let expired = Record::OutputsExpired { job: job_j() };
+    database.write([expired].iter()).unwrap();
+    assert_eq!(outputs(&mut Database::open(&path).unwrap()), ["k/n1"]);
 }
 
 #[test]

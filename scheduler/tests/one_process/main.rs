@@ -6,6 +6,7 @@
 )]
 
 mod answers;
+mod artifacts;
 mod batches;
 mod durability;
 mod http;

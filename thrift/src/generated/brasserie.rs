@@ -2719,6 +2719,689 @@ impl Default for DeletedHistory {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct OutputHolder {
+    pub shard: Option<String>,
+    pub hostname: Option<String>,
+    pub address: Option<common::ServiceAddress>,
+}
+
+impl TSerializable for OutputHolder {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<OutputHolder> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<common::ServiceAddress> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = OutputHolder {
+            shard: f_1,
+            hostname: f_2,
+            address: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("OutputHolder");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.hostname {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hostname", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.address {
+            o_prot.write_field_begin(&TFieldIdentifier::new("address", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for OutputHolder {
+    fn default() -> Self {
+        OutputHolder {
+            shard: Some("".to_owned()),
+            hostname: Some("".to_owned()),
+            address: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ListedOutput {
+    pub job: Option<String>,
+    pub node: Option<String>,
+    pub path: Option<String>,
+    pub artifact: Option<common::Artifact>,
+    pub copies: Option<i64>,
+    pub holders: Option<Vec<OutputHolder>>,
+    pub state: Option<String>,
+}
+
+impl TSerializable for ListedOutput {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ListedOutput> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = Some("".to_owned());
+        let mut f_4: Option<common::Artifact> = None;
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<Vec<OutputHolder>> = Some(Vec::new());
+        let mut f_7: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Struct => {
+                    let val = common::Artifact::read_from_in_protocol(i_prot)?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<OutputHolder> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_15 = OutputHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_15);
+                    }
+                    i_prot.read_list_end()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_7 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ListedOutput {
+            job: f_1,
+            node: f_2,
+            path: f_3,
+            artifact: f_4,
+            copies: f_5,
+            holders: f_6,
+            state: f_7,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ListedOutput");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node {
+            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.path {
+            o_prot.write_field_begin(&TFieldIdentifier::new("path", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.artifact {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifact", TType::Struct, 4))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.copies {
+            o_prot.write_field_begin(&TFieldIdentifier::new("copies", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.holders {
+            o_prot.write_field_begin(&TFieldIdentifier::new("holders", TType::List, 6))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 7))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ListedOutput {
+    fn default() -> Self {
+        ListedOutput {
+            job: Some("".to_owned()),
+            node: Some("".to_owned()),
+            path: Some("".to_owned()),
+            artifact: None,
+            copies: Some(0),
+            holders: Some(Vec::new()),
+            state: Some("".to_owned()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct OutputSet {
+    pub job: Option<String>,
+    pub keep: Option<String>,
+    pub keep_sec: Option<OrderedFloat<f64>>,
+    pub consumers: Option<Vec<String>>,
+    pub expires_in_ms: Option<i64>,
+    pub kept_because: Option<String>,
+    pub tasks: Option<i64>,
+    pub artifacts: Option<i64>,
+    pub bytes: Option<i64>,
+    pub copies: Option<i64>,
+    pub without_copy: Option<i64>,
+}
+
+impl TSerializable for OutputSet {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<OutputSet> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<OrderedFloat<f64>> = None;
+        let mut f_4: Option<Vec<String>> = Some(Vec::new());
+        let mut f_5: Option<i64> = None;
+        let mut f_6: Option<String> = None;
+        let mut f_7: Option<i64> = Some(0);
+        let mut f_8: Option<i64> = Some(0);
+        let mut f_9: Option<i64> = Some(0);
+        let mut f_10: Option<i64> = Some(0);
+        let mut f_11: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_16 = i_prot.read_string()?;
+                        val.push(list_elem_16);
+                    }
+                    i_prot.read_list_end()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_11 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = OutputSet {
+            job: f_1,
+            keep: f_2,
+            keep_sec: f_3,
+            consumers: f_4,
+            expires_in_ms: f_5,
+            kept_because: f_6,
+            tasks: f_7,
+            artifacts: f_8,
+            bytes: f_9,
+            copies: f_10,
+            without_copy: f_11,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("OutputSet");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.keep {
+            o_prot.write_field_begin(&TFieldIdentifier::new("keep", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.keep_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("keepSec", TType::Double, 3))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.consumers {
+            o_prot.write_field_begin(&TFieldIdentifier::new("consumers", TType::List, 4))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.expires_in_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("expiresInMs", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.kept_because {
+            o_prot.write_field_begin(&TFieldIdentifier::new("keptBecause", TType::String, 6))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("tasks", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.artifacts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifacts", TType::I64, 8))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytes", TType::I64, 9))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.copies {
+            o_prot.write_field_begin(&TFieldIdentifier::new("copies", TType::I64, 10))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.without_copy {
+            o_prot.write_field_begin(&TFieldIdentifier::new("withoutCopy", TType::I64, 11))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for OutputSet {
+    fn default() -> Self {
+        OutputSet {
+            job: Some("".to_owned()),
+            keep: Some("".to_owned()),
+            keep_sec: None,
+            consumers: Some(Vec::new()),
+            expires_in_ms: None,
+            kept_because: None,
+            tasks: Some(0),
+            artifacts: Some(0),
+            bytes: Some(0),
+            copies: Some(0),
+            without_copy: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct OutputCursor {
+    pub job: Option<String>,
+    pub node: Option<String>,
+    pub path: Option<String>,
+}
+
+impl TSerializable for OutputCursor {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<OutputCursor> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = OutputCursor {
+            job: f_1,
+            node: f_2,
+            path: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("OutputCursor");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node {
+            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.path {
+            o_prot.write_field_begin(&TFieldIdentifier::new("path", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for OutputCursor {
+    fn default() -> Self {
+        OutputCursor {
+            job: Some("".to_owned()),
+            node: Some("".to_owned()),
+            path: Some("".to_owned()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct OutputPage {
+    pub outputs: Option<Vec<ListedOutput>>,
+    pub sets: Option<Vec<OutputSet>>,
+    pub next_page: Option<OutputCursor>,
+    pub cluster: Option<String>,
+    pub why_empty: Option<String>,
+}
+
+impl TSerializable for OutputPage {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<OutputPage> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<ListedOutput>> = Some(Vec::new());
+        let mut f_2: Option<Vec<OutputSet>> = Some(Vec::new());
+        let mut f_3: Option<OutputCursor> = None;
+        let mut f_4: Option<String> = Some("".to_owned());
+        let mut f_5: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ListedOutput> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_17 = ListedOutput::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<OutputSet> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_18 = OutputSet::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = OutputCursor::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = OutputPage {
+            outputs: f_1,
+            sets: f_2,
+            next_page: f_3,
+            cluster: f_4,
+            why_empty: f_5,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("OutputPage");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.outputs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("outputs", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.sets {
+            o_prot.write_field_begin(&TFieldIdentifier::new("sets", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.next_page {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nextPage", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.cluster {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.why_empty {
+            o_prot.write_field_begin(&TFieldIdentifier::new("whyEmpty", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for OutputPage {
+    fn default() -> Self {
+        OutputPage {
+            outputs: Some(Vec::new()),
+            sets: Some(Vec::new()),
+            next_page: None,
+            cluster: Some("".to_owned()),
+            why_empty: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ForgottenOutputs {
+    pub tasks: Option<i64>,
+    pub outputs: Option<i64>,
+}
+
+impl TSerializable for ForgottenOutputs {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ForgottenOutputs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ForgottenOutputs {
+            tasks: f_1,
+            outputs: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ForgottenOutputs");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("tasks", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.outputs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("outputs", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ForgottenOutputs {
+    fn default() -> Self {
+        ForgottenOutputs {
+            tasks: Some(0),
+            outputs: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct JobPage {
     pub jobs: Option<Vec<scheduler::BistroJobConfig>>,
     pub total: Option<i64>,
@@ -2742,9 +3425,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 =
+                        let list_elem_19 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_15);
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2836,8 +3519,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = i_prot.read_string()?;
-                        val.push(list_elem_16);
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3192,8 +3875,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_17);
+                        let list_elem_21 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3279,8 +3962,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = i_prot.read_string()?;
-                        val.push(list_elem_18);
+                        let list_elem_22 = i_prot.read_string()?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3683,8 +4366,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_19);
+                        let list_elem_23 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3809,8 +4492,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = i_prot.read_string()?;
-                        val.push(list_elem_20);
+                        let list_elem_24 = i_prot.read_string()?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3819,8 +4502,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = i_prot.read_string()?;
-                        val.push(list_elem_21);
+                        let list_elem_25 = i_prot.read_string()?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3845,8 +4528,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_22);
+                        let list_elem_26 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -3867,8 +4550,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        let list_elem_27 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -3885,8 +4568,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_24);
+                        let list_elem_28 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -3903,8 +4586,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = i_prot.read_string()?;
-                        val.push(list_elem_25);
+                        let list_elem_29 = i_prot.read_string()?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -3921,8 +4604,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_26);
+                        let list_elem_30 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -3943,8 +4626,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = i_prot.read_string()?;
-                        val.push(list_elem_27);
+                        let list_elem_31 = i_prot.read_string()?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -3953,8 +4636,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = i_prot.read_string()?;
-                        val.push(list_elem_28);
+                        let list_elem_32 = i_prot.read_string()?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -4497,8 +5180,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
+                        let list_elem_33 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4507,8 +5190,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = i_prot.read_string()?;
-                        val.push(list_elem_30);
+                        let list_elem_34 = i_prot.read_string()?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5015,8 +5698,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = i_prot.read_string()?;
-                        val.push(list_elem_31);
+                        let list_elem_35 = i_prot.read_string()?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5223,8 +5906,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = i_prot.read_string()?;
-                        val.push(list_elem_32);
+                        let list_elem_36 = i_prot.read_string()?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5258,6 +5941,150 @@ impl TSerializable for BrasserieExplainTaskResult {
                 o_prot.write_string(e)?;
             }
             o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetOutputPageArgs {
+    pub job: String,
+    pub node: String,
+    pub after: Option<OutputCursor>,
+    pub limit: i32,
+}
+
+impl TSerializable for BrasserieGetOutputPageArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetOutputPageArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<String> = None;
+        let mut f_3: Option<OutputCursor> = None;
+        let mut f_4: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = OutputCursor::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetOutputPageArgs.job", &f_1)?;
+        verify_required_field_exists("BrasserieGetOutputPageArgs.node", &f_2)?;
+        verify_required_field_exists("BrasserieGetOutputPageArgs.limit", &f_4)?;
+        let ret = BrasserieGetOutputPageArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            node: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            after: f_3,
+            limit: f_4
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getOutputPage_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+        o_prot.write_string(&self.node)?;
+        o_prot.write_field_end()?;
+        if let Some(ref fld_var) = self.after {
+            o_prot.write_field_begin(&TFieldIdentifier::new("after", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?;
+        }
+        o_prot.write_field_begin(&TFieldIdentifier::new("limit", TType::I32, 4))?;
+        o_prot.write_i32(self.limit)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetOutputPageResult {
+    pub result_value: Option<OutputPage>,
+    pub ex: Option<scheduler::BistroSchedulerUnknownJobException>,
+}
+
+impl TSerializable for BrasserieGetOutputPageResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetOutputPageResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<OutputPage> = None;
+        let mut f_1: Option<scheduler::BistroSchedulerUnknownJobException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = OutputPage::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = scheduler::BistroSchedulerUnknownJobException::read_from_in_protocol(
+                        i_prot,
+                    )?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetOutputPageResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetOutputPageResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
         if let Some(ref fld_var) = self.ex {
@@ -5351,8 +6178,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
+                        let list_elem_37 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6172,8 +6999,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_34);
+                        let list_elem_38 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6240,8 +7067,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_35);
+                        let list_elem_39 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6443,8 +7270,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = i_prot.read_string()?;
-                        val.push(list_elem_36);
+                        let list_elem_40 = i_prot.read_string()?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6530,6 +7357,149 @@ impl TSerializable for BrasserieDeleteHistoryResult {
     }
     fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
         let struct_ident = TStructIdentifier::new("BrasserieDeleteHistoryResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieForgetOutputsArgs {
+    pub job: String,
+    pub nodes: Vec<String>,
+    pub force: bool,
+}
+
+impl TSerializable for BrasserieForgetOutputsArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieForgetOutputsArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<Vec<String>> = None;
+        let mut f_3: Option<bool> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_41 = i_prot.read_string()?;
+                        val.push(list_elem_41);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieForgetOutputsArgs.job", &f_1)?;
+        verify_required_field_exists("BrasserieForgetOutputsArgs.nodes", &f_2)?;
+        verify_required_field_exists("BrasserieForgetOutputsArgs.force", &f_3)?;
+        let ret = BrasserieForgetOutputsArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            nodes: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            force: f_3
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("forgetOutputs_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("nodes", TType::List, 2))?;
+        o_prot.write_list_begin(&TListIdentifier::new(
+            TType::String,
+            self.nodes.len() as i32,
+        ))?;
+        for e in &self.nodes {
+            o_prot.write_string(e)?;
+        }
+        o_prot.write_list_end()?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("force", TType::Bool, 3))?;
+        o_prot.write_bool(self.force)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieForgetOutputsResult {
+    pub result_value: Option<ForgottenOutputs>,
+    pub ex: Option<JobRefusedException>,
+}
+
+impl TSerializable for BrasserieForgetOutputsResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieForgetOutputsResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<ForgottenOutputs> = None;
+        let mut f_1: Option<JobRefusedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = ForgottenOutputs::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = JobRefusedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieForgetOutputsResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieForgetOutputsResult");
         o_prot.write_struct_begin(&struct_ident)?;
         if let Some(ref fld_var) = self.result_value {
             o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
@@ -6688,8 +7658,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_37);
+                        let list_elem_42 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

@@ -51,6 +51,7 @@ mod stop;
 mod store;
 mod take_in;
 mod task_files;
+mod unpack;
 mod usage;
 
 pub use archive::FolderLimits;
@@ -66,4 +67,5 @@ pub use stop::StopCheck;
 pub use store::{ArtifactReader, ArtifactStore, StoreOptions, StoredArtifact};
 pub use take_in::TakeInError;
 pub use task_files::{OutputRefusal, TaskFolder, TaskUser};
+pub use unpack::{UnpackError, unpack};
 pub use usage::{DiskUsage, FoundCondition};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use brasserie_common::{ArtifactId, JobName, TaskKey, TaskOutput, Time, WallTime};
 
-use super::super::outputs::OutputName;
+use super::super::outputs::{OutputName, TaskOutputs};
 use super::super::sets::{ArtifactSet, SetEnding, SetState, SetTerms};
 use super::super::types::{Liveness, SetTotals};
 use super::Registry;
@@ -65,10 +65,42 @@ impl Registry {
         })
     }
 
+    /// Returns the outputs of one job in the order of nodes and paths.
+    pub fn list_job_outputs<'a>(&'a self, job: &JobName) -> impl Iterator<Item = OutputView<'a>> {
+        let job_name = job.clone();
+        self.job_outputs(job).flat_map(move |(node, task)| {
+            let key = TaskKey {
+                job: job_name.clone(),
+                node: node.clone(),
+            };
+            self.views_of(key, task)
+        })
+    }
+
+    /// Returns the outputs of one task in the order of paths.
+    pub fn list_task_outputs<'a>(&'a self, key: &TaskKey) -> impl Iterator<Item = OutputView<'a>> {
+        let key = key.clone();
+        let task = self.outputs(&key).into_iter();
+        task.flat_map(move |task| self.views_of(key.clone(), task))
+    }
+
     /// Returns the tasks whose live outputs refer to an artifact.
     pub fn producers(&self, id: ArtifactId) -> impl Iterator<Item = &TaskKey> {
         let names = self.artifacts.names(id);
         names.filter_map(|name| self.outputs.key(name.task))
+    }
+
+    fn views_of<'a>(
+        &'a self,
+        key: TaskKey,
+        task: &'a TaskOutputs,
+    ) -> impl Iterator<Item = OutputView<'a>> {
+        task.outputs.iter().map(move |output| OutputView {
+            key: key.clone(),
+            output,
+            liveness: task.liveness,
+            copies: self.artifacts.count_copies(output.artifact.id),
+        })
     }
 
     fn view<'a>(&'a self, job: &'a JobName, set: &'a ArtifactSet) -> SetView<'a> {

@@ -36,6 +36,20 @@ pub enum JobChange {
     DeleteHistory {
         nodes: Vec<NodeName>,
     },
+    /// Forgets the outputs of the job's tasks on these nodes, or on all nodes if the list is empty. The job need not exist any more.
+    ForgetOutputs {
+        nodes: Vec<NodeName>,
+        needed: NeededOutputs,
+    },
+}
+
+/// The treatment of outputs that tasks still need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeededOutputs {
+    /// The change is refused.
+    Keep,
+    /// The outputs are forgotten all the same.
+    Forget,
 }
 
 /// The version of a job on which a change is based. The change is refused if the job has another version.
@@ -76,6 +90,11 @@ pub enum JobChanged {
         running: u64,
         /// The tasks that were skipped because a lost run may still be alive.
         maybe_alive: u64,
+    },
+    /// This many tasks have no outputs now.
+    OutputsForgotten {
+        tasks: u64,
+        outputs: u64,
     },
 }
 

@@ -69,6 +69,12 @@ pub enum JobRefusal {
     TooManyNodes(usize),
     #[error("there is no node `{0}`, and no task has run on one of that name: nothing was deleted")]
     UnknownNode(NodeName),
+    /// The sentence says what has no outputs.
+    #[error("{0}: nothing was forgotten")]
+    NoOutputs(String),
+    /// The sentence says which task needs the outputs.
+    #[error("{0}: nothing was forgotten; `--force` forgets the outputs all the same")]
+    OutputsNeeded(String),
     #[error("too many jobs wait to be forgiven or forgotten: try again later")]
     TooManyForgiven,
 }

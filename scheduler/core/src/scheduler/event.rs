@@ -6,8 +6,9 @@ use std::sync::Arc;
 use brasserie_common::artifact_report::ArtifactsReport;
 use brasserie_common::{
     BackoffDuration, CallId, CallOutcome, GpuShare, InvocationId, JobId, JobName, LeftOutput,
-    ListedState, NodeId, NodeName, Principal, RecordSeq, ReportedStatus, RequestId, SchedulerId,
-    Shard, Story, WallTime, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
+    ListedState, NodeId, NodeName, OutputPath, Principal, RecordSeq, ReportedStatus, RequestId,
+    SchedulerId, Shard, Story, TaskKey, WallTime, WorkRequest, WorkerDescription, WorkerId,
+    WorkerSetId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::NodeTable;
@@ -161,6 +162,8 @@ pub enum Query {
     },
     /// One page of tasks.
     Tasks(TaskList),
+    /// One page of outputs.
+    Outputs(OutputList),
     /// The workers whose logs can be read.
     LogPeers,
     /// A copy of the scheduler, to plan a configuration.
@@ -177,6 +180,25 @@ pub struct TaskList {
     /// `None`: the first page.
     pub after: Option<TaskCursor>,
     pub limit: usize,
+}
+
+/// A request for one page of outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputList {
+    /// `None`: all jobs.
+    pub job: Option<String>,
+    /// `None`: all tasks of the job. Ignored without a job.
+    pub node: Option<String>,
+    /// `None`: the first page.
+    pub after: Option<OutputCursor>,
+    pub limit: usize,
+}
+
+/// The last output of a page. The order of outputs does not depend on the scheduler instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputCursor {
+    pub task: TaskKey,
+    pub path: OutputPath,
 }
 
 /// The place where the next page begins. Only the scheduler instance that issued it understands its ids.

@@ -48,6 +48,9 @@ impl Scheduler {
                 let what = format!("deleted the history of job `{job}`");
                 return self.bulk_change_begun((request, from), begun, what);
             }
+            JobChange::ForgetOutputs { nodes, needed } => {
+                self.forget_outputs_of(now, &job, &nodes, needed)
+            }
         };
         match decided {
             Ok((record, changed)) => {
@@ -157,6 +160,9 @@ fn what_was_done(job: &JobName, changed: &JobChanged) -> String {
         JobChanged::Forgiven { tasks } => format!("forgave {tasks} tasks of job `{job}`"),
         JobChanged::HistoryDeleted { tasks, .. } => {
             format!("deleted the history of {tasks} tasks of job `{job}`")
+        }
+        JobChanged::OutputsForgotten { tasks, .. } => {
+            format!("had the outputs of {tasks} tasks of job `{job}` forgotten")
         }
     }
 }

@@ -91,7 +91,7 @@ impl View<'_> {
     /// Returns how many tasks of a job may still make or read outputs that are kept so long.
     ///
     /// Outputs that are kept until they are read wait even for tasks that failed, which an operator may forgive.
-    fn count_unfinished(&self, job: &JobName, retention: SetRetention) -> u64 {
+    pub(super) fn count_unfinished(&self, job: &JobName, retention: SetRetention) -> u64 {
         let Some(id) = self.engine.find_job(job.as_str()) else {
             return 0;
         };

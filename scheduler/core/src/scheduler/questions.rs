@@ -77,6 +77,7 @@ fn counts_completions(query: &Query) -> bool {
         | Query::RunningTasks { .. }
         | Query::Unfinished { .. }
         | Query::Tasks(_)
+        | Query::Outputs(_)
         | Query::LogPeers
         | Query::WhatIf => false,
     }

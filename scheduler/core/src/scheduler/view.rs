@@ -5,6 +5,7 @@ pub mod listing;
 mod no_tasks;
 pub mod nothing_starts;
 mod orphans;
+pub mod outputs;
 mod problems;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use brasserie_common::{
 use brasserie_common_config::{Config, nearest};
 use brasserie_scheduler_engine::{Engine, LateBy, Reason, Task, TaskState};
 use listing::TaskPage;
+use outputs::OutputPage;
 
 use super::event::Query;
 use super::plan::WhatIf;
@@ -70,6 +72,7 @@ pub enum Answer {
     Unfinished(Vec<EndedTaskView>),
     JobStatus(Box<JobStatus>, WallTime),
     Tasks(TaskPage),
+    Outputs(OutputPage),
     LogPeers(LogPeers),
     WhatIf(Box<WhatIf>),
     Unknown(String),
@@ -256,6 +259,7 @@ impl View<'_> {
             Query::Unfinished { job, limit } => self.unfinished(now, job, *limit),
             Query::JobStatus { job } => self.status_of(now, job),
             Query::Tasks(list) => self.list_tasks(now, list),
+            Query::Outputs(list) => self.list_outputs(now, list),
             Query::LogPeers => Answer::LogPeers(self.log_peers()),
             Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self.0, now))),
         }

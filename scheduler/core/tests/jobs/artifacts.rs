@@ -1,6 +1,9 @@
 //! Artifacts in the scheduler's core: outputs that are recorded, inputs that runs get, lost outputs that are made again, and outputs that
 //! nobody needs any more.
 
+#[path = "artifacts/calls.rs"]
+mod calls;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

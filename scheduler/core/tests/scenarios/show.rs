@@ -111,6 +111,7 @@ impl World {
             Record::HistoryTrimmed(trim) => format!("{trim:?}"),
             Record::ConfigKept { config } => format!("the config file {} is kept", config.path),
             Record::OutputsExpired { job } => format!("outputs expired {job}"),
+            Record::OutputsForgotten { job, nodes } => format!("outputs forgotten {job} {nodes:?}"),
             Record::TimesGiven { changed, forgotten } => times(changed, forgotten),
         }
     }

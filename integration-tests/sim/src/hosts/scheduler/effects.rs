@@ -341,6 +341,7 @@ impl SchedulerTurn<'_> {
             | Record::HistoryDeleted { .. }
             | Record::HistoryTrimmed(_)
             | Record::OutputsExpired { .. }
+            | Record::OutputsForgotten { .. }
             | Record::ConfigKept { .. }
             | Record::TimesGiven { .. } => &[],
         };
@@ -516,6 +517,7 @@ fn fact(record: &Record) -> Fact {
         | Record::HistoryDeleted { .. }
         | Record::HistoryTrimmed(_)
         | Record::OutputsExpired { .. }
+        | Record::OutputsForgotten { .. }
         | Record::ConfigKept { .. }
         | Record::FenceRaised { .. }
         | Record::TimesGiven { .. } => Fact::Jobs,

@@ -430,6 +430,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         }
         Record::HistoryTrimmed(trim) => s.put(format!("{trim:?}")),
         Record::OutputsExpired { job } => s.put(job),
+        Record::OutputsForgotten { job, nodes } => s.put((job, nodes)),
         Record::ConfigKept { config } => s.put((&config.path, &config.text)),
         Record::TimesGiven { changed, forgotten } => s.put((changed, forgotten)),
     }

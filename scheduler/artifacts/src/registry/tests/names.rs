@@ -57,6 +57,26 @@ fn listings_resume_after_any_output() {
 }
 
 #[test]
+fn a_listing_may_have_the_outputs_of_one_job_or_task() {
+    let mut registry = registry(1);
+    make(&mut registry, "a/2", &[("y", 2), ("x", 1)], 0, 1);
+    make(&mut registry, "a/1", &[("x", 1)], 0, 1);
+    make(&mut registry, "b/1", &[("x", 3)], 0, 1);
+    let job_a = job("a");
+    let of_job: Vec<String> = registry
+        .list_job_outputs(&job_a)
+        .map(|view| format!("{}/{} {}", view.key.node, view.output.path, view.copies))
+        .collect();
+    assert_eq!(of_job, ["1/x 1", "2/x 1", "2/y 1"]);
+    let task = key("a", "2");
+    let paths = registry.list_task_outputs(&task);
+    let paths: Vec<&str> = paths.map(|view| view.output.path.as_str()).collect();
+    assert_eq!(paths, ["x", "y"]);
+    assert_eq!(registry.list_job_outputs(&job("c")).count(), 0);
+    assert_eq!(registry.list_task_outputs(&key("a", "3")).count(), 0);
+}
+
+#[test]
 fn an_artifact_is_wanted_until_its_last_name_is_gone() {
     let mut registry = registry(1);
     make(&mut registry, "a/1", &[("x", 1), ("y", 1)], 0, 1);

@@ -1,0 +1,228 @@
+//! `brasserie artifact`: lists, finds, fetches and removes the outputs of tasks.
+
+mod get;
+mod outputs;
+mod transfer;
+
+use anyhow::{Result, bail};
+use brasserie_common::text::counted;
+use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
+use serde_json::{Value, json};
+
+use crate::CommandEnding;
+use crate::connection::{AskArgs, ChangeOutcome, NeededOutputs, block_on};
+use crate::output::{complain, print, print_json, printable, table};
+use outputs::{FoundOutputs, find, output_document, set_document};
+
+/// List, find, fetch and remove the outputs of tasks: the files and folders that jobs declare by `outputs`.
+///
+/// Workers keep the outputs for the tasks that have them as inputs, for as long as the job's key `keep` says.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie artifact list                         the outputs of all jobs, and until when they are kept
+  brasserie artifact list extract --node db1      the outputs of one task
+  brasserie artifact locate extract               the workers that have the outputs of a job
+  brasserie artifact get extract db1 table        fetch an output into the current folder
+  brasserie artifact rm extract db1               forget the outputs of a task; workers delete them
+
+Exit codes:
+  0    success
+  1    the scheduler gave no answer, knows no such job or output, or refused; `locate`: an output has no known
+       copy; `get`: no worker has sent a good copy, or something is at its place
+  2    wrong usage
+  130  `get` was interrupted, and has written nothing")]
+pub(crate) struct ArtifactArgs {
+    #[command(subcommand)]
+    command: ArtifactCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ArtifactCommand {
+    /// List outputs with their sizes, copies and states, and say until when the outputs of each job are kept.
+    ///
+    /// `copies` counts the disks of workers that have the output. `state` is available (a worker has a copy), unknown (no copy is known, and
+    /// not all workers have reported), lost (there is no copy: the task runs again once another task needs the output) or given up (there is
+    /// no copy, and the task does not run again for it).
+    List(ListArgs),
+    /// Show which workers have the outputs of a job, of a task, or one output.
+    Locate(LocateArgs),
+    /// Fetch an output from a worker that has it, and write it as a file or folder.
+    ///
+    /// The command connects to the worker as other workers do, so this machine must reach the worker's address. It verifies the SHA-256 of the
+    /// output before it writes the result. If a worker is gone or its copy is damaged, the command tries the next one.
+    Get(get::GetArgs),
+    /// Forget the outputs of a job, or of some of its tasks, before `keep` says so. The change is on disk when the command ends.
+    ///
+    /// The workers delete the outputs a few minutes later. Tasks that are done stay done: to make outputs again, use `brasserie job
+    /// delete-history`. The scheduler refuses while a task runs that has the outputs as inputs, and while such a task is not done.
+    Rm(RmArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// List only outputs of this job.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    job: Option<String>,
+    /// List only outputs of the task on this node.
+    #[arg(long, requires = "job", value_parser = NonEmptyStringValueParser::new())]
+    node: Option<String>,
+    /// List at most N outputs.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = limit)]
+    limit: usize,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct LocateArgs {
+    /// The name of the job.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    job: String,
+    /// Show only outputs of the task on this node.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    node: Option<String>,
+    /// Show only the output with this path, as in the job's `outputs`.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    path: Option<String>,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct RmArgs {
+    /// The name of the job.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    job: String,
+    /// The nodes of the tasks [default: all].
+    nodes: Vec<String>,
+    /// Forget the outputs even if tasks need them. Those tasks then wait until the outputs are made again.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+fn limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|limit| *limit > 0);
+    limit.ok_or_else(|| "write a number above 0".to_owned())
+}
+
+pub(crate) fn run(args: &ArtifactArgs) -> Result<CommandEnding> {
+    match &args.command {
+        ArtifactCommand::List(args) => list(args),
+        ArtifactCommand::Locate(args) => locate(args),
+        ArtifactCommand::Get(args) => get::run(args),
+        ArtifactCommand::Rm(args) => remove(args),
+    }
+}
+
+fn list(args: &ListArgs) -> Result<CommandEnding> {
+    let connection = args.ask.connect()?;
+    let job = args.job.as_deref().unwrap_or_default();
+    let node = args.node.as_deref().unwrap_or_default();
+    let found = block_on(find(&connection, (job, node), args.limit))??;
+    match args.ask.json {
+        true => {
+            let listed: Vec<Value> = found.outputs().iter().map(output_document).collect();
+            let sets: Vec<Value> = found.sets().map(set_document).collect();
+            print_json(&json!({
+                "outputs": listed, "jobs": sets, "more": found.has_more(), "why_empty": found.why_empty(),
+            }))?;
+        }
+        false => print(&list_text(&found))?,
+    }
+    Ok(CommandEnding::Success)
+}
+
+fn list_text(found: &FoundOutputs) -> String {
+    if let Some(why) = found.why_empty() {
+        return format!("There are no outputs: {}.\n", printable(why));
+    }
+    let rows: Vec<Vec<String>> = found.outputs().iter().map(outputs::row).collect();
+    let headers = [
+        "job", "node", "path", "form", "bytes", "copies", "state", "workers",
+    ];
+    let mut text = table(&headers, &rows);
+    if found.has_more() {
+        let shown = rows.len();
+        text.push_str(&format!(
+            "\nThese are the first {shown} outputs; `--limit N` shows more.\n"
+        ));
+    }
+    text.push('\n');
+    for set in found.sets() {
+        text.push_str(&format!("{}\n", outputs::set_text(set)));
+    }
+    text
+}
+
+fn locate(args: &LocateArgs) -> Result<CommandEnding> {
+    let connection = args.ask.connect()?;
+    let node = args.node.as_deref().unwrap_or_default();
+    let found = block_on(find(&connection, (&args.job, node), usize::MAX))??;
+    if let Some(why) = found.why_empty() {
+        bail!("there are no outputs: {why}");
+    }
+    let selected = match &args.path {
+        None => found.outputs().iter().collect(),
+        Some(path) => found.with_path(path)?,
+    };
+    let is_available = |output: &&&_| outputs::is_available(output);
+    let missing = selected
+        .iter()
+        .filter(|output| !is_available(output))
+        .count();
+    match args.ask.json {
+        true => {
+            let listed: Vec<Value> = selected.iter().map(|one| output_document(one)).collect();
+            print_json(&json!({ "outputs": listed }))?;
+        }
+        false => {
+            let rows: Vec<Vec<String>> = selected
+                .iter()
+                .flat_map(|one| outputs::places(one))
+                .collect();
+            let headers = ["node", "path", "worker", "host", "address"];
+            print(&table(&headers, &rows))?;
+        }
+    }
+    if missing > 0 {
+        complain!(
+            "brasserie: {} no known copy; `brasserie artifact list` shows the states",
+            match missing {
+                1 => "1 output has".to_owned(),
+                missing => format!("{missing} outputs have"),
+            }
+        );
+        return Ok(CommandEnding::Failure);
+    }
+    Ok(CommandEnding::Success)
+}
+
+fn remove(args: &RmArgs) -> Result<CommandEnding> {
+    let connection = args.ask.connect_patiently()?;
+    let needed = match args.force {
+        true => NeededOutputs::Forget,
+        false => NeededOutputs::Keep,
+    };
+    let outcome = block_on(connection.forget_outputs(&args.job, &args.nodes, needed))??;
+    let forgotten = match outcome {
+        ChangeOutcome::Done(forgotten) => forgotten,
+        ChangeOutcome::Refused { message, .. } => bail!("{message}"),
+    };
+    let (tasks, count) = (forgotten.tasks.unwrap_or(0), forgotten.outputs.unwrap_or(0));
+    let text = |count: i64, noun| counted(u64::try_from(count).unwrap_or(0), noun);
+    let sentence = format!(
+        "{}: {} of {} forgotten; workers delete the data within a few minutes",
+        args.job,
+        text(count, "output"),
+        text(tasks, "task")
+    );
+    let document = json!({
+        "job": args.job, "outcome": "outputs forgotten", "tasks": tasks, "outputs": count,
+    });
+    args.ask.say(&sentence, &document)?;
+    Ok(CommandEnding::Success)
+}

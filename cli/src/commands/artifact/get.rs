@@ -1,0 +1,383 @@
+//! `brasserie artifact get`: fetches an output from a worker that has it, verifies it, and writes it as a file or folder.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::fs::{self, Permissions};
+use std::io::{self, BufReader, IsTerminal as _, Seek as _, stderr};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use brasserie_common::text::mebibytes;
+use brasserie_common::{Artifact, ArtifactForm};
+use brasserie_thrift::generated::brasserie::{ListedOutput, OutputHolder};
+use brasserie_thrift::rpc::PeerAddr;
+use clap::builder::NonEmptyStringValueParser;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use tempfile::{Builder, NamedTempFile};
+
+use super::outputs::{address_of, artifact_of, find};
+use super::transfer::{FetchFailure, Transfers};
+use crate::CommandEnding;
+use crate::connection::{AskArgs, block_on, peer};
+use crate::failure::Failure;
+use crate::interrupts::Interrupts;
+use crate::output::{complain, printable};
+
+/// The pause after all workers were busy: as between workers.
+const BUSY_PAUSE: Duration = Duration::from_millis(150);
+/// The longest time in which all workers are busy. Transfers between workers take seconds.
+const BUSY_LIMIT: Duration = Duration::from_secs(120);
+/// The time between two lines about the progress, if standard error is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie artifact get extract db1 table               writes `table` in the current folder
+  brasserie artifact get extract db1 table --to t.csv    writes `t.csv`
+  brasserie artifact get extract db1 stats/ --to /tmp    writes the folder `/tmp/stats`")]
+pub(super) struct GetArgs {
+    /// The name of the job.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    job: String,
+    /// The node of the task.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    node: String,
+    /// The path of the output, as in the job's `outputs`.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    path: String,
+    /// Write the output into this folder, or under this name [default: its own name, in the current folder].
+    #[arg(long, value_name = "DIR|FILE")]
+    to: Option<PathBuf>,
+    /// Replace what is at the place of the output.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+pub(super) fn run(args: &GetArgs) -> Result<CommandEnding> {
+    block_on(async {
+        let mut interrupts = Interrupts::listen()?;
+        tokio::select! {
+            got = get(args) => got,
+            // Dropping the transfer deletes its temporary file.
+            () = interrupts.next() => Ok(CommandEnding::Interrupted),
+        }
+    })?
+}
+
+async fn get(args: &GetArgs) -> Result<CommandEnding> {
+    let connection = args.ask.connect()?;
+    let found = find(&connection, (&args.job, &args.node), usize::MAX).await?;
+    if let Some(why) = found.why_empty() {
+        return Err(Failure::new(format!("there is no output: {}", printable(why))).into());
+    }
+    let selected = found.with_path(&args.path)?;
+    let output = selected.first().context("the scheduler sent no output")?;
+    let artifact = artifact_of(output)?;
+    let place = Place::new(args, output)?;
+    let fetch = Fetch {
+        transfers: Transfers::new(found.cluster()),
+        artifact,
+        progress: Progress::new(artifact.size),
+    };
+    let mut copy = place.temporary(artifact.form)?;
+    let worker = fetch.fetch_from_any(output, &mut copy).await?;
+    place.keep(copy, artifact.form)?;
+    let written = place.shown();
+    let sentence = format!(
+        "{written}: written, {} from worker `{}`, and its SHA-256 is right",
+        mebibytes(artifact.size),
+        printable(&worker)
+    );
+    let document = json!({
+        "job": args.job, "node": args.node, "path": output.path, "outcome": "written", "written": written,
+        "bytes": artifact.size, "sha256": artifact.id.to_string(), "worker": worker,
+    });
+    args.ask.say(&sentence, &document)?;
+    Ok(CommandEnding::Success)
+}
+
+/// The place where the output is written.
+struct Place {
+    path: PathBuf,
+    /// The folder of `path`, which exists.
+    parent: PathBuf,
+    replaces: Replaces,
+}
+
+/// Whether the output may replace what is at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replaces {
+    Nothing,
+    Anything,
+}
+
+impl Place {
+    /// Chooses the place. Errors if something is there that may not be replaced.
+    fn new(args: &GetArgs, output: &ListedOutput) -> Result<Self> {
+        let path = output.path.as_deref().unwrap_or_default();
+        let own_name = path.trim_end_matches('/').rsplit('/').next();
+        let own_name = own_name.filter(|name| !matches!(*name, "" | "." | ".."));
+        let own_name = own_name.context("the scheduler sent an output without a name")?;
+        let path = match &args.to {
+            None => PathBuf::from(own_name),
+            Some(to) if to.is_dir() => to.join(own_name),
+            Some(to) => to.clone(),
+        };
+        let replaces = match args.force {
+            true => Replaces::Anything,
+            false => Replaces::Nothing,
+        };
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        let parent = folder.unwrap_or(Path::new(".")).to_owned();
+        if !parent.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            let shown = path.display();
+            let failure = Failure::usage(format!("cannot write {shown}: there is no such folder"));
+            return Err(failure
+                .remedy("Create it, or name another with --to")
+                .into());
+        }
+        let place = Place {
+            path,
+            parent,
+            replaces,
+        };
+        place.check_free()?;
+        Ok(place)
+    }
+
+    fn check_free(&self) -> Result<()> {
+        // A link counts as itself, wherever it leads.
+        let exists = fs::symlink_metadata(&self.path).is_ok();
+        match exists && self.replaces == Replaces::Nothing {
+            true => Err(
+                Failure::new(format!("{} exists already", self.path.display()))
+                    .remedy("`--force` replaces it, and `--to` names another place")
+                    .into(),
+            ),
+            false => Ok(()),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let absolute = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        absolute.display().to_string()
+    }
+
+    /// Creates the file that gets the bytes, in the folder of the output.
+    fn temporary(&self, form: ArtifactForm) -> Result<NamedTempFile> {
+        let mode = match form {
+            ArtifactForm::Executable => 0o777,
+            ArtifactForm::File | ArtifactForm::Folder => 0o666,
+        };
+        let mut builder = Builder::new();
+        let builder = builder
+            .prefix(".brasserie-")
+            .permissions(Permissions::from_mode(mode));
+        let created = builder.tempfile_in(&self.parent);
+        created.map_err(|error| self.failure(&error))
+    }
+
+    /// Moves the complete copy to its place, or unpacks it there.
+    fn keep(&self, copy: NamedTempFile, form: ArtifactForm) -> Result<()> {
+        match form {
+            ArtifactForm::File | ArtifactForm::Executable => self.keep_file(copy),
+            ArtifactForm::Folder => self.keep_folder(copy),
+        }
+    }
+
+    fn keep_file(&self, copy: NamedTempFile) -> Result<()> {
+        let kept = match self.replaces {
+            Replaces::Nothing => copy.persist_noclobber(&self.path),
+            Replaces::Anything => {
+                let old = self.set_aside()?;
+                let kept = copy.persist(&self.path);
+                drop(old);
+                kept
+            }
+        };
+        kept.map(drop).map_err(|error| self.failure(&error.error))
+    }
+
+    /// Unpacks the copy in a folder that nobody else can reach, and moves the result to its place.
+    fn keep_folder(&self, mut copy: NamedTempFile) -> Result<()> {
+        let private = self.private_folder()?;
+        copy.rewind().map_err(|error| self.failure(&error))?;
+        let unpacked = private.path().join("output");
+        let read = BufReader::new(copy.as_file());
+        brasserie_worker::unpack(read, &unpacked)
+            .with_context(|| format!("cannot unpack the output to {}", self.path.display()))?;
+        let old = match self.replaces {
+            Replaces::Nothing => self.check_free().map(|()| None)?,
+            Replaces::Anything => self.set_aside()?,
+        };
+        fs::rename(&unpacked, &self.path).map_err(|error| self.failure(&error))?;
+        drop(old);
+        Ok(())
+    }
+
+    /// Moves what is at the place of the output into a folder that is deleted when it is dropped.
+    fn set_aside(&self) -> Result<Option<tempfile::TempDir>> {
+        if fs::symlink_metadata(&self.path).is_err() {
+            return Ok(None);
+        }
+        let old = self.private_folder()?;
+        fs::rename(&self.path, old.path().join("old")).map_err(|error| self.failure(&error))?;
+        Ok(Some(old))
+    }
+
+    fn private_folder(&self) -> Result<tempfile::TempDir> {
+        let mut builder = Builder::new();
+        let builder = builder
+            .prefix(".brasserie-")
+            .permissions(Permissions::from_mode(0o700));
+        let created = builder.tempdir_in(&self.parent);
+        created.map_err(|error| self.failure(&error))
+    }
+
+    fn failure(&self, error: &io::Error) -> anyhow::Error {
+        let shown = self.path.display();
+        Failure::new(format!("cannot write {shown}: {error}"))
+            .remedy("Correct that, or name another place with --to")
+            .into()
+    }
+}
+
+/// The fetching of one artifact.
+struct Fetch {
+    transfers: Transfers,
+    artifact: Artifact,
+    progress: Progress,
+}
+
+impl Fetch {
+    /// Fetches the artifact from the first worker that sends a good copy. Returns the name of the worker.
+    async fn fetch_from_any(
+        &self,
+        output: &ListedOutput,
+        copy: &mut NamedTempFile,
+    ) -> Result<String> {
+        let mut left: VecDeque<&OutputHolder> = output.holders.iter().flatten().collect();
+        let mut problems = Vec::new();
+        let (give_up, mut busy) = (Instant::now() + BUSY_LIMIT, 0);
+        while let Some(holder) = left.pop_front() {
+            let shard = holder.shard.clone().unwrap_or_default();
+            let address = address_of(holder);
+            let failure = match peer(&address) {
+                None => FetchFailure::Gone("its address is not known".to_owned()),
+                Some(peer) => match self.fetch_from_one(&peer, copy).await {
+                    Ok(()) => {
+                        self.progress.end();
+                        for problem in &problems {
+                            complain!("brasserie: {problem}; another worker had a good copy");
+                        }
+                        return Ok(shard);
+                    }
+                    Err(FetchFailure::Local(error)) => {
+                        let failure = Failure::new(format!("cannot write the output: {error}"));
+                        return Err(failure.into());
+                    }
+                    Err(failure) => failure,
+                },
+            };
+            if matches!(failure, FetchFailure::Busy) && Instant::now() < give_up {
+                left.push_back(holder);
+                busy += 1;
+                if busy >= left.len() {
+                    busy = 0;
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                continue;
+            }
+            let shard = printable(&shard);
+            problems.push(format!("worker `{shard}` at {address}: {failure}"));
+        }
+        self.progress.end();
+        Err(no_copy(output, problems).into())
+    }
+
+    async fn fetch_from_one(
+        &self,
+        peer: &PeerAddr,
+        copy: &mut NamedTempFile,
+    ) -> Result<(), FetchFailure> {
+        let file = copy.as_file_mut();
+        file.set_len(0).map_err(FetchFailure::Local)?;
+        file.rewind().map_err(FetchFailure::Local)?;
+        let received = |bytes| self.progress.received(bytes);
+        let fetched = self
+            .transfers
+            .fetch(peer, &self.artifact, file, received)
+            .await;
+        if let Err(FetchFailure::Damaged) = fetched {
+            self.transfers.have_checked(peer, self.artifact.id).await;
+        }
+        fetched
+    }
+}
+
+fn no_copy(output: &ListedOutput, problems: Vec<String>) -> Failure {
+    let state = output
+        .state
+        .as_deref()
+        .unwrap_or_default()
+        .replace('_', " ");
+    match problems.is_empty() {
+        true => Failure::new(format!("no worker has a copy of the output ({state})")).remedy(
+            match &*state {
+                "unknown" => "Not all workers have reported yet: try again in a minute",
+                _ => "`brasserie job delete-history JOB --node NODE` lets the task run again",
+            },
+        ),
+        false => Failure::new("no worker has sent a good copy of the output")
+            .problems(problems)
+            .remedy("Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach"),
+    }
+}
+
+/// Shows how much has arrived: a bar on a terminal, lines elsewhere.
+struct Progress {
+    bar: ProgressBar,
+    size: u64,
+    /// The time of the next line, if the bar is hidden.
+    next_line: Cell<Instant>,
+}
+
+impl Progress {
+    fn new(size: u64) -> Self {
+        let bar = match stderr().is_terminal() {
+            true => ProgressBar::new(size),
+            false => ProgressBar::hidden(),
+        };
+        let template = "{bar:30} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Progress {
+            bar,
+            size,
+            next_line: Cell::new(Instant::now() + LINE_EVERY),
+        }
+    }
+
+    fn received(&self, bytes: u64) {
+        self.bar.set_position(bytes);
+        if self.bar.is_hidden() && Instant::now() >= self.next_line.get() {
+            self.next_line.set(Instant::now() + LINE_EVERY);
+            complain!(
+                "brasserie: {} of {} have arrived",
+                mebibytes(bytes),
+                mebibytes(self.size)
+            );
+        }
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

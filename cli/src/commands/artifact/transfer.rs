@@ -1,0 +1,277 @@
+//! Fetches the bytes of one artifact from one worker, by the call that other workers use.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use brasserie_common::{Artifact, ArtifactId};
+use brasserie_thrift::generated::worker::{
+    ArtifactPieces, ArtifactRange, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
+    BistroWorkerFetchArtifactsArgs, BistroWorkerFetchArtifactsResult,
+};
+use brasserie_thrift::rpc::{CallResult, CallTimeouts, ClientConfig, ClientPool, PeerAddr};
+use sha2::{Digest as _, Sha256};
+
+use crate::output::printable;
+
+/// The most bytes of one answer, as between workers.
+const MOST_BYTES: i32 = 2 << 20;
+/// The least bytes of an answer that is not the last. A worker that sends fewer counts as gone.
+const LEAST_BYTES: usize = 64 << 10;
+/// The time for one answer: a busy disk reads 2 MiB in less.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The reason why a worker sent no good copy.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FetchFailure {
+    #[error("it serves as many transfers as it may")]
+    Busy,
+    #[error("it has no copy any more")]
+    Absent,
+    #[error("its copy is damaged")]
+    Damaged,
+    #[error("{0}")]
+    Gone(String),
+    /// The copy cannot be written on this machine.
+    #[error(transparent)]
+    Local(io::Error),
+}
+
+/// The client side of transfers from the workers of one scheduler.
+pub(super) struct Transfers {
+    pool: ClientPool,
+    /// The space of the scheduler's artifacts.
+    cluster: String,
+    hostname: String,
+}
+
+impl Transfers {
+    pub(super) fn new(cluster: &str) -> Self {
+        let timeouts = CallTimeouts {
+            receive: ANSWER_TIMEOUT,
+            ..CallTimeouts::DEFAULT
+        };
+        Transfers {
+            pool: ClientPool::new(ClientConfig {
+                timeouts,
+                ..ClientConfig::default()
+            }),
+            cluster: cluster.to_owned(),
+            // A worker on the same machine serves its own host from a reserve; without a name this host counts as another one.
+            hostname: brasserie_worker::directory::hostname().unwrap_or_default(),
+        }
+    }
+
+    /// Writes the bytes of an artifact to `copy`. `received` gets the number of bytes so far. Errors unless the bytes have the SHA-256 of
+    /// the artifact; a part of them is written then.
+    pub(super) async fn fetch(
+        &self,
+        peer: &PeerAddr,
+        artifact: &Artifact,
+        copy: &mut impl Write,
+        received: impl Fn(u64),
+    ) -> Result<(), FetchFailure> {
+        let mut hasher = Sha256::new();
+        let (mut offset, mut transfer) = (0, 0);
+        loop {
+            let answer = self.ask(peer, artifact.id, offset, transfer).await?;
+            transfer = answer.transfer.unwrap_or(0);
+            let piece = answer.pieces.into_iter().flatten().next();
+            let piece = piece.ok_or_else(|| FetchFailure::Gone("it sent nothing".to_owned()))?;
+            let bytes = piece.bytes.ok_or(FetchFailure::Absent)?;
+            let end = offset + bytes.len() as u64;
+            let size = piece.size.and_then(|size| u64::try_from(size).ok());
+            if size != Some(artifact.size) || end > artifact.size {
+                return Err(FetchFailure::Damaged);
+            }
+            copy.write_all(&bytes).map_err(FetchFailure::Local)?;
+            hasher.update(&bytes);
+            offset = end;
+            received(offset);
+            if offset == artifact.size {
+                let digest: [u8; 32] = hasher.finalize().into();
+                return match ArtifactId(digest) == artifact.id {
+                    true => Ok(()),
+                    false => Err(FetchFailure::Damaged),
+                };
+            }
+            if bytes.len() < LEAST_BYTES {
+                return Err(FetchFailure::Gone("it sends almost nothing".to_owned()));
+            }
+        }
+    }
+
+    async fn ask(
+        &self,
+        peer: &PeerAddr,
+        id: ArtifactId,
+        offset: u64,
+        transfer: i64,
+    ) -> Result<ArtifactPieces, FetchFailure> {
+        let arguments = BistroWorkerFetchArtifactsArgs {
+            cluster: self.cluster.clone(),
+            ranges: vec![ArtifactRange {
+                id: Some(id.0.to_vec()),
+                offset: Some(i64::try_from(offset).unwrap_or(i64::MAX)),
+            }],
+            most_bytes: MOST_BYTES,
+            transfer,
+            hostname: self.hostname.clone(),
+        };
+        let called = self.pool.call::<_, BistroWorkerFetchArtifactsResult>(
+            peer,
+            "fetchArtifacts",
+            &arguments,
+        );
+        let gone = |why: &dyn std::fmt::Display| FetchFailure::Gone(printable(&why.to_string()));
+        match called.await {
+            CallResult::Done(BistroWorkerFetchArtifactsResult { ex: Some(ex), .. }) => {
+                Err(gone(&ex.message.unwrap_or_default()))
+            }
+            CallResult::Done(result) => match result.result_value.unwrap_or_default() {
+                ArtifactPieces {
+                    busy: Some(true), ..
+                } => Err(FetchFailure::Busy),
+                pieces => Ok(pieces),
+            },
+            CallResult::NotSent(why) => Err(gone(&why)),
+            CallResult::Unknown(why) => Err(gone(&why)),
+        }
+    }
+
+    /// Asks a worker to read its copy, which arrived damaged, and to drop it if it is.
+    pub(super) async fn have_checked(&self, peer: &PeerAddr, id: ArtifactId) {
+        let arguments = BistroWorkerCheckArtifactArgs {
+            cluster: self.cluster.clone(),
+            id: id.0.to_vec(),
+        };
+        // A worker that does not answer checks its copy when another worker reads it.
+        let _: CallResult<BistroWorkerCheckArtifactResult> =
+            self.pool.call(peer, "checkArtifact", &arguments).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_common::ArtifactForm;
+    use brasserie_thrift::generated::worker::ArtifactPiece;
+    use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
+    use tokio_util::sync::{CancellationToken, DropGuard};
+
+    use super::*;
+
+    /// A worker that serves these bytes, whatever it is asked for.
+    struct Holder {
+        bytes: Vec<u8>,
+        /// The most bytes of an answer.
+        most: usize,
+        busy: bool,
+    }
+
+    impl Service for Holder {
+        fn call(&self, call: IncomingCall<'_>) {
+            match call.method() {
+                "fetchArtifacts" => call.serve(|args: BistroWorkerFetchArtifactsArgs, to| {
+                    let offset = args.ranges[0].offset.unwrap_or(0);
+                    let offset = usize::try_from(offset).expect("an offset");
+                    let rest = &self.bytes[offset..];
+                    let piece = ArtifactPiece {
+                        bytes: Some(rest[..rest.len().min(self.most)].to_vec()),
+                        size: i64::try_from(self.bytes.len()).ok(),
+                    };
+                    to.reply(&BistroWorkerFetchArtifactsResult {
+                        result_value: Some(match self.busy {
+                            true => ArtifactPieces {
+                                busy: Some(true),
+                                ..ArtifactPieces::default()
+                            },
+                            false => ArtifactPieces {
+                                busy: None,
+                                pieces: Some(vec![piece]),
+                                transfer: Some(7),
+                            },
+                        }),
+                        ex: None,
+                    });
+                }),
+                _ => call.unknown_method(),
+            }
+        }
+    }
+
+    async fn serve(holder: Holder) -> (PeerAddr, DropGuard) {
+        let any = ([127, 0, 0, 1], 0).into();
+        let server = Server::bind(any).await.expect("a free port");
+        let peer = server.local_addr().into();
+        let stop = CancellationToken::new();
+        server.serve(holder, Limits::default(), stop.clone());
+        (peer, stop.drop_guard())
+    }
+
+    fn artifact(bytes: &[u8]) -> Artifact {
+        Artifact {
+            id: ArtifactId(Sha256::digest(bytes).into()),
+            size: bytes.len() as u64,
+            form: ArtifactForm::File,
+        }
+    }
+
+    /// Returns the copy of an artifact with the bytes `wanted`.
+    async fn fetch(holder: Holder, wanted: &[u8]) -> Result<Vec<u8>, FetchFailure> {
+        let (peer, _stop) = serve(holder).await;
+        let mut copy = Vec::new();
+        let transfers = Transfers::new("space");
+        let wanted = artifact(wanted);
+        let fetched = transfers.fetch(&peer, &wanted, &mut copy, |_| {});
+        fetched.await.map(|()| copy)
+    }
+
+    fn holder(bytes: &[u8]) -> Holder {
+        Holder {
+            bytes: bytes.to_vec(),
+            most: LEAST_BYTES,
+            busy: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_copy_arrives_in_pieces_and_is_verified() {
+        for length in [0, 1, LEAST_BYTES, 2 * LEAST_BYTES + 1] {
+            let bytes = vec![5; length];
+            let copy = fetch(holder(&bytes), &bytes).await;
+            assert_eq!(copy.expect("a good copy"), bytes);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_copy_with_other_bytes_is_damaged() {
+        for sent in [&b"other"[..], b"longer than that", b"x"] {
+            let copy = fetch(holder(sent), b"right").await;
+            assert!(matches!(copy, Err(FetchFailure::Damaged)), "{copy:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_is_busy_slow_or_gone_is_told_apart() {
+        let bytes = vec![5; 2 * LEAST_BYTES];
+        let busy = Holder {
+            busy: true,
+            ..holder(&bytes)
+        };
+        let copy = fetch(busy, &bytes).await;
+        assert!(matches!(copy, Err(FetchFailure::Busy)), "{copy:?}");
+        let slow = Holder {
+            most: 10,
+            ..holder(&bytes)
+        };
+        let copy = fetch(slow, &bytes).await;
+        assert!(matches!(copy, Err(FetchFailure::Gone(_))), "{copy:?}");
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let nobody = free.local_addr().expect("a bound port").into();
+        drop(free);
+        let transfers = Transfers::new("space");
+        let (wanted, mut copy) = (artifact(&bytes), Vec::new());
+        let gone = transfers.fetch(&nobody, &wanted, &mut copy, |_| {});
+        let gone = gone.await.expect_err("nobody listens");
+        assert!(matches!(gone, FetchFailure::Gone(_)), "{gone:?}");
+    }
+}

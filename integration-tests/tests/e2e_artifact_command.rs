@@ -1,0 +1,218 @@
+//! Tests `brasserie artifact` with real programs: people see, fetch and forget the outputs of tasks.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_for};
+use serde_json::{Value, json};
+
+/// The task on each node leaves a file and a folder; `read` has them as inputs and runs until it is killed.
+fn config() -> Value {
+    json!({
+        "bistro_settings": {
+            "nodes": {"levels": ["part"], "node_sources": [{"source": "manual", "prefs": {"n1": [], "n2": []}}]},
+            "resources": {"worker": {"slots": {"default": 1, "limit": 2}}},
+        },
+        "bistro_job->make": {
+            "command": ["/bin/sh", "-ec", "echo $BRASSERIE_NODE > name; mkdir -p f/sub; echo 'echo hello' > f/sub/run; chmod +x f/sub/run; : > f/empty"],
+            "arguments": "none", "status_from": "exit_code",
+            "outputs": ["name", "f/"],
+        },
+        "bistro_job->read": {
+            "command": ["/bin/sleep", "600"],
+            "arguments": "none", "status_from": "exit_code",
+            "inputs": [{"from": "make"}],
+        },
+    })
+}
+
+struct Played {
+    stage: Stage,
+    spec: SchedulerSpec,
+    _scheduler: Process,
+    _worker: Process,
+}
+
+impl Played {
+    /// Starts a cluster, and waits until the outputs are there.
+    fn start() -> Self {
+        let stage = Stage::new();
+        let config = stage.write("config.json", &config().to_string());
+        let spec = stage.calm_spec(&config);
+        let scheduler = stage.start_scheduler(&spec);
+        let worker = stage.start_worker(&stage.worker_spec("one", &spec));
+        let played = Played {
+            stage,
+            spec,
+            _scheduler: scheduler,
+            _worker: worker,
+        };
+        wait_for("two tasks to leave outputs that a worker has", || {
+            let listed = played.json(&["artifact", "list"]);
+            let outputs = listed["outputs"].as_array().cloned().unwrap_or_default();
+            let available = |output: &&Value| output["state"] == "available";
+            (outputs.iter().filter(available).count() == 4).then_some(())
+        });
+        played
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Finished {
+        let address = format!("127.0.0.1:{}", self.spec.port);
+        let mut all = arguments.to_vec();
+        all.extend(["--scheduler", &address]);
+        self.stage.brasserie(&all)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        serde_json::from_str(&self.ask(&all).output).unwrap_or_default()
+    }
+
+    fn get(&self, node: &str, path: &str, to: &Path, more: &[&str]) -> Finished {
+        let to = to.to_str().expect("a path of the stage is UTF-8");
+        let mut arguments = vec!["artifact", "get", "make", node, path, "--to", to];
+        arguments.extend(more);
+        self.ask(&arguments)
+    }
+}
+
+/// Returns the files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder that can be read") {
+        let path = entry.expect("an entry that can be read").path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push(path),
+        }
+    }
+    found
+}
+
+#[test]
+fn outputs_are_listed_and_located() {
+    let played = Played::start();
+    let listed = played.json(&["artifact", "list", "make", "--node", "n1"]);
+    let paths = ["f/", "name"].map(|path| json!(path));
+    assert_eq!(
+        [&listed["outputs"][0]["path"], &listed["outputs"][1]["path"]],
+        [&paths[0], &paths[1]]
+    );
+    assert_eq!(listed["outputs"][1]["bytes"], 3, "{listed}");
+    assert_eq!(listed["jobs"][0]["consumers"], json!(["read"]), "{listed}");
+    let text = played.ask(&["artifact", "list"]).output;
+    for part in [
+        "n2    name  file",
+        "Outputs of job `make`: ",
+        "inputs of read",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let located = played.ask(&["artifact", "locate", "make", "n1", "f"]);
+    assert_eq!(located.code, Some(0), "{located:?}");
+    assert!(located.output.contains("n1    f/    one"), "{located:?}");
+    let unknown = played.ask(&["artifact", "locate", "make", "n1", "nam"]);
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    assert!(
+        unknown.output.contains("did you mean `name`?"),
+        "{unknown:?}"
+    );
+    let empty = played.ask(&["artifact", "list", "read"]);
+    assert_eq!(empty.code, Some(0), "{empty:?}");
+    assert!(empty.output.contains("has no key `outputs`"), "{empty:?}");
+}
+
+#[test]
+fn outputs_are_fetched_verified_and_not_written_over() {
+    let played = Played::start();
+    let folder = played.stage.path("got");
+    fs::create_dir(&folder).expect("a new folder");
+    let got = played.get("n2", "name", &folder, &[]);
+    assert_eq!(got.code, Some(0), "{got:?}");
+    let file = folder.join("name");
+    assert!(
+        got.output.contains(&format!("{}: written", file.display())),
+        "{got:?}"
+    );
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "n2\n");
+    let again = played.get("n1", "name", &file, &[]);
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(
+        again.output.contains("exists already. `--force`"),
+        "{again:?}"
+    );
+    assert_eq!(played.get("n1", "name", &file, &["--force"]).code, Some(0));
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "n1\n");
+    let tree = folder.join("tree");
+    for more in [&[][..], &["--force"]] {
+        let got = played.get("n1", "f/", &tree, more);
+        // An existing folder gets the output under its own name.
+        assert_eq!(got.code, Some(0), "{got:?}");
+    }
+    for program in [tree.join("sub/run"), tree.join("f/sub/run")] {
+        assert_eq!(
+            fs::read_to_string(&program).expect("it is there"),
+            "echo hello\n"
+        );
+        let mode = fs::metadata(&program)
+            .expect("it is there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o100, 0o100);
+    }
+    assert_eq!(
+        fs::read_dir(&folder).expect("a folder").count(),
+        2,
+        "nothing temporary is left"
+    );
+}
+
+#[test]
+fn a_damaged_copy_is_not_written() {
+    let played = Played::start();
+    let is_of_n1 = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| bytes == b"n1\n");
+    let copies = files(&played.stage.path("."));
+    let stored = copies
+        .iter()
+        .filter(|path| path.to_string_lossy().contains("/content/"));
+    let stored: Vec<&PathBuf> = stored.filter(|path| is_of_n1(path)).collect();
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    fs::set_permissions(stored[0], fs::Permissions::from_mode(0o600)).expect("an own file");
+    fs::write(stored[0], "n3\n").expect("an own file");
+    let place = played.stage.path("name");
+    let got = played.get("n1", "name", &place, &[]);
+    assert_eq!(got.code, Some(1), "{got:?}");
+    assert!(got.output.contains("worker `one` at "), "{got:?}");
+    assert!(
+        got.output.contains("no worker has sent a good copy"),
+        "{got:?}"
+    );
+    assert!(!place.exists());
+}
+
+#[test]
+fn needed_outputs_are_forgotten_by_force_only() {
+    let played = Played::start();
+    let refused = played.ask(&["artifact", "rm", "make", "n1"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    for part in ["job `read` on `n1`", "nothing was forgotten", "--force"] {
+        assert!(refused.output.contains(part), "{part}: {refused:?}");
+    }
+    let forgotten = played.ask(&["artifact", "rm", "make", "n1", "--force"]);
+    assert_eq!(forgotten.code, Some(0), "{forgotten:?}");
+    assert!(
+        forgotten
+            .output
+            .contains("make: 2 outputs of 1 task forgotten"),
+        "{forgotten:?}"
+    );
+    let all = played.json(&["artifact", "rm", "make", "--force"]);
+    assert_eq!((&all["tasks"], &all["outputs"]), (&json!(1), &json!(2)));
+    let listed = played.json(&["artifact", "list", "make"]);
+    assert_eq!(listed["outputs"], json!([]));
+    let gone = played.ask(&["artifact", "get", "make", "n1", "name"]);
+    assert_eq!(gone.code, Some(1), "{gone:?}");
+    assert!(gone.output.contains("they have expired"), "{gone:?}");
+}

@@ -1,0 +1,361 @@
+//! Lists the outputs of tasks in pages, with the workers that have copies, and says how long the outputs of each job are kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{
+    ArtifactId, ArtifactNamespace, JobName, MachinePortLock, NodeName, ServiceAddress, Shard,
+    TaskKey, TaskOutput, Time,
+};
+use brasserie_common_config::KeepOutputs;
+use brasserie_scheduler_artifacts::{
+    ArtifactAvailability, Liveness, OutputName, OutputView, SetRetention, SetView, TaskOutputs,
+};
+
+use super::{Answer, unknown_job};
+use crate::pool::remote::Remote;
+use crate::scheduler::View;
+use crate::scheduler::event::{OutputCursor, OutputList};
+
+/// The most outputs of one page: a page takes a few milliseconds of a turn.
+pub const MAX_LISTED_OUTPUTS: usize = 1000;
+/// The most bytes of a page's names, far below the size of a frame. The last output may exceed it.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of an output or a holder on the wire, without its names.
+const FIXED_BYTES: usize = 80;
+/// The most holders of each output in a page of several tasks: enough to choose one that answers.
+const MAX_HOLDERS: usize = 8;
+/// The most holders of each output in a page of one task.
+const MAX_HOLDERS_OF_ONE: usize = 100;
+
+/// One page of outputs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputPage {
+    pub namespace: ArtifactNamespace,
+    pub outputs: Vec<ListedOutput>,
+    /// The set of each job with an output in this page.
+    pub sets: Vec<ListedSet>,
+    /// `None` on the last page.
+    pub next: Option<OutputCursor>,
+    /// Why the first page has no output.
+    pub why_empty: Option<String>,
+}
+
+/// One output of a page.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedOutput {
+    pub task: TaskKey,
+    pub output: TaskOutput,
+    /// The known copies, each on another disk.
+    pub copies: usize,
+    /// Some of the workers with a copy.
+    pub holders: Vec<OutputHolder>,
+    pub state: OutputState,
+}
+
+/// A worker with a copy of an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputHolder {
+    pub shard: Shard,
+    pub hostname: Arc<str>,
+    pub address: ServiceAddress,
+}
+
+/// Whether a task can read an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputState {
+    /// A copy is known.
+    Available,
+    /// No copy is known, and not all workers have reported.
+    Unknown,
+    /// There is no copy. The task may run again for it.
+    Lost,
+    /// There is no copy, and the task does not run again for it.
+    GivenUp,
+}
+
+impl OutputState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OutputState::Available => "available",
+            OutputState::Unknown => "unknown",
+            OutputState::Lost => "lost",
+            OutputState::GivenUp => "given_up",
+        }
+    }
+}
+
+/// All outputs of one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedSet {
+    pub job: JobName,
+    pub keep: KeepOutputs,
+    /// The jobs that have the outputs as inputs.
+    pub consumers: Vec<JobName>,
+    /// The time until the outputs expire, or the reason why they do not expire as things are.
+    pub expiry: Result<Duration, String>,
+    /// The tasks with outputs.
+    pub tasks: usize,
+    /// The different artifacts.
+    pub artifacts: u64,
+    /// The bytes of the different artifacts.
+    pub bytes: u64,
+    pub copies: u64,
+    /// The artifacts without a known copy.
+    pub without_copy: u64,
+}
+
+impl View<'_> {
+    /// Returns one page of outputs, or [`Answer::Unknown`] for an unknown job or node.
+    pub(in crate::scheduler) fn list_outputs(&self, now: Time, list: &OutputList) -> Answer {
+        let selection = match self.select_outputs(list) {
+            Ok(selection) => selection,
+            Err(unknown) => return Answer::Unknown(self.and_config(unknown)),
+        };
+        let mut page = self.page_of(now, &selection, list);
+        if page.outputs.is_empty() && list.after.is_none() {
+            page.why_empty = Some(self.why_no_outputs(&selection));
+        }
+        Answer::Outputs(page)
+    }
+
+    fn select_outputs(&self, list: &OutputList) -> Result<Selection, String> {
+        let Some(text) = &list.job else {
+            return Ok(Selection::All);
+        };
+        let job = JobName::try_from(text.as_str()).map_err(|error| error.to_string())?;
+        if !self.has_outputs(&job) && self.find_listed(text).is_none() {
+            return Err(unknown_job(&self.engine, text));
+        }
+        let Some(text) = &list.node else {
+            return Ok(Selection::Job(job));
+        };
+        let node = NodeName::try_from(text.as_str()).map_err(|error| error.to_string())?;
+        let key = TaskKey { job, node };
+        if self.artifacts.registry().outputs(&key).is_none() {
+            self.find_task(key.job.as_str(), text)?;
+        }
+        Ok(Selection::Task(key))
+    }
+
+    pub(in crate::scheduler) fn has_outputs(&self, job: &JobName) -> bool {
+        let mut all = self.artifacts.registry().job_outputs(job);
+        all.next().is_some()
+    }
+
+    fn page_of(&self, now: Time, selection: &Selection, list: &OutputList) -> OutputPage {
+        let registry = self.artifacts.registry();
+        let after = list.after.clone().map(|after| OutputName {
+            key: after.task,
+            path: after.path,
+        });
+        let mut page = PageBuilder {
+            view: *self,
+            workers: self.workers_by_lock(),
+            most_holders: match selection {
+                Selection::Task(_) => MAX_HOLDERS_OF_ONE,
+                Selection::Job(_) | Selection::All => MAX_HOLDERS,
+            },
+            limit: list.limit.clamp(1, MAX_LISTED_OUTPUTS),
+            bytes: 0,
+            outputs: Vec::new(),
+        };
+        let next = match (selection, &after) {
+            (Selection::Task(key), _) => {
+                let all = registry.list_task_outputs(key);
+                let path = after.as_ref().map(|after| &after.path);
+                page.fill(all.filter(|one| path.is_none_or(|path| one.output.path > *path)))
+            }
+            (Selection::Job(job), None) => page.fill(registry.list_job_outputs(job)),
+            (Selection::Job(job), Some(_)) => {
+                let all = registry.list_outputs(after.as_ref());
+                page.fill(all.take_while(|one| one.key.job == *job))
+            }
+            (Selection::All, _) => page.fill(registry.list_outputs(after.as_ref())),
+        };
+        let outputs = page.outputs;
+        let mut jobs: Vec<&JobName> = outputs.iter().map(|output| &output.task.job).collect();
+        jobs.dedup();
+        let sets = jobs.into_iter().filter_map(|job| registry.set(job));
+        OutputPage {
+            namespace: self.artifacts.namespace().clone(),
+            sets: sets.map(|set| self.listed_set(now, &set)).collect(),
+            outputs,
+            next,
+            why_empty: None,
+        }
+    }
+
+    fn workers_by_lock(&self) -> BTreeMap<&MachinePortLock, &Remote> {
+        let here = self.pool.iter().filter(|worker| !worker.said_goodbye());
+        here.map(|worker| (&worker.description().machine_lock, worker))
+            .collect()
+    }
+
+    fn listed_set(&self, now: Time, set: &SetView<'_>) -> ListedSet {
+        ListedSet {
+            job: set.job.clone(),
+            keep: match set.terms.retention {
+                SetRetention::UntilConsumed => KeepOutputs::UntilConsumed,
+                SetRetention::For(time) => KeepOutputs::For(time),
+                SetRetention::Forever => KeepOutputs::Forever,
+            },
+            consumers: set.consumers.iter().cloned().collect(),
+            expiry: self.expiry(now, set),
+            tasks: set.tasks,
+            artifacts: set.totals.amount.artifacts,
+            bytes: set.totals.amount.bytes,
+            copies: set.totals.copies,
+            without_copy: set.totals.without_copy,
+        }
+    }
+
+    /// Returns the time until the outputs of a set expire, or why they do not.
+    fn expiry(&self, now: Time, set: &SetView<'_>) -> Result<Duration, String> {
+        if !self.artifacts.registry().is_settled() {
+            return Err("the scheduler does not know all workers yet".to_owned());
+        }
+        let retention = set.terms.retention;
+        if set.ending.is_none() {
+            match retention {
+                SetRetention::Forever => return Err("`keep` is \"forever\"".to_owned()),
+                SetRetention::UntilConsumed if set.consumers.is_empty() => {
+                    return Err("no job has them as inputs".to_owned());
+                }
+                SetRetention::UntilConsumed | SetRetention::For(_) => {}
+            }
+        }
+        if let Some(due) = set.expires {
+            return Ok(due.since(now));
+        }
+        let unfinished = |job: &&JobName| self.count_unfinished(job, retention) > 0;
+        let consumer = set.consumers.iter().find(unfinished);
+        let producer = Some(set.job).filter(unfinished);
+        Err(match (producer, consumer) {
+            (Some(job), _) => format!("tasks of job `{job}` are not finished"),
+            (None, Some(job)) => format!("tasks of job `{job}` may still read them"),
+            (None, None) => "the scheduler checks soon when they expire".to_owned(),
+        })
+    }
+
+    /// Returns why there are no outputs.
+    pub(in crate::scheduler) fn why_no_outputs(&self, selection: &Selection) -> String {
+        let job = match selection {
+            Selection::All => return "no task has left outputs that are still kept".to_owned(),
+            Selection::Job(job) => job,
+            Selection::Task(key) => &key.job,
+        };
+        let id = self.engine.find_job(job.as_str());
+        let config = id.and_then(|id| self.engine.job_config(id));
+        let sentence = match selection {
+            Selection::Task(TaskKey { node, .. }) => {
+                format!("the task of job `{job}` on `{node}` has no outputs")
+            }
+            Selection::Job(_) | Selection::All => format!("no task of job `{job}` has outputs"),
+        };
+        match config {
+            Some(config) if config.outputs.is_empty() => {
+                format!("{sentence}, because the job has no key `outputs`")
+            }
+            Some(_) => format!("{sentence}: it has not succeeded yet, or they have expired"),
+            None => format!("{sentence}, and the job is not configured"),
+        }
+    }
+
+    /// Counts the tasks with outputs, and their outputs.
+    pub(in crate::scheduler) fn count_outputs(&self, selection: &Selection) -> (u64, u64) {
+        let registry = self.artifacts.registry();
+        let live = |outputs: &&TaskOutputs| {
+            outputs.liveness == Liveness::Live && !outputs.outputs.is_empty()
+        };
+        let tasks: Vec<_> = match selection {
+            Selection::All => return (0, 0),
+            Selection::Job(job) => {
+                let all = registry.job_outputs(job).map(|(_, outputs)| outputs);
+                all.filter(live).collect()
+            }
+            Selection::Task(key) => registry.outputs(key).filter(live).into_iter().collect(),
+        };
+        let outputs: usize = tasks.iter().map(|task| task.outputs.len()).sum();
+        (tasks.len() as u64, outputs as u64)
+    }
+}
+
+/// The outputs to which a request refers.
+pub(in crate::scheduler) enum Selection {
+    All,
+    Job(JobName),
+    Task(TaskKey),
+}
+
+/// A page under construction.
+struct PageBuilder<'a> {
+    view: View<'a>,
+    workers: BTreeMap<&'a MachinePortLock, &'a Remote>,
+    most_holders: usize,
+    limit: usize,
+    bytes: usize,
+    outputs: Vec<ListedOutput>,
+}
+
+impl PageBuilder<'_> {
+    /// Adds outputs until the page is full. Returns the last one if others follow.
+    fn fill<'a>(&mut self, all: impl Iterator<Item = OutputView<'a>>) -> Option<OutputCursor> {
+        for one in all.filter(|one| one.liveness == Liveness::Live) {
+            if self.outputs.len() >= self.limit || self.bytes > MAX_BYTES {
+                let last = self.outputs.last()?;
+                return Some(OutputCursor {
+                    task: last.task.clone(),
+                    path: last.output.path.clone(),
+                });
+            }
+            self.add(one);
+        }
+        None
+    }
+
+    fn add(&mut self, one: OutputView<'_>) {
+        let id = one.output.artifact.id;
+        let holders = self.holders(id);
+        let of_holder = |holder: &OutputHolder| {
+            FIXED_BYTES + holder.shard.as_str().len() + holder.hostname.len()
+        };
+        self.bytes += FIXED_BYTES + one.key.job.as_str().len() + one.key.node.as_str().len();
+        self.bytes += one.output.path.as_str().len();
+        self.bytes += holders.iter().map(of_holder).sum::<usize>();
+        let state = match self.view.artifacts.registry().availability(id) {
+            ArtifactAvailability::Available => OutputState::Available,
+            ArtifactAvailability::Unknown => OutputState::Unknown,
+            ArtifactAvailability::Lost | ArtifactAvailability::Unnamed => OutputState::Lost,
+            ArtifactAvailability::GivenUp(_) => OutputState::GivenUp,
+        };
+        self.outputs.push(ListedOutput {
+            task: one.key,
+            output: one.output.clone(),
+            copies: one.copies,
+            holders,
+            state,
+        });
+    }
+
+    /// Returns some workers with a copy, each once.
+    fn holders(&self, id: ArtifactId) -> Vec<OutputHolder> {
+        let registry = self.view.artifacts.registry();
+        let mut holders: Vec<OutputHolder> = Vec::new();
+        for holder in registry.holders(id).take(self.most_holders) {
+            let Some(worker) = self.workers.get(&holder.lock) else {
+                continue;
+            };
+            if holders.iter().any(|known| known.shard == *worker.shard()) {
+                continue;
+            }
+            holders.push(OutputHolder {
+                shard: worker.shard().clone(),
+                hostname: holder.lock.hostname.clone(),
+                address: worker.address().clone(),
+            });
+        }
+        holders
+    }
+}

@@ -1,0 +1,247 @@
+//! The calls by which people see and forget outputs.
+
+use std::time::Duration;
+
+use brasserie_common::{JobName, NodeName, Principal, RecordSeq, ReportedStatus};
+use brasserie_scheduler_core::{
+    Answer, Event, JobChange, JobChanged, JobRefusal, NeededOutputs, OutputCursor, OutputList,
+    OutputPage, OutputState, Query, Record, Reply,
+};
+
+use super::{Run, Store, explain, extract_both, pass, start, starts, two_jobs};
+use crate::support::{Script, options, worker};
+
+fn answer(script: &Script, job: &str, node: &str, page: (Option<OutputCursor>, usize)) -> Answer {
+    let named = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+    let query = Query::Outputs(OutputList {
+        job: named(job),
+        node: named(node),
+        after: page.0,
+        limit: page.1,
+    });
+    script.scheduler.answer(script.now, &query)
+}
+
+fn page(script: &Script, job: &str, node: &str) -> OutputPage {
+    match answer(script, job, node, (None, 100)) {
+        Answer::Outputs(page) => page,
+        other => panic!("a page, not {other:?}"),
+    }
+}
+
+fn names(page: &OutputPage) -> Vec<String> {
+    let outputs = page.outputs.iter();
+    outputs
+        .map(|one| format!("{}/{}/{}", one.task.job, one.task.node, one.output.path))
+        .collect()
+}
+
+fn forget(
+    script: &mut Script,
+    job: &str,
+    nodes: &[&str],
+    needed: NeededOutputs,
+) -> (Option<RecordSeq>, Result<JobChanged, JobRefusal>) {
+    let nodes = nodes.iter().map(|node| NodeName::try_from(*node));
+    let request = script.request();
+    script.event(Event::ChangeJob {
+        request,
+        from: Principal::Own,
+        job: JobName::try_from(job).expect("a name"),
+        change: JobChange::ForgetOutputs {
+            nodes: nodes.collect::<Result<_, _>>().expect("names"),
+            needed,
+        },
+    });
+    match script.reply_to(request) {
+        (after, Reply::JobChanged(changed)) => (after, changed),
+        other => panic!("a change of a job, not {other:?}"),
+    }
+}
+
+fn refusal(script: &mut Script, job: &str, nodes: &[&str]) -> String {
+    match forget(script, job, nodes, NeededOutputs::Keep) {
+        (None, Err(refusal)) => refusal.to_string(),
+        other => panic!("a refusal, not {other:?}"),
+    }
+}
+
+/// Ends `extract` on both nodes, and `join` and `sum`.
+fn all_done(keep: &str) -> (Script, Store) {
+    let mut script = Script::with_config(two_jobs(keep));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    for (job, node) in [("join", "n0"), ("join", "n1"), ("sum", "instance")] {
+        let run = start(&mut script, job, node);
+        store.done(&mut script, &run, &[]);
+    }
+    (script, store)
+}
+
+#[test]
+fn outputs_are_listed_with_their_holders_page_by_page() {
+    let mut script = Script::with_config(two_jobs(""));
+    let empty = page(&script, "", "");
+    assert_eq!(empty.outputs, []);
+    let why = empty.why_empty.expect("a reason");
+    assert!(why.contains("no task has left outputs"), "{why}");
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    let all = page(&script, "", "");
+    let expected = [
+        "extract/n0/stats/",
+        "extract/n0/table",
+        "extract/n1/stats/",
+        "extract/n1/table",
+    ];
+    assert_eq!(names(&all), expected);
+    assert_eq!((&all.next, &all.why_empty), (&None, &None));
+    let [one, ..] = &all.outputs[..] else {
+        panic!("four outputs");
+    };
+    assert_eq!((one.copies, one.state), (1, OutputState::Available));
+    let holders = one.holders.iter().map(|holder| holder.shard.as_str());
+    assert!(holders.eq(["a"]));
+    assert_eq!(names(&page(&script, "extract", "n1")), expected[2..]);
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let Answer::Outputs(page) = answer(&script, "extract", "", (after, 3)) else {
+            panic!("a page");
+        };
+        assert_eq!(page.sets.len(), 1, "each page has the sets of its jobs");
+        found.extend(names(&page));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, expected);
+    let after = Some(OutputCursor {
+        task: all.outputs[0].task.clone(),
+        path: all.outputs[0].output.path.clone(),
+    });
+    let Answer::Outputs(rest) = answer(&script, "extract", "n0", (after, 3)) else {
+        panic!("a page");
+    };
+    assert_eq!(names(&rest), expected[1..2]);
+}
+
+#[test]
+fn a_list_without_outputs_says_why() {
+    let script = Script::with_config(two_jobs(""));
+    let why = |job, node| page(&script, job, node).why_empty.expect("a reason");
+    let text = why("join", "");
+    assert!(text.contains("has no key `outputs`"), "{text}");
+    let text = why("extract", "n0");
+    assert!(text.contains("has not succeeded yet"), "{text}");
+    for (job, node, part) in [
+        ("extrakt", "", "did you mean `extract`?"),
+        ("extract", "n", "no node is called `n`; did you mean `n0`?"),
+    ] {
+        match answer(&script, job, node, (None, 100)) {
+            Answer::Unknown(text) => assert!(text.contains(part), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_set_says_when_it_expires_or_why_not() {
+    let mut script = Script::with_config(two_jobs(r#", "keep": "until_consumed""#));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    pass(&mut script, Duration::from_secs(10), None);
+    let expiry = |script: &Script| page(script, "extract", "").sets[0].expiry.clone();
+    let why = expiry(&script).expect_err("tasks need them");
+    assert!(why.contains("tasks of job `join` may still read"), "{why}");
+    let set = &page(&script, "extract", "").sets[0];
+    assert_eq!((set.tasks, set.artifacts, set.bytes), (2, 4, 4));
+    assert_eq!((set.copies, set.without_copy), (4, 0));
+    let consumers = set.consumers.iter().map(JobName::as_str);
+    assert!(consumers.eq(["join", "sum"]));
+    for (job, node) in [("join", "n0"), ("join", "n1"), ("sum", "instance")] {
+        let run = start(&mut script, job, node);
+        store.done(&mut script, &run, &[]);
+    }
+    pass(&mut script, Duration::from_secs(10), None);
+    let left = expiry(&script).expect("nobody needs them");
+    assert!(left <= Duration::from_secs(60), "{left:?}");
+    let (mut script, _store) = all_done(r#", "keep": "forever""#);
+    pass(&mut script, Duration::from_secs(10), None);
+    let why = expiry(&script).expect_err("they never expire");
+    assert!(why.contains("forever"), "{why}");
+}
+
+#[test]
+fn forgotten_outputs_are_gone_on_disk_and_their_workers_delete_them() {
+    let (mut script, mut store) = all_done("");
+    pass(&mut script, Duration::from_secs(70), None);
+    let (after, changed) = forget(&mut script, "extract", &["n1", "n1"], NeededOutputs::Keep);
+    let one = JobChanged::OutputsForgotten {
+        tasks: 1,
+        outputs: 2,
+    };
+    assert_eq!(changed, Ok(one));
+    assert!(after.is_some(), "the answer waits for the record");
+    let (news, _) = script.scheduler.take_news();
+    let news: Vec<String> = news.iter().map(ToString::to_string).collect();
+    let asked = "had the outputs of 1 tasks of job `extract` forgotten";
+    assert!(news.iter().any(|text| text.ends_with(asked)), "{news:?}");
+    let forgotten = |record: &&Record| matches!(record, Record::OutputsForgotten { .. });
+    assert_eq!(script.records.iter().filter(forgotten).count(), 1);
+    assert_eq!(script.durable.outputs.len(), 1);
+    assert_eq!(page(&script, "extract", "").outputs.len(), 2);
+    let why = refusal(&mut script, "extract", &["n1"]);
+    assert!(why.contains("on `n1` has no outputs"), "{why}");
+    pass(&mut script, Duration::from_secs(61), None);
+    assert_eq!(store.report(&mut script).unwanted.len(), 2);
+    let (_, changed) = forget(&mut script, "extract", &[], NeededOutputs::Keep);
+    assert!(changed.is_ok(), "{changed:?}");
+    assert_eq!(script.durable.outputs.len(), 0);
+    assert_eq!(starts(&script), Vec::<String>::new());
+    let mut script = script.restart(options());
+    script.load(two_jobs(""));
+    script.join(&worker("a", 1, 200));
+    assert_eq!(page(&script, "extract", "").outputs, []);
+}
+
+#[test]
+fn outputs_that_a_task_needs_are_forgotten_by_force_only() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    let join = start(&mut script, "join", "n0");
+    let sum = start(&mut script, "sum", "instance");
+    let why = refusal(&mut script, "extract", &["n0"]);
+    assert!(why.contains("of job `join` on `n0` runs"), "{why}");
+    assert!(why.contains("--force"), "{why}");
+    let end = |script: &mut Script, store: &mut Store, run: &Run| {
+        let ended = script.update(&store.worker, &run.task, ReportedStatus::incomplete());
+        assert_eq!(ended.1, Ok(()));
+    };
+    store.done(&mut script, &join, &[]);
+    let why = refusal(&mut script, "extract", &["n0"]);
+    assert!(why.contains("of job `sum` on `instance` runs"), "{why}");
+    end(&mut script, &mut store, &sum);
+    let why = refusal(&mut script, "extract", &["n0"]);
+    assert!(
+        why.contains("of job `sum` on `instance` is not done"),
+        "{why}"
+    );
+    let (_, changed) = forget(&mut script, "extract", &["n0"], NeededOutputs::Forget);
+    assert!(changed.is_ok(), "{changed:?}");
+    assert_eq!(script.durable.outputs.len(), 1);
+    pass(&mut script, Duration::from_secs(120), None);
+    let why = explain(&script, "sum", "instance").join("; ");
+    assert!(why.contains("has left no such output"), "{why}");
+}
+
+#[test]
+fn a_request_to_forget_names_a_job_with_outputs() {
+    let mut script = Script::with_config(two_jobs(""));
+    let why = refusal(&mut script, "extrakt", &[]);
+    assert!(why.contains("did you mean `extract`?"), "{why}");
+    let why = refusal(&mut script, "join", &[]);
+    assert!(why.contains("has no key `outputs`"), "{why}");
+    assert!(why.contains("nothing was forgotten"), "{why}");
+}
