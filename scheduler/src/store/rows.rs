@@ -1,5 +1,7 @@
 //! Writes records as rows and loads them. The tables are a projection of the records, and loading returns exactly their sum.
 
+use std::time::Duration;
+
 use brasserie_common::collections::SeededMap;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
@@ -228,10 +230,7 @@ pub(super) fn apply(
             generation,
         } => {
             raise_fences(transaction, *generation)?;
-            transaction.execute(
-                "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
-                [nanos(*wait)],
-            )?;
+            hold_back_at_least(transaction, *wait)?;
             transaction.execute("UPDATE meta SET cluster = ?1", [cluster.0.cast_signed()])?;
             transaction.execute(
                 "INSERT INTO schedulers (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
@@ -248,20 +247,12 @@ pub(super) fn apply(
             hold_back,
         } => {
             leave(transaction, names, *worker, *wall)?;
-            transaction.execute(
-                "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
-                [nanos(*hold_back)],
-            )?;
+            hold_back_at_least(transaction, *hold_back)?;
             for task in tasks {
                 end(transaction, names, task)?;
             }
         }
-        Record::HoldBack { wait } => {
-            transaction.execute(
-                "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
-                [nanos(*wait)],
-            )?;
-        }
+        Record::HoldBack { wait } => hold_back_at_least(transaction, *wait)?,
         Record::HoldBackOver => {
             transaction.execute("UPDATE meta SET hold_back_ns = 0", ())?;
         }
@@ -296,6 +287,14 @@ pub(super) fn apply(
             source_rows::apply_times(transaction, changed, forgotten)?;
         }
     }
+    Ok(())
+}
+
+fn hold_back_at_least(transaction: &Transaction<'_>, time: Duration) -> rusqlite::Result<()> {
+    transaction.execute(
+        "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
+        [nanos(time)],
+    )?;
     Ok(())
 }
 
