@@ -117,15 +117,16 @@ impl InputsAreComplete {
         }
     }
 
-    /// Checks that `runTask` names something for each input of the job.
+    /// Checks that `runTask` names something for each input of the job that comes from one node. Of several nodes, none may be left.
     fn names_all(&self, now: &Moment<'_>, sent: RunSent) -> Verdict {
         let config = now.world.scheduler(sent.place).map(Scheduler::engine);
         let config = config.and_then(|engine| engine.config());
         let job = config.and_then(|config| config.job(&sent.run.task.job_name()));
         let needed = self.needed.get(&(sent.worker, sent.run.invocation));
         for input in job.into_iter().flat_map(|job| &job.inputs) {
-            let InputSource::Job { job: source, .. } = &input.source else {
-                continue;
+            let source = match &input.source {
+                InputSource::Job { job, nodes, .. } if !nodes.are_several() => job,
+                InputSource::Job { .. } | InputSource::File { .. } => continue,
             };
             let mut named = needed.into_iter().flatten();
             let prefix = format!("{source}/");
@@ -399,6 +400,10 @@ impl UnnamedDataGoes {
             self.since.clear();
             return Ok(());
         }
+        if leaves_outputs(now.world, place) {
+            self.since.retain(|(of, ..), _| *of != place);
+            return Ok(());
+        }
         let unnamed: BTreeSet<(DiskGeneration, ArtifactId)> =
             unnamed_copies(now.world, place).into_iter().collect();
         self.since.retain(|(of, generation, id), _| {
@@ -414,6 +419,21 @@ impl UnnamedDataGoes {
         }
         Ok(())
     }
+}
+
+/// Returns whether a worker has a run that leaves outputs, or a completion with some. Until it is acknowledged, the scheduler does not know
+/// which of the new copies nobody needs.
+fn leaves_outputs(world: &World<'_>, place: WorkerPlace) -> bool {
+    let Some(host) = world.workers.get(usize::from(place.0)) else {
+        return false;
+    };
+    let (Some(core), Some(desk)) = (host.core(), host.desk()) else {
+        return false;
+    };
+    let mut runs = desk.runs();
+    let mut tasks = core.running_tasks().into_iter();
+    runs.any(|(_, led)| !led.artifacts.outputs.is_empty())
+        || tasks.any(|task| !task.outputs.is_empty())
 }
 
 /// Returns whether no fault is left and the scheduler knows all workers.
