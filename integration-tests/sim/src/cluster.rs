@@ -222,7 +222,7 @@ pub struct Cluster {
     disks: Dice,
     chance: Dice,
     identities: Dice,
-    /// For everything about artifacts.
+    /// The dice for everything about artifacts.
     stores: Dice,
     /// The number of calls of desks so far.
     desk_calls: u32,

@@ -117,7 +117,7 @@ impl Scheduler {
                 return None;
             }
             self.adopt_unknown(now, (shard, index), task, listed);
-            if !has_ended {
+            if !has_ended && self.runs.find(task, invocation).is_some() {
                 self.pin_inputs(now, task, invocation);
             }
             self.check_adopted(now, (task, invocation), shard);

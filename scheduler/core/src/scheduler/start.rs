@@ -104,7 +104,7 @@ impl Scheduler {
             .pool
             .get_mut(&shard)
             .expect("Invariant: an announced worker stays in the pool");
-        // Without inputs no call leaves, and the worker's credit is not spent.
+        // A call leaves, and the worker's credit is spent, only if the inputs are there.
         let leaves = matches!(inputs, InputsCheck::Present);
         if leaves {
             remote.start_sent();

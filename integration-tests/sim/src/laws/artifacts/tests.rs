@@ -1,3 +1,5 @@
+//! Tests of the laws about artifacts.
+
 use super::*;
 use crate::laws::trial::Trial;
 
