@@ -13,8 +13,9 @@ use brasserie_common::{
     LeftOutput, MachinePortLock, NodeName, TaskKey, Time,
 };
 use brasserie_scheduler_artifacts::{
-    Clocks, Completeness, DiskAnnouncement, Holder, ListingPage as RegistryPage, MissingReplicas,
-    PageAnswer, PageEnd, RackName, Registry, RegistrySettings, Replicas, RestoredState, SetTerms,
+    ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
+    ListingPage as RegistryPage, MissingReplicas, PageAnswer, PageEnd, RackName, Registry,
+    RegistrySettings, Replicas, RestoredState, SetTerms,
 };
 
 use crate::replicas::{Candidate, ReplicaRequests};
@@ -455,10 +456,13 @@ impl Artifacts {
         self.awaited.insert(lock.clone(), now + REPORT_WAIT);
     }
 
-    /// Returns whether all workers have reported that have a store, as far as is known.
-    fn all_have_reported(&mut self, now: Time) -> bool {
-        self.awaited.retain(|_, until| now < *until);
-        self.awaited.is_empty()
+    /// Returns the prospects of a task that wants to read an artifact. As long as workers have to report, nothing counts as lost.
+    pub(crate) fn availability(&self, id: ArtifactId) -> ArtifactAvailability {
+        match self.registry.availability(id) {
+            ArtifactAvailability::Available => ArtifactAvailability::Available,
+            _ if !self.awaited.is_empty() => ArtifactAvailability::Unknown,
+            other => other,
+        }
     }
 
     /// Forgets a lost worker.
@@ -470,9 +474,9 @@ impl Artifacts {
 
     /// Accepts whether all workers and running tasks are known.
     pub(crate) fn judge_completeness(&mut self, now: Time, all_known: bool) {
-        let is_complete = self.all_have_reported(now) && all_known;
-        if self.registry.is_settled() != is_complete {
-            let completeness = match is_complete {
+        self.awaited.retain(|_, until| now < *until);
+        if self.registry.is_settled() != all_known {
+            let completeness = match all_known {
                 true => Completeness::Complete,
                 false => Completeness::Incomplete,
             };

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::{
-    ArtifactId, ArtifactNamespace, DiskGeneration, Health, InvocationId, TaskOutput, Time, WorkerId,
+    ArtifactId, ArtifactNamespace, DiskGeneration, Health, InvocationId, StatusBits, TaskOutput,
+    Time, WorkerId,
 };
 use brasserie_common_config::InputSource;
 use brasserie_scheduler_core::Scheduler;
@@ -52,6 +53,10 @@ law! {
         /// The inputs that `runTask` named.
         needed: BTreeMap<RunAtWorker, Vec<PlacedArtifact>>,
         staged: BTreeMap<RunAtWorker, BTreeMap<String, (ArtifactId, Option<CopyState>)>>,
+        /// The runs that have left outputs which no completion has recorded.
+        left: BTreeSet<InvocationId>,
+        /// The runs of the completions of this turn.
+        done: Vec<Run>,
     }
 }
 
@@ -67,7 +72,13 @@ impl Law for InputsAreComplete {
                 self.latest = outputs_of(now.world, *directory).collect();
                 self.fresh.clear();
             }
-            Happening::SchedulerTurn { .. } => return self.are_latest(),
+            Happening::EndWritten { run, bits, .. } if *bits == StatusBits::DONE => {
+                self.done.push(*run);
+            }
+            Happening::SchedulerTurn { .. } => {
+                self.are_recorded()?;
+                return self.are_latest();
+            }
             Happening::WorkerStopped { worker, .. } => {
                 self.needed.retain(|(of, _), _| of != worker);
                 self.staged.retain(|(of, _), _| of != worker);
@@ -95,7 +106,11 @@ impl InputsAreComplete {
                 self.needed.insert(key, inputs.clone());
                 self.fresh.push((*run, inputs.clone()));
             }
+            ArtifactEvent::Left { run, outputs, .. } if !outputs.is_empty() => {
+                self.left.insert(run.invocation);
+            }
             ArtifactEvent::OutputsWritten { run, outputs, .. } => {
+                self.left.remove(&run.invocation);
                 for (path, id) in outputs {
                     let output = (run.task, path.clone());
                     self.latest.insert(output.clone(), *id);
@@ -132,6 +147,18 @@ impl InputsAreComplete {
             let prefix = format!("{source}/");
             if !named.any(|(place, _)| place.starts_with(&prefix)) {
                 return Err(format!("{} leaves without an input of {source}", sent.run));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the completions of this turn have the outputs that their runs have left.
+    fn are_recorded(&mut self) -> Verdict {
+        for run in std::mem::take(&mut self.done) {
+            if self.left.contains(&run.invocation) {
+                return Err(format!(
+                    "the completion of {run} lacks the outputs of the run"
+                ));
             }
         }
         Ok(())

@@ -949,5 +949,9 @@ pub static FOCI: [Focus; Sabotage::ALL.len()] = [
         &["unnamed_data_goes"],
         WITH_ARTIFACTS.but(&[(FaultKind::OperatorForgets, secs(20))]),
     ),
-    focus(Sabotage::ForgetOutputs, &["settles"], WITH_ARTIFACTS),
+    focus(
+        Sabotage::ForgetOutputs,
+        &["inputs_are_complete"],
+        WITH_ARTIFACTS,
+    ),
 ];

@@ -293,7 +293,7 @@ impl Inputs<'_> {
             artifact, producer, ..
         } in &needed
         {
-            match self.artifacts.registry().availability(artifact.id) {
+            match self.artifacts.availability(artifact.id) {
                 ArtifactAvailability::Available => {}
                 ArtifactAvailability::Unknown => {
                     return Err(LackingInput::Unknown(producer.clone()));
@@ -430,7 +430,7 @@ impl Inputs<'_> {
         let registry = self.artifacts.registry();
         let outputs = registry.outputs(&TaskKey { job, node });
         let is_there = |output: &TaskOutput| {
-            let availability = registry.availability(output.artifact.id);
+            let availability = self.artifacts.availability(output.artifact.id);
             matches!(
                 availability,
                 ArtifactAvailability::Available | ArtifactAvailability::Unknown
