@@ -8,7 +8,7 @@ pub(super) struct JobArtifacts {
     /// The keys about outputs, each preceded by a comma; empty if the job has none.
     outputs: String,
     /// The job has one task, on the node above all others.
-    pub(super) is_at_top: bool,
+    pub is_at_top: bool,
     /// The jobs whose outputs the tasks need, each with the value of the key `node`.
     inputs: Vec<(u16, &'static str)>,
 }
