@@ -20,7 +20,7 @@ use brasserie_scheduler_artifacts::{
 
 use crate::replicas::{Candidate, ReplicaRequests};
 
-/// The most holders that a worker is told of one artifact: enough that some are not busy.
+/// The most holders of one artifact in an answer: enough that some are not busy.
 const MOST_HOLDERS: usize = 8;
 /// The time within which a worker with a store of artifacts has reported: several periods of its reports.
 const REPORT_WAIT: Duration = Duration::from_secs(60);
@@ -134,6 +134,8 @@ impl Artifacts {
         report: &ArtifactsReport,
         oldest_run: Option<Time>,
     ) -> ArtifactsAnswer {
+        // Other answers name other holders of an artifact that many have.
+        self.rng.next_u64();
         let rack = report.rack.clone();
         self.registry.set_rack(lock, rack.clone().map(RackName));
         let store = StoreOfWorker {
@@ -296,12 +298,14 @@ impl Artifacts {
             let locks: BTreeSet<&MachinePortLock> = holders.map(|holder| &holder.lock).collect();
             let racks = locks.iter().filter_map(|lock| self.rack_of(lock));
             // An empty file counts, too.
-            let size = artifact.size + 1;
+            let size = artifact.size.saturating_add(1);
             for rack in racks.collect::<BTreeSet<&str>>() {
-                *in_rack.entry(rack).or_default() += size;
+                let sum = in_rack.entry(rack).or_default();
+                *sum = sum.saturating_add(size);
             }
             for lock in locks {
-                *bytes.entry(lock).or_default() += size;
+                let sum = bytes.entry(lock).or_default();
+                *sum = sum.saturating_add(size);
             }
         }
         let others = self.places.keys().filter(|_| !in_rack.is_empty());

@@ -195,10 +195,7 @@ impl Scheduler {
                 continue;
             }
             self.engine.hold_nodes(nodes.iter().copied());
-            self.notices.news(News::OutputsLost {
-                job: self.engine.job_name(job).clone(),
-                tasks: nodes.len(),
-            });
+            let tasks = nodes.len();
             let change = BulkChange {
                 request: None,
                 job,
@@ -206,6 +203,8 @@ impl Scheduler {
             };
             // If too many changes wait, the consumers ask again.
             if self.bulk_changes.add(change).is_ok() {
+                let job = self.engine.job_name(job).clone();
+                self.notices.news(News::OutputsLost { job, tasks });
                 self.continue_bulk_changes(now);
             }
         }
