@@ -1,19 +1,16 @@
 //! The liveness laws, once nothing fails any more. Within a stated time every lasting worker is HEALTHY on both sides, no task is unsure,
 //! and everything that can run has run. From then on the cluster is as quiet as its heartbeats allow.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use brasserie_common::{Health, JobName, Time, Timeouts};
-use brasserie_common_config::{InputSource, JobConfig};
+use brasserie_common::{Health, Time, Timeouts};
 use brasserie_scheduler_core::{Answer, ClusterStatus, Query, Scheduler};
 
 use crate::cluster::Cluster;
-use crate::event_log::{DirectoryId, SchedulerPlace};
+use crate::event_log::SchedulerPlace;
 use crate::hosts::desk::TWO_REPORTS;
-use crate::laws::{Violation, has_sound_copy, namespace, unnamed_copies};
+use crate::laws::{Violation, unnamed_copies};
 use crate::network::LONGEST_LIFE;
-use crate::view::World;
 
 /// The names of the two laws of this module.
 pub const SETTLES: &str = "settles";
@@ -154,7 +151,7 @@ fn what_is_missing(cluster: &Cluster) -> Option<String> {
             ));
         }
     }
-    let missing = missing_work(cluster, (&status, scheduler), now);
+    let missing = missing_work(&status, scheduler, now);
     missing.or_else(|| superfluous_data(cluster))
 }
 
@@ -168,11 +165,7 @@ fn superfluous_data(cluster: &Cluster) -> Option<String> {
     })
 }
 
-fn missing_work(
-    cluster: &Cluster,
-    (status, scheduler): (&ClusterStatus, &Scheduler),
-    now: Time,
-) -> Option<String> {
+fn missing_work(status: &ClusterStatus, scheduler: &Scheduler, now: Time) -> Option<String> {
     for worker in &status.workers {
         if worker.unsure > 0 {
             return Some(format!(
@@ -181,9 +174,8 @@ fn missing_work(
             ));
         }
     }
-    let starved = starved_jobs(&cluster.world(), scheduler);
     for job in status.jobs.iter().filter(|job| job.enabled) {
-        if job.settled || starved.contains(&job.name) {
+        if job.settled {
             continue;
         }
         let query = Query::Unfinished {
@@ -197,11 +189,10 @@ fn missing_work(
             return Some(format!("{} tasks of {} run", job.counts.running, job.name));
         }
         for task in tasks {
-            // Tasks that wait for a permanently failed task need an operator.
-            let hopeless = task
-                .reasons
-                .iter()
-                .any(|r| r.contains("depends on") || r.contains("failed"));
+            // Tasks that wait for a permanently failed task need an operator, and so do those whose lost input cannot be made again.
+            let hopeless = task.reasons.iter().any(|r| {
+                r.contains("depends on") || r.contains("failed") || r.contains("cannot run again")
+            });
             if !hopeless {
                 return Some(format!(
                     "{}/{} does not run: {:?} {:?}",
@@ -211,42 +202,4 @@ fn missing_work(
         }
     }
     None
-}
-
-/// Returns the jobs whose tasks need an output of which no worker has a sound copy, and the jobs that wait for these. Such an output is lost
-/// for good, because no producer runs again for it.
-fn starved_jobs(world: &World<'_>, scheduler: &Scheduler) -> BTreeSet<JobName> {
-    let (Some(durable), Some(namespace)) = (world.durable(DirectoryId(0)), namespace(world)) else {
-        return BTreeSet::new();
-    };
-    let is_lost = |id| !has_sound_copy(world, &(namespace.clone(), id));
-    let lost = durable.outputs.iter().filter(|(_, (_, outputs))| {
-        let mut outputs = outputs.iter();
-        outputs.any(|output| is_lost(output.artifact.id))
-    });
-    let lost: BTreeSet<&JobName> = lost.map(|(key, _)| &key.job).collect();
-    let jobs = scheduler.engine().config().into_iter();
-    let jobs = jobs.flat_map(|config| &config.jobs);
-    let jobs: Vec<&JobConfig> = jobs.map(|job| &**job).collect();
-    let mut starved: BTreeSet<JobName> = BTreeSet::new();
-    loop {
-        let reads = |job: &JobConfig| {
-            let mut inputs = job.inputs.iter();
-            inputs.any(|input| match &input.source {
-                InputSource::Job { job, .. } => lost.contains(job),
-                InputSource::File { .. } => false,
-            })
-        };
-        let waits = |job: &JobConfig| {
-            let after_all = &job.run_only_after_all_nodes_are_done_for;
-            let mut on = job.depends_on.iter().chain(after_all);
-            on.any(|on| starved.contains(on))
-        };
-        let more = jobs.iter().filter(|job| reads(job) || waits(job));
-        let more: BTreeSet<JobName> = more.map(|job| job.name.clone()).collect();
-        if more == starved {
-            return starved;
-        }
-        starved = more;
-    }
 }

@@ -31,6 +31,8 @@ pub enum CopyState {
 pub struct StoredCopy {
     pub size: u64,
     pub state: CopyState,
+    /// The position among all copies that the store has ever kept.
+    pub serial: u64,
 }
 
 /// An artifact of one scheduler's data directory.
@@ -59,6 +61,8 @@ pub struct NoSpace;
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     disks: BTreeMap<DiskGeneration, StoreDisk>,
+    /// The serial of the newest copy.
+    newest: u64,
     /// Copies that the present process has found to be damaged or missing, and has not reported.
     lost: Vec<(ArtifactNamespace, ArtifactCopy)>,
 }
@@ -68,6 +72,7 @@ impl Store {
         let disk = |generation| (generation, StoreDisk::empty());
         Store {
             disks: generations.into_iter().map(disk).collect(),
+            newest: 0,
             lost: Vec::new(),
         }
     }
@@ -97,18 +102,43 @@ impl Store {
         })
     }
 
-    /// Keeps a sound copy of `size` bytes, unless the catalog already has one, whatever its state.
+    /// Keeps a sound copy of `size` bytes, in place of an earlier one.
     pub fn keep(&mut self, key: &ArtifactKey, size: u64) -> Result<FoundCopy, NoSpace> {
-        if let Some(found) = self.find(key) {
-            return Ok(found);
-        }
+        let earlier = self.find(key).map(|found| found.generation);
         let mut disks = self.disks.iter_mut();
         let fits = |disk: &StoreDisk| disk.used() + size <= disk.capacity;
-        let (&generation, disk) = disks.find(|(_, disk)| fits(disk)).ok_or(NoSpace)?;
-        let state = CopyState::Sound;
-        let copy = StoredCopy { size, state };
+        let is_chosen = |generation, disk: &StoreDisk| match earlier {
+            Some(earlier) => generation == earlier,
+            None => fits(disk),
+        };
+        let chosen = disks.find(|(generation, disk)| is_chosen(**generation, disk));
+        let (&generation, disk) = chosen.ok_or(NoSpace)?;
+        self.newest += 1;
+        let copy = StoredCopy {
+            size,
+            state: CopyState::Sound,
+            serial: self.newest,
+        };
         disk.copies.insert(key.clone(), copy);
         Ok(FoundCopy { generation, copy })
+    }
+
+    /// Returns the serial of the newest copy, for [`Store::delete_up_to`].
+    pub fn newest_serial(&self) -> u64 {
+        self.newest
+    }
+
+    /// Deletes a copy unless it came after that of the serial `newest`: nobody knew of it when the deletion was decided. Returns whether the
+    /// disk of this generation had it.
+    pub fn delete_up_to(
+        &mut self,
+        namespace: &ArtifactNamespace,
+        copy: ArtifactCopy,
+        newest: u64,
+    ) -> bool {
+        let found = self.find(&(namespace.clone(), copy.id));
+        let is_old = found.is_some_and(|found| found.copy.serial <= newest);
+        is_old && self.delete(namespace, copy)
     }
 
     /// Opens a copy for a transfer, without a check of its bytes. A missing copy is lost.
@@ -136,8 +166,7 @@ impl Store {
         }
     }
 
-    /// Deletes a copy. Returns whether the disk of this generation had it.
-    pub fn delete(&mut self, namespace: &ArtifactNamespace, copy: ArtifactCopy) -> bool {
+    fn delete(&mut self, namespace: &ArtifactNamespace, copy: ArtifactCopy) -> bool {
         let disk = self.disks.get_mut(&copy.generation);
         let removed = disk.and_then(|disk| disk.copies.remove(&(namespace.clone(), copy.id)));
         removed.is_some()
@@ -273,11 +302,26 @@ mod tests {
         store.keep(&key(1), 10).expect("an empty disk has space");
         assert!(store.spoil(&key(1), CopyState::Damaged));
         assert_eq!(store.open(&key(1)), Some(CopyState::Damaged));
-        // A new output with the same content changes nothing, as in the real store.
-        assert!(store.keep(&key(1), 10).is_ok());
         assert!(!store.verify(&key(1)));
         assert_eq!(store.find(&key(1)), None);
         assert_eq!(store.drain_lost(&key(1).0).len(), 1);
+    }
+
+    #[test]
+    fn a_copy_that_is_left_again_is_sound_and_new() {
+        let mut store = Store::new([DiskGeneration(1)]);
+        let id = key(1).1;
+        let copy = ArtifactCopy {
+            generation: DiskGeneration(1),
+            id,
+        };
+        store.keep(&key(1), 10).expect("an empty disk has space");
+        let newest = store.newest_serial();
+        store.spoil(&key(1), CopyState::Damaged);
+        store.keep(&key(1), 10).expect("it has a place");
+        assert!(store.verify(&key(1)));
+        assert!(!store.delete_up_to(&key(1).0, copy, newest));
+        assert!(store.delete_up_to(&key(1).0, copy, newest + 1));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! search for a seed that finds it, and replace the old seed.
 
 use integration_tests_sim::laws::Laws;
-use integration_tests_sim::run::{SeedSettings, run_swarm};
-use integration_tests_sim::swarm::{Fetchers, Swarm};
+use integration_tests_sim::run::{SeedSettings, run_seed, run_swarm};
+use integration_tests_sim::swarm::{ArtifactWorlds, Fetchers, Swarm};
 
 /// Each seed and the bug it found.
 const FOUND: [(u64, &str); 19] = [
@@ -117,6 +117,31 @@ fn seeds_of_today_that_found_something_keep_every_law() {
             Laws::all(),
             &mut |_| (),
         );
+        assert_eq!(outcome.violations, [], "seed {seed}: {what}");
+    }
+}
+
+/// Seeds whose tasks have artifacts.
+const FOUND_WITH_ARTIFACTS: [(u64, &str); 3] = [
+    (
+        90,
+        "a run without outputs, whose job is gone, kept its worker from deleting anything",
+    ),
+    (
+        108,
+        "a report that came after its worker's goodbye left a disk that nobody lists, so nothing was deleted or lost any more",
+    ),
+    (195, "the same, with another worker"),
+];
+
+#[test]
+fn seeds_with_artifacts_that_found_something_keep_every_law() {
+    let settings = SeedSettings {
+        artifacts: ArtifactWorlds::Always,
+        ..SeedSettings::default()
+    };
+    for (seed, what) in FOUND_WITH_ARTIFACTS {
+        let outcome = run_seed(seed, &settings, &mut |_| ());
         assert_eq!(outcome.violations, [], "seed {seed}: {what}");
     }
 }

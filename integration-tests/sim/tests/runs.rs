@@ -24,10 +24,7 @@ fn one_seed_gives_one_history() {
 
 #[test]
 fn some_seeds_keep_every_law() {
-    let settings = SeedSettings {
-        artifacts: ArtifactWorlds::Never,
-        ..SeedSettings::default()
-    };
+    let settings = SeedSettings::default();
     for seed in 1..20 {
         let outcome = run_seed(seed, &settings, &mut |_| ());
         assert!(outcome.core_events > 100, "seed {seed} did nothing");

@@ -34,6 +34,8 @@ pub struct Run {
     pub since: Time,
     /// The time at which the worker confirmed the run. `None`: it has not, even if the run counts as running until the worker denies it.
     pub confirmed: Option<Time>,
+    /// The time since when the run may have left outputs that its completion names. `None`: it leaves none.
+    pub outputs_since: Option<Time>,
     /// The time for which the task was ready before this scheduler started the run; for people.
     pub queued: Option<Duration>,
     /// The work request for which the run was sent.

@@ -134,7 +134,7 @@ impl Partial {
         ArtifactId(self.hasher.clone().finalize().into())
     }
 
-    /// Makes the file the artifact of this name, which the caller has verified, unless the store has it already. The artifact survives a
+    /// Makes the file the artifact of this name, which the caller has verified, in place of an earlier copy. The artifact survives a
     /// crash when this returns.
     pub fn keep(mut self, key: &ArtifactKey) -> Result<(), WriteError> {
         self.flush()?;

@@ -56,8 +56,8 @@ impl Cluster {
             DeskOutput::Start(_) => unreachable!("Invariant: a start leaves the host as a spawn"),
             DeskOutput::Prepare(run) => self.after_work(place, DeskInput::Prepare(run)),
             DeskOutput::Take(run) => self.after_work(place, DeskInput::Take(run)),
-            DeskOutput::Delete(namespace, copies) => {
-                self.after_work(place, DeskInput::Delete(namespace, copies));
+            DeskOutput::Delete(unwanted) => {
+                self.after_work(place, DeskInput::Delete(unwanted));
             }
             DeskOutput::Ended(end) => {
                 let generation = self.worker(place).generation();

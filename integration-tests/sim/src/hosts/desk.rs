@@ -7,7 +7,7 @@ mod reporter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use brasserie_common::artifact_report::{ArtifactCopy, ArtifactsReport};
+use brasserie_common::artifact_report::ArtifactsReport;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{
     ArtifactHolder, ArtifactId, ArtifactNamespace, EndedBy, Fault, InvocationId, LeftOutput,
@@ -23,7 +23,7 @@ use brasserie_worker_gather::{
 use crate::artifact_events::{ArtifactEvent, PlacedArtifact};
 use crate::event_log::{CallTag, Happening, Run, WorkerPlace};
 use crate::store::{ArtifactKey, CopyState, FoundCopy, NoSpace, Store};
-use reporter::{Orders, Reporter, ToReport};
+use reporter::{Orders, Reporter, ToReport, Unwanted};
 
 pub use content::output_of;
 pub use reporter::{ReportOutcome, TWO_REPORTS};
@@ -53,7 +53,7 @@ pub enum DeskInput {
     CheckAsked(ArtifactKey),
     Reported(ReportOutcome),
     /// A thread for files deletes unwanted copies.
-    Delete(ArtifactNamespace, Vec<ArtifactCopy>),
+    Delete(Unwanted),
 }
 
 /// The answer of a peer to a request for artifacts.
@@ -87,7 +87,7 @@ pub enum DeskOutput {
     },
     HaveChecked(PeerId, ArtifactKey),
     Report(Box<ArtifactsReport>),
-    Delete(ArtifactNamespace, Vec<ArtifactCopy>),
+    Delete(Unwanted),
 }
 
 /// The end of a run that the desk has led.
@@ -279,11 +279,31 @@ impl Desk {
                     let holders = holders.collect();
                     self.gather(GatherEvent::HoldersRefreshed { holders }, at);
                 }
-                if let Some((namespace, copies)) = unwanted {
-                    self.out.push(DeskOutput::Delete(namespace, copies));
+                if let Some(unwanted) = unwanted {
+                    self.out.push(DeskOutput::Delete(unwanted));
                 }
             }
-            DeskInput::Delete(namespace, copies) => delete(&namespace, copies, at),
+            DeskInput::Delete(unwanted) => self.delete(unwanted, at),
+        }
+    }
+
+    /// Deletes copies that were there when the report was made, and reports them as gone.
+    fn delete(&mut self, unwanted: Unwanted, at: &mut DeskMoment<'_>) {
+        let Unwanted {
+            namespace,
+            copies,
+            newest,
+        } = unwanted;
+        for copy in copies {
+            if at.store.delete_up_to(&namespace, copy, newest) {
+                self.reporter.tell(ToReport::Gone(copy));
+                at.note(ArtifactEvent::Deleted {
+                    place: at.place,
+                    generation: copy.generation,
+                    namespace: namespace.clone(),
+                    id: copy.id,
+                });
+            }
         }
     }
 
@@ -615,20 +635,6 @@ impl Desk {
             status,
             outputs,
         })));
-    }
-}
-
-/// Deletes the copies that are still where the scheduler knows them.
-fn delete(namespace: &ArtifactNamespace, copies: Vec<ArtifactCopy>, at: &mut DeskMoment<'_>) {
-    for copy in copies {
-        if at.store.delete(namespace, copy) {
-            at.note(ArtifactEvent::Deleted {
-                place: at.place,
-                generation: copy.generation,
-                namespace: namespace.clone(),
-                id: copy.id,
-            });
-        }
     }
 }
 

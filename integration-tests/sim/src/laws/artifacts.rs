@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::{
-    ArtifactId, ArtifactNamespace, DiskGeneration, Health, InvocationId, StatusBits, TaskOutput,
-    Time, WorkerId,
+    ArtifactId, ArtifactNamespace, DiskGeneration, Health, InvocationId, RunningTask, StatusBits,
+    TaskOutput, Time, WorkerId,
 };
 use brasserie_common_config::InputSource;
 use brasserie_scheduler_core::Scheduler;
@@ -448,8 +448,8 @@ impl UnnamedDataGoes {
     }
 }
 
-/// Returns whether a worker has a run that leaves outputs, or a completion with some. Until it is acknowledged, the scheduler does not know
-/// which of the new copies nobody needs.
+/// Returns whether a worker has a run that leaves outputs, or that the scheduler may have adopted without its job, or a completion with
+/// outputs. Until it is acknowledged, the scheduler does not know which of the new copies nobody needs.
 fn leaves_outputs(world: &World<'_>, place: WorkerPlace) -> bool {
     let Some(host) = world.workers.get(usize::from(place.0)) else {
         return false;
@@ -457,10 +457,14 @@ fn leaves_outputs(world: &World<'_>, place: WorkerPlace) -> bool {
     let (Some(core), Some(desk)) = (host.core(), host.desk()) else {
         return false;
     };
+    let config = world.scheduler(FIRST).map(Scheduler::engine);
+    let config = config.and_then(|engine| engine.config());
+    let has_job =
+        |task: &RunningTask| config.is_some_and(|config| config.job(task.job.as_str()).is_some());
     let mut runs = desk.runs();
     let mut tasks = core.running_tasks().into_iter();
     runs.any(|(_, led)| !led.artifacts.outputs.is_empty())
-        || tasks.any(|task| !task.outputs.is_empty())
+        || tasks.any(|task| !task.outputs.is_empty() || !task.is_healthcheck() && !has_job(&task))
 }
 
 /// Returns whether no fault is left and the scheduler knows all workers.

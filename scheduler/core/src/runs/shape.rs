@@ -74,6 +74,8 @@ impl Run {
             since: _,
             // Only used in messages about runs that a worker does not list.
             confirmed: _,
+            // Only delays the deletion of data.
+            outputs_since: _,
             // Only stored with the completion.
             queued: _,
             sent_for,

@@ -8,15 +8,14 @@ use brasserie_common::{
     ArtifactHolder, ArtifactNamespace, Health, InvocationId, JobName, LeftOutput, RequestId, Shard,
     TaskKey, Time, WallTime,
 };
+use brasserie_common_config::JobConfig;
 use brasserie_scheduler_artifacts::{
     Clocks, Liveness, Replicas, RestoredSet, RestoredState, RestoredTask, SetOwner, SetRetention,
     SetTerms,
 };
 
-use super::{Scheduler, View};
-use brasserie_scheduler_engine::Task;
-
 use super::effect::Reply;
+use super::{Scheduler, View};
 use crate::record::{ClusterId, Durable};
 use crate::refusal::Rejection;
 
@@ -62,6 +61,13 @@ pub(super) fn restored(durable: &Durable) -> RestoredState {
 /// The time within which the runs of an associated worker are adopted, at most.
 const ADOPTED_AFTER: Duration = Duration::from_secs(60);
 
+/// How the scheduler came to know a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RunOrigin {
+    Started,
+    Adopted,
+}
+
 impl Scheduler {
     /// Handles a `reportArtifacts` call.
     pub(super) fn report_artifacts(
@@ -100,8 +106,13 @@ impl Scheduler {
         let oldest_run = match remote.health() {
             // Its running tasks are not known yet.
             Health::New => Some(Time::ZERO),
-            Health::Healthy | Health::Unhealthy | Health::MustDie => {
+            Health::Healthy | Health::Unhealthy => {
                 self.view().oldest_run_with_outputs(&report.shard)
+            }
+            // The report was on its way when the worker left. Nobody would lose again what it says.
+            Health::MustDie => {
+                let worker = report.worker;
+                return Err(Rejection::UnknownWorker { worker });
             }
         };
         Ok(self
@@ -145,24 +156,24 @@ impl Scheduler {
     }
 }
 
+/// Returns since when a run of the job may have left outputs that its completion will name, if it is started or adopted `now`.
+///
+/// The outputs of a run that an earlier scheduler has started may have been reported a while before it is adopted.
+pub(super) fn outputs_since(now: Time, origin: RunOrigin, job: Option<&JobConfig>) -> Option<Time> {
+    if job.is_some_and(|job| job.outputs.is_empty()) {
+        return None;
+    }
+    Some(match origin {
+        RunOrigin::Started => now,
+        RunOrigin::Adopted => now - ADOPTED_AFTER,
+    })
+}
+
 impl View<'_> {
-    /// Returns when the first of a worker's runs began that leave outputs. A run counts until its completion is accepted. Outputs of a run
-    /// that an earlier scheduler has started were reported no longer than a while before it was adopted.
+    /// Returns since when a worker may have outputs of runs whose completions are not accepted yet.
     fn oldest_run_with_outputs(&self, shard: &Shard) -> Option<Time> {
-        let leaves_outputs = |task: &Task| {
-            let job = self.engine.job_config(task.job);
-            job.is_none_or(|job| !job.outputs.is_empty())
-        };
         let runs = self.runs.on_shard(shard).into_iter();
-        let runs = runs.filter(|(task, _)| leaves_outputs(task));
-        let began = |(task, invocation)| {
-            let run = self.runs.find(task, invocation)?;
-            let is_adopted = run.confirmed == Some(run.since);
-            Some(match is_adopted {
-                true => run.since - ADOPTED_AFTER,
-                false => run.since,
-            })
-        };
-        runs.filter_map(began).min()
+        let runs = runs.filter_map(|(task, invocation)| self.runs.find(task, invocation));
+        runs.filter_map(|run| run.outputs_since).min()
     }
 }

@@ -7,6 +7,7 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{InvocationId, RecordSeq, RunningTask, Shard, TaskKey, Time, WallTime};
 use brasserie_scheduler_engine::{AdoptOutcome, Engine, Restart, Task, WorkerIndex};
 
+use super::artifacts::{RunOrigin, outputs_since};
 use super::standby::note_listed;
 use super::{Scheduler, task_key};
 use crate::bulk_changes::TaskChange;
@@ -85,6 +86,7 @@ impl<'a> Ledger<'a> {
             kill_wait: listed.suicide_kill_wait,
             since: now,
             confirmed: Some(now),
+            outputs_since: outputs_since(now, RunOrigin::Adopted, self.engine.job_config(task.job)),
             queued: None,
             sent_for: listed.work.request,
             fence: listed.fence,

@@ -12,6 +12,7 @@ use brasserie_scheduler_engine::{
     Advice, Due, Engine, Judged, Placement, Task, Tries, WorkerIndex,
 };
 
+use super::artifacts::{RunOrigin, outputs_since};
 use super::inputs::{Inputs, InputsCheck};
 use super::{Scheduler, View, task_key};
 use crate::artifacts::Artifacts;
@@ -120,6 +121,7 @@ impl Scheduler {
             kill_wait: self.options.timeouts.suicide_task_kill_wait,
             since: now,
             confirmed: None,
+            outputs_since: outputs_since(now, RunOrigin::Started, self.engine.job_config(task.job)),
             queued: self.view().queued(task),
             sent_for: match leaves {
                 true => self.credit().spend(now, &shard, (task, invocation)),

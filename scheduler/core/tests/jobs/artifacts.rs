@@ -345,6 +345,46 @@ fn a_report_of_an_unknown_worker_is_refused() {
 }
 
 #[test]
+fn a_report_that_comes_after_its_worker_has_left_changes_nothing() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    let set = script.told[&store.worker.id].1;
+    script
+        .heartbeat_with(&store.worker, set, true)
+        .expect("a goodbye");
+    let refused = store.try_report(&mut script);
+    assert!(
+        matches!(refused, Err(Rejection::UnknownWorker { .. })),
+        "{refused:?}"
+    );
+    // If it had made known a disk that nobody lists, nothing would count as lost.
+    let mut store = Store::join(&mut script, "b", 2);
+    pass(&mut script, Duration::from_secs(70), None);
+    store.settle(&mut script);
+    start(&mut script, "extract", "n0");
+}
+
+#[test]
+fn a_run_without_outputs_does_not_delay_deletions_when_its_job_is_removed() {
+    let nodes = r#""bistro_settings": {"nodes": {"levels": ["l"], "node_order": "original",
+        "node_sources": [{"source": "manual", "prefs": {"n0": []}}]}, "resources": {}}"#;
+    let mut script = Script::with_config(config(&format!(
+        r#"{{{nodes}, "bistro_job->make": {{"owner": "o", "command": ["/bin/true"], "outputs": ["table"]}},
+            "bistro_job->sleep": {{"owner": "o", "command": ["/bin/true"]}}}}"#
+    )));
+    let mut store = Store::join(&mut script, "a", 1);
+    start(&mut script, "sleep", "n0");
+    script.advance(Duration::from_secs(1));
+    let run = start(&mut script, "make", "n0");
+    store.done(&mut script, &run, &[1]);
+    store.settle(&mut script);
+    script.load(config(&format!("{{{nodes}}}")));
+    pass(&mut script, Duration::from_secs(140), None);
+    assert_eq!(store.report(&mut script).unwanted.len(), 1);
+}
+
+#[test]
 fn lost_outputs_are_made_again_by_the_tasks_that_left_them() {
     let mut script = Script::with_config(two_jobs(""));
     let mut store = Store::join(&mut script, "a", 1);

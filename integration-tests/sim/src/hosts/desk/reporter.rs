@@ -28,6 +28,8 @@ pub enum ToReport {
     Namespace(ArtifactNamespace),
     /// The store has a new copy.
     Stored(ArtifactId),
+    /// A copy was deleted.
+    Gone(ArtifactCopy),
     /// Ask for the holders of these.
     Holders(Vec<ArtifactId>),
 }
@@ -61,15 +63,23 @@ enum ReporterStage {
     /// The last report left at `begun`.
     Waiting { begun: Time, due: Time },
     /// A report is under way.
-    Asking { begun: Time },
+    Asking { begun: Time, newest: u64 },
 }
 
 /// The consequences of an answer.
 #[derive(Clone, Debug, Default)]
 pub struct Orders {
     pub holders: Vec<(ArtifactId, Vec<ArtifactHolder>)>,
-    /// Copies to delete, in this namespace.
-    pub unwanted: Option<(ArtifactNamespace, Vec<ArtifactCopy>)>,
+    pub unwanted: Option<Unwanted>,
+}
+
+/// Copies to delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwanted {
+    pub namespace: ArtifactNamespace,
+    pub copies: Vec<ArtifactCopy>,
+    /// The serial of the newest copy when the report was made.
+    pub newest: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -120,7 +130,8 @@ impl Reporter {
         for change in std::mem::take(&mut self.changes) {
             self.pending.note(change);
         }
-        self.stage = ReporterStage::Asking { begun: now };
+        let newest = store.newest_serial();
+        self.stage = ReporterStage::Asking { begun: now, newest };
         if let Some(namespace) = &self.pending.namespace {
             let lost = store.drain_lost(namespace);
             self.pending.gone.extend(lost);
@@ -130,13 +141,13 @@ impl Reporter {
 
     /// Accepts the outcome of the report under way.
     pub fn reported(&mut self, outcome: ReportOutcome) -> Orders {
-        let ReporterStage::Asking { begun } = self.stage else {
+        let ReporterStage::Asking { begun, newest } = self.stage else {
             return Orders::default();
         };
         let (after, orders) = match outcome {
             ReportOutcome::Failed => (RETRY, Orders::default()),
             ReportOutcome::Answered(answer) => {
-                let orders = self.pending.obey(*answer);
+                let orders = self.pending.obey(*answer, newest);
                 let after = match self.pending.is_empty() {
                     true => PERIOD,
                     false => PAUSE,
@@ -155,6 +166,7 @@ impl PendingReport {
         match change {
             ToReport::Namespace(namespace) => self.namespace = Some(namespace),
             ToReport::Stored(id) => drop(self.stored.insert(id)),
+            ToReport::Gone(copy) => self.gone.push(copy),
             ToReport::Holders(ids) => self.wanted.extend(ids),
         }
     }
@@ -171,6 +183,11 @@ impl PendingReport {
             let generation = found.generation;
             Some((ArtifactCopy { generation, id }, found.copy.size))
         });
+        // A copy may have come again.
+        let is_gone = |copy: &&ArtifactCopy| {
+            let found = namespace.and_then(|namespace| store.find(&(namespace.clone(), copy.id)));
+            found.is_none_or(|found| found.generation != copy.generation)
+        };
         let pages = self.listings.iter();
         let pages = pages.filter_map(|wanted| Some(store.page(namespace?, *wanted)));
         ArtifactsReport {
@@ -180,7 +197,7 @@ impl PendingReport {
             rack: None,
             disks: store.reports(namespace),
             stored: stored.collect(),
-            gone: self.gone.clone(),
+            gone: self.gone.iter().filter(is_gone).copied().collect(),
             listings: pages.collect(),
             wanted: self.wanted.iter().copied().collect(),
             waiting: Vec::new(),
@@ -189,14 +206,17 @@ impl PendingReport {
     }
 
     /// Begins the next report as the answer asks.
-    fn obey(&mut self, answer: ArtifactsAnswer) -> Orders {
+    fn obey(&mut self, answer: ArtifactsAnswer, newest: u64) -> Orders {
         *self = PendingReport {
             namespace: Some(answer.namespace.clone()),
             listings: answer.listings,
-            gone: answer.unwanted.clone(),
             ..PendingReport::default()
         };
-        let unwanted = (!answer.unwanted.is_empty()).then_some((answer.namespace, answer.unwanted));
+        let unwanted = (!answer.unwanted.is_empty()).then_some(Unwanted {
+            namespace: answer.namespace,
+            copies: answer.unwanted,
+            newest,
+        });
         Orders {
             holders: answer.wanted,
             unwanted,
