@@ -17,13 +17,14 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieGetJobPageResult, BrasserieGetJobStatusArgs, BrasserieGetJobStatusPageArgs,
     BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult, BrasserieGetOutputPageArgs,
     BrasserieGetOutputPageResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
-    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieKillTaskArgs,
-    BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
-    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasserieRemoveJobArgs,
-    BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
-    BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus, DeletedHistory,
-    ForgottenOutputs, JobRefusedException, JobStatus, JobStatusPage, LastRun, MissingInstance,
-    OutputCursor, OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage,
+    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieHoldOutputsArgs,
+    BrasserieHoldOutputsResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
+    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
+    BrasseriePlanConfigResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
+    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
+    BrasserieSubmitJobResult, ClusterStatus, DeletedHistory, ForgottenOutputs, JobRefusedException,
+    JobStatus, JobStatusPage, LastRun, MissingInstance, OutputCursor, OutputPage, Plan,
+    SubmittedJob, TaskCursor, TaskKill, TaskPage,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -555,6 +556,19 @@ impl Connection {
         let result: BrasserieForgetOutputsResult = self.ask("forgetOutputs", &arguments).await?;
         let forgotten = result.result_value.unwrap_or_default();
         Ok(self.outcome(forgotten, result.ex))
+    }
+
+    /// Holds the outputs of a job for the next minutes, or releases them. Returns whether an earlier hold continues.
+    pub(crate) async fn hold_outputs(
+        &self,
+        job: &str,
+        release: bool,
+    ) -> Result<ChangeOutcome<bool>> {
+        let job = job.to_owned();
+        let arguments = BrasserieHoldOutputsArgs { job, release };
+        let result: BrasserieHoldOutputsResult = self.ask("holdOutputs", &arguments).await?;
+        let held = result.result_value.unwrap_or_default();
+        Ok(self.outcome(held, result.ex))
     }
 
     /// Declares these instances dead. If the list is empty, returns the instances that may be declared dead, and changes nothing.

@@ -37,8 +37,12 @@ struct Played {
 impl Played {
     /// Starts a cluster, and waits until the outputs are there.
     fn start() -> Self {
+        Played::start_with(&config())
+    }
+
+    fn start_with(config: &Value) -> Self {
         let stage = Stage::new();
-        let config = stage.write("config.json", &config().to_string());
+        let config = stage.write("config.json", &config.to_string());
         let spec = stage.calm_spec(&config);
         let scheduler = stage.start_scheduler(&spec);
         let worker = stage.start_worker(&stage.worker_spec("one", &spec));
@@ -215,4 +219,32 @@ fn needed_outputs_are_forgotten_by_force_only() {
     let gone = played.ask(&["artifact", "get", "make", "n1", "name"]);
     assert_eq!(gone.code, Some(1), "{gone:?}");
     assert!(gone.output.contains("they have expired"), "{gone:?}");
+}
+
+#[test]
+fn held_outputs_go_when_the_program_has_ended() {
+    let mut config = config();
+    config["bistro_job->make"]["keep"] = json!("while_held");
+    let jobs = config.as_object_mut().expect("an object");
+    jobs.remove("bistro_job->read");
+    let played = Played::start_with(&config);
+    let address = format!("127.0.0.1:{}", played.spec.port);
+    let hold = |job: &str, program: &str| {
+        let hold = ["artifact", "hold", job, "--scheduler", &address];
+        let program = ["--", "/bin/sh", "-c", program];
+        played.stage.brasserie(&[&hold[..], &program].concat())
+    };
+    let refused = hold("nobody", "echo started");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(!refused.output.contains("started"), "{refused:?}");
+    let failed = hold("make", "echo failing; exit 7");
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.output.contains("exit status: 7"), "{failed:?}");
+    let held = hold("make", "true");
+    assert_eq!(held.code, Some(0), "{held:?}");
+    wait_for("the outputs to be gone", || {
+        let listed = played.json(&["artifact", "list"]);
+        let outputs = listed["outputs"].as_array()?;
+        outputs.is_empty().then_some(())
+    });
 }

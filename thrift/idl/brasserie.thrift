@@ -628,6 +628,12 @@ service Brasserie extends scheduler.BistroScheduler {
   ForgottenOutputs forgetOutputs(1: string job, 2: list<string> nodes, 3: bool force) throws (
     1: JobRefusedException ex,
   ),
+
+  // Answered at once. The outputs of a job with keep = "while_held" stay for 300 seconds more; release: no longer than a task needs them.
+  // false: the hold has ended, so the outputs go; later ones can be held.
+  bool holdOutputs(1: string job, 2: bool release) throws (
+    1: JobRefusedException ex,
+  ),
 }
 
 struct WorkFetchStatus {

@@ -264,6 +264,7 @@ structs! {
         BrasserieGetJobStatusArgs, BrasserieGetJobStatusResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
         OutputHolder, ListedOutput, OutputSet, OutputCursor, OutputPage, BrasserieGetOutputPageArgs, BrasserieGetOutputPageResult,
         ForgottenOutputs, BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult,
+        BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult,
         BrasserieCancelJobArgs, BrasserieCancelJobResult,
         WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
         WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult;

@@ -1,6 +1,7 @@
 //! `brasserie artifact`: lists, finds, fetches and removes the outputs of tasks.
 
 mod get;
+mod hold;
 mod outputs;
 mod transfer;
 
@@ -26,6 +27,7 @@ Try it:
   brasserie artifact locate extract               the workers that have the outputs of a job
   brasserie artifact get extract db1 table        fetch an output into the current folder
   brasserie artifact rm extract db1               forget the outputs of a task; workers delete them
+  brasserie artifact hold extract -- ./report.sh  keep the outputs of a job until a program has ended
 
 Exit codes:
   0    success
@@ -58,6 +60,11 @@ enum ArtifactCommand {
     /// The workers delete the outputs a few minutes later. Tasks that are done stay done: to make outputs again, use `brasserie job
     /// delete-history`. The scheduler refuses while a task runs that has the outputs as inputs, and while such a task is not done.
     Rm(RmArgs),
+    /// Keep the outputs of jobs with `keep = "while_held"` as long as this command runs, or a program that it starts.
+    ///
+    /// Every 10 seconds the command tells the scheduler that it needs the outputs. When it ends, they are deleted as soon as no task needs them.
+    /// If it is killed or loses the scheduler, that happens after 5 minutes.
+    Hold(hold::HoldArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -115,6 +122,7 @@ pub(crate) fn run(args: &ArtifactArgs) -> Result<CommandEnding> {
         ArtifactCommand::Locate(args) => locate(args),
         ArtifactCommand::Get(args) => get::run(args),
         ArtifactCommand::Rm(args) => remove(args),
+        ArtifactCommand::Hold(args) => hold::run(args),
     }
 }
 

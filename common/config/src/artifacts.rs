@@ -67,6 +67,8 @@ pub enum KeepOutputs {
     UntilConsumed,
     /// Outputs are kept for this long after the completion of the run; above 0.
     For(Duration),
+    /// Outputs are kept as long as a client holds them.
+    WhileHeld,
     Forever,
 }
 

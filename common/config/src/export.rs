@@ -186,7 +186,7 @@ fn output(output: &JobOutput) -> Value {
 fn keep(keep: KeepOutputs) -> Value {
     match keep {
         KeepOutputs::For(time) => json!(time.as_secs_f64()),
-        KeepOutputs::UntilConsumed | KeepOutputs::Forever => {
+        KeepOutputs::UntilConsumed | KeepOutputs::WhileHeld | KeepOutputs::Forever => {
             let word = KEEP_WORDS.iter().find(|(_, value)| *value == keep);
             json!(word.map(|(word, _)| *word))
         }

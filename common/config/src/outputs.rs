@@ -17,7 +17,7 @@ pub(crate) const OUTPUTS_KEY: Key = Key::new(
 pub(crate) const KEEP_KEY: Key = Key::new(
     KEEP,
     Shape::Either(&[Shape::Words(|| names(KEEP_WORDS)), Shape::Duration]),
-    "The time for which the outputs of a run are kept after its completion. `until_consumed` is until all tasks are done that have them as inputs.",
+    "The time for which the outputs of a run are kept after its completion. `until_consumed` is until all tasks are done that have them as inputs; `while_held` is as long as `brasserie artifact hold` runs for the job.",
 );
 const OUTPUT_KEYS: &[Key] = &[
     Key::required(
@@ -42,8 +42,9 @@ pub(crate) const PATH: &str = "path";
 pub(crate) const REPLICAS: &str = "replicas";
 pub(crate) const WAIT_FOR_REPLICA: &str = "wait_for_replica";
 
-pub(crate) const KEEP_WORDS: &[(&str, KeepOutputs); 2] = &[
+pub(crate) const KEEP_WORDS: &[(&str, KeepOutputs); 3] = &[
     ("until_consumed", KeepOutputs::UntilConsumed),
+    ("while_held", KeepOutputs::WhileHeld),
     ("forever", KeepOutputs::Forever),
 ];
 

@@ -14,10 +14,11 @@ use brasserie_common::{
 };
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
-    ListingPage as RegistryPage, MissingReplicas, PageAnswer, PageEnd, RackName, Registry,
-    RegistrySettings, Replicas, RestoredState, SetTerms,
+    ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
+    RackName, Registry, RegistrySettings, Replicas, RestoredState, SetTerms,
 };
 
+use crate::jobs::HoldState;
 use crate::replicas::{Candidate, ReplicaRequests};
 
 /// The most holders of one artifact in an answer: enough that some are not busy.
@@ -438,21 +439,32 @@ impl Artifacts {
         registry.set_unfinished_consumers(job, tasks.consumers, now);
     }
 
-    /// Forgets the outputs of sets that have expired. Returns their jobs, without those that had none.
-    pub(crate) fn expire(&mut self, now: Clocks) -> Vec<JobName> {
+    /// Forgets the outputs of sets that have expired. Returns their jobs, and whether each had outputs.
+    pub(crate) fn expire(&mut self, now: Clocks) -> Vec<(JobName, bool)> {
         if self.registry.next_expiry().is_none_or(|due| now.time < due) {
             return Vec::new();
         }
-        let mut expired = self.registry.expire(now);
-        for job in &expired {
-            self.unfinished.remove(job);
+        let expired = self.registry.expire(now).into_iter();
+        let forget = |job: JobName| {
+            self.unfinished.remove(&job);
+            let had_outputs = self.registry.job_outputs(&job).next().is_some();
+            self.registry.forget_job(&job, now.time);
+            (job, had_outputs)
+        };
+        expired.map(forget).collect()
+    }
+
+    /// Holds the outputs of which `holder` is the owner. If an earlier hold has ended, they stay lost.
+    pub(crate) fn hold(&mut self, now: Time, holder: &OwnerId) -> HoldState {
+        match self.registry.owner_heartbeat(holder, now) {
+            OwnerHeartbeat::Continued => HoldState::Continued,
+            OwnerHeartbeat::Began => HoldState::Ended,
         }
-        expired.retain(|job| {
-            let had_outputs = self.registry.job_outputs(job).next().is_some();
-            self.registry.forget_job(job, now.time);
-            had_outputs
-        });
-        expired
+    }
+
+    /// Ends the hold of an owner.
+    pub(crate) fn end_hold(&mut self, now: Clocks, holder: &OwnerId) {
+        self.registry.end_owner(holder, now);
     }
 
     /// Notes that a worker has associated. Until its report, its copies are unknown. A worker without a store of artifacts sends none.

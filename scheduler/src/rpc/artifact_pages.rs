@@ -80,6 +80,7 @@ fn set(set: ListedSet) -> wire::OutputSet {
     let (keep, keep_sec) = match set.keep {
         KeepOutputs::UntilConsumed => ("until_consumed", None),
         KeepOutputs::For(time) => ("for", Some(time.as_secs_f64().into())),
+        KeepOutputs::WhileHeld => ("while_held", None),
         KeepOutputs::Forever => ("forever", None),
     };
     let (expires_in_ms, kept_because) = match set.expiry {

@@ -6,17 +6,18 @@ use brasserie_common::ids::NameError;
 use brasserie_common::{JobName, NodeName, Principal};
 use brasserie_common_config::Problem;
 use brasserie_scheduler_core::{
-    Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, JobVersion, KilledTask,
-    NeededOutputs, Rejection,
+    Event, ExpectedVersion, HoldState, JobChange, JobChanged, JobRefusal, JobVersion, KilledTask,
+    NeededOutputs, OutputHold, Rejection,
 };
 use brasserie_thrift::generated::brasserie::{
     BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
     BrasserieDeleteHistoryResult, BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult,
-    BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult, BrasserieKillTaskArgs,
-    BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
-    BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
-    BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, DeletedHistory,
-    ForgottenOutputs, JobRefusedException, SubmittedJob, TaskKill,
+    BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult, BrasserieHoldOutputsArgs,
+    BrasserieHoldOutputsResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
+    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasserieRemoveJobArgs,
+    BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
+    BrasserieSubmitJobArgs, BrasserieSubmitJobResult, DeletedHistory, ForgottenOutputs,
+    JobRefusedException, SubmittedJob, TaskKill,
 };
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerDeleteJobArgs, BistroSchedulerDeleteJobResult, BistroSchedulerForgiveJobArgs,
@@ -263,6 +264,25 @@ impl Jobs {
             });
         });
     }
+
+    pub(super) fn hold_outputs(
+        &self,
+        from: Principal,
+        args: BrasserieHoldOutputsArgs,
+        to: Responder,
+    ) {
+        let hold = match args.release {
+            true => OutputHold::End,
+            false => OutputHold::Continue,
+        };
+        let change = Ok(JobChange::HoldOutputs(hold));
+        self.change(from, args.job, change, |outcome| {
+            declared(to, outcome, |changed, ex| BrasserieHoldOutputsResult {
+                result_value: changed.and_then(outputs_held),
+                ex,
+            });
+        });
+    }
 }
 
 async fn kill(
@@ -327,7 +347,8 @@ fn submitted(changed: JobChanged) -> Option<SubmittedJob> {
         | JobChanged::Resumed
         | JobChanged::Forgiven { .. }
         | JobChanged::HistoryDeleted { .. }
-        | JobChanged::OutputsForgotten { .. } => None,
+        | JobChanged::OutputsForgotten { .. }
+        | JobChanged::OutputsHeld(_) => None,
     }
 }
 
@@ -340,7 +361,8 @@ fn cancelled(changed: JobChanged) -> Option<i64> {
         | JobChanged::Resumed
         | JobChanged::Forgiven { .. }
         | JobChanged::HistoryDeleted { .. }
-        | JobChanged::OutputsForgotten { .. } => None,
+        | JobChanged::OutputsForgotten { .. }
+        | JobChanged::OutputsHeld(_) => None,
     }
 }
 
@@ -353,7 +375,8 @@ fn forgiven(changed: JobChanged) -> Option<i64> {
         | JobChanged::Cancelled { .. }
         | JobChanged::Resumed
         | JobChanged::HistoryDeleted { .. }
-        | JobChanged::OutputsForgotten { .. } => None,
+        | JobChanged::OutputsForgotten { .. }
+        | JobChanged::OutputsHeld(_) => None,
     }
 }
 
@@ -375,6 +398,21 @@ fn history_deleted(changed: JobChanged) -> Option<DeletedHistory> {
         | JobChanged::Cancelled { .. }
         | JobChanged::Resumed
         | JobChanged::Forgiven { .. }
+        | JobChanged::OutputsForgotten { .. }
+        | JobChanged::OutputsHeld(_) => None,
+    }
+}
+
+fn outputs_held(changed: JobChanged) -> Option<bool> {
+    match changed {
+        JobChanged::OutputsHeld(held) => Some(held == HoldState::Continued),
+        JobChanged::Saved { .. }
+        | JobChanged::Deleted
+        | JobChanged::Paused
+        | JobChanged::Cancelled { .. }
+        | JobChanged::Resumed
+        | JobChanged::Forgiven { .. }
+        | JobChanged::HistoryDeleted { .. }
         | JobChanged::OutputsForgotten { .. } => None,
     }
 }
@@ -392,7 +430,8 @@ fn outputs_forgotten(changed: JobChanged) -> Option<ForgottenOutputs> {
         | JobChanged::Cancelled { .. }
         | JobChanged::Resumed
         | JobChanged::Forgiven { .. }
-        | JobChanged::HistoryDeleted { .. } => None,
+        | JobChanged::HistoryDeleted { .. }
+        | JobChanged::OutputsHeld(_) => None,
     }
 }
 

@@ -83,6 +83,7 @@ impl Service for SchedulerService {
             "forgiveTasks" => call.serve(|args, to| jobs.forgive_tasks(from, args, to)),
             "deleteHistory" => call.serve(|args, to| jobs.delete_history(from, args, to)),
             "forgetOutputs" => call.serve(|args, to| jobs.forget_outputs(from, args, to)),
+            "holdOutputs" => call.serve(|args, to| jobs.hold_outputs(from, args, to)),
             "getOutputPage" => call.serve(|args, to| answers.output_page(from, args, to)),
             "getTaskHistory" => call.serve(|args, to| answers.history(args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),

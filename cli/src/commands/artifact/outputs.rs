@@ -256,6 +256,7 @@ pub(super) fn set_text(set: &OutputSet) -> String {
             format!("kept for {}", duration(time))
         }
         (Some("until_consumed"), _) => "kept until they are read".to_owned(),
+        (Some("while_held"), _) => "kept while `brasserie artifact hold` runs".to_owned(),
         (Some("forever"), _) => "kept forever".to_owned(),
         (keep, _) => format!(
             "kept: {}",

@@ -54,6 +54,7 @@ fn outputs_are_kept_for_a_week_or_as_the_job_says() {
         ("\"90 min\"", KeepOutputs::For(Duration::from_secs(5400))),
         ("1.5", KeepOutputs::For(Duration::from_millis(1500))),
         ("\"until_consumed\"", KeepOutputs::UntilConsumed),
+        ("\"while_held\"", KeepOutputs::WhileHeld),
         ("\"forever\"", KeepOutputs::Forever),
     ] {
         let job = job(&format!(r#""outputs": ["a"], "keep": {keep}"#));
@@ -65,7 +66,7 @@ fn outputs_are_kept_for_a_week_or_as_the_job_says() {
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn mistakes_of_outputs_have_their_places() {
     const PATH: &str = "as in \"table.parquet\", or \"stats/\" for a folder";
-    const KEEP: &str = "allowed: until_consumed, forever, or a duration as in \"7d\"";
+    const KEEP: &str = "allowed: until_consumed, while_held, forever, or a duration as in \"7d\"";
     for (body, expected) in [
         (
             r#""outputs": "a.txt""#,
@@ -133,7 +134,7 @@ fn mistakes_of_outputs_have_their_places() {
         ),
         (
             r#""outputs": ["a"], "keep": "0s""#,
-            "3:45: bistro_job->x.keep: \"0s\" keeps no output; a duration above 0, or one of until_consumed, forever"
+            "3:45: bistro_job->x.keep: \"0s\" keeps no output; a duration above 0, or one of until_consumed, while_held, forever"
                 .to_owned(),
         ),
         (

@@ -238,6 +238,7 @@ fn wait_for_inputs(mut job: JobConfig) -> JobConfig {
 fn keep() -> impl Strategy<Value = KeepOutputs> {
     prop_oneof![
         Just(KeepOutputs::UntilConsumed),
+        Just(KeepOutputs::WhileHeld),
         Just(KeepOutputs::Forever),
         (1u64..=i32::MAX as u64 * 1000).prop_map(|ms| KeepOutputs::For(Duration::from_millis(ms))),
     ]

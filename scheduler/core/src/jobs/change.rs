@@ -41,6 +41,25 @@ pub enum JobChange {
         nodes: Vec<NodeName>,
         needed: NeededOutputs,
     },
+    /// Holds the outputs of a job with `keep = "while_held"` for the next minutes, or ends that.
+    HoldOutputs(OutputHold),
+}
+
+/// The wish of a client about the outputs that it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputHold {
+    /// The outputs stay for the next minutes.
+    Continue,
+    /// The client does not need them any more.
+    End,
+}
+
+/// Whether outputs are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldState {
+    Continued,
+    /// The hold has ended, so the outputs are deleted as soon as no task needs them. Later ones can be held.
+    Ended,
 }
 
 /// The treatment of outputs that tasks still need.
@@ -96,6 +115,7 @@ pub enum JobChanged {
         tasks: u64,
         outputs: u64,
     },
+    OutputsHeld(HoldState),
 }
 
 impl Jobs {

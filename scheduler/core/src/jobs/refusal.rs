@@ -75,6 +75,10 @@ pub enum JobRefusal {
     /// The sentence says which task needs the outputs.
     #[error("{0}: nothing was forgotten; `--force` forgets the outputs all the same")]
     OutputsNeeded(String),
+    #[error(
+        "the outputs of job `{0}` cannot be held: give the job `outputs`, and \"keep\": \"while_held\""
+    )]
+    NotHeld(JobName),
     #[error("too many jobs wait to be forgiven or forgotten: try again later")]
     TooManyForgiven,
 }

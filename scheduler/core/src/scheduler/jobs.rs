@@ -51,6 +51,11 @@ impl Scheduler {
             JobChange::ForgetOutputs { nodes, needed } => {
                 self.forget_outputs_of(now, &job, &nodes, needed)
             }
+            // Nothing of it is stored, and it comes every few seconds.
+            JobChange::HoldOutputs(hold) => {
+                let held = self.hold_outputs(now, &job, hold);
+                return self.outbox.reply(request, Reply::JobChanged(held));
+            }
         };
         match decided {
             Ok((record, changed)) => {
@@ -164,5 +169,6 @@ fn what_was_done(job: &JobName, changed: &JobChanged) -> String {
         JobChanged::OutputsForgotten { tasks, .. } => {
             format!("had the outputs of {tasks} tasks of job `{job}` forgotten")
         }
+        JobChanged::OutputsHeld(_) => format!("held the outputs of job `{job}`"),
     }
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use brasserie_common::{JobName, Time};
 use brasserie_common_config::{Config, InputSource, JobConfig, KeepOutputs};
-use brasserie_scheduler_artifacts::{Replicas, SetOwner, SetRetention, SetTerms};
+use brasserie_scheduler_artifacts::{OwnerId, Replicas, SetOwner, SetRetention, SetTerms};
 
+use super::view::unknown_job;
 use super::{Scheduler, View};
 use crate::artifacts::Unfinished;
+use crate::jobs::{HoldState, JobChanged, JobRefusal, OutputHold};
 use crate::news::News;
 use crate::record::Record;
 
@@ -27,11 +29,16 @@ impl Scheduler {
         let mut defined = BTreeSet::new();
         for job in jobs {
             let terms = SetTerms {
-                owner: SetOwner::Scheduler,
+                owner: match job.keep {
+                    KeepOutputs::WhileHeld => SetOwner::Session(holder_of(&job.name)),
+                    KeepOutputs::UntilConsumed | KeepOutputs::For(_) | KeepOutputs::Forever => {
+                        SetOwner::Scheduler
+                    }
+                },
                 retention: match job.keep {
                     KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
                     KeepOutputs::For(time) => SetRetention::For(time),
-                    KeepOutputs::Forever => SetRetention::Forever,
+                    KeepOutputs::WhileHeld | KeepOutputs::Forever => SetRetention::Forever,
                 },
             };
             let replicas = self.view().replicas(job);
@@ -58,12 +65,51 @@ impl Scheduler {
         for (job, unfinished) in self.view().unfinished_of_sets() {
             self.artifacts.set_unfinished(clocks, &job, unfinished);
         }
-        for job in self.artifacts.expire(clocks) {
-            self.outbox
-                .persist(Record::OutputsExpired { job: job.clone() });
-            self.notices.news(News::OutputsExpired { job });
+        let expired = self.artifacts.expire(clocks);
+        // The next outputs of a job whose hold has ended are held anew.
+        if !expired.is_empty() {
+            self.define_output_sets(now);
+        }
+        for (job, had_outputs) in expired {
+            if had_outputs {
+                self.outbox
+                    .persist(Record::OutputsExpired { job: job.clone() });
+                self.notices.news(News::OutputsExpired { job });
+            }
         }
     }
+
+    /// Holds the outputs of a job for a while, or ends that.
+    pub(super) fn hold_outputs(
+        &mut self,
+        now: Time,
+        job: &JobName,
+        hold: OutputHold,
+    ) -> Result<JobChanged, JobRefusal> {
+        let id = self.engine.find_job(job.as_str());
+        let Some(config) = id.and_then(|id| self.engine.job_config(id)) else {
+            return Err(JobRefusal::Unknown(unknown_job(&self.engine, job.as_str())));
+        };
+        if config.keep != KeepOutputs::WhileHeld || config.outputs.is_empty() {
+            return Err(JobRefusal::NotHeld(job.clone()));
+        }
+        let clocks = self.clocks(now);
+        let holder = holder_of(job);
+        let held = match hold {
+            OutputHold::Continue => self.artifacts.hold(now, &holder),
+            OutputHold::End => {
+                self.artifacts.end_hold(clocks, &holder);
+                HoldState::Ended
+            }
+        };
+        self.artifacts.judge_at(now);
+        Ok(JobChanged::OutputsHeld(held))
+    }
+}
+
+/// Returns the session that owns the outputs of a job with `keep = "while_held"`.
+fn holder_of(job: &JobName) -> OwnerId {
+    OwnerId(job.as_str().into())
 }
 
 impl View<'_> {

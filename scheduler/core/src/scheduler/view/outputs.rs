@@ -10,7 +10,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::KeepOutputs;
 use brasserie_scheduler_artifacts::{
-    ArtifactAvailability, Liveness, OutputName, OutputView, SetRetention, SetView, TaskOutputs,
+    ArtifactAvailability, Liveness, OutputName, OutputView, SetOwner, SetRetention, SetView,
+    TaskOutputs,
 };
 
 use super::{Answer, unknown_job};
@@ -196,10 +197,11 @@ impl View<'_> {
     fn listed_set(&self, now: Time, set: &SetView<'_>) -> ListedSet {
         ListedSet {
             job: set.job.clone(),
-            keep: match set.terms.retention {
-                SetRetention::UntilConsumed => KeepOutputs::UntilConsumed,
-                SetRetention::For(time) => KeepOutputs::For(time),
-                SetRetention::Forever => KeepOutputs::Forever,
+            keep: match (set.terms.retention, &set.terms.owner) {
+                (SetRetention::UntilConsumed, _) => KeepOutputs::UntilConsumed,
+                (SetRetention::For(time), _) => KeepOutputs::For(time),
+                (SetRetention::Forever, SetOwner::Session(_)) => KeepOutputs::WhileHeld,
+                (SetRetention::Forever, SetOwner::Scheduler) => KeepOutputs::Forever,
             },
             consumers: set.consumers.iter().cloned().collect(),
             expiry: self.expiry(now, set),
@@ -219,7 +221,12 @@ impl View<'_> {
         let retention = set.terms.retention;
         if set.ending.is_none() {
             match retention {
-                SetRetention::Forever => return Err("`keep` is \"forever\"".to_owned()),
+                SetRetention::Forever => {
+                    return Err(match &set.terms.owner {
+                        SetOwner::Scheduler => "`keep` is \"forever\"".to_owned(),
+                        SetOwner::Session(_) => "they are held".to_owned(),
+                    });
+                }
                 SetRetention::UntilConsumed if set.consumers.is_empty() => {
                     return Err("no job has them as inputs".to_owned());
                 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::{JobName, NodeName, Principal, RecordSeq, ReportedStatus};
 use brasserie_scheduler_core::{
-    Answer, Event, JobChange, JobChanged, JobRefusal, NeededOutputs, OutputCursor, OutputList,
-    OutputPage, OutputState, Query, Record, Reply,
+    Answer, Event, HoldState, JobChange, JobChanged, JobRefusal, NeededOutputs, OutputCursor,
+    OutputHold, OutputList, OutputPage, OutputState, Query, Record, Reply,
 };
 
 use super::{Run, Store, explain, extract_both, pass, start, starts, two_jobs};
@@ -248,4 +248,87 @@ fn a_request_to_forget_names_a_job_with_outputs() {
     let why = refusal(&mut script, "join", &[]);
     assert!(why.contains("has no key `outputs`"), "{why}");
     assert!(why.contains("nothing was forgotten"), "{why}");
+}
+
+fn hold(script: &mut Script, job: &str, hold: OutputHold) -> Result<JobChanged, JobRefusal> {
+    let request = script.request();
+    script.event(Event::ChangeJob {
+        request,
+        from: Principal::Own,
+        job: JobName::try_from(job).expect("a name"),
+        change: JobChange::HoldOutputs(hold),
+    });
+    match script.reply_to(request) {
+        (None, Reply::JobChanged(held)) => held,
+        other => panic!("an answer that waits for no record, not {other:?}"),
+    }
+}
+
+const HELD: &str = r#", "keep": "while_held""#;
+
+#[test]
+fn held_outputs_stay_for_five_minutes_after_the_last_call() {
+    let (mut script, mut store) = all_done(HELD);
+    for _ in 0..3 {
+        pass(&mut script, Duration::from_secs(280), None);
+        let held = hold(&mut script, "extract", OutputHold::Continue);
+        assert_eq!(held, Ok(JobChanged::OutputsHeld(HoldState::Continued)));
+    }
+    assert_eq!(names(&page(&script, "extract", "")).len(), 4);
+    let sets = page(&script, "extract", "").sets;
+    assert_eq!(sets[0].expiry, Err("they are held".to_owned()));
+    pass(&mut script, Duration::from_secs(310), None);
+    assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
+    pass(&mut script, Duration::from_secs(70), None);
+    assert_eq!(store.report(&mut script).unwanted.len(), 4);
+}
+
+#[test]
+fn released_outputs_expire_when_no_task_needs_them() {
+    let mut script = Script::with_config(two_jobs(HELD));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    let released = hold(&mut script, "extract", OutputHold::End);
+    assert_eq!(released, Ok(JobChanged::OutputsHeld(HoldState::Ended)));
+    pass(&mut script, Duration::from_secs(20), None);
+    assert_eq!(names(&page(&script, "extract", "")).len(), 4);
+    for (job, node) in [("join", "n0"), ("join", "n1"), ("sum", "instance")] {
+        let run = start(&mut script, job, node);
+        store.done(&mut script, &run, &[]);
+    }
+    pass(&mut script, Duration::from_secs(10), None);
+    assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
+    let outputs = &script.durable.outputs;
+    assert_eq!(outputs.len(), 0);
+}
+
+#[test]
+fn a_hold_begins_anew_after_a_restart_and_after_it_has_ended() {
+    let (script, _) = all_done(HELD);
+    let mut script = script.restart(options());
+    script.load(two_jobs(HELD));
+    let mut store = Store::join(&mut script, "a", 1);
+    pass(&mut script, Duration::from_secs(200), None);
+    let held = hold(&mut script, "extract", OutputHold::Continue);
+    assert_eq!(held, Ok(JobChanged::OutputsHeld(HoldState::Continued)));
+    hold(&mut script, "extract", OutputHold::End).expect("it is held");
+    pass(&mut script, Duration::from_secs(10), None);
+    assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
+    // The job is still there, so its next outputs are held like the first ones.
+    let held = hold(&mut script, "extract", OutputHold::Continue);
+    assert_eq!(held, Ok(JobChanged::OutputsHeld(HoldState::Continued)));
+    store.settle(&mut script);
+}
+
+#[test]
+fn only_outputs_with_that_retention_are_held() {
+    let (mut script, _) = all_done("");
+    for (job, text) in [
+        ("extract", "\"keep\": \"while_held\""),
+        ("join", "give the job `outputs`"),
+        ("nobody", "no job"),
+    ] {
+        let refused = hold(&mut script, job, OutputHold::Continue).expect_err("no such hold");
+        assert!(refused.to_string().contains(text), "{refused}");
+    }
 }
