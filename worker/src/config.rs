@@ -1,6 +1,7 @@
 //! The command line of `brasserie-worker`: the flags, their help, and their conversion to options.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use brasserie_common_runtime::net::{parse_peer, parse_socket};
 use brasserie_common_runtime::{AddressError, ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
 use brasserie_worker_artifacts::DiskFlag;
+use brasserie_worker_gather::DEFAULT_SERVED;
 use clap::Parser;
 use clap::error::ErrorKind;
 
@@ -152,6 +154,11 @@ pub struct Cli {
     /// [default: the folder `artifacts` of --data-dir]
     #[arg(long, value_name = "PATH[,capacity=SIZE][,class=ssd|hdd]")]
     disk: Vec<DiskFlag>,
+
+    /// The most transfers of artifacts to other workers at a time, and twice as many with those of the same machine. A worker beyond it is
+    /// told so at once, and asks another one that has the artifact.
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_SERVED)]
+    artifact_transfers: NonZeroU32,
 
     /// The rack of this machine: workers fetch artifacts from the nearest worker, and copies go to other racks.
     #[arg(long, value_name = "NAME")]
@@ -314,6 +321,7 @@ impl Cli {
             pass_environment: self.pass_environment.unwrap_or(PassedEnvironment::USUAL),
             allowed_users: self.allow_user,
             disks: self.disk,
+            artifact_transfers: self.artifact_transfers,
             rack: self.rack.map(Into::into),
             heartbeat_period: self.heartbeat_period,
             on_sigterm: self.on_sigterm,

@@ -1,5 +1,6 @@
 //! The options with which a worker starts, as a program or inside another one.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::{ListenAddress, LogFormat};
 use brasserie_thrift::rpc::CallTimeouts;
 use brasserie_worker_artifacts::DiskFlag;
+use brasserie_worker_gather::DEFAULT_SERVED;
 
 use crate::groups::FREEZE_TIMEOUT;
 use crate::keeper::StartedBy;
@@ -37,6 +39,8 @@ pub struct StartOptions {
     pub allowed_users: Vec<AllowedUser>,
     /// The folders of the store of artifacts; empty: `artifacts` in the data directory.
     pub disks: Vec<DiskFlag>,
+    /// The most transfers to other workers that are served at a time; twice as many on the same machine.
+    pub artifact_transfers: NonZeroU32,
     /// The rack of the machine, by which other workers know how near it is.
     pub rack: Option<Arc<str>>,
     pub heartbeat_period: Duration,
@@ -112,6 +116,7 @@ impl StartOptions {
             pass_environment: PassedEnvironment::USUAL,
             allowed_users: Vec::new(),
             disks: Vec::new(),
+            artifact_transfers: DEFAULT_SERVED,
             rack: None,
             heartbeat_period: Duration::from_secs(15),
             kill_wait: Duration::from_secs(5),

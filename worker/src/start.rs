@@ -250,7 +250,7 @@ async fn start_all(
     );
     let clients = (clients(&options), directory.instances());
     let known = (Arc::clone(&runner), own.clone(), Arc::clone(&timed));
-    let (artifacts, standings, background) = artifacts.start(&worker, known, options.rack.clone());
+    let (artifacts, standings, background) = artifacts.start(&worker, known, &options);
     let (service, lanes) = WorkerService::new(Arc::clone(&logs), artifacts);
     let stop = CancellationToken::new();
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());

@@ -197,30 +197,31 @@ impl DiskFolder {
         )?)
     }
 
-    /// Makes a partial file, which must be synced, the artifact of this name. The artifact survives a crash when this returns.
-    pub fn keep_partial(&self, name: &str, key: &ArtifactKey) -> io::Result<()> {
+    /// Makes a partial file, which must be synced, the artifact of this name. The artifact survives a crash when its
+    /// [folders](DiskFolder::folders_of) are synced, too.
+    pub fn place_partial(&self, name: &str, key: &ArtifactKey) -> io::Result<()> {
         let mode = Mode::from_raw_mode(PRIVATE);
-        let hex = key.id.to_string();
-        let namespace = key.namespace.as_str();
-        let folders = [namespace, &format!("{namespace}/{}", &hex[..2])];
-        for folder in folders {
+        let [_, namespace, inner] = Self::folders_of(key);
+        for folder in [namespace, inner] {
             match rustix::fs::mkdirat(&self.content, folder, mode) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        rustix::fs::renameat(&self.incoming, name, &self.content, relative_path(key))?;
-        // The folders may be new, or another operation may have created them and not synced their entries yet.
-        let paths = [folders[1], namespace, "."];
-        let synced = paths.iter().try_for_each(|folder| self.sync_folder(folder));
-        if synced.is_err() {
-            // The caller reports the error of the sync.
-            let _ = self.delete(key);
-        }
-        synced
+        let placed = rustix::fs::renameat(&self.incoming, name, &self.content, relative_path(key));
+        Ok(placed?)
     }
 
-    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+    /// Returns the folders on the path of an artifact, the outermost first. Each may be new, or another operation may have created it and
+    /// not synced its entry yet.
+    pub fn folders_of(key: &ArtifactKey) -> [PathBuf; 3] {
+        let namespace = PathBuf::from(key.namespace.as_str());
+        let inner = namespace.join(&key.id.to_string()[..2]);
+        [PathBuf::from("."), namespace, inner]
+    }
+
+    /// Makes the names in a folder of artifacts survive a crash.
+    pub fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(&self.content, folder, flags, Mode::empty())?;
         Ok(rustix::fs::fsync(folder)?)

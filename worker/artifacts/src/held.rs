@@ -15,6 +15,7 @@ use crate::artifact_key::ArtifactKey;
 use crate::catalog::{CopyLoss, StoredCopy};
 use crate::partial::CHUNK;
 use crate::shared::StoreShared;
+use crate::threads::hash_during;
 
 /// The reason why the store cannot give the content of an artifact.
 #[derive(Debug, Error)]
@@ -116,8 +117,7 @@ impl HeldArtifact {
             if count == 0 {
                 return Ok(self.check_hash(hasher)?);
             }
-            hasher.update(&buffer[..count]);
-            pass_on(&buffer[..count])?;
+            hash_during(&mut hasher, &buffer[..count], || pass_on(&buffer[..count]))?;
             offset += count as u64;
         }
     }

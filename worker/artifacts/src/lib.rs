@@ -51,6 +51,7 @@ mod stop;
 mod store;
 mod take_in;
 mod task_files;
+mod threads;
 mod unpack;
 mod usage;
 

@@ -1,24 +1,34 @@
 //! Partial files: an artifact while it is written, hashed on the way, and kept only when it is whole.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Write};
+use std::num::NonZero;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use brasserie_common::ArtifactId;
+use rustix::fs::{Advice, fadvise};
 use sha2::{Digest, Sha256};
 
 use crate::artifact_key::ArtifactKey;
 use crate::catalog::DiskNumber;
+use crate::disk::DiskFolder;
 use crate::shared::{StoreShared, WriteError};
 use crate::space::Reservation;
 use crate::stop::{StopCheck, Stopped};
+use crate::threads::{hash_during, sync_all};
 
 /// Bytes of one read or write. Larger ones are not faster, and each operation needs a buffer.
 pub const CHUNK: usize = 1 << 20;
 /// Bytes after which a file is synced while it is still written. A hard disk writes them in some seconds, so no sync takes as long as one
 /// of a disk that hangs.
 const SYNC_EVERY: u64 = 256 << 20;
+
+/// Bytes after which the kernel is asked to begin to write them to the disk, which then works while more bytes arrive. Without that it
+/// begins much later, and the sync at the end waits for nearly the whole file.
+const WRITE_BACK_EVERY: u64 = 8 << 20;
 
 /// The result of an attempt to share blocks between files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +52,8 @@ pub struct Partial {
     /// Bytes that are hashed and not yet in the file.
     buffer: Vec<u8>,
     unsynced: u64,
+    /// Bytes of which the kernel was not asked to write them to the disk.
+    unstarted: u64,
 }
 
 impl Partial {
@@ -57,6 +69,7 @@ impl Partial {
             hasher: Sha256::new(),
             buffer: Vec::new(),
             unsynced: 0,
+            unstarted: 0,
         };
         let file = shared.on_disk(disk, |disk| disk.create_partial(&partial.name));
         partial.file = Some(file.map_err(|error| shared.write_error(disk, error))?);
@@ -84,10 +97,13 @@ impl Partial {
 
     /// Appends bytes, which must be reserved.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        self.hasher.update(bytes);
         if self.buffer.is_empty() && bytes.len() >= CHUNK {
-            return self.write(bytes);
+            let mut hasher = std::mem::take(&mut self.hasher);
+            let written = hash_during(&mut hasher, bytes, || self.write(bytes));
+            self.hasher = hasher;
+            return written;
         }
+        self.hasher.update(bytes);
         self.buffer.extend_from_slice(bytes);
         match self.buffer.len() >= CHUNK {
             true => self.flush(),
@@ -134,15 +150,59 @@ impl Partial {
         ArtifactId(self.hasher.clone().finalize().into())
     }
 
-    /// Makes the file the artifact of this name, which the caller has verified, in place of an earlier copy. The artifact survives a
-    /// crash when this returns.
-    pub fn keep(mut self, key: &ArtifactKey) -> Result<(), WriteError> {
+    /// Makes the file the artifact of this name, as [`Partial::keep_all`] does.
+    pub fn keep(self, key: &ArtifactKey) -> Result<(), WriteError> {
+        let kept = Partial::keep_all(BTreeMap::from([(key.clone(), self)]));
+        kept.into_values().next().unwrap_or(Ok(()))
+    }
+
+    /// Makes files the artifacts of these names, which the caller has verified. An artifact survives a crash if its result is a success. One
+    /// that the store has already is replaced.
+    ///
+    /// Many files are synced at once, then each of their folders once. The kernel does most of that together.
+    pub fn keep_all(
+        all: BTreeMap<ArtifactKey, Partial>,
+    ) -> BTreeMap<ArtifactKey, Result<(), WriteError>> {
+        let mut results = BTreeMap::new();
+        let mut synced = BTreeMap::new();
+        let all = all.into_iter().collect();
+        let sync = |(key, mut partial): (ArtifactKey, Partial)| (key, partial.sync(), partial);
+        for (key, result, partial) in sync_all(all, sync) {
+            match result {
+                Ok(()) => drop(synced.insert(key, partial)),
+                Err(error) => drop(results.insert(key, Err(error))),
+            }
+        }
+        let Some(partial) = synced.values().next() else {
+            return results;
+        };
+        let shared = Arc::clone(&partial.shared);
+        let disks: BTreeSet<DiskNumber> = synced.values().map(|partial| partial.disk).collect();
+        let keys: Vec<ArtifactKey> = synced.keys().cloned().collect();
+        let guards = shared.lock_keys(keys.iter());
+        let mut placed = place(&shared, &synced);
+        for (key, partial) in synced {
+            let placed = placed.remove(&key).unwrap_or(Ok(()));
+            let kept = partial.enter(&key, placed);
+            results.insert(key, kept);
+        }
+        drop(guards);
+        for disk in disks {
+            // The last measured space is nearly as good.
+            let _ = shared.measure(disk);
+        }
+        results
+    }
+
+    fn sync(&mut self) -> Result<(), WriteError> {
         self.flush()?;
-        self.on_file(File::sync_all)?;
+        self.on_file(File::sync_all)
+    }
+
+    /// Enters the artifact into the catalog after the attempt to put its file to its place. The caller has locked the key.
+    fn enter(mut self, key: &ArtifactKey, placed: io::Result<()>) -> Result<(), WriteError> {
         let shared = Arc::clone(&self.shared);
-        let _guard = shared.lock_key(key);
         let before = shared.state().catalog.find(key);
-        let kept = shared.on_disk(self.disk, |disk| disk.keep_partial(&self.name, key));
         if let Some(before) = before {
             // The new copy takes the place of the former one, which may be damaged, or about to be deleted.
             if before.disk != self.disk {
@@ -153,19 +213,15 @@ impl Partial {
             state.catalog.remove(key);
             state.spaces[before.disk.0].deleted(before.size);
         }
-        kept.map_err(|error| shared.write_error(self.disk, error))?;
+        placed.map_err(|error| shared.write_error(self.disk, error))?;
         self.file = None;
-        {
-            let mut state = shared.state();
-            let added = state.catalog.add(key, self.disk, self.reservation.written);
-            assert!(
-                added,
-                "Invariant: the lock of the key keeps other copies out"
-            );
-            state.spaces[self.disk.0].keep(std::mem::take(&mut self.reservation));
-        }
-        // The last measured space is nearly as good.
-        let _ = shared.measure(self.disk);
+        let mut state = shared.state();
+        let added = state.catalog.add(key, self.disk, self.reservation.written);
+        assert!(
+            added,
+            "Invariant: the lock of the key keeps other copies out"
+        );
+        state.spaces[self.disk.0].keep(std::mem::take(&mut self.reservation));
         Ok(())
     }
 
@@ -187,12 +243,28 @@ impl Partial {
             self.on_file(|mut file| file.write_all(chunk))?;
             self.wrote(chunk.len() as u64);
             self.unsynced += chunk.len() as u64;
+            self.unstarted += chunk.len() as u64;
+            if self.unstarted >= WRITE_BACK_EVERY {
+                self.begin_write_back()?;
+            }
             if self.unsynced >= SYNC_EVERY {
                 self.on_file(File::sync_data)?;
                 self.unsynced = 0;
             }
         }
         Ok(())
+    }
+
+    /// Asks the kernel to begin to write the last bytes to the disk. It keeps them in memory while they are not there, so this advice has no
+    /// other effect on them.
+    fn begin_write_back(&mut self) -> Result<(), WriteError> {
+        let length = std::mem::take(&mut self.unstarted);
+        let offset = self.reservation.written - length;
+        self.on_file(|file| {
+            // A failure only lets the sync take longer.
+            let _ = fadvise(file, offset, NonZero::new(length), Advice::DontNeed);
+            Ok(())
+        })
     }
 
     fn on_file<T>(&self, operation: impl FnOnce(&File) -> io::Result<T>) -> Result<T, WriteError> {
@@ -208,6 +280,46 @@ impl Partial {
         let mut state = self.shared.state();
         state.spaces[self.disk.0].wrote(&mut self.reservation, bytes);
     }
+}
+
+/// Moves synced files to the places of their artifacts, and syncs the folders there. Returns the errors. A file whose folders cannot be
+/// synced is deleted.
+fn place(
+    shared: &StoreShared,
+    synced: &BTreeMap<ArtifactKey, Partial>,
+) -> BTreeMap<ArtifactKey, io::Result<()>> {
+    let mut failed = BTreeMap::new();
+    let mut folders: BTreeMap<(DiskNumber, PathBuf), Vec<&ArtifactKey>> = BTreeMap::new();
+    for (key, partial) in synced {
+        let placed = shared.on_disk(partial.disk, |disk| disk.place_partial(&partial.name, key));
+        match placed {
+            Ok(()) => {
+                for folder in DiskFolder::folders_of(key) {
+                    folders.entry((partial.disk, folder)).or_default().push(key);
+                }
+            }
+            Err(error) => drop(failed.insert(key.clone(), Err(error))),
+        }
+    }
+    let sync = |(disk, folder): (DiskNumber, PathBuf)| {
+        let result = shared.on_disk(disk, |disk| disk.sync_folder(&folder));
+        ((disk, folder), result)
+    };
+    for ((disk, folder), result) in sync_all(folders.keys().cloned().collect(), sync) {
+        let Err(error) = result else {
+            continue;
+        };
+        for &key in folders.get(&(disk, folder)).into_iter().flatten() {
+            // The error of the sync is the important one.
+            let _ = shared.on_disk(disk, |disk| disk.delete(key));
+            let same = match error.raw_os_error() {
+                Some(number) => io::Error::from_raw_os_error(number),
+                None => io::Error::other(error.to_string()),
+            };
+            failed.insert(key.clone(), Err(same));
+        }
+    }
+    failed
 }
 
 impl Drop for Partial {

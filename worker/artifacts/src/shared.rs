@@ -191,6 +191,14 @@ impl StoreShared {
         KeyGuard { shared: self, key }
     }
 
+    /// Locks several keys like [`StoreShared::lock_key`]. The keys are in ascending order, so that two callers never wait for each other.
+    pub fn lock_keys<'a>(
+        &'a self,
+        keys: impl Iterator<Item = &'a ArtifactKey>,
+    ) -> Vec<KeyGuard<'a>> {
+        keys.map(|key| self.lock_key(key)).collect()
+    }
+
     /// Drops a copy that is lost: deletes its file, and records the loss for the caller. Returns false and does nothing if the copy is not
     /// the present one.
     pub fn lose(&self, key: &ArtifactKey, copy: StoredCopy, cause: CopyLoss) -> bool {

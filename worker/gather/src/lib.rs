@@ -31,7 +31,7 @@ pub use event::{GatherEvent, ReceivedCopy, TransferOutcome, WantedArtifact};
 pub use gather::{ArtifactWait, ArtifactWaitReason, Gather};
 pub use limits::{BusyJitter, GatherLimits};
 pub use run_inputs::{InputsAction, InputsProgress, RunInputs};
-pub use serving::{Busy, Requester, Serving, ServingTicket};
+pub use serving::{Busy, DEFAULT_SERVED, Requester, Serving, ServingTicket};
 pub use types::{
     ArtifactId, ByteCount, HostName, Peer, PeerId, Pressure, Priority, RackName, TransferId,
     WaitingTask,

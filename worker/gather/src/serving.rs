@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use super::types::Pressure;
 
 /// The most peers served at once by default. Few at a time finish early and become holders themselves.
-const DEFAULT_LIMIT: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
+pub const DEFAULT_SERVED: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 
 /// The number of peers that the worker serves, and its limit. Nothing waits: a peer beyond the limit receives the answer "busy" at once and
 /// asks another holder.
@@ -36,7 +36,7 @@ pub struct Busy;
 
 impl Default for Serving {
     fn default() -> Self {
-        Serving::new(Some(DEFAULT_LIMIT))
+        Serving::new(Some(DEFAULT_SERVED))
     }
 }
 

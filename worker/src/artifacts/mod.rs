@@ -12,6 +12,7 @@ mod folders;
 mod handle;
 mod hands;
 mod reporter;
+mod requests;
 mod run;
 mod serving;
 mod side;
@@ -26,7 +27,7 @@ use brasserie_common::WorkerDescription;
 use brasserie_common_runtime::Clock;
 use brasserie_worker_artifacts::{ArtifactStore, DiskFlag, DiskMistake, OpenFinding, StoreOptions};
 use brasserie_worker_core::Worker;
-use brasserie_worker_gather::{HostName, Peer, PeerId, RackName};
+use brasserie_worker_gather::{HostName, Peer, PeerId, RackName, Serving};
 use parking_lot::Mutex;
 
 use self::background::Background;
@@ -34,6 +35,7 @@ use self::counters::Counters;
 use self::desk::DeskParts;
 use self::folders::RunFolders;
 use self::handle::DeskEvents;
+use crate::options::StartOptions;
 use crate::own_events::OwnEvents;
 use crate::process::{Accounts, RunKey, Runner};
 
@@ -107,16 +109,17 @@ impl Artifacts {
         self,
         worker: &Worker,
         (runner, own, timed): (Arc<dyn Runner>, OwnEvents, Arc<Mutex<HashSet<RunKey>>>),
-        rack: Option<Arc<str>>,
+        options: &StartOptions,
     ) -> (Arc<ArtifactServer>, Standings, BackgroundOwner) {
         let first = &worker.associations()[0];
-        let me = peer_of(first.description(), rack);
+        let me = peer_of(first.description(), options.rack.clone());
         let (standings, heard) = Standings::of(worker.associations());
         let background = Background::default();
         let host = Arc::clone(&me.host.0);
         let counters = Counters::default();
         let (store, count) = (Arc::clone(&self.store), counters.clone());
-        let served = ArtifactServer::new(store, host, background.clone(), count);
+        let serving = Serving::new(Some(options.artifact_transfers));
+        let served = ArtifactServer::new(store, (host, serving), background.clone(), count);
         let parts = DeskParts {
             store: self.store,
             folders: self.folders,

@@ -24,6 +24,8 @@ use super::counters::Counters;
 const MOST_BYTES: u64 = 8 << 20;
 /// The most ranges of one call that are looked at.
 const MOST_RANGES: usize = 4096;
+/// The most answers of one transfer that are read at a time. A peer asks for three, and may have given up others.
+const MOST_READING: usize = 8;
 /// The number of artifacts that are read again at once because a peer got a damaged copy.
 const CHECKS: usize = 2;
 /// The time without a call after which a transfer is over: its peer has gone, or has had what it wanted.
@@ -48,8 +50,12 @@ struct Served {
 
 struct ServedTransfer {
     ticket: ServingTicket,
-    /// The time of the last answer. `None`: one is being read. A disk that hangs keeps its transfers, so that they cannot become ever more.
-    idle_since: Option<Instant>,
+    /// The number of answers that are being read. A disk that hangs keeps its transfers, so that they cannot become ever more.
+    reading: usize,
+    /// The time at which the last answer was read.
+    idle_since: Instant,
+    /// Whether an answer had the last byte.
+    is_over: bool,
     /// The artifact whose bytes the last answer ended with, open.
     open: Option<OpenArtifact>,
 }
@@ -60,12 +66,12 @@ type OpenArtifact = (ArtifactId, Arc<ArtifactReader>);
 impl Server {
     pub(crate) fn new(
         store: Arc<ArtifactStore>,
-        hostname: Arc<str>,
+        (hostname, serving): (Arc<str>, Serving),
         background: Background,
         counters: Counters,
     ) -> Self {
         let served = Served {
-            serving: Serving::default(),
+            serving,
             transfers: HashMap::new(),
             last: 0,
         };
@@ -247,15 +253,19 @@ impl Served {
     ) -> Result<(i64, Option<OpenArtifact>), Busy> {
         self.end_idle(now);
         if let Some(served) = self.transfers.get_mut(&transfer) {
-            // The answer to the last call is still being read: a peer asks for one at a time.
-            served.idle_since.take().ok_or(Busy)?;
-            return Ok((transfer, served.open.take()));
+            if served.reading >= MOST_READING {
+                return Err(Busy);
+            }
+            served.reading += 1;
+            return Ok((transfer, served.open.clone()));
         }
         let ticket = self.serving.begin(requester)?;
         self.last += 1;
         let served = ServedTransfer {
             ticket,
-            idle_since: None,
+            reading: 1,
+            idle_since: now,
+            is_over: false,
             open: None,
         };
         self.transfers.insert(self.last, served);
@@ -263,21 +273,26 @@ impl Served {
     }
 
     fn turn_over(&mut self, transfer: i64, read: &Result<Read, String>) {
+        let Some(served) = self.transfers.get_mut(&transfer) else {
+            return;
+        };
+        served.reading -= 1;
+        served.idle_since = Instant::now();
         match read {
-            Ok(read) if !read.is_last => {
-                if let Some(served) = self.transfers.get_mut(&transfer) {
-                    served.idle_since = Some(Instant::now());
-                    served.open.clone_from(&read.open);
-                }
+            Ok(read) => {
+                served.is_over |= read.is_last;
+                served.open.clone_from(&read.open);
             }
-            Ok(_) | Err(_) => self.end(transfer),
+            Err(_) => served.is_over = true,
+        }
+        if served.is_over && served.reading == 0 {
+            self.end(transfer);
         }
     }
 
     fn end_idle(&mut self, now: Instant) {
         let is_idle = |served: &ServedTransfer| {
-            let since = served.idle_since;
-            since.is_some_and(|since| now.saturating_duration_since(since) > IDLE)
+            served.reading == 0 && now.saturating_duration_since(served.idle_since) > IDLE
         };
         let idle = self.transfers.iter().filter(|(_, served)| is_idle(served));
         let idle: Vec<i64> = idle.map(|(transfer, _)| *transfer).collect();

@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use brasserie_common::{ArtifactId, ArtifactNamespace};
 use brasserie_thrift::generated::worker::{
-    ArtifactPiece, ArtifactPieces, ArtifactRange, BistroWorkerCheckArtifactArgs,
-    BistroWorkerCheckArtifactResult, BistroWorkerFetchArtifactsArgs,
-    BistroWorkerFetchArtifactsResult,
+    ArtifactPiece, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
 };
 use brasserie_thrift::rpc::{CallResult, CallTimeouts, ClientConfig, ClientPool, PeerAddr};
 use brasserie_worker_artifacts::{ArtifactStore, Incoming, ReceiveError};
@@ -17,18 +15,13 @@ use parking_lot::Mutex;
 
 use super::background::Background;
 use super::counters::Counters;
+use super::requests::{ANSWER_TIMEOUT, Answer, Range, Requests};
 
-/// The most bytes of one answer: large enough that the time between two answers hardly counts, small enough that fifty transfers take
-/// little memory.
-const MOST_BYTES: i32 = 2 << 20;
-/// The most ranges of one call. Further artifacts follow in the next calls.
-const MOST_RANGES: usize = 1024;
-/// The least bytes of an answer that is not the last. A peer that sends fewer, one answer in ten seconds, would hold a run for ever.
-const LEAST_BYTES: usize = 64 << 10;
 /// The most partial copies that are kept for further transfers.
 const MOST_PARTIAL: usize = 64;
-/// The time for one answer: a busy disk reads 2 MiB in less.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most whole copies of one transfer that are not durable yet. Each is an open file. Together they become durable in little more time
+/// than one.
+const MOST_WHOLE: usize = 512;
 
 /// The client side of transfers.
 #[derive(Clone)]
@@ -55,21 +48,14 @@ pub(crate) struct Transferred {
     pub refused: Vec<(ArtifactId, String)>,
 }
 
-/// The bytes of an artifact from one on.
-#[derive(Clone, Copy)]
-struct Range {
-    id: ArtifactId,
-    offset: u64,
-    /// The number of bytes that the scheduler names, whatever a peer says.
-    size: u64,
-}
-
 /// The writing side of one transfer.
 struct Writer {
     store: Arc<ArtifactStore>,
     namespace: ArtifactNamespace,
     /// The copy that is being received.
     current: Option<(ArtifactId, Incoming)>,
+    /// Copies of which all bytes are written. They are verified and become durable together.
+    whole: BTreeMap<ArtifactId, Incoming>,
     /// Copies of which earlier transfers have left the first bytes, and that this one has not reached.
     partial: BTreeMap<ArtifactId, Incoming>,
     /// The artifacts of all these copies.
@@ -134,32 +120,47 @@ impl Transfers {
         }
     }
 
-    /// Fetches artifacts from a peer into the store. While one answer is written, the next one is on its way.
+    /// Fetches artifacts from a peer into the store.
     pub(super) async fn fetch(
         self,
         peer: PeerAddr,
         namespace: ArtifactNamespace,
         artifacts: Vec<(ArtifactId, u64)>,
     ) -> Transferred {
-        let (mut writer, mut left) = self.begin(namespace, artifacts);
-        let mut asked = ranges_of(&left);
-        let mut answer = self.ask(&peer, &writer.namespace, &asked, 0).await;
+        let (began, count) = (Instant::now(), artifacts.len());
+        let result = self.fetch_all(&peer, namespace, artifacts).await;
+        let end = match &result.outcome {
+            TransferOutcome::Answered(_) => "is complete",
+            TransferOutcome::Busy(_) => "ended with a busy answer",
+            TransferOutcome::ConnectionFailed(_) => "failed",
+        };
+        let seconds = began.elapsed().as_secs_f64();
+        tracing::debug!(%peer, seconds, "a transfer of {count} artifacts {end}");
+        result
+    }
+
+    async fn fetch_all(
+        &self,
+        peer: &PeerAddr,
+        namespace: ArtifactNamespace,
+        artifacts: Vec<(ArtifactId, u64)>,
+    ) -> Transferred {
+        let (pool, hostname) = (self.pool.clone(), self.hostname.to_string());
+        let (mut writer, ranges) = self.begin(namespace.clone(), artifacts);
+        let mut requests = Requests::new(pool, peer.clone(), namespace, hostname, ranges);
         let mut is_first = true;
-        loop {
-            let (transfer, pieces) = match answer {
-                Answer::Pieces(transfer, pieces) => (transfer, pieces),
+        while let Some(answer) = requests.next().await {
+            let pieces = match answer {
+                Answer::Pieces(pieces) => pieces,
                 Answer::Busy => {
                     self.counters.change(|all| all.busy_received += 1);
-                    return self.end(writer, TransferOutcome::Busy);
+                    return self.end(writer, TransferOutcome::Busy).await;
                 }
-                Answer::Failed => return self.end(writer, TransferOutcome::ConnectionFailed),
+                Answer::Failed => {
+                    return self.end(writer, TransferOutcome::ConnectionFailed).await;
+                }
             };
-            if trickles(&asked, &pieces) {
-                return self.end(writer, TransferOutcome::ConnectionFailed);
-            }
             self.count(&pieces, std::mem::take(&mut is_first));
-            let pieces = advance(&mut left, asked, pieces);
-            let namespace = writer.namespace.clone();
             let written = self.background.block_for(move || {
                 pieces
                     .into_iter()
@@ -167,35 +168,32 @@ impl Transfers {
                 writer.show_progress();
                 writer
             });
-            asked = ranges_of(&left);
-            let next = async {
-                match asked.is_empty() {
-                    true => None,
-                    false => Some(self.ask(&peer, &namespace, &asked, transfer).await),
-                }
-            };
-            let (written, next) = tokio::join!(written, next);
-            writer = match written {
+            writer = match written.await {
                 Some(writer) => writer,
                 None => return Transferred::failed(),
             };
             // An artifact that could not be written is not fetched to its end.
-            left.retain(|range| !writer.is_settled(range.id));
-            if left.is_empty() {
-                return self.end(writer, TransferOutcome::Answered);
-            }
-            answer = match next {
-                Some(answer) => answer,
-                None => return self.end(writer, TransferOutcome::Answered),
-            };
+            requests.drop_ranges(|id| writer.is_settled(id));
         }
+        self.end(writer, TransferOutcome::Answered).await
     }
 
-    fn end(
+    /// Makes the whole copies durable, and keeps what has arrived of others.
+    async fn end(
         &self,
-        writer: Writer,
+        mut writer: Writer,
         outcome: impl FnOnce(BTreeMap<ArtifactId, ReceivedCopy>) -> TransferOutcome,
     ) -> Transferred {
+        if !writer.whole.is_empty() {
+            let finished = self.background.block_for(move || {
+                writer.finish();
+                writer
+            });
+            writer = match finished.await {
+                Some(writer) => writer,
+                None => return Transferred::failed(),
+            };
+        }
         let namespace = writer.namespace;
         let rest = writer.current.into_iter().chain(writer.partial);
         let rest = rest.map(|(id, incoming)| (namespace.clone(), id, incoming));
@@ -262,6 +260,7 @@ impl Transfers {
             store: Arc::clone(&self.store),
             namespace,
             current: None,
+            whole: BTreeMap::new(),
             resumed: partial.keys().copied().collect(),
             partial,
             received: Arc::clone(&self.received),
@@ -286,48 +285,14 @@ impl Transfers {
         taken.collect()
     }
 
-    fn count(&self, pieces: &[ArtifactPiece], is_first: bool) {
-        let bytes = pieces.iter().flat_map(|piece| &piece.bytes).map(Vec::len);
+    fn count(&self, pieces: &[(Range, ArtifactPiece)], is_first: bool) {
+        let bytes = pieces.iter().flat_map(|(_, piece)| &piece.bytes);
+        let bytes = bytes.map(Vec::len);
         let bytes = bytes.sum::<usize>() as u64;
         self.counters.change(|all| {
             all.transfers_taken += u64::from(is_first);
             all.bytes_taken += bytes;
         });
-    }
-
-    async fn ask(
-        &self,
-        peer: &PeerAddr,
-        namespace: &ArtifactNamespace,
-        asked: &[Range],
-        transfer: i64,
-    ) -> Answer {
-        let ranges = asked.iter().map(|range| ArtifactRange {
-            id: Some(range.id.0.to_vec()),
-            offset: Some(i64::try_from(range.offset).unwrap_or(i64::MAX)),
-        });
-        let arguments = BistroWorkerFetchArtifactsArgs {
-            cluster: namespace.as_str().to_owned(),
-            ranges: ranges.collect(),
-            most_bytes: MOST_BYTES,
-            transfer,
-            hostname: self.hostname.to_string(),
-        };
-        let call = self.pool.call::<_, BistroWorkerFetchArtifactsResult>(
-            peer,
-            "fetchArtifacts",
-            &arguments,
-        );
-        match call.await {
-            CallResult::Done(BistroWorkerFetchArtifactsResult {
-                result_value: Some(pieces),
-                ..
-            }) => Answer::from(pieces),
-            failed => {
-                tracing::debug!(%peer, "a transfer of artifacts is broken: {failed:?}");
-                Answer::Failed
-            }
-        }
     }
 }
 
@@ -340,70 +305,13 @@ impl Transferred {
     }
 }
 
-enum Answer {
-    Busy,
-    /// The number of the transfer, and its next pieces; one at least.
-    Pieces(i64, Vec<ArtifactPiece>),
-    Failed,
-}
-
-impl From<ArtifactPieces> for Answer {
-    fn from(answer: ArtifactPieces) -> Self {
-        let pieces = answer.pieces.unwrap_or_default();
-        match (answer.busy, pieces.is_empty()) {
-            (Some(true), _) => Answer::Busy,
-            (_, true) => Answer::Failed,
-            (_, false) => Answer::Pieces(answer.transfer.unwrap_or(0), pieces),
-        }
-    }
-}
-
-/// Returns the ranges of the next call.
-fn ranges_of(left: &VecDeque<Range>) -> Vec<Range> {
-    left.iter().take(MOST_RANGES).copied().collect()
-}
-
-/// Returns whether an answer has so few bytes that the peer is as good as gone: it neither fills the message nor answers all ranges.
-fn trickles(asked: &[Range], pieces: &[ArtifactPiece]) -> bool {
-    let bytes = pieces.iter().flat_map(|piece| &piece.bytes).map(Vec::len);
-    let last = asked.get(pieces.len().saturating_sub(1)).zip(pieces.last());
-    let ends_early = last.is_some_and(|(range, piece)| {
-        let length = piece.bytes.as_ref().map_or(0, Vec::len) as u64;
-        length > 0 && range.offset + length < range.size
-    });
-    let is_short = pieces.len() < asked.len() || ends_early;
-    is_short && bytes.sum::<usize>() < LEAST_BYTES
-}
-
-/// Removes from the ranges what the pieces cover, and returns the pieces with the ranges that were asked for.
-fn advance(
-    left: &mut VecDeque<Range>,
-    asked: Vec<Range>,
-    pieces: Vec<ArtifactPiece>,
-) -> Vec<(Range, ArtifactPiece)> {
-    let covered: Vec<(Range, ArtifactPiece)> = asked.into_iter().zip(pieces).collect();
-    for (range, piece) in &covered {
-        let length = piece.bytes.as_ref().map_or(0, Vec::len) as u64;
-        // Those that are settled are not left.
-        let Some(front) = left.front_mut().filter(|front| front.id == range.id) else {
-            continue;
-        };
-        front.offset = range.offset + length;
-        // An answer without bytes would otherwise be repeated for ever.
-        if length == 0 || front.offset >= front.size {
-            left.pop_front();
-        }
-    }
-    covered
-}
-
 impl Writer {
     /// Writes a piece. Pieces of artifacts that were refused have no effect.
     fn write(&mut self, range: Range, piece: ArtifactPiece) {
         let (Some(bytes), Some(size)) = (piece.bytes, piece.size) else {
             return;
         };
-        if self.is_settled(range.id) {
+        if self.is_settled(range.id) || self.whole.contains_key(&range.id) {
             return;
         }
         if u64::try_from(size) != Ok(range.size) {
@@ -418,6 +326,9 @@ impl Writer {
         let Some((_, incoming)) = self.current.as_mut().filter(|(id, _)| *id == range.id) else {
             return;
         };
+        if incoming.received() != range.offset {
+            return;
+        }
         if let Err(error) = incoming.append(&bytes) {
             self.current = None;
             return self.fail(range.id, error);
@@ -425,8 +336,17 @@ impl Writer {
         if incoming.received() < range.size {
             return;
         }
-        if let Some((id, incoming)) = self.current.take() {
-            match incoming.finish() {
+        self.whole.extend(self.current.take());
+        if self.whole.len() >= MOST_WHOLE {
+            self.finish();
+        }
+    }
+
+    /// Verifies the whole copies and makes them durable.
+    fn finish(&mut self) {
+        let whole = std::mem::take(&mut self.whole);
+        for (id, finished) in Incoming::finish_all(whole.into_values()) {
+            match finished {
                 Ok(()) => drop(self.copies.insert(id, ReceivedCopy::Valid)),
                 Err(error) => self.fail(id, error),
             }

@@ -20,7 +20,9 @@ use brasserie_thrift::generated::worker::{
     ArtifactPiece, ArtifactPieces, ArtifactRange, BistroWorkerFetchArtifactsArgs,
     BistroWorkerFetchArtifactsResult,
 };
-use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
+use brasserie_thrift::rpc::{
+    CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service,
+};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -468,6 +470,47 @@ async fn a_peer_that_lies_about_sizes_is_given_up() {
     place.end(&task).await;
     stop.cancel();
     server.shutdown().await;
+}
+
+/// A transfer goes on while others are refused, and one of the same host has a place of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_transfers_are_served_than_the_flag_says() {
+    let mut place = Place::open_with(|_| vec!["--artifact-transfers=1".to_owned()]).await;
+    let artifact = place.make("echo some bytes > out", "out").await;
+    let holder = place.holder().await;
+    let address = holder.address.expect("an address");
+    let host = address.ip_or_host.expect("a host");
+    let port = u16::try_from(address.port.expect("a port")).expect("a port");
+    let peer = PeerAddr::new(&host, port);
+    let pool = ClientPool::new(ClientConfig::default());
+    let ask = async |transfer: i64, hostname: &str, offset: i64| {
+        let arguments = BistroWorkerFetchArtifactsArgs {
+            cluster: CLUSTER.to_owned(),
+            ranges: vec![ArtifactRange {
+                id: artifact.id.clone(),
+                offset: Some(offset),
+            }],
+            most_bytes: 4,
+            transfer,
+            hostname: hostname.to_owned(),
+        };
+        let call =
+            pool.call::<_, BistroWorkerFetchArtifactsResult>(&peer, "fetchArtifacts", &arguments);
+        match call.await {
+            CallResult::Done(answer) => answer.result_value.expect("an answer"),
+            failed => panic!("{failed:?}"),
+        }
+    };
+    let first = ask(0, "elsewhere", 0).await;
+    let transfer = first.transfer.expect("a number");
+    assert_eq!(ask(0, "another", 0).await.busy, Some(true));
+    assert_eq!(ask(transfer, "elsewhere", 4).await.busy, None);
+    let own = holder.hostname.expect("a name");
+    assert_eq!(ask(0, &own, 0).await.busy, None);
+    assert_eq!(ask(0, &own, 0).await.busy, Some(true));
+    // The last byte ends the transfer.
+    assert_eq!(ask(transfer, "elsewhere", 8).await.busy, None);
+    assert_eq!(ask(0, &own, 0).await.busy, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use brasserie_thrift::generated::common::{Artifact, ArtifactHolder, ServiceAddre
 use brasserie_thrift::generated::worker::{
     ArtifactPiece, ArtifactPieces, BistroWorkerFetchArtifactsArgs, BistroWorkerFetchArtifactsResult,
 };
-use brasserie_thrift::rpc::{IncomingCall, Limits, Server, ServerHandle, Service};
+use brasserie_thrift::rpc::{IncomingCall, Limits, Responder, Server, ServerHandle, Service};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -20,13 +20,22 @@ pub enum Mood {
     BusyAfterOne,
     /// Every answer has bytes.
     Open,
+    /// Every answer after the first waits for two others, and they are sent in the opposite order of their calls.
+    Threes,
+    /// Calls from this byte on are refused.
+    BreaksAt(usize),
 }
+
+/// A call with its responder.
+type Call = (BistroWorkerFetchArtifactsArgs, Responder);
 
 /// The received calls, and the next answers.
 struct Script {
     mood: Mood,
     /// The offset of each call.
     offsets: Vec<i64>,
+    /// The calls that wait for others.
+    held: Vec<Call>,
 }
 
 /// A peer with one artifact.
@@ -46,18 +55,32 @@ struct PeerService {
 impl Service for PeerService {
     fn call(&self, call: IncomingCall<'_>) {
         match call.method() {
-            "fetchArtifacts" => call.serve(|args: BistroWorkerFetchArtifactsArgs, responder| {
-                responder.reply(&BistroWorkerFetchArtifactsResult {
-                    result_value: Some(self.answer(&args)),
-                    ex: None,
-                });
-            }),
+            "fetchArtifacts" => call.serve(|args, responder| self.fetch(args, responder)),
             _ => call.unknown_method(),
         }
     }
 }
 
 impl PeerService {
+    fn fetch(&self, args: BistroWorkerFetchArtifactsArgs, responder: Responder) {
+        let mut script = self.script.lock().expect("no panic");
+        let begins = args.ranges[0].offset == Some(0);
+        let mut calls = vec![(args, responder)];
+        if script.mood == Mood::Threes && !begins {
+            script.held.append(&mut calls);
+            if script.held.len() == 3 {
+                calls = script.held.drain(..).rev().collect();
+            }
+        }
+        drop(script);
+        for (args, responder) in calls {
+            responder.reply(&BistroWorkerFetchArtifactsResult {
+                result_value: Some(self.answer(&args)),
+                ex: None,
+            });
+        }
+    }
+
     fn answer(&self, args: &BistroWorkerFetchArtifactsArgs) -> ArtifactPieces {
         let mut script = self.script.lock().expect("no panic");
         let offset = args.ranges[0].offset.expect("an offset");
@@ -69,6 +92,10 @@ impl PeerService {
             };
         }
         let begin = usize::try_from(offset).expect("an offset");
+        if matches!(script.mood, Mood::BreaksAt(byte) if byte <= begin) {
+            // An answer without pieces is none.
+            return ArtifactPieces::default();
+        }
         let end = (begin + ANSWER).min(self.content.len());
         ArtifactPieces {
             busy: None,
@@ -83,8 +110,11 @@ impl PeerService {
 
 impl Peer {
     pub async fn open(content: Vec<u8>, mood: Mood) -> Peer {
-        let offsets = Vec::new();
-        let script = Arc::new(Mutex::new(Script { mood, offsets }));
+        let script = Arc::new(Mutex::new(Script {
+            mood,
+            offsets: Vec::new(),
+            held: Vec::new(),
+        }));
         let content = Arc::new(content);
         let any = "127.0.0.1:0".parse().expect("an address");
         let server = Server::bind(any).await.expect("a port");

@@ -1,10 +1,12 @@
 //! Tests the reports on runs that wait for inputs, and the counters.
 
 use brasserie_thrift::generated::common::{Artifact, TaskInput};
-use brasserie_thrift::generated::scheduler::{ArtifactsReport, WaitingRun};
+use brasserie_thrift::generated::scheduler::{
+    ArtifactHolders, ArtifactsAnswer, ArtifactsReport, WaitingRun,
+};
 
 use super::peers::{ANSWER, Mood, Peer};
-use super::{Place, input, wants};
+use super::{Place, answer, input, wants};
 
 fn waiting(report: &ArtifactsReport) -> Option<&WaitingRun> {
     report.waiting.as_ref()?.first()
@@ -58,7 +60,7 @@ async fn a_transfer_resumes_after_a_busy_answer_and_reports_tell_why_its_run_wai
     peer.set(Mood::Open);
     let (status, _) = place.end(&task).await;
     assert!(status.contains("result_bits"), "{status}");
-    // Only the first bytes were requested from the begin.
+    // Only the first bytes were requested from the begin. Calls may be in flight when the first busy answer comes.
     let offsets = peer.offsets();
     assert!(offsets[1..].iter().all(|at| *at >= 100_000), "{offsets:?}");
     let is_over = |report: &ArtifactsReport| {
@@ -87,6 +89,75 @@ async fn a_transfer_resumes_after_a_busy_answer_and_reports_tell_why_its_run_wai
             let reports = scene.reports.iter();
             let mut counters = reports.filter_map(|report| report.counters.as_ref());
             counters.any(|all| all.inputs_present == Some(2))
+        })
+        .await;
+}
+
+fn content(answers: usize) -> Vec<u8> {
+    let bytes = (0..answers * ANSWER).map(|at| u8::try_from(at % 251).expect("small"));
+    bytes.collect()
+}
+
+/// Three calls are in flight after the first one, each where the one before it ends. Their answers may come in any order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_are_on_their_way_together() {
+    let mut place = Place::open().await;
+    let peer = Peer::open(content(10), Mood::Threes).await;
+    let inputs = vec![input("in", &peer.artifact(), &[0])];
+    let script = "test $(wc -c < \"$BRASSERIE_INPUTS/in\") = 1000000";
+    let task = place
+        .run(script, wants(&[], inputs, vec![peer.holder()]))
+        .await;
+    let (status, _) = place.end(&task).await;
+    assert!(status.contains("result_bits"), "{status}");
+    let mut offsets = peer.offsets();
+    offsets.sort_unstable();
+    let expected = (0..10).map(|answer| answer * 100_000);
+    assert_eq!(offsets, expected.collect::<Vec<i64>>());
+}
+
+/// A peer that breaks in the middle has given the bytes before, and another peer gives only the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_peer_continues_where_a_broken_one_has_stopped() {
+    let mut place = Place::open().await;
+    let broken = Peer::open(content(10), Mood::BreaksAt(4 * ANSWER)).await;
+    let other = Peer::open(content(10), Mood::Open).await;
+    let artifact = broken.artifact();
+    let inputs = vec![input("in", &artifact, &[0])];
+    let script = "test $(wc -c < \"$BRASSERIE_INPUTS/in\") = 1000000";
+    let task = place
+        .run(script, wants(&[], inputs, vec![broken.holder()]))
+        .await;
+    place
+        .stage
+        .until("question for other holders", |scene| {
+            let mut reports = scene.reports.iter();
+            reports.any(|report| report.wanted.as_ref().is_some_and(|all| !all.is_empty()))
+        })
+        .await;
+    place.stage.change(|scene| {
+        scene.artifacts = Some(ArtifactsAnswer {
+            wanted: Some(vec![ArtifactHolders {
+                id: artifact.id.clone(),
+                holders: Some(vec![0]),
+            }]),
+            holders: Some(vec![other.holder()]),
+            ..answer()
+        });
+    });
+    let (status, _) = place.end(&task).await;
+    assert!(status.contains("result_bits"), "{status}");
+    let offsets = other.offsets();
+    assert_eq!(offsets.iter().min(), Some(&400_000), "{offsets:?}");
+    let took = |report: &ArtifactsReport| report.counters.as_ref().and_then(|all| all.bytes_taken);
+    place.make("echo more > out", "out").await;
+    place
+        .stage
+        .until("count of bytes", |scene| {
+            scene
+                .reports
+                .iter()
+                .any(|report| took(report) == Some(1_000_000))
         })
         .await;
 }

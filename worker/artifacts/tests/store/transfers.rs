@@ -1,10 +1,13 @@
 //! Tests of artifacts that are received and served, and of lost ones.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::thread;
 
+use brasserie_common::ArtifactId;
 use brasserie_worker_artifacts::{
-    ContentError, CopyLoss, ReceiveError, StageError, TakeInError, WriteError,
+    ContentError, CopyLoss, Incoming, ReceiveError, StageError, TakeInError, WriteError,
 };
 
 use crate::bench::{Bench, file_artifact, id_of, set_mode};
@@ -84,6 +87,74 @@ fn wrong_content_never_gets_in() {
     bench.assert_consistent();
     receive(&[b"right"]).expect("the right content");
     assert!(matches!(receive(&[b"right"]), Err(ReceiveError::Held(_))));
+    bench.assert_consistent();
+}
+
+/// Each of many artifacts that are finished together has its own result.
+#[test]
+fn artifacts_that_are_finished_together_fail_alone() {
+    let (_disk, bench) = bench();
+    let contents: Vec<Vec<u8>> = (0..600_u32).map(|n| n.to_be_bytes().to_vec()).collect();
+    let receive = |content: &[u8], bytes: &[u8]| {
+        let size = content.len() as u64;
+        let incoming = bench.store.receive(&bench.namespace, id_of(content), size);
+        let mut incoming = incoming.expect("space");
+        incoming.append(bytes).expect("it fits");
+        incoming
+    };
+    let mut all: Vec<Incoming> = contents.iter().map(|one| receive(one, one)).collect();
+    all.push(receive(b"right", b"wrong"));
+    all.push(receive(b"whole", b"who"));
+    // Another transfer of the first artifact.
+    all.push(receive(&contents[0], &contents[0]));
+    // This one has arrived on another way meanwhile.
+    bench.receive(&contents[1]).expect("it is received");
+    let results = Incoming::finish_all(all);
+    let failed = results
+        .iter()
+        .filter_map(|(id, result)| Some((*id, result.as_ref().err()?)));
+    let failed: BTreeMap<ArtifactId, &ReceiveError> = failed.collect();
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    assert!(matches!(
+        failed[&id_of(b"right")],
+        ReceiveError::Damaged { .. }
+    ));
+    assert!(matches!(
+        failed[&id_of(b"whole")],
+        ReceiveError::Incomplete { received: 3, .. }
+    ));
+    assert_eq!(bench.store.usage()[0].used, 2400);
+    bench.assert_consistent();
+    let (bench, findings) = bench.reopen_after(|| {});
+    assert!(findings.is_empty(), "{findings:?}");
+    let check = |content: &Vec<u8>| bench.store.check(&bench.namespace, id_of(content));
+    contents.iter().try_for_each(check).expect("all are whole");
+}
+
+/// Two transfers that finish the same artifacts in different orders do not wait for each other.
+#[test]
+fn overlapping_artifacts_are_finished_at_once() {
+    let (_disk, bench) = bench();
+    let contents: Vec<[u8; 4]> = (0..300_u32).map(u32::to_be_bytes).collect();
+    let receive = |content: &[u8; 4]| {
+        let incoming = bench.store.receive(&bench.namespace, id_of(content), 4);
+        let mut incoming = incoming.expect("space");
+        incoming.append(content).expect("it fits");
+        incoming
+    };
+    let one: Vec<Incoming> = contents.iter().map(receive).collect();
+    let other: Vec<Incoming> = contents.iter().rev().map(receive).collect();
+    let results = thread::scope(|scope| {
+        let both = [one, other].map(|all| scope.spawn(|| Incoming::finish_all(all)));
+        let results = both.map(|one| one.join().expect("no panic"));
+        results
+            .into_iter()
+            .flatten()
+            .map(|(_, result)| result)
+            .collect::<Vec<_>>()
+    });
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    assert_eq!(bench.store.usage()[0].used, 1200);
     bench.assert_consistent();
 }
 
