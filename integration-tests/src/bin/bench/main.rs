@@ -1,5 +1,6 @@
 //! Measures the promises of the project, each figure with a baseline of the same run, so that machines can be compared.
 
+mod artifacts;
 mod cluster;
 mod fetch;
 mod figures;
@@ -86,6 +87,15 @@ struct BenchOptions {
     /// Completions of missing nodes in `retention`
     #[arg(long, default_value_t = 2_000_000)]
     missing: usize,
+    /// Size of the large artifact of `artifacts` in MiB
+    #[arg(long, default_value_t = 1024, value_parser = from(1))]
+    artifact_mib: usize,
+    /// Small files of `artifacts`
+    #[arg(long, default_value_t = 10_000, value_parser = from(1))]
+    files: usize,
+    /// Run only these parts of `artifacts`
+    #[arg(long, value_enum, value_delimiter = ',')]
+    transfers: Vec<artifacts::TransferKind>,
     /// Seconds of one measurement of `fetch`
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(1..))]
     seconds: u64,
@@ -142,13 +152,15 @@ enum Which {
     Peers,
     /// A thousand tasks of 10 ms and ten long ones on four workers; baseline: the shortest makespan
     Skew,
+    /// Transfers of artifacts between workers; baseline: the same bytes through one socket with `socat`
+    Artifacts,
     All,
 }
 
 type Benchmark = (Which, fn(&BenchOptions) -> BenchReport);
 
 /// All benchmarks, in the order of their runs.
-const BENCHMARKS: [Benchmark; 16] = [
+const BENCHMARKS: [Benchmark; 17] = [
     (Which::Rpc, |o| rpc::measure(o.calls, o.pipelined, o.pairs)),
     (Which::Restart, |o| restart::measure(o.workers, o.rounds)),
     (Which::Memory, |o| memory::measure(o.sleeping, o.waiting)),
@@ -165,6 +177,9 @@ const BENCHMARKS: [Benchmark; 16] = [
     (Which::Shares, |_| shares::measure()),
     (Which::Peers, |o| peers::measure(o.peer_tasks, o.pairs)),
     (Which::Skew, |o| skew::measure(o.long_seconds)),
+    (Which::Artifacts, |o| {
+        artifacts::measure(o.artifact_mib, o.files, o.pairs, &o.transfers)
+    }),
 ];
 
 fn main() -> ExitCode {
