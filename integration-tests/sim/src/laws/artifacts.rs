@@ -393,7 +393,7 @@ impl Law for InputsAreSought {
 
 law! {
     /// Once faults have stopped and the scheduler knows all workers, a copy that no durable output, no completion and no run names is gone after
-    /// the grace and two reports.
+    /// the grace and two reports; after twice the grace if an old report has named it as new.
     ///
     /// Source: Artifacts. Otherwise disks fill up with data of which nobody knows.
     pub struct UnnamedDataGoes = "unnamed_data_goes" {
@@ -439,7 +439,8 @@ impl UnnamedDataGoes {
         for (generation, id) in unnamed {
             let since = self.since.entry((place, generation, id));
             let since = *since.or_insert(now.when);
-            let limit = now.world.at_most(GRACE + TWO_REPORTS + SLACK);
+            // A report that was on its way for long names the copy as new, so that the grace begins once more.
+            let limit = now.world.at_most(GRACE * 2 + TWO_REPORTS + SLACK);
             if now.when.since(since) > limit {
                 return Err(format!("{place:?} keeps {id:?}, which nothing names"));
             }
