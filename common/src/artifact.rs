@@ -11,7 +11,7 @@ use crate::address::ServiceAddress;
 
 /// The content of an artifact: the SHA-256 of its bytes. A copy with another SHA-256 is damaged.
 ///
-/// The bytes of a file are its content. Those of a folder are a tar archive of it, of which `worker/artifacts` defines each byte.
+/// The bytes of a file are its content. Those of a folder are a tar archive of it, of which `common/artifacts` defines each byte.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ArtifactId(pub [u8; 32]);

@@ -28,7 +28,7 @@ const CRATES: [(&str, usize, usize); 19] = [
     ("scheduler/slots", 0, 0),
     ("thrift", 0, 15),
     ("worker", 0, 22),
-    ("worker/artifacts", 0, 0),
+    ("common/artifacts", 0, 0),
     ("worker/core", 0, 0),
     ("worker/fetch", 0, 0),
     ("worker/gather", 0, 0),

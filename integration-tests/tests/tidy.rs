@@ -197,7 +197,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("scheduler/artifacts", &["common"]),
     ("worker/fetch", &["common"]),
     ("worker/gather", &["common"]),
-    ("worker/artifacts", &["common", "common-runtime"]),
+    ("common/artifacts", &["common", "common-runtime"]),
     ("worker/core", &["common", "worker-fetch"]),
     ("integration-tests/properties", &[]),
     (
@@ -230,7 +230,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "common-runtime",
             "thrift",
             "worker-core",
-            "worker-artifacts",
+            "common-artifacts",
             "worker-gather",
         ],
     ),

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::{ServiceAddress, Shard, size};
+use brasserie_common_artifacts::DiskFlag;
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
 use brasserie_common_runtime::{AddressError, ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
-use brasserie_worker_artifacts::DiskFlag;
 use brasserie_worker_gather::DEFAULT_SERVED;
 use clap::Parser;
 use clap::error::ErrorKind;

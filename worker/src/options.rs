@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Shard};
+use brasserie_common_artifacts::DiskFlag;
 use brasserie_common_runtime::{ListenAddress, LogFormat};
 use brasserie_thrift::rpc::CallTimeouts;
-use brasserie_worker_artifacts::DiskFlag;
 use brasserie_worker_gather::DEFAULT_SERVED;
 
 use crate::groups::FREEZE_TIMEOUT;

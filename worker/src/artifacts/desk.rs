@@ -9,8 +9,8 @@ use brasserie_common::{
     ArtifactId, EndedBy, Fault, KillRequest, LeftOutput, ReportedStatus, Story, TaskArtifacts,
     TaskInput, TaskKey, Time,
 };
+use brasserie_common_artifacts::{ArtifactStore, StopCheck};
 use brasserie_common_runtime::Clock;
-use brasserie_worker_artifacts::{ArtifactStore, StopCheck};
 use brasserie_worker_core::{AssociationIndex, Event};
 use brasserie_worker_gather::{
     GatherAction, GatherEvent, GatherLimits, InputsAction, InputsProgress, Peer, PeerId, Priority,

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use brasserie_common::TaskSubprocessOptions;
-use brasserie_worker_artifacts::TaskUser;
+use brasserie_common_artifacts::TaskUser;
 use rustix::fs::{Mode, OFlags};
 
 use crate::process::{Accounts, PASSAGE, PRIVATE, RunKey, create_folder};

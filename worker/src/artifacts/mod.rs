@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brasserie_common::WorkerDescription;
+use brasserie_common_artifacts::{ArtifactStore, DiskFlag, DiskMistake, OpenFinding, StoreOptions};
 use brasserie_common_runtime::Clock;
-use brasserie_worker_artifacts::{ArtifactStore, DiskFlag, DiskMistake, OpenFinding, StoreOptions};
 use brasserie_worker_core::Worker;
 use brasserie_worker_gather::{HostName, Peer, PeerId, RackName, Serving};
 use parking_lot::Mutex;

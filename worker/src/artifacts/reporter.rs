@@ -10,11 +10,11 @@ use brasserie_common::artifact_report::{
     ListingWanted, WaitingRun,
 };
 use brasserie_common::{ArtifactId, ArtifactNamespace, DiskGeneration};
+use brasserie_common_artifacts::{ArtifactStore, DiskContent, DiskUsage, FoundCondition};
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerReportArtifactsArgs, BistroSchedulerReportArtifactsResult,
 };
 use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr, Unknown};
-use brasserie_worker_artifacts::{ArtifactStore, DiskContent, DiskUsage, FoundCondition};
 use brasserie_worker_core::AssociationIndex;
 use thrift::ApplicationErrorKind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};

@@ -10,7 +10,7 @@ use brasserie_common::{
     ArtifactId, ArtifactNamespace, DiskGeneration, Fault, LeftOutput, OutputPath, TaskInput,
     TaskOutput,
 };
-use brasserie_worker_artifacts::{
+use brasserie_common_artifacts::{
     ArtifactStore, InputPlace, StageError, StopCheck, TakeInError, TaskFolder,
 };
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::{ArtifactId, ArtifactNamespace, RefusalCode};
+use brasserie_common_artifacts::{ArtifactReader, ArtifactStore};
 use brasserie_thrift::convert::{artifact_id, worker_exception};
 use brasserie_thrift::generated::worker::{
     ArtifactPiece, ArtifactPieces, ArtifactRange, BistroWorkerCheckArtifactArgs,
@@ -12,7 +13,6 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerFetchArtifactsResult,
 };
 use brasserie_thrift::rpc::Responder;
-use brasserie_worker_artifacts::{ArtifactReader, ArtifactStore};
 use brasserie_worker_gather::{Busy, Requester, Serving, ServingTicket};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use brasserie_common::{ArtifactId, ArtifactNamespace};
+use brasserie_common_artifacts::{ArtifactStore, Incoming, ReceiveError};
 use brasserie_thrift::generated::worker::{
     ArtifactPiece, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
 };
 use brasserie_thrift::rpc::{CallResult, CallTimeouts, ClientConfig, ClientPool, PeerAddr};
-use brasserie_worker_artifacts::{ArtifactStore, Incoming, ReceiveError};
 use brasserie_worker_gather::{ReceivedCopy, TransferOutcome};
 use parking_lot::Mutex;
 

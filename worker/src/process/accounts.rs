@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use brasserie_common::TaskSubprocessOptions;
-use brasserie_worker_artifacts::TaskUser;
+use brasserie_common_artifacts::TaskUser;
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, getegid, geteuid, getgrouplist};
 

@@ -3,7 +3,7 @@
 //! Run it in release mode with a folder on the disk in question, and optionally the size of the file in MiB:
 //!
 //! ```text
-//! cargo run --release -p brasserie-worker-artifacts --example throughput -- /disks/1 1024
+//! cargo run --release -p brasserie-common-artifacts --example throughput -- /disks/1 1024
 //! ```
 
 use std::error::Error;
@@ -16,7 +16,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use brasserie_common::{Artifact, ArtifactNamespace, OutputPath};
-use brasserie_worker_artifacts::{
+use brasserie_common_artifacts::{
     ArtifactStore, InputPlace, StopCheck, StoreOptions, TaskFolder, TaskUser,
 };
 

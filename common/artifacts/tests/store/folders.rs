@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use brasserie_common::ArtifactForm;
-use brasserie_worker_artifacts::{FolderLimits, StoreOptions, TakeInError};
+use brasserie_common_artifacts::{FolderLimits, StoreOptions, TakeInError};
 use proptest::prelude::*;
 
 use crate::bench::{Bench, mode_of, paths_below, set_mode};

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fs;
 
-use brasserie_worker_artifacts::{StageError, StopCheck, TakeInError};
+use brasserie_common_artifacts::{StageError, StopCheck, TakeInError};
 
 use crate::bench::{Bench, paths_below};
 

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use brasserie_common::{Artifact, ArtifactForm};
-use brasserie_worker_artifacts::{InputPlace, StageError, StopCheck, TaskUser};
+use brasserie_common_artifacts::{InputPlace, StageError, StopCheck, TaskUser};
 
 use crate::bench::{Bench, file_artifact, is_root, mode_of, paths_below, set_mode};
 

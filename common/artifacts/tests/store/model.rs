@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use brasserie_common::{ArtifactId, ArtifactNamespace};
-use brasserie_worker_artifacts::{DiskContent, Incoming};
+use brasserie_common_artifacts::{DiskContent, Incoming};
 use proptest::prelude::*;
 
 use crate::bench::{Bench, id_of, set_mode};

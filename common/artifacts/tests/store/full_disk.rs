@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use brasserie_common::{Artifact, ArtifactForm};
-use brasserie_worker_artifacts::{
+use brasserie_common_artifacts::{
     FoundCondition, ReceiveError, StageError, TakeInError, WriteError,
 };
 

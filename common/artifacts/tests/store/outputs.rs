@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use brasserie_common::ArtifactForm;
-use brasserie_worker_artifacts::{OutputRefusal, TakeInError};
+use brasserie_common_artifacts::{OutputRefusal, TakeInError};
 use nix::sys::stat::Mode;
 
 use crate::bench::{Bench, id_of, is_root, mode_of, paths_below, set_mode};

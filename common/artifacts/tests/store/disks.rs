@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use brasserie_common::ArtifactNamespace;
-use brasserie_worker_artifacts::{
+use brasserie_common_artifacts::{
     ArtifactStore, DiskMistake, FoundCondition, OpenFinding, StoreOptions,
 };
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 
 use brasserie_common::ArtifactId;
-use brasserie_worker_artifacts::{
+use brasserie_common_artifacts::{
     ContentError, CopyLoss, Incoming, ReceiveError, StageError, TakeInError, WriteError,
 };
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use brasserie_worker_artifacts::{ContentError, CopyLoss, FoundCondition};
+use brasserie_common_artifacts::{ContentError, CopyLoss, FoundCondition};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use crate::bench::{Bench, on_image, set_mode};

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use brasserie_common::artifact_report::DiskMedium;
 use brasserie_common::{Artifact, ArtifactForm, ArtifactId, ArtifactNamespace, OutputPath};
-use brasserie_worker_artifacts::{
+use brasserie_common_artifacts::{
     ArtifactStore, DiskFlag, InputPlace, OpenFinding, ReceiveError, StageError, StopCheck,
     StoreOptions, TakeInError, TaskFolder, TaskUser,
 };
