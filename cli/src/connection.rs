@@ -13,18 +13,20 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
     BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult, BrasserieForgetWorkerArgs,
     BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
-    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetJobPageArgs,
-    BrasserieGetJobPageResult, BrasserieGetJobStatusArgs, BrasserieGetJobStatusPageArgs,
-    BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult, BrasserieGetOutputPageArgs,
-    BrasserieGetOutputPageResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
-    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieHoldOutputsArgs,
-    BrasserieHoldOutputsResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
-    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
-    BrasseriePlanConfigResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
-    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
-    BrasserieSubmitJobResult, ClusterStatus, DeletedHistory, ForgottenOutputs, JobRefusedException,
-    JobStatus, JobStatusPage, LastRun, MissingInstance, OutputCursor, OutputPage, Plan,
-    SubmittedJob, TaskCursor, TaskKill, TaskPage,
+    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetFilePageArgs,
+    BrasserieGetFilePageResult, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
+    BrasserieGetJobStatusArgs, BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult,
+    BrasserieGetJobStatusResult, BrasserieGetOutputPageArgs, BrasserieGetOutputPageResult,
+    BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs,
+    BrasserieGetTaskPageResult, BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult,
+    BrasserieKillTaskArgs, BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasseriePutFileArgs,
+    BrasseriePutFileResult, BrasserieRemoveFileArgs, BrasserieRemoveFileResult,
+    BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
+    BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
+    DeletedHistory, FilePage, FileRefusedException, FileUpload, ForgottenOutputs,
+    JobRefusedException, JobStatus, JobStatusPage, LastRun, MissingInstance, OutputCursor,
+    OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -199,6 +201,11 @@ impl Connection {
             peer,
             flag: SchedulerArgs { scheduler }.flag(),
         })
+    }
+
+    /// Returns the address of the scheduler.
+    pub(crate) fn address(&self) -> &str {
+        self.peer.as_str()
     }
 
     /// Sets the flag that names this scheduler to another command.
@@ -569,6 +576,44 @@ impl Connection {
         let result: BrasserieHoldOutputsResult = self.ask("holdOutputs", &arguments).await?;
         let held = result.result_value.unwrap_or_default();
         Ok(self.outcome(held, result.ex))
+    }
+
+    /// Fetches one page of the files that jobs may name as inputs: all, or only the one with this name if it is not empty.
+    pub(crate) async fn file_page(&self, name: &str, after: &str) -> Result<FilePage> {
+        let arguments = BrasserieGetFilePageArgs {
+            name: name.to_owned(),
+            after: after.to_owned(),
+            limit: 0,
+        };
+        let result: BrasserieGetFilePageResult = self.ask("getFilePage", &arguments).await?;
+        result.result_value.context("the scheduler sent no files")
+    }
+
+    /// Sends a piece of a file. The inner error is the refusal.
+    pub(crate) async fn put_file(
+        &self,
+        arguments: &BrasseriePutFileArgs,
+    ) -> Result<Result<FileUpload, FileRefusedException>> {
+        let result: BrasseriePutFileResult = self.ask("putFile", arguments).await?;
+        match (result.ex, result.result_value) {
+            (Some(refused), _) => Ok(Err(FileRefusedException {
+                message: Some(self.with_own_flag(refused.message)),
+                ..refused
+            })),
+            (None, Some(progress)) => Ok(Ok(progress)),
+            (None, None) => bail!("the scheduler sent no answer to a piece of the file"),
+        }
+    }
+
+    /// Removes an uploaded file. The inner error says why the scheduler has refused.
+    pub(crate) async fn remove_file(&self, name: &str, force: bool) -> Result<Result<(), String>> {
+        let name = name.to_owned();
+        let arguments = BrasserieRemoveFileArgs { name, force };
+        let result: BrasserieRemoveFileResult = self.ask("removeFile", &arguments).await?;
+        Ok(match result.ex {
+            Some(refused) => Err(self.with_own_flag(refused.message)),
+            None => Ok(()),
+        })
     }
 
     /// Declares these instances dead. If the list is empty, returns the instances that may be declared dead, and changes nothing.

@@ -250,14 +250,26 @@ pub struct LeftOutput {
     pub generation: DiskGeneration,
 }
 
-/// A worker that has a copy of an artifact.
+/// A worker that has a copy of an artifact, or the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArtifactHolder {
-    /// The address at which the worker serves others.
-    pub address: ServiceAddress,
-    /// The name of its machine.
+    /// The address at which the worker serves others. `None`: the scheduler that names the holder, at the address at which the receiver
+    /// reaches it.
+    pub address: Option<ServiceAddress>,
+    /// The name of its machine. Empty: not known.
     pub hostname: Arc<str>,
     pub rack: Option<Arc<str>>,
+}
+
+impl ArtifactHolder {
+    /// The scheduler that names the holder.
+    pub fn scheduler() -> Self {
+        ArtifactHolder {
+            address: None,
+            hostname: Arc::from(""),
+            rack: None,
+        }
+    }
 }
 
 /// An input of a run.

@@ -15,6 +15,7 @@ use syn::visit::{self, Visit};
 const CRATES: [(&str, usize, usize); 19] = [
     ("cli", 0, 18),
     ("common", 0, 0),
+    ("common/artifacts", 0, 0),
     ("common/config", 0, 5),
     ("common/runtime", 0, 0),
     ("integration-tests", 0, 10),
@@ -28,7 +29,6 @@ const CRATES: [(&str, usize, usize); 19] = [
     ("scheduler/slots", 0, 0),
     ("thrift", 0, 15),
     ("worker", 0, 22),
-    ("common/artifacts", 0, 0),
     ("worker/core", 0, 0),
     ("worker/fetch", 0, 0),
     ("worker/gather", 0, 0),

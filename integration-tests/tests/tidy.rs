@@ -182,6 +182,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("common", &[]),
     ("common/config", &["common"]),
     ("common/runtime", &["common"]),
+    ("common/artifacts", &["common", "common-runtime"]),
     ("thrift", &["common", "common-runtime"]),
     ("scheduler/engine", &["common", "common-config"]),
     (
@@ -197,7 +198,6 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("scheduler/artifacts", &["common"]),
     ("worker/fetch", &["common"]),
     ("worker/gather", &["common"]),
-    ("common/artifacts", &["common", "common-runtime"]),
     ("worker/core", &["common", "worker-fetch"]),
     ("integration-tests/properties", &[]),
     (
@@ -219,6 +219,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "common-config",
             "common-runtime",
             "thrift",
+            "common-artifacts",
             "scheduler-engine",
             "scheduler-core",
         ],

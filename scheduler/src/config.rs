@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use brasserie_common::Timeouts;
+use brasserie_common::size::parse_size;
 use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::work::MAX_KNOWN_TASKS;
 use brasserie_common_config::UnknownKeys;
@@ -59,6 +60,10 @@ pub struct Flags {
     /// The directory for task statuses and the record of workers; each scheduler needs its own
     #[arg(long, value_name = "DIR")]
     pub data_dir: PathBuf,
+
+    /// Keep at most this many bytes of the files that jobs name as inputs, below --data-dir: SIZE in bytes or with KiB, MiB, GiB or TiB
+    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = files_capacity)]
+    pub files_capacity: u64,
 
     /// The address for workers and the command line (Thrift)
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6789", value_parser = net::parse_socket)]
@@ -302,6 +307,11 @@ fn kill_wait(text: &str) -> Result<Duration, TimeError> {
     }
 }
 
+fn files_capacity(text: &str) -> Result<u64, &'static str> {
+    parse_size(text)
+        .ok_or("it must be a size: bytes, or a number with KiB, MiB, GiB or TiB, as in 10GiB")
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("it must be a number from 1 to {MAX_KNOWN_TASKS}: no worker can list more")]
 struct TasksError;
@@ -356,6 +366,7 @@ impl Flags {
                 missing_for: self.retention.keep_missing_for,
                 max_missing: self.retention.keep_missing_count,
             },
+            files_capacity: self.files_capacity,
             answered_folder: Some(SHARED_MEMORY.into()),
             ..StartOptions::new(self.data_dir, ConfigSource::File(self.config))
         })
@@ -395,6 +406,7 @@ impl WorkFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::start::FILES_CAPACITY;
     use clap::CommandFactory;
 
     fn parse(extra: &[&str]) -> Result<Flags, String> {
@@ -419,6 +431,7 @@ mod tests {
         assert_eq!(options.timeouts, Timeouts::default());
         assert_eq!(options.call_timeouts, rpc::CallTimeouts::DEFAULT);
         assert_eq!(options.periods, Periods::default());
+        assert_eq!(options.files_capacity, FILES_CAPACITY);
         assert_eq!(options.work, RequestPolicy::default());
         assert_eq!(options.listen.socket().port(), 6789);
         assert_eq!(options.http_listen.unwrap().socket().port(), 6790);

@@ -9,6 +9,7 @@
 mod answered;
 pub mod config;
 mod driver;
+mod files;
 mod http;
 mod inbox;
 mod news;

@@ -15,11 +15,13 @@ use brasserie_scheduler_core::{
 };
 use brasserie_thrift::rpc::{CallTimeouts, ClientConfig, ClientPool, Limits, Server, ServerHandle};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::answered::AnsweredFile;
 use crate::driver::Driver;
+use crate::files::{Files, FilesError};
 use crate::http;
 use crate::inbox::{Inbox, Stopped, lanes};
 use crate::news::NewsLog;
@@ -28,11 +30,13 @@ use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
 use crate::sources::{
-    ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Proposals, SharedMemory, Sources,
-    TellInForce,
+    ConfigFile, ConfigSource, InForce, InstanceNode, LoadedConfig, Periods, Proposals,
+    SharedMemory, Sources, TellInForce,
 };
 use crate::store::{DirectoryUse, Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport};
 
+#[cfg(test)]
+pub(crate) use options::FILES_CAPACITY;
 pub use options::{DirectoryOrigin, NewCluster, StartOptions};
 
 /// Why a scheduler could not start.
@@ -54,6 +58,8 @@ pub enum StartError {
          nothing starts during the safe wait, then every task runs", path.display()
     )]
     NothingRestored { path: PathBuf },
+    #[error(transparent)]
+    Files(#[from] FilesError),
     #[error("the path of the config file cannot be resolved: {0}")]
     ConfigPath(io::Error),
     #[error("the configuration is not usable:\n{0}")]
@@ -122,7 +128,10 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (answered, durable) = recall_answers(&options, &store, durable);
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     store.drop_names(past.tell(&mut scheduler, clock.now())?)?;
-    tell_all(&mut scheduler, clock, first.events());
+    let namespace = scheduler.artifact_namespace();
+    let files = Files::open(&directory, namespace, options.files_capacity, inbox.clone())?;
+    let events = [files.first_event()].into_iter().chain(first.events());
+    tell_all(&mut scheduler, clock, events);
     let (id, stories) = (scheduler.id(), store.stories());
     let (tell_in_force, in_force) = TellInForce::new(&scheduler);
     let pool = worker_pool(options.call_timeouts);
@@ -136,7 +145,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         store.room(),
         pool.clone(),
         proposals,
-        stories,
+        (stories, files.clone()),
     );
     let driver = Driver {
         scheduler,
@@ -150,16 +159,11 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         watchdog: options.manager.watchdog(clock.now()),
     };
     let driver = tokio::spawn(drive(driver, directory));
-    let sources = Sources {
-        inbox: inbox.clone(),
-        periods: options.periods,
-        instance,
-        in_force,
-        file: first.file,
-        folder: first.folder,
-        memory,
-    };
-    let mut outside = vec![tokio::spawn(sources.run(stop_outside.clone()))];
+    let config_place = first.place();
+    let files = files.run(in_force.clone(), config_place, stop_outside.clone());
+    let sources = first.into_sources((inbox.clone(), options.periods), instance, in_force, memory);
+    let sources = sources.run(stop_outside.clone());
+    let mut outside = vec![tokio::spawn(sources), tokio::spawn(files)];
     if let Some(listener) = http_listener {
         let (names, stop) = (options.http_hosts, stop_outside.clone());
         outside.push(http::start(listener, names, inbox.clone(), stop));
@@ -385,6 +389,31 @@ impl FirstConfig {
             }
         }
         Ok(())
+    }
+
+    /// Returns the path of the watched file, if there is one, and the folder of the configuration.
+    fn place(&self) -> (Option<PathBuf>, PathBuf) {
+        let file = self.file.as_ref().map(|file| file.path().to_owned());
+        (file, self.folder.clone())
+    }
+
+    /// Returns the task that keeps the configuration and its nodes current.
+    fn into_sources(
+        self,
+        (inbox, periods): (Inbox, Periods),
+        instance: InstanceNode,
+        in_force: watch::Receiver<Option<InForce>>,
+        memory: SharedMemory,
+    ) -> Sources {
+        Sources {
+            inbox,
+            periods,
+            instance,
+            in_force,
+            file: self.file,
+            folder: self.folder,
+            memory,
+        }
     }
 
     fn events(&self) -> Vec<Event> {

@@ -369,6 +369,49 @@ struct ForgottenOutputs {
   2: i64 outputs,
 }
 
+// A file that jobs may name as an input by `file`.
+struct ListedFile {
+  // As in `file`, without "./" before it.
+  1: string name,
+  // "config": below the folder of the config file; "uploaded": by putFile. A name may have both.
+  2: string origin,
+  // Unset: tasks cannot have it, and problem says why.
+  3: optional common.Artifact artifact,
+  4: optional string problem,
+  // Some of the jobs that have it as an input, and how many there are.
+  5: list<string> jobs,
+  6: i64 jobsTotal,
+  // How many copies of workers are known, each on another disk, and some of these workers. The scheduler has a copy besides.
+  7: i64 copies,
+  8: list<OutputHolder> holders,
+}
+
+// Some files, in the order of the bytes of their names.
+struct FilePage {
+  1: list<ListedFile> files,
+  // There are more after the name of the last of these.
+  2: bool hasMore,
+  // The space of the artifacts, for fetchArtifacts.
+  3: string cluster,
+}
+
+// How far an upload is.
+struct FileUpload {
+  // Names the upload in its further calls.
+  1: i64 upload,
+  // The byte from which on the scheduler wants more.
+  2: i64 offset,
+  // The file is on disk, and tasks that start from now on get it.
+  3: bool done,
+}
+
+// Nothing has changed.
+exception FileRefusedException {
+  1: string message,
+  // The scheduler takes as many uploads as it may: try again in a moment.
+  2: optional bool busy,
+} (message = "message")
+
 // Some of the jobs, in the order of the bytes of their names.
 struct JobPage {
   1: list<scheduler.BistroJobConfig> jobs,
@@ -562,6 +605,10 @@ service Brasserie extends scheduler.BistroScheduler {
     1: scheduler.BistroSchedulerUnknownJobException ex,
   ),
 
+  // The files that jobs may name as inputs, page by page. name: only this one; empty: all. after: the last name of the page before; empty: from
+  // the first file on. limit: as in getTaskPage. A page has one file more than that if the last name has two.
+  FilePage getFilePage(1: string name, 2: string after, 3: i32 limit),
+
   // What happened in the task's runs, as far as it is kept, which is the last one at most; also of a job that exists no more. None: no end
   // is stored, or its worker told nothing beside the status.
   list<LastRun> getTaskHistory(1: string job, 2: string node),
@@ -621,6 +668,18 @@ service Brasserie extends scheduler.BistroScheduler {
   // How the job's tasks have ended is forgotten, on these nodes; none: on all. Also of a job that exists no more.
   DeletedHistory deleteHistory(1: string job, 2: list<string> nodes) throws (
     1: JobRefusedException ex,
+  ),
+
+  // Stores a file under a name, in pieces of 8 MiB at most, in their order. upload: 0 begins an upload; the scheduler may have the content
+  // already, and is done at once. An older file of that name remains until the new one is complete and has the SHA-256 that the artifact says.
+  // An upload without a call for 60 seconds is forgotten. A piece that comes twice has no effect, and the answer says what is wanted next.
+  FileUpload putFile(1: string name, 2: common.Artifact artifact, 3: i64 upload, 4: i64 offset, 5: binary bytes) throws (
+    1: FileRefusedException ex,
+  ),
+
+  // An uploaded file is removed. Refused while a job has it as an input; force: not even then.
+  void removeFile(1: string name, 2: bool force) throws (
+    1: FileRefusedException ex,
   ),
 
   // The outputs of the job's tasks are forgotten, on these nodes; none: on all. Their workers delete them. Refused while a task needs them

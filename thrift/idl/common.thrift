@@ -309,8 +309,9 @@ struct ServiceAddress {
 
 // A worker that has a copy, at the address at which it serves others.
 struct ArtifactHolder {
+  // Unset: the scheduler itself, at the address at which the worker reaches it.
   1: ServiceAddress address,
-  // The canonical name of its host, by which its distance is known.
+  // The canonical name of its host, by which its distance is known. Empty: not known.
   2: string hostname,
   // Unset: not known.
   3: optional string rack,

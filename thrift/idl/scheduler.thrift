@@ -2,6 +2,7 @@
 
 include "fb303.thrift"
 include "common.thrift"
+include "worker.thrift"
 include "bits.thrift"
 
 namespace cpp facebook.bistro
@@ -294,6 +295,21 @@ service BistroScheduler extends fb303.FacebookService {
 
   // Only from workers with a store of artifacts. A scheduler that does not know the call gives tasks neither inputs nor outputs.
   ArtifactsAnswer reportArtifacts(1: ArtifactsReport report),
+
+  // Bytes of the files that jobs name as inputs, of which the scheduler has copies: as workers serve artifacts to each other. A scheduler that
+  // does not know the call names no file as an input.
+  worker.ArtifactPieces fetchArtifacts(
+    1: string cluster,
+    2: list<worker.ArtifactRange> ranges,
+    3: i32 mostBytes,
+    4: i64 transfer,
+    5: string hostname,
+  ) throws (
+    1: worker.BistroWorkerException ex,
+  ),
+
+  // As a worker does.
+  void checkArtifact(1: string cluster, 2: binary id),
 
   // Starts nothing itself: what is granted comes by runTask. A scheduler that does not know the call has no use for it.
   common.WorkReply requestWork(1: common.WorkRequest request),

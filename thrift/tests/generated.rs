@@ -242,7 +242,8 @@ structs! {
         BistroSchedulerGetJobLogsByIDResult, BistroSchedulerForgiveJobArgs, BistroSchedulerForgiveJobResult,
         BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult, BistroSchedulerUpdateStatusBatchArgs,
         BistroSchedulerUpdateStatusBatchResult, StatusUpdate, StatusResult, ArtifactDisk, ArtifactCopy, ArtifactListing, InputPeer, WaitingRun, ArtifactCounters, ArtifactsReport, ListingWanted, ArtifactHolders, ArtifactReplica, ArtifactsAnswer, BistroSchedulerReportArtifactsArgs, BistroSchedulerReportArtifactsResult, BistroSchedulerProcessHeartbeatArgs,
-        BistroSchedulerProcessHeartbeatResult, BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult;
+        BistroSchedulerProcessHeartbeatResult, BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult,
+        BistroSchedulerFetchArtifactsArgs, BistroSchedulerFetchArtifactsResult, BistroSchedulerCheckArtifactArgs, BistroSchedulerCheckArtifactResult;
     worker: BistroWorkerException, RunTaskAnswer, ArtifactRange, ArtifactPiece, ArtifactPieces, BistroWorkerFetchArtifactsArgs, BistroWorkerFetchArtifactsResult, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
         BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult, BistroWorkerRunTaskArgs,
         BistroWorkerRunTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
@@ -263,6 +264,8 @@ structs! {
         TaskCursor, ListedTask, TaskPage, TaskKill, BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult,
         BrasserieGetJobStatusArgs, BrasserieGetJobStatusResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
         OutputHolder, ListedOutput, OutputSet, OutputCursor, OutputPage, BrasserieGetOutputPageArgs, BrasserieGetOutputPageResult,
+        ListedFile, FilePage, FileUpload, FileRefusedException, BrasserieGetFilePageArgs, BrasserieGetFilePageResult,
+        BrasseriePutFileArgs, BrasseriePutFileResult, BrasserieRemoveFileArgs, BrasserieRemoveFileResult,
         ForgottenOutputs, BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult,
         BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult,
         BrasserieCancelJobArgs, BrasserieCancelJobResult,

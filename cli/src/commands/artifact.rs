@@ -1,8 +1,10 @@
-//! `brasserie artifact`: lists, finds, fetches and removes the outputs of tasks.
+//! `brasserie artifact`: lists, finds, fetches and removes the outputs of tasks, and uploads, lists and removes files that jobs have as inputs.
 
+mod files;
 mod get;
 mod hold;
 mod outputs;
+mod put;
 mod transfer;
 
 use anyhow::{Result, bail};
@@ -14,11 +16,14 @@ use serde_json::{Value, json};
 use crate::CommandEnding;
 use crate::connection::{AskArgs, ChangeOutcome, NeededOutputs, block_on};
 use crate::output::{complain, print, print_json, printable, table};
+use files::{FoundFiles, find_files};
 use outputs::{FoundOutputs, find, output_document, set_document};
 
-/// List, find, fetch and remove the outputs of tasks: the files and folders that jobs declare by `outputs`.
+/// List, find, fetch and remove the outputs of tasks, and the files that jobs have as inputs.
 ///
-/// Workers keep the outputs for the tasks that have them as inputs, for as long as the job's key `keep` says.
+/// Outputs are the files and folders that jobs declare by `outputs`. Workers keep them for the tasks that have them as inputs, for as long as
+/// the job's key `keep` says. A file that a job names as an input by `file` comes from the config file's folder, or `put` uploads it. The
+/// scheduler keeps such files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -28,13 +33,15 @@ Try it:
   brasserie artifact get extract db1 table        fetch an output into the current folder
   brasserie artifact rm extract db1               forget the outputs of a task; workers delete them
   brasserie artifact hold extract -- ./report.sh  keep the outputs of a job until a program has ended
+  brasserie artifact put dims.csv                 upload a file for inputs such as {\"file\": \"dims.csv\"}
+  brasserie artifact rm --file dims.csv           remove an uploaded file
 
 Exit codes:
   0    success
-  1    the scheduler gave no answer, knows no such job or output, or refused; `locate`: an output has no known
-       copy; `get`: no worker has sent a good copy, or something is at its place
+  1    the scheduler gave no answer, knows no such job, output or file, or refused; `locate`: an output has no
+       known copy; `get`: no worker has sent a good copy, or something is at its place; `put`: the file cannot be read
   2    wrong usage
-  130  `get` was interrupted, and has written nothing")]
+  130  `get` or `put` was interrupted, and has changed nothing")]
 pub(crate) struct ArtifactArgs {
     #[command(subcommand)]
     command: ArtifactCommand,
@@ -47,18 +54,30 @@ enum ArtifactCommand {
     /// `copies` counts the disks of workers that have the output. `state` is available (a worker has a copy), unknown (no copy is known, and
     /// not all workers have reported), lost (there is no copy: the task runs again once another task needs the output) or given up (there is
     /// no copy, and the task does not run again for it).
+    ///
+    /// A second table has the files that jobs have as inputs or that were uploaded. `from` is config (the config file's folder) or uploaded.
+    /// `state` is available (the scheduler has the file) or missing, which a line below explains.
     List(ListArgs),
-    /// Show which workers have the outputs of a job, of a task, or one output.
+    /// Show which workers have the outputs of a job, of a task, one output, or a file.
     Locate(LocateArgs),
     /// Fetch an output from a worker that has it, and write it as a file or folder.
     ///
     /// The command connects to the worker as other workers do, so this machine must reach the worker's address. It verifies the SHA-256 of the
-    /// output before it writes the result. If a worker is gone or its copy is damaged, the command tries the next one.
+    /// output before it writes the result. If a worker is gone or its copy is damaged, the command tries the next one. A file comes from the
+    /// scheduler.
     Get(get::GetArgs),
+    /// Upload a file to the scheduler, for jobs that name it as an input by `file`.
+    ///
+    /// Tasks get the new file if they start after the command has ended with success. It takes the place of an older one with the same name,
+    /// which tasks that run already keep. The scheduler keeps the file until `rm --file` removes it. A file of the same name in the config
+    /// file's folder goes before an uploaded one, except for jobs that `brasserie job submit` has submitted.
+    Put(put::PutArgs),
     /// Forget the outputs of a job, or of some of its tasks, before `keep` says so. The change is on disk when the command ends.
     ///
     /// The workers delete the outputs a few minutes later. Tasks that are done stay done: to make outputs again, use `brasserie job
     /// delete-history`. The scheduler refuses while a task runs that has the outputs as inputs, and while such a task is not done.
+    ///
+    /// The flag `--file` removes an uploaded file. The scheduler refuses that while a job has the file as an input.
     Rm(RmArgs),
     /// Keep the outputs of jobs with `keep = "while_held"` as long as this command runs, or a program that it starts.
     ///
@@ -85,14 +104,17 @@ struct ListArgs {
 #[derive(Debug, clap::Args)]
 struct LocateArgs {
     /// The name of the job.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    job: String,
+    #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
+    job: Option<String>,
     /// Show only outputs of the task on this node.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     node: Option<String>,
     /// Show only the output with this path, as in the job's `outputs`.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     path: Option<String>,
+    /// Show who has the file that jobs name in `file` of an input, in place of outputs.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["job", "node", "path"], value_parser = NonEmptyStringValueParser::new())]
+    file: Option<String>,
     #[command(flatten)]
     ask: AskArgs,
 }
@@ -100,11 +122,15 @@ struct LocateArgs {
 #[derive(Debug, clap::Args)]
 struct RmArgs {
     /// The name of the job.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    job: String,
+    #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
+    job: Option<String>,
     /// The nodes of the tasks [default: all].
     nodes: Vec<String>,
-    /// Forget the outputs even if tasks need them. Those tasks then wait until the outputs are made again.
+    /// Remove the uploaded file with this name, in place of outputs.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["job", "nodes"], value_parser = NonEmptyStringValueParser::new())]
+    file: Option<String>,
+    /// Forget the outputs even if tasks need them. Those tasks then wait until the outputs are made again. Or remove the file even if jobs have
+    /// it as an input.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -121,6 +147,7 @@ pub(crate) fn run(args: &ArtifactArgs) -> Result<CommandEnding> {
         ArtifactCommand::List(args) => list(args),
         ArtifactCommand::Locate(args) => locate(args),
         ArtifactCommand::Get(args) => get::run(args),
+        ArtifactCommand::Put(args) => put::run(args),
         ArtifactCommand::Rm(args) => remove(args),
         ArtifactCommand::Hold(args) => hold::run(args),
     }
@@ -130,16 +157,24 @@ fn list(args: &ListArgs) -> Result<CommandEnding> {
     let connection = args.ask.connect()?;
     let job = args.job.as_deref().unwrap_or_default();
     let node = args.node.as_deref().unwrap_or_default();
-    let found = block_on(find(&connection, (job, node), args.limit))??;
+    let (found, files) = block_on(async {
+        let found = find(&connection, (job, node), args.limit).await?;
+        let files = match &args.job {
+            Some(_) => FoundFiles::default(),
+            None => find_files(&connection, "").await?,
+        };
+        anyhow::Ok((found, files))
+    })??;
     match args.ask.json {
         true => {
             let listed: Vec<Value> = found.outputs().iter().map(output_document).collect();
             let sets: Vec<Value> = found.sets().map(set_document).collect();
             print_json(&json!({
                 "outputs": listed, "jobs": sets, "more": found.has_more(), "why_empty": found.why_empty(),
+                "files": files.files().iter().map(files::document).collect::<Vec<Value>>(),
             }))?;
         }
-        false => print(&list_text(&found))?,
+        false => print(&format!("{}{}", list_text(&found), files_text(&files)))?,
     }
     Ok(CommandEnding::Success)
 }
@@ -166,10 +201,65 @@ fn list_text(found: &FoundOutputs) -> String {
     text
 }
 
+/// Returns the table of files, and why some are missing; nothing if there are none.
+fn files_text(found: &FoundFiles) -> String {
+    if found.files().is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = found.files().iter().map(files::row).collect();
+    let headers = [
+        "file",
+        "from",
+        "bytes",
+        "sha256",
+        "state",
+        "inputs of",
+        "workers",
+    ];
+    let mut text = format!("\n{}", table(&headers, &rows));
+    let problems = found.files().iter().filter_map(|file| {
+        let name = printable(file.name.as_deref().unwrap_or_default());
+        let problem = printable(file.problem.as_deref()?);
+        Some(format!("`{name}` is missing: {problem}\n"))
+    });
+    let problems: Vec<String> = problems.collect();
+    if !problems.is_empty() {
+        text.push('\n');
+        text.extend(problems);
+    }
+    text
+}
+
+/// Shows who has a file.
+fn locate_file(ask: &AskArgs, name: &str) -> Result<CommandEnding> {
+    let connection = ask.connect()?;
+    let found = block_on(find_files(&connection, name))??;
+    let file = found.named(name)?;
+    match ask.json {
+        true => print_json(&files::document(file))?,
+        false => {
+            let own = ["the scheduler", "-", connection.address()];
+            let holders = file.holders.iter().flatten().map(|holder| {
+                let text = |text: &Option<String>| text.clone().unwrap_or_default();
+                let address = outputs::address_of(holder);
+                vec![text(&holder.shard), text(&holder.hostname), address]
+            });
+            let rows = [own.map(str::to_owned).to_vec()].into_iter().chain(holders);
+            let rows: Vec<Vec<String>> = rows.collect();
+            print(&table(&["worker", "host", "address"], &rows))?;
+        }
+    }
+    Ok(CommandEnding::Success)
+}
+
 fn locate(args: &LocateArgs) -> Result<CommandEnding> {
+    if let Some(name) = &args.file {
+        return locate_file(&args.ask, name);
+    }
     let connection = args.ask.connect()?;
     let node = args.node.as_deref().unwrap_or_default();
-    let found = block_on(find(&connection, (&args.job, node), usize::MAX))??;
+    let job = args.job.as_deref().unwrap_or_default();
+    let found = block_on(find(&connection, (job, node), usize::MAX))??;
     if let Some(why) = found.why_empty() {
         bail!("there are no outputs: {why}");
     }
@@ -209,13 +299,31 @@ fn locate(args: &LocateArgs) -> Result<CommandEnding> {
     Ok(CommandEnding::Success)
 }
 
+fn remove_file(args: &RmArgs, name: &str) -> Result<CommandEnding> {
+    let connection = args.ask.connect_patiently()?;
+    if let Err(why) = block_on(connection.remove_file(name, args.force))?? {
+        bail!("{why}");
+    }
+    let sentence = format!(
+        "{}: removed; tasks that have started with the file keep it",
+        printable(name)
+    );
+    let document = json!({ "file": name, "outcome": "removed" });
+    args.ask.say(&sentence, &document)?;
+    Ok(CommandEnding::Success)
+}
+
 fn remove(args: &RmArgs) -> Result<CommandEnding> {
+    if let Some(name) = &args.file {
+        return remove_file(args, name);
+    }
     let connection = args.ask.connect_patiently()?;
     let needed = match args.force {
         true => NeededOutputs::Forget,
         false => NeededOutputs::Keep,
     };
-    let outcome = block_on(connection.forget_outputs(&args.job, &args.nodes, needed))??;
+    let job = args.job.as_deref().unwrap_or_default();
+    let outcome = block_on(connection.forget_outputs(job, &args.nodes, needed))??;
     let forgotten = match outcome {
         ChangeOutcome::Done(forgotten) => forgotten,
         ChangeOutcome::Refused { message, .. } => bail!("{message}"),
@@ -224,12 +332,12 @@ fn remove(args: &RmArgs) -> Result<CommandEnding> {
     let text = |count: i64, noun| counted(u64::try_from(count).unwrap_or(0), noun);
     let sentence = format!(
         "{}: {} of {} forgotten; workers delete the data within a few minutes",
-        args.job,
+        job,
         text(count, "output"),
         text(tasks, "task")
     );
     let document = json!({
-        "job": args.job, "outcome": "outputs forgotten", "tasks": tasks, "outputs": count,
+        "job": job, "outcome": "outputs forgotten", "tasks": tasks, "outputs": count,
     });
     args.ask.say(&sentence, &document)?;
     Ok(CommandEnding::Success)

@@ -259,10 +259,11 @@ pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> 
         (Ok(about), PathUse::WorkingDirectory) => {
             (!about.is_dir()).then(|| format!("{shown} is not a directory"))
         }
-        (Ok(about), PathUse::Program | PathUse::InputFile) if !about.is_file() => {
-            Some(format!("{shown} is not a file"))
+        (Ok(about), PathUse::InputFile) => {
+            let is_good = about.is_file() || about.is_dir();
+            (!is_good).then(|| format!("{shown} is neither a file nor a folder"))
         }
-        (Ok(_), PathUse::InputFile) => None,
+        (Ok(about), PathUse::Program) if !about.is_file() => Some(format!("{shown} is not a file")),
         (Ok(about), PathUse::Program) => {
             (about.permissions().mode() & 0o111 == 0).then(|| format!("{shown} is not executable"))
         }

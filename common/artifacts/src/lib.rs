@@ -1,4 +1,4 @@
-//! The worker's store of artifacts: plain files on one or more disks, named by their content.
+//! A store of artifacts: plain files on one or more disks, named by their content. Workers have one, and schedulers for files of inputs.
 //!
 //! An [`ArtifactStore`] takes outputs of tasks ([`take_in`](ArtifactStore::take_in)), receives artifacts from other workers
 //! ([`receive`](ArtifactStore::receive)), serves them ([`read`](ArtifactStore::read)), and gives tasks their inputs

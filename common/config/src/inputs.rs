@@ -39,7 +39,7 @@ const INPUT_KEYS: &[Key] = &[
     Key::new(
         FILE,
         Shape::Name,
-        "A file below the folder of the config file, which the scheduler sends with the job.",
+        "A file or folder below the folder of the config file, or a file that `brasserie artifact put` has uploaded under this name.",
     ),
     Key::new(
         AS,
@@ -336,7 +336,7 @@ fn path_fault(text: &str, file: &str, folder: &str) -> Option<String> {
     Some(fault)
 }
 
-/// Returns the files of a job's inputs, each with the warning for the case that this machine cannot send it.
+/// Returns the files of a job's inputs, each with the warning for the case that this machine does not have it.
 pub(crate) fn input_files(at: &At) -> Vec<(String, PathUse, Problem)> {
     let mut files = Vec::new();
     let Some(at) = at.get(INPUTS) else {
@@ -349,8 +349,8 @@ pub(crate) fn input_files(at: &At) -> Vec<(String, PathUse, Problem)> {
         if let Some(path) = file.as_str()
             && file_fault(path).is_none()
         {
-            let text = format!("the job cannot be sent with the file {}", quote(path));
-            let help = "the path begins in the config file's folder: put the file there";
+            let text = format!("the tasks wait for the file {}", quote(path));
+            let help = "the path begins in the config file's folder: put the file there, or upload it with `brasserie artifact put`";
             let problem = file.problem(text).help(help);
             files.push((path.to_owned(), PathUse::InputFile, problem));
         }

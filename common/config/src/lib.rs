@@ -217,7 +217,7 @@ pub enum PathUse {
     Program,
     /// The working directory of tasks.
     WorkingDirectory,
-    /// A file that is sent with a job.
+    /// A file or folder that is an input of tasks.
     InputFile,
 }
 

@@ -20,6 +20,12 @@ impl Pins {
         self.runs.contains_key(&run)
     }
 
+    /// Returns the runs that have a pin on an artifact.
+    pub fn of_artifact(&self, id: ArtifactId) -> impl Iterator<Item = InvocationId> {
+        let with_it = self.runs.iter().filter(move |(_, ids)| ids.contains(&id));
+        with_it.map(|(run, _)| *run)
+    }
+
     /// Removes the pins of a run and returns their artifacts.
     pub fn remove(&mut self, run: InvocationId) -> BTreeSet<ArtifactId> {
         self.runs.remove(&run).unwrap_or_default()

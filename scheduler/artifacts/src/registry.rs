@@ -139,6 +139,11 @@ impl Registry {
         self.pins.contains(run)
     }
 
+    /// Returns the runs that keep an artifact. Looks at the pins of all runs.
+    pub fn readers(&self, id: ArtifactId) -> impl Iterator<Item = InvocationId> {
+        self.pins.of_artifact(id)
+    }
+
     /// Sets on how many workers each output of a job should be.
     pub fn set_replicas(&mut self, job: &JobName, replicas: Replicas, now: Time) {
         let others = self.outputs.of_job(job);

@@ -1,12 +1,14 @@
 //! The artifacts of tasks: the registry, and the addresses of the workers that hold copies.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{
     ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskCondition, ListingNumber, ListingPage,
     ListingWanted, WaitingRun,
 };
+use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::Rng;
 use brasserie_common::{
     Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, JobName,
@@ -18,6 +20,7 @@ use brasserie_scheduler_artifacts::{
     RackName, Registry, RegistrySettings, Replicas, RestoredState, SetTerms,
 };
 
+use crate::files::KnownFiles;
 use crate::jobs::HoldState;
 use crate::replicas::{Candidate, ReplicaRequests};
 
@@ -27,6 +30,12 @@ const MOST_HOLDERS: usize = 8;
 const REPORT_WAIT: Duration = Duration::from_secs(60);
 /// The most copies that one answer has deleted.
 const MOST_UNWANTED: usize = 10_000;
+
+/// Stands for the run that reads all files that jobs may have as inputs. No run has this number: its time is before all schedulers.
+const FILES: InvocationId = InvocationId(InstanceId {
+    start_time: i64::MIN,
+    rand: 0,
+});
 
 /// The registry, with what it takes to answer workers.
 #[derive(Clone, Debug)]
@@ -47,6 +56,7 @@ pub(crate) struct Artifacts {
     unfinished: BTreeMap<JobName, Unfinished>,
     /// The time of the next look at the sets; `None`: no job has left outputs.
     judge_at: Option<Time>,
+    files: Arc<KnownFiles>,
 }
 
 /// The facts of a worker's last report that the registry does not keep.
@@ -89,6 +99,7 @@ impl Artifacts {
             listings: BTreeMap::new(),
             rng,
             unfinished: BTreeMap::new(),
+            files: Arc::default(),
         }
     }
 
@@ -110,7 +121,28 @@ impl Artifacts {
             rng: self.rng.clone(),
             unfinished: BTreeMap::new(),
             judge_at: None,
+            files: Arc::clone(&self.files),
         }
+    }
+
+    pub(crate) fn files(&self) -> &KnownFiles {
+        &self.files
+    }
+
+    /// Accepts the files that jobs may have as inputs, and keeps their copies on workers.
+    pub(crate) fn set_files(&mut self, now: Time, files: Arc<KnownFiles>) {
+        let (before, ids) = (self.files.kept(), files.kept());
+        self.files = files;
+        if before != ids {
+            self.unpin(now, FILES);
+            self.pin(now, FILES, ids);
+        }
+    }
+
+    /// Returns those of the artifacts that running tasks read.
+    pub(crate) fn read_by_runs(&self, ids: &[ArtifactId]) -> BTreeSet<ArtifactId> {
+        let is_read = |id: &&ArtifactId| self.registry.readers(**id).any(|run| run != FILES);
+        ids.iter().filter(is_read).copied().collect()
     }
 
     /// Returns whether any job leaves outputs, or has left some.
@@ -334,7 +366,8 @@ impl Artifacts {
         let others = some.into_iter().filter(|holder| holder.lock != *asker);
         let stores = others.filter_map(|holder| self.places.get(&holder.lock));
         let places = stores.map(|store| store.place.clone());
-        places.take(MOST_HOLDERS).collect()
+        let own = self.files.has(id).then(ArtifactHolder::scheduler);
+        places.take(MOST_HOLDERS).chain(own).collect()
     }
 
     /// Records the outputs of a successful run on the worker with this lock.

@@ -11,6 +11,7 @@ mod calls;
 pub mod credits;
 mod estimates;
 mod fences;
+pub mod files;
 mod jobs;
 mod news;
 mod nodes;
@@ -48,8 +49,10 @@ pub use retention::Retention;
 pub use scheduler::Scheduler;
 pub use scheduler::effect::{Effect, ExitReason, MissingInstance, Reply};
 pub use scheduler::event::{
-    CursorPlace, Event, OutputCursor, OutputList, Query, StatusUpdate, TaskCursor, TaskList,
+    CursorPlace, Event, FileList, OutputCursor, OutputList, Query, StatusUpdate, TaskCursor,
+    TaskList,
 };
+pub use scheduler::files::{FileOrigin, FilePage, ListedFile, MAX_LISTED_FILES};
 pub use scheduler::history::{History, HistoryNames, PastEnd};
 pub use scheduler::plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,

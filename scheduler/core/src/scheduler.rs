@@ -12,6 +12,7 @@ mod credit;
 pub mod effect;
 mod evaluation;
 pub mod event;
+pub mod files;
 mod forgetting;
 mod heartbeat;
 pub mod history;
@@ -41,7 +42,7 @@ use std::ops::Deref;
 use artifacts::{namespace_of, restored};
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common::{RecordSeq, SchedulerId, TaskKey, Time, WallTime};
+use brasserie_common::{ArtifactNamespace, RecordSeq, SchedulerId, TaskKey, Time, WallTime};
 use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_artifacts::Clocks;
 use brasserie_scheduler_engine::{Engine, NodesOwner, Task};
@@ -324,6 +325,7 @@ impl Scheduler {
                 self.nodes_loaded(now, SourceNodes { nodes, config });
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
+            Event::FilesKnown { files } => self.files_known(now, files),
         }
     }
 
@@ -422,6 +424,11 @@ impl Scheduler {
 
     pub fn id(&self) -> SchedulerId {
         self.id
+    }
+
+    /// Returns the name of all artifacts of the data directory.
+    pub fn artifact_namespace(&self) -> &ArtifactNamespace {
+        self.artifacts.namespace()
     }
 
     pub fn cluster(&self) -> ClusterId {

@@ -32,7 +32,7 @@ use thrift::protocol::TSerializable;
 use tokio::sync::Semaphore;
 
 use super::logs::Logs;
-use super::{artifact_pages, export, job_pages, render};
+use super::{artifact_pages, export, files, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
 use crate::store::{StoreError, Stories};
 
@@ -248,6 +248,21 @@ impl Answers {
                 }),
                 Err(failure) => Err(failure),
             }
+        });
+    }
+
+    pub(super) fn file_page(
+        &self,
+        from: Principal,
+        args: wire::BrasserieGetFilePageArgs,
+        to: Responder,
+    ) {
+        self.later(to, |inbox| async move {
+            let answer = inbox.query(from, Query::Files(files::list(args))).await?;
+            let page = expect_answer!(answer, Answer::Files)?;
+            Ok(wire::BrasserieGetFilePageResult {
+                result_value: Some(files::page(page)),
+            })
         });
     }
 

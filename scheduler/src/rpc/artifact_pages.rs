@@ -68,7 +68,7 @@ fn output(output: ListedOutput) -> wire::ListedOutput {
     }
 }
 
-fn holder(holder: OutputHolder) -> wire::OutputHolder {
+pub(super) fn holder(holder: OutputHolder) -> wire::OutputHolder {
     wire::OutputHolder {
         shard: Some(holder.shard.as_str().to_owned()),
         hostname: Some(holder.hostname.to_string()),
@@ -104,6 +104,6 @@ fn set(set: ListedSet) -> wire::OutputSet {
 }
 
 /// Saturates, like the other counts of answers.
-fn count(count: impl TryInto<i64>) -> Option<i64> {
+pub(super) fn count(count: impl TryInto<i64>) -> Option<i64> {
     Some(count.try_into().unwrap_or(i64::MAX))
 }

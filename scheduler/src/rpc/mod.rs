@@ -4,6 +4,7 @@ pub(crate) mod answers;
 mod artifact_pages;
 mod artifacts;
 mod export;
+mod files;
 mod forgetting;
 mod import;
 mod job_pages;

@@ -22,6 +22,7 @@ use super::jobs::Jobs;
 use super::logs::Logs;
 use super::plans::Plans;
 use super::pool::WorkerPool;
+use crate::files::Files;
 use crate::inbox::{EventLane, Inbox, NotTaken};
 use crate::sources::Proposals;
 use crate::store::QueueRoom;
@@ -36,6 +37,7 @@ pub(crate) struct SchedulerService {
     jobs: Jobs,
     plans: Plans,
     forgetting: Forgetting,
+    files: Files,
 }
 
 impl Service for SchedulerService {
@@ -54,6 +56,8 @@ impl Service for SchedulerService {
                 call.serve(|args, to| self.update_status_batch(&from, args, to));
             }
             "reportArtifacts" => call.serve(|args, to| self.report_artifacts(from, args, to)),
+            "fetchArtifacts" => call.serve(|args, to| self.files.serve(args, to)),
+            "checkArtifact" => call.serve(|args, to| self.files.check(args, to)),
             "requestWork" => call.serve(|args, to| self.request_work(from, args, to)),
             "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, to| alive(to)),
             "getJobs" => call.serve(|_: BistroSchedulerGetJobsArgs, to| answers.jobs(from, to)),
@@ -85,6 +89,11 @@ impl Service for SchedulerService {
             "forgetOutputs" => call.serve(|args, to| jobs.forget_outputs(from, args, to)),
             "holdOutputs" => call.serve(|args, to| jobs.hold_outputs(from, args, to)),
             "getOutputPage" => call.serve(|args, to| answers.output_page(from, args, to)),
+            "getFilePage" => call.serve(|args, to| answers.file_page(from, args, to)),
+            "putFile" => call.serve(|args, to| self.files.put_file(args, to)),
+            "removeFile" => call.serve(|args, to| {
+                self.files.remove_file(self.inbox.clone(), from, args, to);
+            }),
             "getTaskHistory" => call.serve(|args, to| answers.history(args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
             "forgetWorker" => call.serve(|args, to| self.forgetting.forget(from, args, to)),
@@ -112,7 +121,7 @@ impl SchedulerService {
         room: Arc<QueueRoom>,
         pool: WorkerPool,
         proposals: Proposals,
-        stories: Stories,
+        (stories, files): (Stories, Files),
     ) -> Self {
         let logs = Logs::new(inbox.clone(), pool.clone());
         let answers = Answers::new(inbox.clone(), logs, stories);
@@ -127,6 +136,7 @@ impl SchedulerService {
             jobs,
             plans,
             forgetting,
+            files,
         }
     }
 

@@ -20,13 +20,31 @@ impl InForce {
         scheduler.source_in_force().map(InForce::from)
     }
 
-    pub(super) fn config(&self) -> &Arc<Config> {
+    /// Returns a configuration that comes from no file.
+    #[cfg(test)]
+    pub(crate) fn given(config: Arc<Config>) -> InForce {
+        InForce { config, path: None }
+    }
+
+    pub(crate) fn config(&self) -> &Arc<Config> {
         &self.config
     }
 
     /// Returns the absolute path of its file, if it comes from one.
     pub(super) fn path(&self) -> Option<&Path> {
         self.path.as_deref().map(Path::new)
+    }
+
+    /// Returns the folder against which relative paths of the configuration resolve. `file` is the watched file, in `folder`.
+    pub(crate) fn folder<'a>(&'a self, file: Option<&Path>, folder: &'a Path) -> &'a Path {
+        match (self.path(), file) {
+            // The configuration is a kept copy of another file, with its own folder. Paths are compared as text, because the copy's path is
+            // kept as text.
+            (Some(path), Some(file)) if *path.as_os_str() != *file.display().to_string() => {
+                path.parent().unwrap_or(Path::new("/"))
+            }
+            (Some(_), Some(_) | None) | (None, _) => folder,
+        }
     }
 
     /// Returns whether the other configuration has the same node sources, so that its nodes stay valid.

@@ -83,7 +83,7 @@ pub(crate) struct Sources {
     pub(crate) in_force: watch::Receiver<Option<InForce>>,
     /// `None`: the configuration never changes.
     pub(crate) file: Option<ConfigFile>,
-    /// The working directory of scripts of a configuration that comes from no file.
+    /// The folder of the file, or the working directory of scripts of a configuration that comes from no file.
     pub(crate) folder: PathBuf,
     /// The times that schedules have given, initially those of the previous scheduler. Plans begin from them too.
     pub(crate) memory: SharedMemory,
@@ -223,15 +223,7 @@ impl Sources {
 
     /// Returns the folder against which relative paths of the configuration resolve.
     fn folder_of<'a>(&'a self, in_force: &'a InForce) -> &'a Path {
-        match (in_force.path(), &self.file) {
-            // The configuration is a kept copy of another file, with its own folder. Paths are compared as text, because the copy's path is
-            // kept as text.
-            (Some(path), Some(file)) if *path.as_os_str() != *file.path().display().to_string() => {
-                path.parent().unwrap_or(Path::new("/"))
-            }
-            (Some(_), Some(file)) => file.folder(),
-            (Some(_), None) | (None, _) => &self.folder,
-        }
+        in_force.folder(self.file.as_ref().map(ConfigFile::path), &self.folder)
     }
 
     /// Reports a new configuration or a failure to the core. The core decides whether the configuration takes effect.

@@ -16,6 +16,9 @@ use crate::store::{DirectoryUse, LostRecords, UsedBy};
 /// Only a delay on this machine can prolong a call beyond its three timeouts. After this slack the core abandons the call.
 const CALL_SLACK: Duration = Duration::from_secs(1);
 
+/// The default limit for the files of inputs: more than lookup tables and models have, and little enough for the disk of a scheduler.
+pub(crate) const FILES_CAPACITY: u64 = 10 << 30;
+
 /// Whether the operator states that no scheduler ever ran for these workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewCluster {
@@ -83,6 +86,8 @@ pub struct StartOptions {
     /// The limits for completions of missing nodes.
     pub retention: Retention,
     pub periods: Periods,
+    /// The most bytes of all files that jobs name as inputs.
+    pub files_capacity: u64,
     /// The service manager, which learns from the watchdog that the driver is alive.
     pub manager: ServiceManager,
 }
@@ -109,6 +114,7 @@ impl StartOptions {
             work: RequestPolicy::default(),
             retention: Retention::default(),
             periods: Periods::default(),
+            files_capacity: FILES_CAPACITY,
             manager: ServiceManager::default(),
         }
     }

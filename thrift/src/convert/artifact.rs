@@ -102,7 +102,10 @@ impl TryFrom<wire::ArtifactHolder> for ArtifactHolder {
 
     fn try_from(holder: wire::ArtifactHolder) -> Result<Self, WireError> {
         Ok(ArtifactHolder {
-            address: required("ArtifactHolder.address", holder.address)?,
+            address: holder
+                .address
+                .map(|address| required("ArtifactHolder.address", Some(address)))
+                .transpose()?,
             hostname: host(
                 "ArtifactHolder.hostname",
                 holder.hostname.unwrap_or_default(),
@@ -127,7 +130,7 @@ pub(super) fn rack(path: &str, name: String) -> Result<Arc<str>, WireError> {
 impl From<ArtifactHolder> for wire::ArtifactHolder {
     fn from(holder: ArtifactHolder) -> Self {
         wire::ArtifactHolder {
-            address: Some(holder.address.into()),
+            address: holder.address.map(Into::into),
             hostname: Some(holder.hostname.to_string()),
             rack: holder.rack.map(|rack| rack.to_string()),
         }

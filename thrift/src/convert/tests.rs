@@ -321,7 +321,7 @@ fn task_output() -> impl Strategy<Value = LeftOutput> {
 }
 
 fn artifact_holder() -> impl Strategy<Value = ArtifactHolder> {
-    let parts = (address(), text(), option::of(text()));
+    let parts = (option::of(address()), text(), option::of(text()));
     parts.prop_map(|(address, hostname, rack)| ArtifactHolder {
         address,
         hostname: hostname.into(),
@@ -1998,10 +1998,10 @@ prop_compose! {
 #[test]
 fn a_holder_of_many_artifacts_is_written_once() {
     let holder = |host: &str| ArtifactHolder {
-        address: ServiceAddress {
+        address: Some(ServiceAddress {
             host: host.into(),
             port: 1,
-        },
+        }),
         hostname: host.into(),
         rack: None,
     };

@@ -3402,6 +3402,420 @@ impl Default for ForgottenOutputs {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ListedFile {
+    pub name: Option<String>,
+    pub origin: Option<String>,
+    pub artifact: Option<common::Artifact>,
+    pub problem: Option<String>,
+    pub jobs: Option<Vec<String>>,
+    pub jobs_total: Option<i64>,
+    pub copies: Option<i64>,
+    pub holders: Option<Vec<OutputHolder>>,
+}
+
+impl TSerializable for ListedFile {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ListedFile> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<common::Artifact> = None;
+        let mut f_4: Option<String> = None;
+        let mut f_5: Option<Vec<String>> = Some(Vec::new());
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = Some(0);
+        let mut f_8: Option<Vec<OutputHolder>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = common::Artifact::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_19 = i_prot.read_string()?;
+                        val.push(list_elem_19);
+                    }
+                    i_prot.read_list_end()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<OutputHolder> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_20 = OutputHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_20);
+                    }
+                    i_prot.read_list_end()?;
+                    f_8 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ListedFile {
+            name: f_1,
+            origin: f_2,
+            artifact: f_3,
+            problem: f_4,
+            jobs: f_5,
+            jobs_total: f_6,
+            copies: f_7,
+            holders: f_8,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ListedFile");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.name {
+            o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.origin {
+            o_prot.write_field_begin(&TFieldIdentifier::new("origin", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.artifact {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifact", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.problem {
+            o_prot.write_field_begin(&TFieldIdentifier::new("problem", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.jobs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobs", TType::List, 5))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.jobs_total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobsTotal", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.copies {
+            o_prot.write_field_begin(&TFieldIdentifier::new("copies", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.holders {
+            o_prot.write_field_begin(&TFieldIdentifier::new("holders", TType::List, 8))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ListedFile {
+    fn default() -> Self {
+        ListedFile {
+            name: Some("".to_owned()),
+            origin: Some("".to_owned()),
+            artifact: None,
+            problem: None,
+            jobs: Some(Vec::new()),
+            jobs_total: Some(0),
+            copies: Some(0),
+            holders: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct FilePage {
+    pub files: Option<Vec<ListedFile>>,
+    pub has_more: Option<bool>,
+    pub cluster: Option<String>,
+}
+
+impl TSerializable for FilePage {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<FilePage> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<ListedFile>> = Some(Vec::new());
+        let mut f_2: Option<bool> = Some(false);
+        let mut f_3: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ListedFile> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_21 = ListedFile::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = FilePage {
+            files: f_1,
+            has_more: f_2,
+            cluster: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("FilePage");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.files {
+            o_prot.write_field_begin(&TFieldIdentifier::new("files", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.has_more {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hasMore", TType::Bool, 2))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.cluster {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for FilePage {
+    fn default() -> Self {
+        FilePage {
+            files: Some(Vec::new()),
+            has_more: Some(false),
+            cluster: Some("".to_owned()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct FileUpload {
+    pub upload: Option<i64>,
+    pub offset: Option<i64>,
+    pub done: Option<bool>,
+}
+
+impl TSerializable for FileUpload {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<FileUpload> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = FileUpload {
+            upload: f_1,
+            offset: f_2,
+            done: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("FileUpload");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.upload {
+            o_prot.write_field_begin(&TFieldIdentifier::new("upload", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.offset {
+            o_prot.write_field_begin(&TFieldIdentifier::new("offset", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.done {
+            o_prot.write_field_begin(&TFieldIdentifier::new("done", TType::Bool, 3))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for FileUpload {
+    fn default() -> Self {
+        FileUpload {
+            upload: Some(0),
+            offset: Some(0),
+            done: Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct FileRefusedException {
+    pub message: Option<String>,
+    pub busy: Option<bool>,
+}
+
+impl TSerializable for FileRefusedException {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<FileRefusedException> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<bool> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = FileRefusedException {
+            message: f_1,
+            busy: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("FileRefusedException");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.message {
+            o_prot.write_field_begin(&TFieldIdentifier::new("message", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.busy {
+            o_prot.write_field_begin(&TFieldIdentifier::new("busy", TType::Bool, 2))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for FileRefusedException {
+    fn default() -> Self {
+        FileRefusedException {
+            message: Some("".to_owned()),
+            busy: None,
+        }
+    }
+}
+
+impl Error for FileRefusedException {}
+
+impl From<FileRefusedException> for thrift::Error {
+    fn from(e: FileRefusedException) -> Self {
+        thrift::Error::User(Box::new(e))
+    }
+}
+
+impl Display for FileRefusedException {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "remote service threw FileRefusedException")
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct JobPage {
     pub jobs: Option<Vec<scheduler::BistroJobConfig>>,
     pub total: Option<i64>,
@@ -3425,9 +3839,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 =
+                        let list_elem_22 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_19);
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3519,8 +3933,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = i_prot.read_string()?;
-                        val.push(list_elem_20);
+                        let list_elem_23 = i_prot.read_string()?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3875,8 +4289,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_21);
+                        let list_elem_24 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3962,8 +4376,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = i_prot.read_string()?;
-                        val.push(list_elem_22);
+                        let list_elem_25 = i_prot.read_string()?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4366,8 +4780,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        let list_elem_26 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4492,8 +4906,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = i_prot.read_string()?;
-                        val.push(list_elem_24);
+                        let list_elem_27 = i_prot.read_string()?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4502,8 +4916,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = i_prot.read_string()?;
-                        val.push(list_elem_25);
+                        let list_elem_28 = i_prot.read_string()?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4528,8 +4942,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_26);
+                        let list_elem_29 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -4550,8 +4964,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_27);
+                        let list_elem_30 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -4568,8 +4982,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_28);
+                        let list_elem_31 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -4586,8 +5000,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = i_prot.read_string()?;
-                        val.push(list_elem_29);
+                        let list_elem_32 = i_prot.read_string()?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -4604,8 +5018,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_30);
+                        let list_elem_33 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -4626,8 +5040,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = i_prot.read_string()?;
-                        val.push(list_elem_31);
+                        let list_elem_34 = i_prot.read_string()?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -4636,8 +5050,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = i_prot.read_string()?;
-                        val.push(list_elem_32);
+                        let list_elem_35 = i_prot.read_string()?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -5180,8 +5594,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
+                        let list_elem_36 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5190,8 +5604,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = i_prot.read_string()?;
-                        val.push(list_elem_34);
+                        let list_elem_37 = i_prot.read_string()?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5698,8 +6112,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = i_prot.read_string()?;
-                        val.push(list_elem_35);
+                        let list_elem_38 = i_prot.read_string()?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5906,8 +6320,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = i_prot.read_string()?;
-                        val.push(list_elem_36);
+                        let list_elem_39 = i_prot.read_string()?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6098,6 +6512,122 @@ impl TSerializable for BrasserieGetOutputPageResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetFilePageArgs {
+    pub name: String,
+    pub after: String,
+    pub limit: i32,
+}
+
+impl TSerializable for BrasserieGetFilePageArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetFilePageArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<String> = None;
+        let mut f_3: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetFilePageArgs.name", &f_1)?;
+        verify_required_field_exists("BrasserieGetFilePageArgs.after", &f_2)?;
+        verify_required_field_exists("BrasserieGetFilePageArgs.limit", &f_3)?;
+        let ret = BrasserieGetFilePageArgs {
+            name: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            after: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            limit: f_3
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getFilePage_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+        o_prot.write_string(&self.name)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("after", TType::String, 2))?;
+        o_prot.write_string(&self.after)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("limit", TType::I32, 3))?;
+        o_prot.write_i32(self.limit)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetFilePageResult {
+    pub result_value: Option<FilePage>,
+}
+
+impl TSerializable for BrasserieGetFilePageResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetFilePageResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<FilePage> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = FilePage::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetFilePageResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetFilePageResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieGetTaskHistoryArgs {
     pub job: String,
     pub node: String,
@@ -6178,8 +6708,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_37);
+                        let list_elem_40 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6999,8 +7529,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_38);
+                        let list_elem_41 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_41);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7067,8 +7597,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_39);
+                        let list_elem_42 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7270,8 +7800,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = i_prot.read_string()?;
-                        val.push(list_elem_40);
+                        let list_elem_43 = i_prot.read_string()?;
+                        val.push(list_elem_43);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7374,6 +7904,264 @@ impl TSerializable for BrasserieDeleteHistoryResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasseriePutFileArgs {
+    pub name: String,
+    pub artifact: common::Artifact,
+    pub upload: i64,
+    pub offset: i64,
+    pub bytes: Vec<u8>,
+}
+
+impl TSerializable for BrasseriePutFileArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasseriePutFileArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<common::Artifact> = None;
+        let mut f_3: Option<i64> = None;
+        let mut f_4: Option<i64> = None;
+        let mut f_5: Option<Vec<u8>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = common::Artifact::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasseriePutFileArgs.name", &f_1)?;
+        verify_required_field_exists("BrasseriePutFileArgs.artifact", &f_2)?;
+        verify_required_field_exists("BrasseriePutFileArgs.upload", &f_3)?;
+        verify_required_field_exists("BrasseriePutFileArgs.offset", &f_4)?;
+        verify_required_field_exists("BrasseriePutFileArgs.bytes", &f_5)?;
+        let ret = BrasseriePutFileArgs {
+            name: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            artifact: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            upload: f_3
+                .expect("auto-generated code should have checked for presence of required fields"),
+            offset: f_4
+                .expect("auto-generated code should have checked for presence of required fields"),
+            bytes: f_5
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("putFile_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+        o_prot.write_string(&self.name)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("artifact", TType::Struct, 2))?;
+        self.artifact.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("upload", TType::I64, 3))?;
+        o_prot.write_i64(self.upload)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("offset", TType::I64, 4))?;
+        o_prot.write_i64(self.offset)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("bytes", TType::String, 5))?;
+        o_prot.write_bytes(&self.bytes)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasseriePutFileResult {
+    pub result_value: Option<FileUpload>,
+    pub ex: Option<FileRefusedException>,
+}
+
+impl TSerializable for BrasseriePutFileResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasseriePutFileResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<FileUpload> = None;
+        let mut f_1: Option<FileRefusedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = FileUpload::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = FileRefusedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasseriePutFileResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasseriePutFileResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieRemoveFileArgs {
+    pub name: String,
+    pub force: bool,
+}
+
+impl TSerializable for BrasserieRemoveFileArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieRemoveFileArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<bool> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieRemoveFileArgs.name", &f_1)?;
+        verify_required_field_exists("BrasserieRemoveFileArgs.force", &f_2)?;
+        let ret = BrasserieRemoveFileArgs {
+            name: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            force: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("removeFile_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("name", TType::String, 1))?;
+        o_prot.write_string(&self.name)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("force", TType::Bool, 2))?;
+        o_prot.write_bool(self.force)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieRemoveFileResult {
+    pub ex: Option<FileRefusedException>,
+}
+
+impl TSerializable for BrasserieRemoveFileResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieRemoveFileResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<FileRefusedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = FileRefusedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieRemoveFileResult { ex: f_1 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieRemoveFileResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieForgetOutputsArgs {
     pub job: String,
     pub nodes: Vec<String>,
@@ -7403,8 +8191,8 @@ impl TSerializable for BrasserieForgetOutputsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = i_prot.read_string()?;
-                        val.push(list_elem_41);
+                        let list_elem_44 = i_prot.read_string()?;
+                        val.push(list_elem_44);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7776,8 +8564,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_42);
+                        let list_elem_45 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_45);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

@@ -3,6 +3,7 @@
 
 use crate::generated::bits;
 use crate::generated::common;
+use crate::generated::worker;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt;
@@ -3831,6 +3832,260 @@ impl TSerializable for BistroSchedulerReportArtifactsResult {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerFetchArtifactsArgs {
+    pub cluster: String,
+    pub ranges: Vec<worker::ArtifactRange>,
+    pub most_bytes: i32,
+    pub transfer: i64,
+    pub hostname: String,
+}
+
+impl TSerializable for BistroSchedulerFetchArtifactsArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerFetchArtifactsArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<Vec<worker::ArtifactRange>> = None;
+        let mut f_3: Option<i32> = None;
+        let mut f_4: Option<i64> = None;
+        let mut f_5: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<worker::ArtifactRange> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_37 = worker::ArtifactRange::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_37);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerFetchArtifactsArgs.cluster", &f_1)?;
+        verify_required_field_exists("BistroSchedulerFetchArtifactsArgs.ranges", &f_2)?;
+        verify_required_field_exists("BistroSchedulerFetchArtifactsArgs.most_bytes", &f_3)?;
+        verify_required_field_exists("BistroSchedulerFetchArtifactsArgs.transfer", &f_4)?;
+        verify_required_field_exists("BistroSchedulerFetchArtifactsArgs.hostname", &f_5)?;
+        let ret = BistroSchedulerFetchArtifactsArgs {
+            cluster: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            ranges: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            most_bytes: f_3
+                .expect("auto-generated code should have checked for presence of required fields"),
+            transfer: f_4
+                .expect("auto-generated code should have checked for presence of required fields"),
+            hostname: f_5
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("fetchArtifacts_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 1))?;
+        o_prot.write_string(&self.cluster)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("ranges", TType::List, 2))?;
+        o_prot.write_list_begin(&TListIdentifier::new(
+            TType::Struct,
+            self.ranges.len() as i32,
+        ))?;
+        for e in &self.ranges {
+            e.write_to_out_protocol(o_prot)?;
+        }
+        o_prot.write_list_end()?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("mostBytes", TType::I32, 3))?;
+        o_prot.write_i32(self.most_bytes)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("transfer", TType::I64, 4))?;
+        o_prot.write_i64(self.transfer)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("hostname", TType::String, 5))?;
+        o_prot.write_string(&self.hostname)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerFetchArtifactsResult {
+    pub result_value: Option<worker::ArtifactPieces>,
+    pub ex: Option<worker::BistroWorkerException>,
+}
+
+impl TSerializable for BistroSchedulerFetchArtifactsResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerFetchArtifactsResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<worker::ArtifactPieces> = None;
+        let mut f_1: Option<worker::BistroWorkerException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = worker::ArtifactPieces::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = worker::BistroWorkerException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerFetchArtifactsResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerFetchArtifactsResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerCheckArtifactArgs {
+    pub cluster: String,
+    pub id: Vec<u8>,
+}
+
+impl TSerializable for BistroSchedulerCheckArtifactArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerCheckArtifactArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<Vec<u8>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_bytes()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerCheckArtifactArgs.cluster", &f_1)?;
+        verify_required_field_exists("BistroSchedulerCheckArtifactArgs.id", &f_2)?;
+        let ret = BistroSchedulerCheckArtifactArgs {
+            cluster: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            id: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("checkArtifact_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 1))?;
+        o_prot.write_string(&self.cluster)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("id", TType::String, 2))?;
+        o_prot.write_bytes(&self.id)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerCheckArtifactResult {}
+
+impl TSerializable for BistroSchedulerCheckArtifactResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerCheckArtifactResult> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerCheckArtifactResult {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerCheckArtifactResult");
+        o_prot.write_struct_begin(&struct_ident)?;
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }

@@ -142,7 +142,7 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
         background.spawn(reporter.run());
         let rng = Rng::new(parts.seed.wrapping_add(of as u64), Purpose::PeerOrder);
         let inputs = RunInputs::new(parts.me.clone(), GatherLimits::default(), rng);
-        Side::new(inputs, report)
+        Side::new(inputs, report, parts.standings[of].clone())
     });
     let task = DeskTask {
         sides: sides.collect(),

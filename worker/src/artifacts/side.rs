@@ -14,8 +14,10 @@ use brasserie_worker_gather::{
     ByteCount, HostName, InputsProgress, Peer, PeerId, RackName, RunInputs, WantedArtifact,
 };
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
 
 use super::reporter::ToReport;
+use super::standings::Standing;
 
 /// The time between two reports of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -28,6 +30,8 @@ pub(super) struct Side {
     /// The namespace of the scheduler's artifacts, once a run or an answer has named it.
     pub namespace: Option<ArtifactNamespace>,
     report: UnboundedSender<ToReport>,
+    /// The scheduler, which holds artifacts, too.
+    standing: watch::Receiver<Standing>,
     /// The numbers of bytes of the artifacts that are wanted.
     sizes: BTreeMap<ArtifactId, u64>,
     /// The machines of their holders.
@@ -41,8 +45,13 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub(super) fn new(inputs: RunInputs, report: UnboundedSender<ToReport>) -> Self {
+    pub(super) fn new(
+        inputs: RunInputs,
+        report: UnboundedSender<ToReport>,
+        standing: watch::Receiver<Standing>,
+    ) -> Self {
         Side {
+            standing,
             inputs,
             namespace: None,
             report,
@@ -78,7 +87,8 @@ impl Side {
         &mut self,
         holders: impl Iterator<Item = &'a ArtifactHolder>,
     ) -> Vec<Peer> {
-        let peers: Vec<Peer> = holders.map(peer).collect();
+        let scheduler = self.standing.borrow().member.clone();
+        let peers: Vec<Peer> = holders.map(|holder| peer(holder, &scheduler)).collect();
         let hosts = peers
             .iter()
             .map(|peer| (peer.id.clone(), Arc::clone(&peer.host.0)));
@@ -161,9 +171,10 @@ impl Side {
 }
 
 /// Returns a holder as the gather knows it: by its address.
-fn peer(holder: &ArtifactHolder) -> Peer {
+fn peer(holder: &ArtifactHolder, scheduler: &ServiceAddress) -> Peer {
+    let address = holder.address.as_ref().unwrap_or(scheduler);
     Peer {
-        id: PeerId(holder.address.to_string().into()),
+        id: PeerId(address.to_string().into()),
         host: HostName(Arc::clone(&holder.hostname)),
         rack: holder.rack.clone().map(RackName),
     }

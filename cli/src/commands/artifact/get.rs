@@ -1,4 +1,5 @@
-//! `brasserie artifact get`: fetches an output from a worker that has it, verifies it, and writes it as a file or folder.
+//! `brasserie artifact get`: fetches an output from a worker that has it, or a file from the scheduler, verifies it, and writes it as a file
+//! or folder.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -11,17 +12,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use brasserie_common::text::mebibytes;
 use brasserie_common::{Artifact, ArtifactForm};
-use brasserie_thrift::generated::brasserie::{ListedOutput, OutputHolder};
+use brasserie_thrift::generated::brasserie::OutputHolder;
 use brasserie_thrift::rpc::PeerAddr;
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::{Builder, NamedTempFile};
 
+use super::files::{self, find_files};
 use super::outputs::{address_of, artifact_of, find};
 use super::transfer::{FetchFailure, Transfers};
 use crate::CommandEnding;
-use crate::connection::{AskArgs, block_on, peer};
+use crate::connection::{AskArgs, Connection, block_on, peer};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 use crate::output::{complain, printable};
@@ -38,17 +40,22 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 Try it:
   brasserie artifact get extract db1 table               writes `table` in the current folder
   brasserie artifact get extract db1 table --to t.csv    writes `t.csv`
-  brasserie artifact get extract db1 stats/ --to /tmp    writes the folder `/tmp/stats`")]
+  brasserie artifact get extract db1 stats/ --to /tmp    writes the folder `/tmp/stats`
+  brasserie artifact get --file dims.csv                 writes the file of inputs `dims.csv`")]
 pub(super) struct GetArgs {
     /// The name of the job.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    job: String,
+    #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
+    job: Option<String>,
     /// The node of the task.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    node: String,
+    #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
+    node: Option<String>,
     /// The path of the output, as in the job's `outputs`.
-    #[arg(value_parser = NonEmptyStringValueParser::new())]
-    path: String,
+    #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
+    path: Option<String>,
+    /// Fetch the file that jobs name in `file` of an input, in place of an output. Of a file in the config file's folder and an uploaded
+    /// one with the same name it is the one in the folder.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["job", "node", "path"], value_parser = NonEmptyStringValueParser::new())]
+    file: Option<String>,
     /// Write the output into this folder, or under this name [default: its own name, in the current folder].
     #[arg(long, value_name = "DIR|FILE")]
     to: Option<PathBuf>,
@@ -72,34 +79,117 @@ pub(super) fn run(args: &GetArgs) -> Result<CommandEnding> {
 
 async fn get(args: &GetArgs) -> Result<CommandEnding> {
     let connection = args.ask.connect()?;
-    let found = find(&connection, (&args.job, &args.node), usize::MAX).await?;
-    if let Some(why) = found.why_empty() {
-        return Err(Failure::new(format!("there is no output: {}", printable(why))).into());
-    }
-    let selected = found.with_path(&args.path)?;
-    let output = selected.first().context("the scheduler sent no output")?;
-    let artifact = artifact_of(output)?;
-    let place = Place::new(args, output)?;
+    let wanted = match &args.file {
+        Some(name) => wanted_file(&connection, name).await?,
+        None => wanted_output(&connection, args).await?,
+    };
+    let artifact = wanted.artifact;
+    let place = Place::new(args, &wanted.path)?;
     let fetch = Fetch {
-        transfers: Transfers::new(found.cluster()),
+        transfers: Transfers::new(&wanted.cluster),
         artifact,
-        progress: Progress::new(artifact.size),
+        progress: Progress::new(artifact.size, "have arrived"),
     };
     let mut copy = place.temporary(artifact.form)?;
-    let worker = fetch.fetch_from_any(output, &mut copy).await?;
+    let source = fetch.fetch_from_any(&wanted, &mut copy).await?;
     place.keep(copy, artifact.form)?;
     let written = place.shown();
     let sentence = format!(
-        "{written}: written, {} from worker `{}`, and its SHA-256 is right",
+        "{written}: written, {} from {}, and its SHA-256 is right",
         mebibytes(artifact.size),
-        printable(&worker)
+        source.title
     );
-    let document = json!({
-        "job": args.job, "node": args.node, "path": output.path, "outcome": "written", "written": written,
-        "bytes": artifact.size, "sha256": artifact.id.to_string(), "worker": worker,
-    });
+    let mut document = wanted.document;
+    document["outcome"] = json!("written");
+    document["written"] = json!(written);
+    document["bytes"] = json!(artifact.size);
+    document["sha256"] = json!(artifact.id.to_string());
+    document["worker"] = json!(source.shard);
     args.ask.say(&sentence, &document)?;
     Ok(CommandEnding::Success)
+}
+
+/// An output or a file that is fetched.
+struct Wanted {
+    path: String,
+    artifact: Artifact,
+    /// The space of the artifacts.
+    cluster: String,
+    sources: Vec<Source>,
+    /// The failure if there are no sources, and what helps.
+    no_copy: (String, &'static str),
+    /// The part of the JSON document that names it.
+    document: Value,
+}
+
+/// A worker with a copy, or the scheduler.
+#[derive(Clone)]
+struct Source {
+    /// The name in sentences, such as "worker `one`".
+    title: String,
+    /// `None`: the scheduler.
+    shard: Option<String>,
+    address: String,
+}
+
+impl Source {
+    fn of(holder: &OutputHolder) -> Self {
+        let shard = holder.shard.clone().unwrap_or_default();
+        Source {
+            title: format!("worker `{}`", printable(&shard)),
+            shard: Some(shard),
+            address: address_of(holder),
+        }
+    }
+}
+
+async fn wanted_output(connection: &Connection, args: &GetArgs) -> Result<Wanted> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (job, node) = (text(&args.job), text(&args.node));
+    let found = find(connection, (&job, &node), usize::MAX).await?;
+    if let Some(why) = found.why_empty() {
+        return Err(Failure::new(format!("there is no output: {}", printable(why))).into());
+    }
+    let selected = found.with_path(&text(&args.path))?;
+    let output = selected.first().context("the scheduler sent no output")?;
+    let state = text(&output.state).replace('_', " ");
+    let remedy = match &*state {
+        "unknown" => "Not all workers have reported yet: try again in a minute",
+        _ => "`brasserie job delete-history JOB --node NODE` lets the task run again",
+    };
+    Ok(Wanted {
+        path: text(&output.path),
+        artifact: artifact_of(output)?,
+        cluster: found.cluster().to_owned(),
+        sources: output.holders.iter().flatten().map(Source::of).collect(),
+        no_copy: (
+            format!("no worker has a copy of the output ({state})"),
+            remedy,
+        ),
+        document: json!({ "job": job, "node": node, "path": output.path }),
+    })
+}
+
+async fn wanted_file(connection: &Connection, name: &str) -> Result<Wanted> {
+    let found = find_files(connection, name).await?;
+    let file = found.named(name)?;
+    let scheduler = Source {
+        title: "the scheduler".to_owned(),
+        shard: None,
+        address: connection.address().to_owned(),
+    };
+    let workers = file.holders.iter().flatten().map(Source::of);
+    Ok(Wanted {
+        path: name.to_owned(),
+        artifact: files::artifact_of(file)?,
+        cluster: found.cluster().to_owned(),
+        sources: [scheduler].into_iter().chain(workers).collect(),
+        no_copy: (
+            "nobody has a copy of the file".to_owned(),
+            "Upload it again",
+        ),
+        document: json!({ "file": name }),
+    })
 }
 
 /// The place where the output is written.
@@ -119,8 +209,7 @@ enum Replaces {
 
 impl Place {
     /// Chooses the place. Errors if something is there that may not be replaced.
-    fn new(args: &GetArgs, output: &ListedOutput) -> Result<Self> {
-        let path = output.path.as_deref().unwrap_or_default();
+    fn new(args: &GetArgs, path: &str) -> Result<Self> {
         let own_name = path.trim_end_matches('/').rsplit('/').next();
         let own_name = own_name.filter(|name| !matches!(*name, "" | "." | ".."));
         let own_name = own_name.context("the scheduler sent an output without a name")?;
@@ -256,27 +345,21 @@ struct Fetch {
 }
 
 impl Fetch {
-    /// Fetches the artifact from the first worker that sends a good copy. Returns the name of the worker.
-    async fn fetch_from_any(
-        &self,
-        output: &ListedOutput,
-        copy: &mut NamedTempFile,
-    ) -> Result<String> {
-        let mut left: VecDeque<&OutputHolder> = output.holders.iter().flatten().collect();
+    /// Fetches the artifact from the first source that sends a good copy. Returns that source.
+    async fn fetch_from_any(&self, wanted: &Wanted, copy: &mut NamedTempFile) -> Result<Source> {
+        let mut left: VecDeque<&Source> = wanted.sources.iter().collect();
         let mut problems = Vec::new();
         let (give_up, mut busy) = (Instant::now() + BUSY_LIMIT, 0);
-        while let Some(holder) = left.pop_front() {
-            let shard = holder.shard.clone().unwrap_or_default();
-            let address = address_of(holder);
-            let failure = match peer(&address) {
+        while let Some(source) = left.pop_front() {
+            let failure = match peer(&source.address) {
                 None => FetchFailure::Gone("its address is not known".to_owned()),
                 Some(peer) => match self.fetch_from_one(&peer, copy).await {
                     Ok(()) => {
                         self.progress.end();
                         for problem in &problems {
-                            complain!("brasserie: {problem}; another worker had a good copy");
+                            complain!("brasserie: {problem}; {} had a good copy", source.title);
                         }
-                        return Ok(shard);
+                        return Ok(source.clone());
                     }
                     Err(FetchFailure::Local(error)) => {
                         let failure = Failure::new(format!("cannot write the output: {error}"));
@@ -286,7 +369,7 @@ impl Fetch {
                 },
             };
             if matches!(failure, FetchFailure::Busy) && Instant::now() < give_up {
-                left.push_back(holder);
+                left.push_back(source);
                 busy += 1;
                 if busy >= left.len() {
                     busy = 0;
@@ -294,11 +377,16 @@ impl Fetch {
                 }
                 continue;
             }
-            let shard = printable(&shard);
-            problems.push(format!("worker `{shard}` at {address}: {failure}"));
+            problems.push(format!("{} at {}: {failure}", source.title, source.address));
         }
         self.progress.end();
-        Err(no_copy(output, problems).into())
+        Err(match problems.is_empty() {
+            true => Failure::new(&*wanted.no_copy.0).remedy(wanted.no_copy.1),
+            false => Failure::new("no worker has sent a good copy")
+                .problems(problems)
+                .remedy("Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach"),
+        }
+        .into())
     }
 
     async fn fetch_from_one(
@@ -309,7 +397,7 @@ impl Fetch {
         let file = copy.as_file_mut();
         file.set_len(0).map_err(FetchFailure::Local)?;
         file.rewind().map_err(FetchFailure::Local)?;
-        let received = |bytes| self.progress.received(bytes);
+        let received = |bytes| self.progress.reached(bytes);
         let fetched = self
             .transfers
             .fetch(peer, &self.artifact, file, received)
@@ -321,35 +409,18 @@ impl Fetch {
     }
 }
 
-fn no_copy(output: &ListedOutput, problems: Vec<String>) -> Failure {
-    let state = output
-        .state
-        .as_deref()
-        .unwrap_or_default()
-        .replace('_', " ");
-    match problems.is_empty() {
-        true => Failure::new(format!("no worker has a copy of the output ({state})")).remedy(
-            match &*state {
-                "unknown" => "Not all workers have reported yet: try again in a minute",
-                _ => "`brasserie job delete-history JOB --node NODE` lets the task run again",
-            },
-        ),
-        false => Failure::new("no worker has sent a good copy of the output")
-            .problems(problems)
-            .remedy("Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach"),
-    }
-}
-
-/// Shows how much has arrived: a bar on a terminal, lines elsewhere.
-struct Progress {
+/// Shows how much of an artifact has been sent: a bar on a terminal, lines elsewhere.
+pub(super) struct Progress {
     bar: ProgressBar,
     size: u64,
+    /// The end of a line, after the bytes.
+    verb: &'static str,
     /// The time of the next line, if the bar is hidden.
     next_line: Cell<Instant>,
 }
 
 impl Progress {
-    fn new(size: u64) -> Self {
+    pub(super) fn new(size: u64, verb: &'static str) -> Self {
         let bar = match stderr().is_terminal() {
             true => ProgressBar::new(size),
             false => ProgressBar::hidden(),
@@ -361,23 +432,25 @@ impl Progress {
         Progress {
             bar,
             size,
+            verb,
             next_line: Cell::new(Instant::now() + LINE_EVERY),
         }
     }
 
-    fn received(&self, bytes: u64) {
+    pub(super) fn reached(&self, bytes: u64) {
         self.bar.set_position(bytes);
         if self.bar.is_hidden() && Instant::now() >= self.next_line.get() {
             self.next_line.set(Instant::now() + LINE_EVERY);
             complain!(
-                "brasserie: {} of {} have arrived",
+                "brasserie: {} of {} {}",
                 mebibytes(bytes),
-                mebibytes(self.size)
+                mebibytes(self.size),
+                self.verb
             );
         }
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }
 }

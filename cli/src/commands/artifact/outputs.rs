@@ -149,18 +149,18 @@ pub(super) fn row(output: &ListedOutput) -> Vec<String> {
         artifact.size.unwrap_or_default().to_string(),
         output.copies.unwrap_or_default().to_string(),
         text(&output.state).replace('_', " "),
-        workers_text(output),
+        workers_text(&output.holders, output.copies),
     ]
 }
 
 /// Names some workers with a copy, as in `a, b, c and 7 others`.
-fn workers_text(output: &ListedOutput) -> String {
-    let holders = output.holders.iter().flatten();
+pub(super) fn workers_text(holders: &Option<Vec<OutputHolder>>, copies: Option<i64>) -> String {
+    let holders = holders.iter().flatten();
     let names: Vec<&str> = holders
         .filter_map(|holder| holder.shard.as_deref())
         .take(MAX_SHOWN_WORKERS)
         .collect();
-    let copies = usize::try_from(output.copies.unwrap_or_default()).unwrap_or(0);
+    let copies = usize::try_from(copies.unwrap_or_default()).unwrap_or(0);
     match (names.len(), copies.saturating_sub(names.len())) {
         (0, _) => "-".to_owned(),
         (_, 0) => names.join(", "),
@@ -209,11 +209,7 @@ pub(super) fn output_document(output: &ListedOutput) -> Value {
     let artifact = output.artifact.clone().unwrap_or_default();
     let id = artifact.id.and_then(|id| id.try_into().ok());
     let holders = output.holders.iter().flatten();
-    let workers: Vec<Value> = holders
-        .map(|holder| {
-            json!({ "worker": holder.shard, "hostname": holder.hostname, "address": address_of(holder) })
-        })
-        .collect();
+    let workers: Vec<Value> = holders.map(holder_document).collect();
     json!({
         "job": output.job,
         "node": output.node,
@@ -225,6 +221,10 @@ pub(super) fn output_document(output: &ListedOutput) -> Value {
         "state": output.state,
         "workers": workers,
     })
+}
+
+pub(super) fn holder_document(holder: &OutputHolder) -> Value {
+    json!({ "worker": holder.shard, "hostname": holder.hostname, "address": address_of(holder) })
 }
 
 pub(super) fn set_document(set: &OutputSet) -> Value {

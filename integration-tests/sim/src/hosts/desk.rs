@@ -643,10 +643,11 @@ pub fn placed(output: &TaskOutput) -> PlacedArtifact {
     (output.path.to_string(), output.artifact.id)
 }
 
-/// Returns a holder as the machine that fetches inputs knows it: by its address.
+/// Returns a holder as the machine that fetches inputs knows it: by its address. No scheduler of the simulator has files.
 fn peer(holder: &ArtifactHolder) -> Peer {
+    let address = holder.address.as_ref().map(ToString::to_string);
     Peer {
-        id: PeerId(holder.address.to_string().into()),
+        id: PeerId(address.unwrap_or_default().into()),
         host: HostName(Arc::clone(&holder.hostname)),
         rack: holder.rack.clone().map(RackName),
     }

@@ -98,7 +98,7 @@ impl Scheduler {
         }
         let worker = remote.description();
         let place = ArtifactHolder {
-            address: worker.address.clone(),
+            address: Some(worker.address.clone()),
             hostname: worker.machine_lock.hostname.clone(),
             rack: None,
         };

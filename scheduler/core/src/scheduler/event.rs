@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use brasserie_common::artifact_report::ArtifactsReport;
 use brasserie_common::{
-    BackoffDuration, CallId, CallOutcome, GpuShare, InvocationId, JobId, JobName, LeftOutput,
-    ListedState, NodeId, NodeName, OutputPath, Principal, RecordSeq, ReportedStatus, RequestId,
-    SchedulerId, Shard, Story, TaskKey, WallTime, WorkRequest, WorkerDescription, WorkerId,
-    WorkerSetId,
+    ArtifactId, BackoffDuration, CallId, CallOutcome, GpuShare, InvocationId, JobId, JobName,
+    LeftOutput, ListedState, NodeId, NodeName, OutputPath, Principal, RecordSeq, ReportedStatus,
+    RequestId, SchedulerId, Shard, Story, TaskKey, WallTime, WorkRequest, WorkerDescription,
+    WorkerId, WorkerSetId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::NodeTable;
 
 use crate::calls::CallReply;
+use crate::files::KnownFiles;
 use crate::jobs::{ConfigOrigin, JobChange};
 use crate::store_size::StoreSize;
 
@@ -104,6 +105,8 @@ pub enum Event {
     },
     /// The node sources have failed. The last good nodes stay in force.
     NodesFailed { message: String },
+    /// The files that jobs may name as inputs, all of them.
+    FilesKnown { files: Arc<KnownFiles> },
 }
 
 /// A completion of a run, or "was not running", as a worker reports it.
@@ -164,6 +167,10 @@ pub enum Query {
     Tasks(TaskList),
     /// One page of outputs.
     Outputs(OutputList),
+    /// One page of the files that jobs may name as inputs.
+    Files(FileList),
+    /// Those of these artifacts that running tasks read.
+    FileReaders(Vec<ArtifactId>),
     /// The workers whose logs can be read.
     LogPeers,
     /// A copy of the scheduler, to plan a configuration.
@@ -191,6 +198,16 @@ pub struct OutputList {
     pub node: Option<String>,
     /// `None`: the first page.
     pub after: Option<OutputCursor>,
+    pub limit: usize,
+}
+
+/// A request for one page of files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileList {
+    /// Only the file of this name; `None`: all.
+    pub name: Option<String>,
+    /// The last name of the page before; `None`: the first page.
+    pub after: Option<String>,
     pub limit: usize,
 }
 

@@ -14,21 +14,24 @@ use brasserie_scheduler_engine::{Engine, Reason, Task, TaskState};
 
 use super::{Scheduler, View, task_key};
 use crate::artifacts::{Artifacts, InputChecks};
+use crate::files::{JobOrigin, LackingFile};
+use crate::jobs::Jobs;
 use crate::pool::remote::Remote;
 
-/// An artifact with its place among the inputs of a run, and the node of the task that made it.
+/// An artifact with its place among the inputs of a run.
 #[derive(Clone, Debug)]
 struct Needed {
     place: OutputPath,
     artifact: Artifact,
-    producer: TaskKey,
+    /// The task that made it; `None`: the scheduler has it as a file.
+    producer: Option<TaskKey>,
 }
 
 /// The reason why a task cannot have its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LackingInput {
-    #[error("the scheduler does not send files with jobs yet: {0}")]
-    File(String),
+    #[error(transparent)]
+    File(#[from] LackingFile),
     #[error(
         "no worker has reported yet that it has the output of {}, and some have still to report",
         named(.0)
@@ -107,6 +110,8 @@ impl Scheduler {
                         InputsCheck::Lacking(None)
                     }
                     LackingInput::Unknown(_) => InputsCheck::Lacking(None),
+                    // The file is there in a moment.
+                    LackingInput::File(LackingFile::Unread { .. }) => InputsCheck::Lacking(None),
                     LackingInput::File(_)
                     | LackingInput::NotRunnable { .. }
                     | LackingInput::GivenUp { .. } => InputsCheck::Lacking(Some(why)),
@@ -234,11 +239,15 @@ impl View<'_> {
                 let with_address = |remote: &&Remote| remote.address() == &peer.address;
                 let known = self.pool.iter().find(with_address);
                 let name = known.map_or(&*peer.hostname, |remote| remote.shard().as_str());
+                let name = match name {
+                    "" => "the scheduler".to_owned(),
+                    name => format!("`{name}`"),
+                };
                 match peer.busy_answers {
-                    0 => format!("`{name}`"),
-                    1 => format!("`{name}` (busy once)"),
-                    2 => format!("`{name}` (busy twice)"),
-                    times => format!("`{name}` (busy {times} times)"),
+                    0 => name,
+                    1 => format!("{name} (busy once)"),
+                    2 => format!("{name} (busy twice)"),
+                    times => format!("{name} (busy {times} times)"),
                 }
             })
             .collect();
@@ -256,6 +265,7 @@ impl View<'_> {
         Inputs {
             engine: &self.engine,
             artifacts: &self.artifacts,
+            jobs: &self.jobs,
         }
     }
 }
@@ -265,6 +275,7 @@ impl View<'_> {
 pub(super) struct Inputs<'a> {
     pub engine: &'a Engine,
     pub artifacts: &'a Artifacts,
+    pub jobs: &'a Jobs,
 }
 
 impl Inputs<'_> {
@@ -293,6 +304,9 @@ impl Inputs<'_> {
             artifact, producer, ..
         } in &needed
         {
+            let Some(producer) = producer else {
+                continue;
+            };
             match self.artifacts.availability(artifact.id) {
                 ArtifactAvailability::Available => {}
                 ArtifactAvailability::Unknown => {
@@ -347,9 +361,41 @@ impl Inputs<'_> {
     ) -> Result<(Vec<Needed>, Vec<TaskKey>), LackingInput> {
         let (mut all, mut missing) = (Vec::new(), Vec::new());
         for input in &job.inputs {
-            self.add_needed(task, input, (&mut all, &mut missing))?;
+            match &input.source {
+                InputSource::Job { .. } => self.add_needed(task, input, (&mut all, &mut missing)),
+                InputSource::File { path } => all.extend(self.needed_file(&job.name, path, input)?),
+            }
         }
         Ok((all, missing))
+    }
+
+    /// Returns the file that a job names. It has no place if its name is none, which the config refuses.
+    fn needed_file(
+        &self,
+        job: &JobName,
+        path: &str,
+        input: &JobInput,
+    ) -> Result<Option<Needed>, LackingInput> {
+        let artifact = self.file_of(job, path)?;
+        let place = input.place().map(|place| place.as_str().to_owned());
+        let place = place.and_then(|place| OutputPath::try_from(place.as_str()).ok());
+        Ok(place.map(|place| Needed {
+            place,
+            artifact,
+            producer: None,
+        }))
+    }
+
+    /// Returns the file that a job gets for a path.
+    pub(super) fn file_of(&self, job: &JobName, path: &str) -> Result<Artifact, LackingFile> {
+        self.artifacts.files().find(path, self.origin(job))
+    }
+
+    pub(super) fn origin(&self, job: &JobName) -> JobOrigin {
+        match self.jobs.version(job) {
+            Some(_) => JobOrigin::Submitted,
+            None => JobOrigin::ConfigFile,
+        }
     }
 
     fn add_needed(
@@ -357,11 +403,11 @@ impl Inputs<'_> {
         task: Task,
         input: &JobInput,
         (all, missing): (&mut Vec<Needed>, &mut Vec<TaskKey>),
-    ) -> Result<(), LackingInput> {
-        let (job, nodes, path) = match &input.source {
-            InputSource::Job { job, nodes, path } => (job, *nodes, path.as_ref()),
-            InputSource::File { path } => return Err(LackingInput::File(path.clone())),
+    ) {
+        let InputSource::Job { job, nodes, path } = &input.source else {
+            return;
         };
+        let (nodes, path) = (*nodes, path.as_ref());
         let base = input.place().map_or_else(
             || file_name(job.as_str()),
             |place| place.as_str().to_owned(),
@@ -387,7 +433,7 @@ impl Inputs<'_> {
                     all.push(Needed {
                         place,
                         artifact: output.artifact,
-                        producer: key.clone(),
+                        producer: Some(key.clone()),
                     });
                 }
             }
@@ -395,7 +441,6 @@ impl Inputs<'_> {
                 missing.push(key);
             }
         }
-        Ok(())
     }
 
     /// Returns the nodes of whose tasks an input takes the outputs.

@@ -72,7 +72,8 @@ impl Scheduler {
             | Event::ConfigLoaded { .. }
             | Event::ConfigFailed { .. }
             | Event::NodesLoaded { .. }
-            | Event::NodesFailed { .. } => {}
+            | Event::NodesFailed { .. }
+            | Event::FilesKnown { .. } => {}
         }
     }
 

@@ -78,6 +78,8 @@ fn counts_completions(query: &Query) -> bool {
         | Query::Unfinished { .. }
         | Query::Tasks(_)
         | Query::Outputs(_)
+        | Query::Files(_)
+        | Query::FileReaders(_)
         | Query::LogPeers
         | Query::WhatIf => false,
     }

@@ -17,6 +17,7 @@ use super::inputs::{Inputs, InputsCheck};
 use super::{Scheduler, View, task_key};
 use crate::artifacts::Artifacts;
 use crate::calls::{CallDraft, CallPurpose, CallReply};
+use crate::jobs::Jobs;
 use crate::news::News;
 use crate::notices::StartTrouble;
 use crate::pool::Pool;
@@ -39,6 +40,7 @@ struct PlacementAdvice<'a> {
     now: Time,
     pool: &'a mut Pool,
     artifacts: &'a Artifacts,
+    jobs: &'a Jobs,
 }
 
 impl Advice for PlacementAdvice<'_> {
@@ -47,8 +49,13 @@ impl Advice for PlacementAdvice<'_> {
     }
 
     fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<WorkerIndex> {
-        let artifacts = self.artifacts;
-        let locks = Inputs { engine, artifacts }.nearest(task);
+        let (artifacts, jobs) = (self.artifacts, self.jobs);
+        let locks = Inputs {
+            engine,
+            artifacts,
+            jobs,
+        }
+        .nearest(task);
         let indices = |lock| self.pool.with_lock(lock).map(Remote::index);
         locks.iter().flat_map(indices).collect()
     }
@@ -62,6 +69,7 @@ impl Scheduler {
             now,
             pool: &mut self.pool,
             artifacts: &self.artifacts,
+            jobs: &self.jobs,
         };
         self.engine.place_within(now, tries, &mut advice)
     }

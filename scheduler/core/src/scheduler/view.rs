@@ -19,8 +19,8 @@ use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::Intake;
 use brasserie_common::{
-    Estimate, Health, InvocationId, JobId, JobName, NodeName, SchedulerId, ServiceAddress, Shard,
-    TaskKey, Time, WallTime, WorkerId,
+    ArtifactId, Estimate, Health, InvocationId, JobId, JobName, NodeName, SchedulerId,
+    ServiceAddress, Shard, TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::{Config, nearest};
 use brasserie_scheduler_engine::{Engine, LateBy, Reason, Task, TaskState};
@@ -28,6 +28,7 @@ use listing::TaskPage;
 use outputs::OutputPage;
 
 use super::event::Query;
+use super::files::FilePage;
 use super::plan::WhatIf;
 use super::{Scheduler, View, task_key};
 use crate::credits::RequestView;
@@ -73,6 +74,9 @@ pub enum Answer {
     JobStatus(Box<JobStatus>, WallTime),
     Tasks(TaskPage),
     Outputs(OutputPage),
+    Files(FilePage),
+    /// The artifacts that running tasks read.
+    FileReaders(BTreeSet<ArtifactId>),
     LogPeers(LogPeers),
     WhatIf(Box<WhatIf>),
     Unknown(String),
@@ -260,6 +264,8 @@ impl View<'_> {
             Query::JobStatus { job } => self.status_of(now, job),
             Query::Tasks(list) => self.list_tasks(now, list),
             Query::Outputs(list) => self.list_outputs(now, list),
+            Query::Files(list) => Answer::Files(self.list_files(list)),
+            Query::FileReaders(ids) => Answer::FileReaders(self.read_artifacts(ids)),
             Query::LogPeers => Answer::LogPeers(self.log_peers()),
             Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self.0, now))),
         }

@@ -3,6 +3,8 @@
 
 #[path = "artifacts/calls.rs"]
 mod calls;
+#[path = "artifacts/files.rs"]
+mod files;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -188,6 +188,15 @@ impl View<'_> {
         }
     }
 
+    /// Returns at most `most` workers with a copy of an artifact.
+    pub(in crate::scheduler) fn output_holders(
+        &self,
+        id: ArtifactId,
+        most: usize,
+    ) -> Vec<OutputHolder> {
+        holders_of(*self, &self.workers_by_lock(), id, most)
+    }
+
     fn workers_by_lock(&self) -> BTreeMap<&MachinePortLock, &Remote> {
         let here = self.pool.iter().filter(|worker| !worker.said_goodbye());
         here.map(|worker| (&worker.description().machine_lock, worker))
@@ -324,7 +333,7 @@ impl PageBuilder<'_> {
 
     fn add(&mut self, one: OutputView<'_>) {
         let id = one.output.artifact.id;
-        let holders = self.holders(id);
+        let holders = holders_of(self.view, &self.workers, id, self.most_holders);
         let of_holder = |holder: &OutputHolder| {
             FIXED_BYTES + holder.shard.as_str().len() + holder.hostname.len()
         };
@@ -345,24 +354,29 @@ impl PageBuilder<'_> {
             state,
         });
     }
+}
 
-    /// Returns some workers with a copy, each once.
-    fn holders(&self, id: ArtifactId) -> Vec<OutputHolder> {
-        let registry = self.view.artifacts.registry();
-        let mut holders: Vec<OutputHolder> = Vec::new();
-        for holder in registry.holders(id).take(self.most_holders) {
-            let Some(worker) = self.workers.get(&holder.lock) else {
-                continue;
-            };
-            if holders.iter().any(|known| known.shard == *worker.shard()) {
-                continue;
-            }
-            holders.push(OutputHolder {
-                shard: worker.shard().clone(),
-                hostname: holder.lock.hostname.clone(),
-                address: worker.address().clone(),
-            });
+/// Returns some workers with a copy, each once.
+fn holders_of(
+    view: View<'_>,
+    workers: &BTreeMap<&MachinePortLock, &Remote>,
+    id: ArtifactId,
+    most: usize,
+) -> Vec<OutputHolder> {
+    let registry = view.artifacts.registry();
+    let mut holders: Vec<OutputHolder> = Vec::new();
+    for holder in registry.holders(id).take(most) {
+        let Some(worker) = workers.get(&holder.lock) else {
+            continue;
+        };
+        if holders.iter().any(|known| known.shard == *worker.shard()) {
+            continue;
         }
-        holders
+        holders.push(OutputHolder {
+            shard: worker.shard().clone(),
+            hostname: holder.lock.hostname.clone(),
+            address: worker.address().clone(),
+        });
     }
+    holders
 }

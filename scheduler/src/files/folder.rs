@@ -1,0 +1,363 @@
+//! Reads the files that the configuration in force names, from its folder into the store, and again when they have changed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::text::printable;
+use brasserie_common::{Artifact, ArtifactId, OutputPath};
+use brasserie_common_artifacts::{OutputRefusal, StopCheck, TakeInError, TaskFolder, TaskUser};
+use brasserie_common_config::{Config, InputSource};
+use brasserie_scheduler_core::files::{ConfiguredFile, known_name};
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::Files;
+use super::index::{FileStamp, ReadFile};
+use crate::sources::InForce;
+
+/// The time between two looks at the metadata of all files.
+const LOOK: Duration = Duration::from_secs(5);
+/// The same while a file changes. A changed file is read when two looks in a row see the same metadata.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The most files and folders in a folder: a look at that many takes some ten milliseconds.
+const MAX_ENTRIES: u64 = 10_000;
+
+/// The folder of the configuration.
+///
+/// ```text
+///            there at the first look, or the copy is lost    copied
+///   Absent -----------------------------------> Reading -------------> Present
+///                                                ^   ^                    |
+///                          still other metadata  |   |   other metadata   |
+///                                                +---+--------------------+
+/// ```
+pub(super) struct ConfigFolder {
+    files: Files,
+    /// The watched config file, and its folder.
+    file: (Option<PathBuf>, PathBuf),
+    stop: CancellationToken,
+    /// The files that have changed, with the metadata at the last look.
+    changing: BTreeMap<PathBuf, FileStamp>,
+}
+
+/// A file that the configuration names, and that exists.
+struct Found {
+    /// The path without links, below the folder.
+    below: PathBuf,
+    is_folder: bool,
+    stamp: FileStamp,
+}
+
+/// The state of a file at a look.
+enum Look {
+    Known(ConfiguredFile),
+    /// It has changed, and may still change.
+    Changing,
+    ToRead(Found),
+}
+
+impl ConfigFolder {
+    pub(super) fn new(
+        files: Files,
+        file: (Option<PathBuf>, PathBuf),
+        stop: CancellationToken,
+    ) -> Self {
+        ConfigFolder {
+            files,
+            file,
+            stop,
+            changing: BTreeMap::new(),
+        }
+    }
+
+    pub(super) async fn watch(mut self, mut in_force: watch::Receiver<Option<InForce>>) {
+        loop {
+            let now = in_force.borrow_and_update().clone();
+            let looked = tokio::task::spawn_blocking(move || {
+                let is_settled = now.is_none_or(|now| self.look(&now));
+                (self, is_settled)
+            });
+            let Ok((own, is_settled)) = looked.await else {
+                // The panic is in the log. The files that are known stay known.
+                return std::future::pending().await;
+            };
+            self = own;
+            let wait = match is_settled {
+                true => LOOK,
+                false => LOOK_AGAIN,
+            };
+            tokio::select! {
+                changed = in_force.changed() => if changed.is_err() {
+                    return std::future::pending().await;
+                },
+                () = sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Looks at all files, and reads those that are new or have changed. Returns false if some may still change.
+    pub(super) fn look(&mut self, in_force: &InForce) -> bool {
+        let names = names_in(in_force.config());
+        let (file, folder) = &self.file;
+        let folder = in_force.folder(file.as_deref(), folder).to_owned();
+        let is_named = |path: &PathBuf| names.iter().any(|name| *path == folder.join(&**name));
+        self.changing.retain(|path, _| is_named(path));
+        let mut states = BTreeMap::new();
+        let (mut to_read, mut is_settled) = (Vec::new(), true);
+        for name in names {
+            let state = match self.look_at(&folder, &name) {
+                Look::Known(state) => state,
+                Look::Changing => {
+                    is_settled = false;
+                    ConfiguredFile::Reading
+                }
+                Look::ToRead(found) => {
+                    let before = self.files.0.names.lock().configured().get(&name).cloned();
+                    to_read.push((Arc::clone(&name), found));
+                    // A file that cannot be read stays so until it can.
+                    let failed = before.filter(|it| matches!(it, ConfiguredFile::Unusable(_)));
+                    failed.unwrap_or(ConfiguredFile::Reading)
+                }
+            };
+            states.insert(name, state);
+        }
+        let configured = self.files.0.names.lock().configure(&folder, states);
+        self.warn_of_index(configured);
+        self.files.tell();
+        for (name, found) in to_read {
+            if self.stop.is_cancelled() {
+                break;
+            }
+            is_settled &= self.read(&folder, &name, &found);
+            self.files.tell();
+        }
+        is_settled
+    }
+
+    fn warn_of_index(&self, written: io::Result<()>) {
+        if let Err(error) = written {
+            tracing::warn!("{}", self.files.cannot_record(&error));
+        }
+    }
+
+    fn look_at(&mut self, folder: &Path, name: &str) -> Look {
+        let path = folder.join(name);
+        let found = match find(folder, name) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Look::Known(ConfiguredFile::Absent),
+            Err(why) => return Look::Known(ConfiguredFile::Unusable(why)),
+        };
+        let names = self.files.0.names.lock();
+        let last = names.last_read(&path);
+        // A file that has just come may still be written.
+        let is_new = names.configured().get(name) == Some(&ConfiguredFile::Absent);
+        drop(names);
+        match last {
+            Some(last) if last.stamp == found.stamp => {
+                self.changing.remove(&path);
+                match self.files.has(last.artifact.id) {
+                    true => Look::Known(ConfiguredFile::Present(last.artifact)),
+                    false => Look::ToRead(found),
+                }
+            }
+            None if !is_new && !self.changing.contains_key(&path) => Look::ToRead(found),
+            Some(_) | None => match self.changing.insert(path, found.stamp) == Some(found.stamp) {
+                true => Look::ToRead(found),
+                false => Look::Changing,
+            },
+        }
+    }
+
+    /// Reads one file into the store. Returns false if it has changed meanwhile.
+    fn read(&mut self, folder: &Path, name: &str, found: &Found) -> bool {
+        let path = folder.join(name);
+        let taken = self.take(folder, found);
+        let again = find(folder, name);
+        let is_same = matches!(&again, Ok(Some(again)) if again.stamp == found.stamp);
+        let state = match taken {
+            Ok(artifact) if is_same => {
+                let stamp = found.stamp;
+                self.changing.remove(&path);
+                let mut names = self.files.0.names.lock();
+                let written = names.remember(path, ReadFile { stamp, artifact });
+                names.set(name, ConfiguredFile::Present(artifact));
+                drop(names);
+                self.warn_of_index(written);
+                return true;
+            }
+            Ok(_) | Err(TakeFailure::Changed) => {
+                if let Ok(Some(again)) = again {
+                    self.changing.insert(path, again.stamp);
+                }
+                self.files.0.names.lock().set(name, ConfiguredFile::Reading);
+                return false;
+            }
+            Err(TakeFailure::Stopped) => return true,
+            Err(TakeFailure::Refused(why)) => ConfiguredFile::Unusable(why),
+        };
+        self.files.0.names.lock().set(name, state);
+        true
+    }
+
+    fn take(&self, folder: &Path, found: &Found) -> Result<Artifact, TakeFailure> {
+        let refused = |error: io::Error| TakeFailure::Refused(error.to_string());
+        let root = fs::File::open(fs::canonicalize(folder).map_err(refused)?).map_err(refused)?;
+        let size = match found.is_folder {
+            true => 0,
+            false => {
+                let path = folder.join(&found.below);
+                fs::metadata(path).map_err(refused)?.len()
+            }
+        };
+        if let Some(why) = self.files.why_too_large(size) {
+            return Err(TakeFailure::Refused(why));
+        }
+        let end = if found.is_folder { "/" } else { "" };
+        let below = found.below.to_str().map(|below| format!("{below}{end}"));
+        let below = below.and_then(|below| OutputPath::try_from(below.as_str()).ok());
+        let below = below.ok_or_else(|| {
+            let path = printable(&found.below.to_string_lossy());
+            TakeFailure::Refused(format!("it is a link to `{path}`, which is no good path"))
+        })?;
+        let stops = || self.stop.is_cancelled();
+        let task = TaskFolder {
+            folder: root.as_fd(),
+            user: TaskUser::of_this_process(),
+            stop: StopCheck(&stops),
+        };
+        self.files.measure_again();
+        let parts = &self.files.0;
+        let taken = parts.store.take_in(&parts.namespace, task, &below);
+        taken.map_err(|error| match error {
+            TakeInError::Stopped => TakeFailure::Stopped,
+            TakeInError::Store(error) => TakeFailure::Refused(self.files.explain_write(&error)),
+            TakeInError::Output { path, why } => TakeFailure::of(&path, why),
+        })
+    }
+}
+
+/// The reason why a file was not read.
+enum TakeFailure {
+    Changed,
+    Stopped,
+    /// The text is for people.
+    Refused(String),
+}
+
+impl TakeFailure {
+    fn of(path: &Path, why: OutputRefusal) -> Self {
+        match why {
+            OutputRefusal::Absent
+            | OutputRefusal::Folder
+            | OutputRefusal::File
+            | OutputRefusal::Replaced
+            | OutputRefusal::Changed { .. } => TakeFailure::Changed,
+            OutputRefusal::Link => {
+                let path = printable(&path.to_string_lossy());
+                TakeFailure::Refused(format!("`{path}` is a symbolic link"))
+            }
+            OutputRefusal::Unreadable { owner, mode, .. } => TakeFailure::Refused(format!(
+                "it belongs to user {owner}, and its mode {mode:04o} does not let everybody read it"
+            )),
+            why => TakeFailure::Refused(why.to_string()),
+        }
+    }
+}
+
+/// Returns the names of all files that the configuration's jobs have as inputs.
+fn names_in(config: &Config) -> Vec<Arc<str>> {
+    let inputs = config.jobs.iter().flat_map(|job| &job.inputs);
+    let names = inputs.filter_map(|input| match &input.source {
+        InputSource::File { path } => Some(Arc::from(known_name(path))),
+        InputSource::Job { .. } => None,
+    });
+    let mut names: Vec<Arc<str>> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Finds a file below a folder, which links must not leave. Returns `None` if it does not exist. The error is for people.
+fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
+    let root = fs::canonicalize(folder).map_err(|error| error.to_string())?;
+    let path = match fs::canonicalize(root.join(name)) {
+        Ok(path) => path,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let Ok(below) = path.strip_prefix(&root) else {
+        let path = printable(&path.to_string_lossy()).to_string();
+        return Err(format!(
+            "a link leads to `{path}`, outside of the folder: copy the file into the folder"
+        ));
+    };
+    let about = fs::metadata(&path).map_err(|error| error.to_string())?;
+    if !about.is_file() && !about.is_dir() {
+        return Err("it is neither a file nor a folder".to_owned());
+    }
+    let mut stamp = StampMaker {
+        hasher: Sha256::new(),
+        left: MAX_ENTRIES,
+    };
+    let added = stamp.add(&path, &about);
+    added.map_err(|error| error.to_string())?;
+    Ok(Some(Found {
+        below: below.to_owned(),
+        is_folder: about.is_dir(),
+        stamp: FileStamp(ArtifactId(stamp.hasher.finalize().into())),
+    }))
+}
+
+struct StampMaker {
+    hasher: Sha256,
+    /// The number of entries that may follow.
+    left: u64,
+}
+
+impl StampMaker {
+    fn add(&mut self, path: &Path, about: &Metadata) -> io::Result<()> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| {
+            io::Error::other(format!(
+                "the folder has more than {MAX_ENTRIES} files and folders: pack them into an archive"
+            ))
+        })?;
+        self.hasher.update(path.as_os_str().as_encoded_bytes());
+        for number in [
+            about.dev(),
+            about.ino(),
+            about.len(),
+            u64::from(about.mode()),
+        ] {
+            self.hasher.update(number.to_le_bytes());
+        }
+        for time in [
+            about.mtime(),
+            about.mtime_nsec(),
+            about.ctime(),
+            about.ctime_nsec(),
+        ] {
+            self.hasher.update(time.to_le_bytes());
+        }
+        if about.is_dir() {
+            let entries = fs::read_dir(path)?;
+            let mut paths = entries
+                .map(|entry| entry.map(|entry| entry.path()))
+                .collect::<io::Result<Vec<PathBuf>>>()?;
+            paths.sort_unstable();
+            for path in paths {
+                let about = fs::symlink_metadata(&path)?;
+                self.add(&path, &about)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,468 @@
+//! Tests the store of files with real files and disks.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use brasserie_common::{Artifact, ArtifactForm};
+use brasserie_common_config::{Config, ParseOptions, parse_bytes};
+use brasserie_scheduler_core::files::ConfiguredFile;
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+use super::uploads::PutProgress;
+use super::*;
+use crate::inbox::{Lanes, lanes};
+
+const CAPACITY: u64 = 1 << 20;
+
+/// The files of a scheduler with a folder for its configuration.
+struct Bench {
+    root: TempDir,
+    files: Files,
+    folder: ConfigFolder,
+    in_force: InForce,
+    /// Keeps the driver's side of the inbox.
+    _lanes: Lanes,
+    _directory: DataDir,
+}
+
+impl Bench {
+    fn new(names: &[&str]) -> Bench {
+        let root = tempfile::tempdir().expect("a folder");
+        fs::create_dir(root.path().join("conf")).expect("a folder");
+        Bench::on(root, names)
+    }
+
+    fn on(root: TempDir, names: &[&str]) -> Bench {
+        let directory = DataDir::open(&root.path().join("data")).expect("a data directory");
+        let (inbox, lanes) = lanes();
+        let namespace = ArtifactNamespace::try_from("c1").expect("a name");
+        let files = Files::open(&directory, &namespace, CAPACITY, inbox).expect("a store");
+        let place = (None, root.path().join("conf"));
+        let folder = ConfigFolder::new(files.clone(), place, CancellationToken::new());
+        Bench {
+            root,
+            folder,
+            files,
+            in_force: InForce::given(Arc::new(config(names))),
+            _lanes: lanes,
+            _directory: directory,
+        }
+    }
+
+    /// Starts anew on the same folders.
+    fn restart(self, names: &[&str]) -> Bench {
+        let Bench {
+            root,
+            files,
+            folder,
+            _directory,
+            ..
+        } = self;
+        drop((files, folder, _directory));
+        Bench::on(root, names)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join("conf").join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, content).expect("written");
+    }
+
+    fn look(&mut self) -> bool {
+        self.folder.look(&self.in_force)
+    }
+
+    fn configured(&self) -> BTreeMap<Arc<str>, ConfiguredFile> {
+        self.files.known().configured
+    }
+
+    fn why(&self, name: &str) -> String {
+        match self.configured().get(name) {
+            Some(ConfiguredFile::Unusable(why)) => why.clone(),
+            other => panic!("{name} is unusable, not {other:?}"),
+        }
+    }
+
+    /// Looks until nothing changes any more.
+    fn settle(&mut self) {
+        for _ in 0..3 {
+            if self.look() {
+                return;
+            }
+        }
+        panic!("the files do not settle: {:?}", self.configured());
+    }
+
+    fn put(&self, name: &str, content: &[u8]) -> Result<PutProgress, PutRefusal> {
+        self.piece(name, (content, content), (0, 0))
+    }
+
+    /// Sends a piece of a file of which the whole content is given first.
+    fn piece(
+        &self,
+        name: &str,
+        (content, bytes): (&[u8], &[u8]),
+        (upload, offset): (i64, u64),
+    ) -> Result<PutProgress, PutRefusal> {
+        let file = (name.to_owned(), artifact(content));
+        self.files
+            .put(Put::new(file, (upload, offset), bytes.to_vec()))
+    }
+
+    fn incoming(&self) -> usize {
+        let incoming = self.root.path().join("data/files/incoming");
+        fs::read_dir(incoming).expect("a folder").count()
+    }
+}
+
+fn config(names: &[&str]) -> Config {
+    let inputs: Vec<String> = names
+        .iter()
+        .map(|name| format!(r#"{{"file": "{name}", "as": "{name}"}}"#))
+        .collect();
+    let text = format!(
+        r#"{{"bistro_settings": {{"nodes": {{"levels": [], "node_sources": []}}, "resources": {{}}}},
+            "bistro_job->j": {{"command": ["/bin/true"], "inputs": [{}]}}}}"#,
+        inputs.join(", ")
+    );
+    parse_bytes(text.as_bytes(), ParseOptions::default())
+        .expect("a config")
+        .config
+}
+
+fn artifact(content: &[u8]) -> Artifact {
+    Artifact {
+        id: ArtifactId(Sha256::digest(content).into()),
+        size: content.len() as u64,
+        form: ArtifactForm::File,
+    }
+}
+
+fn present(content: &[u8]) -> ConfiguredFile {
+    ConfiguredFile::Present(artifact(content))
+}
+
+#[test]
+fn files_are_read_and_read_again_when_they_have_changed() {
+    let mut bench = Bench::new(&["a", "sub/b", "none"]);
+    bench.write("a", "one");
+    bench.write("sub/b", "two");
+    assert!(bench.look());
+    let known = bench.configured();
+    assert_eq!(known["a"], present(b"one"));
+    assert_eq!(known["sub/b"], present(b"two"));
+    assert_eq!(known["none"], ConfiguredFile::Absent);
+    bench.write("a", "three");
+    // The file may still be written.
+    assert!(!bench.look());
+    assert_eq!(bench.configured()["a"], ConfiguredFile::Reading);
+    assert!(bench.look());
+    assert_eq!(bench.configured()["a"], present(b"three"));
+    fs::remove_file(bench.path("a")).expect("removed");
+    assert!(bench.look());
+    assert_eq!(bench.configured()["a"], ConfiguredFile::Absent);
+    bench.write("none", "four");
+    assert!(!bench.look(), "it may still be written");
+    assert!(bench.look());
+    assert_eq!(bench.configured()["none"], present(b"four"));
+}
+
+#[test]
+fn a_restart_knows_unchanged_files_without_reading_them() {
+    let mut bench = Bench::new(&["a", "b"]);
+    bench.write("a", "one");
+    bench.write("b", "two");
+    bench.settle();
+    bench.put("up", b"three").expect("taken");
+    let mut bench = bench.restart(&["a", "b"]);
+    assert_eq!(bench.files.known().uploaded["up"], artifact(b"three"));
+    // The second file has changed while nobody looked.
+    bench.write("b", "four");
+    assert!(!bench.look());
+    assert_eq!(bench.configured()["a"], present(b"one"));
+    assert_eq!(bench.configured()["b"], ConfiguredFile::Reading);
+    bench.settle();
+    assert_eq!(bench.configured()["b"], present(b"four"));
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_read_again() {
+    let mut bench = Bench::new(&["log"]);
+    bench.write("log", "a");
+    for _ in 0..5 {
+        let mut log = OpenOptions::new()
+            .append(true)
+            .open(bench.path("log"))
+            .expect("a file");
+        log.write_all(b"b").expect("written");
+        bench.look();
+    }
+    bench.settle();
+    assert_eq!(bench.configured()["log"], present(b"abbbbb"));
+}
+
+#[test]
+fn links_may_lead_elsewhere_in_the_folder_but_not_out_of_it() {
+    let mut bench = Bench::new(&["in", "out", "dir/passwd", "loop"]);
+    bench.write("data/real", "content");
+    symlink("data/real", bench.path("in")).expect("a link");
+    symlink("/etc/passwd", bench.path("out")).expect("a link");
+    symlink("../../../../../../etc", bench.path("dir")).expect("a link");
+    symlink("loop", bench.path("loop")).expect("a link");
+    assert!(bench.look());
+    assert_eq!(bench.configured()["in"], present(b"content"));
+    for name in ["out", "dir/passwd"] {
+        let why = bench.why(name);
+        assert!(
+            why.contains("leads to `/etc/passwd`, outside of the folder"),
+            "{why}"
+        );
+    }
+    assert!(
+        bench.why("loop").contains("too many levels")
+            || bench.why("loop").contains("symbolic links")
+    );
+}
+
+#[test]
+fn a_folder_is_one_artifact_and_changes_with_its_files() {
+    let mut bench = Bench::new(&["tables"]);
+    bench.write("tables/a", "one");
+    bench.write("tables/deep/b", "two");
+    assert!(bench.look());
+    let ConfiguredFile::Present(first) = bench.configured()["tables"] else {
+        panic!("{:?}", bench.configured());
+    };
+    assert_eq!(first.form, ArtifactForm::Folder);
+    bench.write("tables/deep/b", "TWO");
+    bench.settle();
+    let ConfiguredFile::Present(second) = bench.configured()["tables"] else {
+        panic!("{:?}", bench.configured());
+    };
+    assert_ne!(first.id, second.id);
+}
+
+#[test]
+fn a_file_beyond_the_capacity_is_refused_with_the_flag() {
+    let mut bench = Bench::new(&["large", "a", "b"]);
+    bench.write("large", vec![0; CAPACITY as usize + 1]);
+    for name in ["a", "b"] {
+        bench.write(name, name.repeat(600 << 10));
+    }
+    assert!(bench.look());
+    assert!(
+        bench.why("large").contains("--files-capacity"),
+        "{}",
+        bench.why("large")
+    );
+    assert!(matches!(
+        bench.configured()["a"],
+        ConfiguredFile::Present(_)
+    ));
+    let why = bench.why("b");
+    assert!(
+        why.contains("no space") && why.contains("brasserie artifact rm --file"),
+        "{why}"
+    );
+    let refused = bench
+        .put("up", &vec![1; CAPACITY as usize + 1])
+        .expect_err("too large");
+    assert!(
+        refused.to_string().contains("--files-capacity"),
+        "{refused}"
+    );
+    assert_eq!(bench.incoming(), 0);
+}
+
+#[test]
+fn an_upload_comes_in_pieces_and_a_damaged_one_changes_nothing() {
+    let bench = Bench::new(&[]);
+    let content: Vec<u8> = (0..200_000_u32).map(|at| at as u8).collect();
+    let old = bench.put("up", b"old");
+    assert_eq!(old, Ok(PutProgress::Done { size: 3 }));
+    let begun = bench.piece("up", (&content, &[]), (0, 0)).expect("begun");
+    let PutProgress::Wants { upload, offset: 0 } = begun else {
+        panic!("{begun:?}");
+    };
+    let half = &content[..100_000];
+    let wants = PutProgress::Wants {
+        upload,
+        offset: 100_000,
+    };
+    for _ in 0..2 {
+        // The second time has no effect: its answer was lost.
+        let sent = bench.piece("up", (&content, half), (upload, 0));
+        assert_eq!(sent, Ok(wants));
+    }
+    assert_eq!(bench.files.known().uploaded["up"], artifact(b"old"));
+    let mut rest = content[100_000..].to_vec();
+    let other = bench.piece("other", (&content, &rest), (upload, 100_000));
+    assert!(matches!(other, Err(PutRefusal::Refused(_))), "{other:?}");
+    rest[5] ^= 1;
+    let damaged = bench.piece("up", (&content, &rest), (upload, 100_000));
+    let damaged = damaged.expect_err("damaged").to_string();
+    assert!(damaged.contains("Upload it again"), "{damaged}");
+    assert_eq!(bench.files.known().uploaded["up"], artifact(b"old"));
+    assert_eq!(bench.incoming(), 0);
+    let again = bench.put("up", &content);
+    assert_eq!(again, Ok(PutProgress::Done { size: 200_000 }));
+    assert_eq!(bench.files.known().uploaded["up"], artifact(&content));
+    // The content is known, so nothing needs to be sent.
+    let known = bench.piece("copy", (&content, &[]), (0, 0));
+    assert_eq!(known, Ok(PutProgress::Done { size: 200_000 }));
+}
+
+#[test]
+fn uploads_are_few_and_one_without_calls_leaves_nothing() {
+    let bench = Bench::new(&[]);
+    let contents: Vec<Vec<u8>> = (0..9_u8).map(|at| vec![at; 70_000]).collect();
+    for content in &contents[..8] {
+        let begun = bench.piece("up", (content, &content[..66_000]), (0, 0));
+        assert!(matches!(begun, Ok(PutProgress::Wants { .. })), "{begun:?}");
+    }
+    let refused = bench.piece("up", (&contents[8], &[]), (0, 0));
+    assert_eq!(refused, Err(PutRefusal::Busy));
+    assert_eq!(bench.incoming(), 8);
+    let later = Instant::now() + Duration::from_secs(61);
+    bench.files.0.uploads.lock().end_idle(later);
+    assert_eq!(bench.incoming(), 0);
+    let piece = bench.piece("up", (&contents[0], &contents[0][66_000..]), (1, 66_000));
+    let piece = piece.expect_err("it is over").to_string();
+    assert!(piece.contains("begin it again"), "{piece}");
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let bench = Bench::new(&[]);
+    for name in [
+        "",
+        "/etc/passwd",
+        "../up",
+        "a/../b",
+        "a//b",
+        "folder/",
+        "a\nb",
+        "./a",
+    ] {
+        let refused = bench.put(name, b"content").expect_err(name).to_string();
+        assert!(refused.contains("is no name of a file"), "{refused}");
+    }
+    bench.put("a/b", b"content").expect("a good name");
+}
+
+#[test]
+fn a_content_without_a_name_is_deleted_after_a_while() {
+    let bench = Bench::new(&[]);
+    bench.put("up", b"old").expect("taken");
+    bench.put("up", b"new").expect("taken");
+    let (old, now) = (artifact(b"old").id, Instant::now());
+    assert!(bench.files.unnamed_since(now).is_empty());
+    assert!(
+        bench.files.known().stored.contains(&old),
+        "running tasks have it"
+    );
+    let due = bench.files.unnamed_since(now + GRACE);
+    assert_eq!(due, [old].into());
+    // It gets a name again before it is deleted.
+    bench.put("again", b"old").expect("taken");
+    bench.files.delete_unnamed(vec![old]);
+    assert!(bench.files.known().stored.contains(&old));
+    assert_eq!(bench.files.remove("again"), Ok(true));
+    assert_eq!(bench.files.remove("again"), Ok(false));
+    bench.files.delete_unnamed(vec![old]);
+    assert_eq!(bench.files.known().stored, [artifact(b"new").id].into());
+}
+
+#[test]
+fn a_damaged_copy_is_dropped_and_a_file_of_the_folder_is_read_again() {
+    let mut bench = Bench::new(&["a"]);
+    bench.write("a", "content");
+    bench.settle();
+    let id = artifact(b"content").id;
+    let copy = format!("data/files/content/c1/{}/{id}", &id.to_string()[..2]);
+    fs::remove_file(bench.root.path().join(copy)).expect("the copy");
+    assert!(
+        bench
+            .files
+            .0
+            .store
+            .check(&bench.files.0.namespace, id)
+            .is_err()
+    );
+    assert!(!bench.files.known().stored.contains(&id));
+    bench.settle();
+    assert!(bench.files.known().stored.contains(&id));
+}
+
+/// Returns the options of a mount of a small file system.
+fn on_full_disk(test: fn(&Path)) {
+    use nix::mount::{MntFlags, MsFlags, mount, umount2};
+    use nix::sched::{CloneFlags, unshare};
+    let thread = std::thread::spawn(move || {
+        let root = tempfile::tempdir().expect("a folder");
+        let mounted = unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_FS)
+            .and_then(|()| {
+                mount(
+                    None::<&str>,
+                    "/",
+                    None::<&str>,
+                    MsFlags::MS_REC | MsFlags::MS_PRIVATE,
+                    None::<&str>,
+                )
+            })
+            .and_then(|()| {
+                let options = Some("size=1m,mode=700");
+                mount(
+                    Some("tmpfs"),
+                    root.path(),
+                    Some("tmpfs"),
+                    MsFlags::empty(),
+                    options,
+                )
+            });
+        match mounted {
+            Ok(()) => {
+                test(root.path());
+                let _ = umount2(root.path(), MntFlags::MNT_DETACH);
+            }
+            Err(error) => eprintln!("unproven: a full disk cannot be made here: {error}"),
+        }
+    });
+    thread.join().expect("the disk's part went well");
+}
+
+#[test]
+fn a_full_disk_is_an_error_for_people_and_no_crash() {
+    on_full_disk(|disk| {
+        let root = tempfile::tempdir_in(disk).expect("a folder");
+        fs::create_dir(root.path().join("conf")).expect("a folder");
+        let mut bench = Bench::on(root, &["a"]);
+        bench.write("a", vec![1; 1000]);
+        let filler = disk.join("filler");
+        let filled = fs::write(&filler, vec![0; 2 << 20]);
+        assert!(filled.is_err(), "the disk is full");
+        bench.look();
+        let why = bench.why("a");
+        assert!(
+            why.contains("make space") || why.contains("Check the disk"),
+            "{why}"
+        );
+        let refused = bench
+            .put("up", &[2; 1000])
+            .expect_err("no space")
+            .to_string();
+        assert!(refused.contains("space"), "{refused}");
+        fs::remove_file(filler).expect("removed");
+        bench.settle();
+        assert_eq!(bench.configured()["a"], present(&[1; 1000]));
+        bench.put("up", &[2; 1000]).expect("there is space");
+    });
+}
