@@ -1,7 +1,5 @@
 //! The coordinator of the crate: it passes heartbeats, requests and completions to the components that they concern.
 
-use std::collections::BTreeSet;
-
 use brasserie_common::Time;
 use brasserie_common::rng::Rng;
 
@@ -9,15 +7,19 @@ use super::amounts::{Bytes, HolderId};
 use super::drain::{DrainEvent, DrainState};
 use super::estimate::{EstimateSettings, SizeEstimate};
 use super::offers::{
-    ArtifactId, NoOffer, SlotCandidate, SlotOffer, SlotRequest, choose_candidates, choose_spares,
-    offer_slots,
+    ArtifactId, ArtifactLocation, DiskPlace, NoOffer, SlotCandidate, SlotOffer, SlotPass,
+    SlotRequest, choose_candidates, choose_spares, offer_slots,
 };
 use super::reservations::{ReservationId, Reservations};
 use super::settings::{Replication, SlotSettings};
 use super::workers::{
-    ArtifactWorkers, DrainRequestError, Registered, UnknownWorker, WorkerPolicy,
+    ArtifactWorkers, DrainRequestError, ExceptWorkers, Registered, UnknownWorker, WorkerPolicy,
     WorkerRegistration, WorkerReport,
 };
+
+/// The workers among which one is chosen for each copy: enough for an even use, and so few that a choice for some copies takes a fraction of a
+/// millisecond on a large cluster.
+const WORKERS_FOR_COPY: usize = 2;
 
 /// Settings of all components.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,15 +29,37 @@ pub struct AllocatorSettings {
     pub estimate: EstimateSettings,
 }
 
-/// A request for slots.
+/// A request for slots of artifacts that do not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantRequest {
     pub ids: Vec<ArtifactId>,
     pub replication: Replication,
-    /// Workers that the requester does not want.
-    pub except: BTreeSet<HolderId>,
+    pub except: ExceptWorkers,
     /// Most workers to use. `None` is the limit of the scheduler.
     pub most_workers: Option<usize>,
+    /// The time at which the grant ends by itself.
+    pub until: Time,
+}
+
+/// A request for slots of further copies of artifacts that exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyRequest {
+    /// Each gets one slot.
+    pub ids: Vec<ArtifactId>,
+    /// The size of the largest one.
+    pub size: Bytes,
+    pub except: ExceptWorkers,
+    /// The time at which the slots end by themselves.
+    pub until: Time,
+}
+
+/// The slot of one further copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrantedCopy {
+    pub id: ArtifactId,
+    pub place: DiskPlace,
+    /// The number under which the slot is reserved.
+    pub reservation: ReservationId,
 }
 
 /// The slots of a request.
@@ -144,14 +168,15 @@ impl Allocator {
         self.workers.readmit(holder);
     }
 
-    /// Grants slots for all artifacts of a request and reserves them, or changes nothing.
+    /// Grants slots for all artifacts of a request and reserves them, or changes nothing. A slot has the estimated size.
     pub fn request_slots(
         &mut self,
         request: &GrantRequest,
         now: Time,
         rng: &mut Rng,
     ) -> Result<Grant, NoOffer> {
-        let eligible = self.candidates(&request.except);
+        let size = self.estimate.current();
+        let eligible = self.candidates(size, &request.except);
         let replication = request.replication;
         let chosen = choose_candidates(eligible.clone(), replication, request.most_workers, rng);
         let slots = SlotRequest {
@@ -160,7 +185,10 @@ impl Allocator {
         };
         let offer = offer_slots(&chosen, slots, &self.settings, rng)?;
         let spares = choose_spares(&eligible, &offer, rng);
-        let reservation = self.reservations.reserve(offer.disks(), now);
+        let bytes = |slots: u64| Bytes(slots.saturating_mul(size.0));
+        let space = offer.disks();
+        let space = space.map(|(holder, disk, slots)| (holder, disk, bytes(slots)));
+        let reservation = self.reservations.reserve(space, now, request.until);
         Ok(Grant {
             offer,
             spares,
@@ -168,10 +196,64 @@ impl Allocator {
         })
     }
 
-    fn candidates(&self, except: &BTreeSet<HolderId>) -> Vec<SlotCandidate> {
-        let artifact = self.estimate.current();
+    /// Grants slots for further copies and reserves each of them. Leaves out copies for which no healthy disk has space. Errors if none is
+    /// left.
+    pub fn request_copies(
+        &mut self,
+        request: &CopyRequest,
+        now: Time,
+        rng: &mut Rng,
+    ) -> Result<Vec<GrantedCopy>, NoOffer> {
+        let replication = Replication::None;
+        let last = self.workers.last().ok_or(NoOffer::NoWorker)?;
+        let start = HolderId(rng.below(last.0 as usize + 1) as u32);
+        let most = request.ids.len().saturating_mul(WORKERS_FOR_COPY);
+        let chosen = self.some_with_slots(request.size, &request.except, (start, most));
+        if chosen.is_empty() {
+            return Err(NoOffer::NoSpace);
+        }
+        let slots = SlotRequest {
+            ids: &request.ids,
+            replication,
+        };
+        let offer = offer_slots(&chosen, slots, &self.settings, rng)?;
+        let locations = offer.locations.into_iter();
+        // The size is known, so that the other passes would exceed the space of a disk.
+        let locations = locations.filter(|one| one.pass == SlotPass::WithinBudgets);
+        let reserve = |one: ArtifactLocation| {
+            let place = one.primary;
+            let space = [(place.holder, place.disk, request.size)];
+            GrantedCopy {
+                id: one.id,
+                place,
+                reservation: self.reservations.reserve(space, now, request.until),
+            }
+        };
+        let granted: Vec<GrantedCopy> = locations.map(reserve).collect();
+        match granted.is_empty() {
+            true => Err(NoOffer::NoSpace),
+            false => Ok(granted),
+        }
+    }
+
+    fn candidates(&self, size: Bytes, except: &ExceptWorkers) -> Vec<SlotCandidate> {
+        self.workers.candidates(size, &self.reservations, except)
+    }
+
+    fn some_with_slots(
+        &self,
+        size: Bytes,
+        except: &ExceptWorkers,
+        which: (HolderId, usize),
+    ) -> Vec<SlotCandidate> {
         self.workers
-            .candidates(artifact, &self.reservations, except)
+            .some_with_slots(size, &self.reservations, except, which)
+    }
+
+    /// Returns whether a worker with space for an artifact of this size may get it.
+    pub fn has_space(&self, size: Bytes, except: &ExceptWorkers) -> bool {
+        let found = self.some_with_slots(size, except, (HolderId(0), 1));
+        !found.is_empty()
     }
 
     /// Ends a grant: its tasks have completed or will not run.
@@ -184,8 +266,9 @@ impl Allocator {
         self.estimate.record(size);
     }
 
-    /// Does what time brings: forgets lost workers, and updates the estimated size. Returns the size if it has changed.
+    /// Does what time brings: ends grants, forgets lost workers, and updates the estimated size. Returns the size if it has changed.
     pub fn advance(&mut self, now: Time) -> Option<Bytes> {
+        self.reservations.expire(now);
         self.workers.expire(now);
         self.estimate.update(now)
     }

@@ -62,9 +62,9 @@ impl WorkerDisk {
         self.total.slots_of(artifact)
     }
 
-    /// Returns the number of artifacts that fit into the usable space besides those with a reserved slot.
-    pub fn available_slots(&self, artifact: Bytes, reserved: u64) -> u64 {
-        self.usable.slots_of(artifact).saturating_sub(reserved)
+    /// Returns the number of artifacts that fit into the usable space besides the reserved space.
+    pub fn available_slots(&self, artifact: Bytes, reserved: Bytes) -> u64 {
+        self.usable.less(reserved).slots_of(artifact)
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_slots_are_not_available() {
+    fn reserved_space_is_not_available() {
         let disk = WorkerDisk {
             id: DiskId(1),
             class: DiskClass::Hdd,
@@ -165,9 +165,11 @@ mod tests {
         };
         let size = Bytes::from_mib(64);
         assert_eq!(disk.max_slots(size), 64);
-        assert_eq!(disk.available_slots(size, 0), 16);
-        assert_eq!(disk.available_slots(size, 5), 11);
-        assert_eq!(disk.available_slots(size, 17), 0);
+        assert_eq!(disk.available_slots(size, Bytes::ZERO), 16);
+        assert_eq!(disk.available_slots(size, Bytes::from_mib(64 * 5)), 11);
+        assert_eq!(disk.available_slots(size, Bytes::from_mib(64 * 17)), 0);
+        // A part of a slot is of no use.
+        assert_eq!(disk.available_slots(size, Bytes(1)), 15);
         let full = WorkerDisk {
             usable: Bytes::ZERO,
             ..disk

@@ -20,7 +20,7 @@ mod settings;
 mod time_window;
 mod workers;
 
-pub use allocator::{Allocator, AllocatorSettings, Grant, GrantRequest};
+pub use allocator::{Allocator, AllocatorSettings, CopyRequest, Grant, GrantRequest, GrantedCopy};
 pub use amounts::{Bytes, HolderId, Permille, Rack, Weight};
 pub use disk::{DiskClass, DiskId, DiskReserve, DiskSpace, DiskState, WorkerDisk, usable_space};
 pub use drain::{Drain, DrainEvent, DrainState, EventRefused, RemainingData};
@@ -35,6 +35,6 @@ pub use settings::{
 };
 pub use time_window::TimeWindow;
 pub use workers::{
-    ArtifactWorkers, DrainRequestError, IneligibleReason, Registered, UnknownWorker, WorkerGroup,
-    WorkerPolicy, WorkerRegistration, WorkerReport, WorkloadLevel,
+    ArtifactWorkers, DrainRequestError, ExceptWorkers, IneligibleReason, Registered, UnknownWorker,
+    WorkerGroup, WorkerPolicy, WorkerRegistration, WorkerReport, WorkloadLevel,
 };

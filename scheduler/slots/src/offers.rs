@@ -116,6 +116,8 @@ pub enum NoOffer {
     OneWorker,
     #[error("too few of the workers that may get artifacts have a disk")]
     TooFewDisks,
+    #[error("no healthy disk of the workers that may get artifacts has space")]
+    NoSpace,
 }
 
 /// Offers a place for each artifact, and for its replica if the request wants replicas: for all of them, or for none.

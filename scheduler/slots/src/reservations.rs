@@ -1,11 +1,13 @@
-//! Slots that were granted and that no report of their worker contains yet. Without them, two requests between two heartbeats of a worker
-//! would get the same space.
+//! Space that was granted and that no report of its worker contains yet. Without reservations, two requests between two heartbeats of a
+//! worker would get the same space.
+//!
+//! Space is counted in bytes, because the slots of a request have their own size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::Time;
 
-use super::amounts::HolderId;
+use super::amounts::{Bytes, HolderId};
 use super::disk::DiskId;
 
 /// The number of one grant.
@@ -16,7 +18,7 @@ pub struct ReservationId(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Reserved {
     at: Time,
-    slots: BTreeMap<DiskId, u64>,
+    bytes: BTreeMap<DiskId, u64>,
 }
 
 /// Reservations of one worker. Invariant: `totals` has the sums of `grants`, and no zero.
@@ -31,9 +33,9 @@ impl OfWorker {
         let Some(reserved) = self.grants.remove(&id) else {
             return;
         };
-        for (disk, slots) in reserved.slots {
+        for (disk, bytes) in reserved.bytes {
             if let Some(total) = self.totals.get_mut(&disk) {
-                *total -= slots;
+                *total -= bytes;
                 if *total == 0 {
                     self.totals.remove(&disk);
                 }
@@ -42,56 +44,91 @@ impl OfWorker {
     }
 }
 
+/// A grant that its workers have not completely reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OpenGrant {
+    until: Time,
+    holders: BTreeSet<HolderId>,
+}
+
 /// All unreported reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reservations {
     workers: BTreeMap<HolderId, OfWorker>,
-    /// The workers of each grant that is not completely reported. Invariant: the same pairs as in `workers`.
-    holders: BTreeMap<ReservationId, BTreeSet<HolderId>>,
+    /// Invariant: the same pairs of grants and workers as in `workers`.
+    open: BTreeMap<ReservationId, OpenGrant>,
+    /// Invariant: the grants of `open`, each at the time of its end.
+    ends: BTreeSet<(Time, ReservationId)>,
     next: u64,
 }
 
 impl Reservations {
-    /// Returns the unreported slots of a disk.
-    pub fn reserved(&self, holder: HolderId, disk: DiskId) -> u64 {
+    /// Returns the unreported space of a disk.
+    pub fn reserved(&self, holder: HolderId, disk: DiskId) -> Bytes {
         let worker = self.workers.get(&holder);
-        worker
-            .and_then(|worker| worker.totals.get(&disk))
-            .copied()
-            .unwrap_or(0)
+        let bytes = worker.and_then(|worker| worker.totals.get(&disk));
+        Bytes(bytes.copied().unwrap_or(0))
     }
 
-    /// Reserves slots at `now`, one entry for each disk.
+    /// Returns the number of grants that have not ended.
+    pub fn count(&self) -> usize {
+        self.open.len()
+    }
+
+    pub fn is_open(&self, id: ReservationId) -> bool {
+        self.open.contains_key(&id)
+    }
+
+    /// Reserves space at `now` until `until`, one entry for each disk.
     pub fn reserve(
         &mut self,
-        slots: impl IntoIterator<Item = (HolderId, DiskId, u64)>,
+        space: impl IntoIterator<Item = (HolderId, DiskId, Bytes)>,
         now: Time,
+        until: Time,
     ) -> ReservationId {
         let id = ReservationId(self.next);
         self.next += 1;
         let mut holders = BTreeSet::new();
-        for (holder, disk, count) in slots {
-            if count == 0 {
+        for (holder, disk, Bytes(bytes)) in space {
+            let worker = self.workers.entry(holder).or_default();
+            let total = worker.totals.get(&disk).copied().unwrap_or(0);
+            // A disk has fewer bytes, so that the sums of a real cluster never saturate.
+            let bytes = bytes.min(u64::MAX - total);
+            if bytes == 0 {
+                self.drop_if_empty(holder);
                 continue;
             }
             holders.insert(holder);
-            let worker = self.workers.entry(holder).or_default();
-            *worker.totals.entry(disk).or_default() += count;
+            worker.totals.insert(disk, total + bytes);
             let reserved = worker.grants.entry(id).or_insert_with(|| Reserved {
                 at: now,
-                slots: BTreeMap::new(),
+                bytes: BTreeMap::new(),
             });
-            *reserved.slots.entry(disk).or_default() += count;
+            *reserved.bytes.entry(disk).or_default() += bytes;
         }
         if !holders.is_empty() {
-            self.holders.insert(id, holders);
+            self.open.insert(id, OpenGrant { until, holders });
+            self.ends.insert((until, id));
         }
         id
     }
 
+    /// Ends the grants whose time is over.
+    pub fn expire(&mut self, now: Time) {
+        while let Some(&(until, id)) = self.ends.first()
+            && until <= now
+        {
+            self.release(id);
+        }
+    }
+
     /// Ends a grant whose artifacts will not be written. Has no effect on the parts that their workers have reported.
     pub fn release(&mut self, id: ReservationId) {
-        for holder in self.holders.remove(&id).unwrap_or_default() {
+        let Some(grant) = self.open.remove(&id) else {
+            return;
+        };
+        self.ends.remove(&(grant.until, id));
+        for holder in grant.holders {
             if let Some(worker) = self.workers.get_mut(&holder) {
                 worker.remove(id);
             }
@@ -124,10 +161,11 @@ impl Reservations {
     }
 
     fn unlink(&mut self, id: ReservationId, holder: HolderId) {
-        if let Some(holders) = self.holders.get_mut(&id) {
-            holders.remove(&holder);
-            if holders.is_empty() {
-                self.holders.remove(&id);
+        if let Some(grant) = self.open.get_mut(&id) {
+            grant.holders.remove(&holder);
+            if grant.holders.is_empty() {
+                self.ends.remove(&(grant.until, id));
+                self.open.remove(&id);
             }
         }
     }
@@ -155,37 +193,55 @@ mod tests {
         Time::from_nanos(nanos)
     }
 
+    /// Reserves bytes for ever.
+    fn reserve(
+        all: &mut Reservations,
+        space: &[(HolderId, DiskId, u64)],
+        now: u64,
+    ) -> ReservationId {
+        let space = space
+            .iter()
+            .map(|&(holder, disk, bytes)| (holder, disk, Bytes(bytes)));
+        all.reserve(space, at(now), Time::NEVER)
+    }
+
+    fn reserved(all: &Reservations, disks: &[(HolderId, DiskId)]) -> Vec<u64> {
+        let disks = disks.iter();
+        disks
+            .map(|&(holder, disk)| all.reserved(holder, disk).0)
+            .collect()
+    }
+
     #[test]
     fn a_report_ends_the_reservations_that_it_contains() {
         let mut all = Reservations::default();
-        all.reserve([(A, D, 3), (B, D, 1)], at(1));
-        all.reserve([(A, D, 2), (A, E, 5)], at(2));
-        assert_eq!((all.reserved(A, D), all.reserved(A, E)), (5, 5));
+        reserve(&mut all, &[(A, D, 3), (B, D, 1)], 1);
+        reserve(&mut all, &[(A, D, 2), (A, E, 5)], 2);
+        assert_eq!(reserved(&all, &[(A, D), (A, E)]), [5, 5]);
         all.report(A, at(1));
-        assert_eq!((all.reserved(A, D), all.reserved(A, E)), (2, 5));
-        assert_eq!(all.reserved(B, D), 1);
+        assert_eq!(reserved(&all, &[(A, D), (A, E), (B, D)]), [2, 5, 1]);
         all.report(A, at(2));
         all.report(B, at(2));
-        assert!(all.workers.is_empty() && all.holders.is_empty());
+        assert!(all.workers.is_empty() && all.open.is_empty() && all.ends.is_empty());
     }
 
     #[test]
     fn a_released_grant_takes_nothing_from_others() {
         let mut all = Reservations::default();
-        let first = all.reserve([(A, D, 3), (B, D, 1)], at(1));
+        let first = reserve(&mut all, &[(A, D, 3), (B, D, 1)], 1);
         all.report(A, at(1));
-        all.reserve([(A, D, 2)], at(2));
+        reserve(&mut all, &[(A, D, 2)], 2);
         all.release(first);
-        assert_eq!((all.reserved(A, D), all.reserved(B, D)), (2, 0));
+        assert_eq!(reserved(&all, &[(A, D), (B, D)]), [2, 0]);
         all.release(first);
-        assert_eq!(all.reserved(A, D), 2);
+        assert_eq!(reserved(&all, &[(A, D)]), [2]);
     }
 
     #[test]
     fn a_forgotten_worker_has_no_reservations() {
         let mut all = Reservations::default();
-        let id = all.reserve([(A, D, 3), (B, D, 0)], at(5));
-        assert_eq!(all.holders[&id], BTreeSet::from([A]));
+        let id = reserve(&mut all, &[(A, D, 3), (B, D, 0)], 5);
+        assert_eq!(all.open[&id].holders, BTreeSet::from([A]));
         all.forget(A);
         assert_eq!(
             all,
@@ -194,6 +250,32 @@ mod tests {
                 ..Reservations::default()
             }
         );
+    }
+
+    #[test]
+    fn a_grant_ends_by_itself() {
+        let mut all = Reservations::default();
+        let first = all.reserve([(A, D, Bytes(3))], at(1), at(10));
+        let second = all.reserve([(A, D, Bytes(2)), (B, D, Bytes(4))], at(1), at(11));
+        assert_eq!(all.count(), 2);
+        all.expire(at(9));
+        assert!(all.is_open(first));
+        all.expire(at(10));
+        assert!(!all.is_open(first) && all.is_open(second));
+        assert_eq!(reserved(&all, &[(A, D), (B, D)]), [2, 4]);
+        all.expire(at(11));
+        assert!(all.workers.is_empty() && all.open.is_empty());
+    }
+
+    #[test]
+    fn sums_saturate() {
+        let mut all = Reservations::default();
+        let first = reserve(&mut all, &[(A, D, u64::MAX), (A, D, 5)], 1);
+        let second = reserve(&mut all, &[(A, D, 7)], 1);
+        assert_eq!(reserved(&all, &[(A, D)]), [u64::MAX]);
+        all.release(second);
+        all.release(first);
+        assert!(all.workers.is_empty() && all.open.is_empty());
     }
 
     #[derive(Clone, Debug)]
@@ -227,7 +309,7 @@ mod tests {
                             .into_iter()
                             .map(|(holder, disk, count)| (HolderId(holder), DiskId(disk), count))
                             .collect();
-                        let id = all.reserve(slots.iter().copied(), at(now));
+                        let id = reserve(&mut all, &slots, now);
                         list.extend(slots.into_iter().map(|(h, d, count)| (id, now, h, d, count)));
                     }
                     Step::Release(id) => {
@@ -242,7 +324,7 @@ mod tests {
                 }
                 for (h, d) in (0..3).flat_map(|h| (0..3).map(move |d| (HolderId(h), DiskId(d)))) {
                     let of_disk = list.iter().filter(|entry| (entry.2, entry.3) == (h, d));
-                    prop_assert_eq!(all.reserved(h, d), of_disk.map(|entry| entry.4).sum::<u64>());
+                    prop_assert_eq!(all.reserved(h, d).0, of_disk.map(|entry| entry.4).sum::<u64>());
                 }
             }
         }

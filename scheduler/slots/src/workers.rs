@@ -66,6 +66,13 @@ pub struct WorkerRegistration {
     pub report: WorkerReport,
 }
 
+/// Workers that a requester does not want.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExceptWorkers {
+    pub holders: BTreeSet<HolderId>,
+    pub racks: BTreeSet<Rack>,
+}
+
 /// Whether a registration was the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registered {
@@ -156,7 +163,7 @@ impl Worker {
 
     fn has_slots(&self, artifact: Bytes) -> bool {
         let mut disks = self.disks.values();
-        disks.any(|disk| disk.is_healthy() && disk.available_slots(artifact, 0) > 0)
+        disks.any(|disk| disk.is_healthy() && disk.available_slots(artifact, Bytes::ZERO) > 0)
     }
 
     /// Excludes the worker or ends its exclusion. A worker that was excluded returns only when it has slots.
@@ -453,27 +460,58 @@ impl ArtifactWorkers {
         &self,
         artifact: Bytes,
         reservations: &Reservations,
-        except: &BTreeSet<HolderId>,
+        except: &ExceptWorkers,
     ) -> Vec<SlotCandidate> {
-        let eligible = self
-            .registered
-            .iter()
-            .filter(|(holder, _)| !except.contains(holder) && self.is_eligible(**holder));
-        let candidate = |(&holder, worker): (&HolderId, &Worker)| SlotCandidate {
-            holder,
-            rack: worker.rack.clone(),
-            notice: worker.notice,
-            disks: worker
-                .disks
-                .values()
-                .map(|&disk| {
-                    let reserved = reservations.reserved(holder, disk.id);
-                    let available = disk.available_slots(artifact, reserved);
-                    CandidateDisk { disk, available }
-                })
-                .collect(),
-        };
-        eligible.map(candidate).collect()
+        let registered = self.registered.iter();
+        let eligible = registered.filter(|worker| self.may_get(*worker, except));
+        eligible
+            .map(|worker| candidate(worker, artifact, reservations))
+            .collect()
+    }
+
+    /// Returns some eligible workers with a slot on a healthy disk, at most `most` consecutive ones of these from `start` on.
+    pub fn some_with_slots(
+        &self,
+        artifact: Bytes,
+        reservations: &Reservations,
+        except: &ExceptWorkers,
+        (start, most): (HolderId, usize),
+    ) -> Vec<SlotCandidate> {
+        let circle = self.registered.range(start..);
+        let circle = circle.chain(self.registered.range(..start));
+        let eligible = circle.filter(|worker| self.may_get(*worker, except));
+        let candidates = eligible.map(|worker| candidate(worker, artifact, reservations));
+        let has_slot = |one: &CandidateDisk| one.disk.is_healthy() && one.available > 0;
+        let with_slots = candidates.filter(|one| one.disks.iter().any(has_slot));
+        with_slots.take(most).collect()
+    }
+
+    /// Returns the largest number of a registered worker.
+    pub fn last(&self) -> Option<HolderId> {
+        self.registered.last_key_value().map(|(&holder, _)| holder)
+    }
+
+    fn may_get(&self, (holder, worker): (&HolderId, &Worker), except: &ExceptWorkers) -> bool {
+        let is_wanted = !except.holders.contains(holder) && !except.racks.contains(&worker.rack);
+        is_wanted && self.is_eligible(*holder)
+    }
+}
+
+fn candidate(
+    (&holder, worker): (&HolderId, &Worker),
+    artifact: Bytes,
+    reservations: &Reservations,
+) -> SlotCandidate {
+    let disks = worker.disks.values().map(|&disk| {
+        let reserved = reservations.reserved(holder, disk.id);
+        let available = disk.available_slots(artifact, reserved);
+        CandidateDisk { disk, available }
+    });
+    SlotCandidate {
+        holder,
+        rack: worker.rack.clone(),
+        notice: worker.notice,
+        disks: disks.collect(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the coordinator: no space is granted twice between two heartbeats.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::rng::{Purpose, Rng};
@@ -62,8 +62,9 @@ fn request(count: u32, replication: Replication) -> GrantRequest {
     GrantRequest {
         ids: (0..count).map(ArtifactId).collect(),
         replication,
-        except: BTreeSet::new(),
+        except: ExceptWorkers::default(),
         most_workers: None,
+        until: Time::NEVER,
     }
 }
 
@@ -90,7 +91,7 @@ fn a_grant_takes_its_slots_until_the_heartbeat_that_contains_them() {
     // The heartbeat left before the second grant.
     all.heartbeat(A, report(&[4]), second(1)).unwrap();
     let reserved = all.reservations().reserved(A, DiskId(0));
-    assert_eq!(reserved, 6 + 6, "of the grants 2 and 3");
+    assert_eq!(reserved, Bytes::from_mib(64 * 12), "of the grants 2 and 3");
     all.heartbeat(A, report(&[4]), second(3)).unwrap();
     assert_eq!(with_space(&grant(&mut all, 12, 4)), 4);
 }
@@ -111,7 +112,7 @@ fn a_registration_and_a_loss_end_reservations() {
     assert_eq!(all.register(A, registration(&[10])), Registered::Again);
     assert_eq!(with_space(&grant(&mut all, 10, 2)), 10);
     all.lose(A, second(3));
-    assert_eq!(all.reservations().reserved(A, DiskId(0)), 0);
+    assert_eq!(all.reservations().reserved(A, DiskId(0)), Bytes::ZERO);
     let nobody = all.request_slots(&request(1, Replication::None), second(4), &mut rng(4));
     assert_eq!(nobody, Err(NoOffer::NoWorker));
     all.advance(second(1804));
@@ -128,10 +129,21 @@ fn operators_and_requesters_keep_workers_out() {
     };
     assert_eq!(ask(&mut all, &two), Ok(2));
     let except = GrantRequest {
-        except: BTreeSet::from([B]),
+        except: ExceptWorkers {
+            holders: BTreeSet::from([B]),
+            ..ExceptWorkers::default()
+        },
         ..two.clone()
     };
     assert_eq!(ask(&mut all, &except), Err(NoOffer::OneWorker));
+    let except = GrantRequest {
+        except: ExceptWorkers {
+            racks: BTreeSet::from([Rack::default()]),
+            ..ExceptWorkers::default()
+        },
+        ..two.clone()
+    };
+    assert_eq!(ask(&mut all, &except), Err(NoOffer::NoWorker));
     all.exclude(A);
     assert_eq!(ask(&mut all, &two), Err(NoOffer::OneWorker));
     all.readmit(A);
@@ -141,6 +153,47 @@ fn operators_and_requesters_keep_workers_out() {
     assert_eq!(ask(&mut all, &two), Ok(2));
     all.announce_drain(A, DrainState::Decommissioning).unwrap();
     assert_eq!(ask(&mut all, &two), Err(NoOffer::OneWorker));
+}
+
+#[test]
+fn artifacts_of_known_size_get_only_space_that_is_there() {
+    let mut all = allocator(&[(A, &[2]), (B, &[1])]);
+    let granted = |all: &mut Allocator, mib, now| {
+        let request = CopyRequest {
+            ids: (0..5).map(ArtifactId).collect(),
+            size: Bytes::from_mib(mib),
+            except: ExceptWorkers::default(),
+            until: second(61),
+        };
+        let copies = all.request_copies(&request, second(now), &mut rng(1));
+        copies.map(|copies| copies.len())
+    };
+    assert_eq!(granted(&mut all, 65, 1), Ok(1), "only disk A has 65 MiB");
+    assert!(all.has_space(Bytes::from_mib(64), &ExceptWorkers::default()));
+    assert!(!all.has_space(Bytes::from_mib(65), &ExceptWorkers::default()));
+    assert_eq!(granted(&mut all, 65, 2), Err(NoOffer::NoSpace));
+    // 63 MiB of A are left, and 64 of B.
+    assert_eq!(granted(&mut all, 30, 2), Ok(4));
+    all.advance(second(60));
+    assert_eq!(granted(&mut all, 65, 60), Err(NoOffer::NoSpace));
+    all.advance(second(61));
+    assert_eq!(all.reservations().count(), 0, "the grants have ended");
+    let copy = CopyRequest {
+        ids: vec![ArtifactId(0), ArtifactId(1)],
+        size: Bytes::from_mib(50),
+        except: ExceptWorkers::default(),
+        until: second(99),
+    };
+    let copies = all.request_copies(&copy, second(61), &mut rng(1)).unwrap();
+    all.release(copies[0].reservation);
+    let place = copies[0].place;
+    let others = copies[1..].iter().filter(|one| one.place == place).count() as u64;
+    let reserved = all.reservations().reserved(place.holder, place.disk);
+    assert_eq!(
+        reserved,
+        Bytes::from_mib(50 * others),
+        "only one copy is released"
+    );
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn beat(workers: &mut ArtifactWorkers, report: WorkerReport) -> Option<DrainEven
 }
 
 fn candidates(workers: &ArtifactWorkers) -> Vec<HolderId> {
-    let all = workers.candidates(SIZE, &Reservations::default(), &BTreeSet::new());
+    let all = workers.candidates(SIZE, &Reservations::default(), &ExceptWorkers::default());
     all.into_iter().map(|one| one.holder).collect()
 }
 
@@ -330,19 +330,19 @@ fn a_heartbeat_replaces_the_disks() {
     ];
     beat(&mut workers, with_disks(disks));
     let mut reservations = Reservations::default();
-    reservations.reserve([(A, DiskId(1), 1)], second(1));
-    let all = workers.candidates(SIZE, &reservations, &BTreeSet::new());
+    reservations.reserve([(A, DiskId(1), SIZE)], second(1), Time::NEVER);
+    let all = workers.candidates(SIZE, &reservations, &ExceptWorkers::default());
     let available: Vec<(u64, u64)> = all[0]
         .disks
         .iter()
         .map(|one| (one.disk.id.0, one.available))
         .collect();
     assert_eq!(available, [(1, 1), (5, 4)]);
-    assert!(
-        workers
-            .candidates(SIZE, &reservations, &BTreeSet::from([A]))
-            .is_empty()
-    );
+    let except = ExceptWorkers {
+        holders: BTreeSet::from([A]),
+        ..ExceptWorkers::default()
+    };
+    assert!(workers.candidates(SIZE, &reservations, &except).is_empty());
 }
 
 #[test]
