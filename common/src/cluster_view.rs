@@ -184,6 +184,23 @@ pub struct WorkerView {
     /// One entry for each resource of the worker level, in the order of the config. Empty without a configuration, if the slots of all
     /// listed workers exceed the size of an answer, and from older schedulers.
     pub slots: Vec<SlotsView>,
+    /// The disks of its store of artifacts, as it last reported them. Empty without a report, and from older schedulers.
+    pub disks: Vec<DiskView>,
+}
+
+/// A disk of a worker's store of artifacts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DiskView {
+    /// `ssd` or `hdd`.
+    pub medium: String,
+    /// `healthy`, `read error`, `io hang` or `high usage`.
+    pub state: String,
+    pub total_bytes: u64,
+    /// Bytes of further artifacts that fit.
+    pub usable_bytes: u64,
+    pub artifacts: u64,
+    /// Why it is not healthy, in the worker's words.
+    pub problem: Option<String>,
 }
 
 /// The slots of one resource of a worker.

@@ -2,7 +2,12 @@
 
 use std::fs;
 
-use integration_tests::e2e::{SchedulerSpec, Stage, wait_for};
+use brasserie_thrift::generated::scheduler::{
+    ArtifactSlotsRequest, BistroSchedulerReleaseArtifactSlotsArgs,
+    BistroSchedulerReleaseArtifactSlotsResult, BistroSchedulerRequestArtifactSlotsArgs,
+    BistroSchedulerRequestArtifactSlotsResult,
+};
+use integration_tests::e2e::{Client, SchedulerSpec, Stage, wait_for};
 use serde_json::{Value, json};
 
 fn settings(nodes: usize, slots: usize) -> Value {
@@ -129,4 +134,108 @@ fn lost_outputs_are_made_again_for_those_who_need_them() {
     let mut runs: Vec<&str> = log.lines().collect();
     runs.sort_unstable();
     assert_eq!(runs, ["n1", "n1", "n2", "n2", "n3", "n3"]);
+}
+
+/// Two workers keep each output, and a task that waits for the second copy starts once it is there. The disks are in the status.
+#[test]
+fn a_task_waits_for_the_second_copy_of_its_input() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": settings(1, 1),
+        "bistro_job->make": {
+            "command": ["/bin/sh", "-c", "echo 7 > out"], "arguments": "none", "status_from": "exit_code",
+            "outputs": [{"path": "out", "replicas": 2, "wait_for_replica": true}],
+        },
+        "bistro_job->read": {
+            "command": ["/bin/sh", "-ec", "test $(cat $BRASSERIE_INPUTS/make/out) = 7"],
+            "arguments": "none", "status_from": "exit_code", "inputs": [{"from": "make"}],
+        },
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let _one = stage.start_worker(&stage.worker_spec("one", &spec));
+    wait_done(&stage, &spec, &["make"]);
+    let address = format!("127.0.0.1:{}", spec.port);
+    let asked = ["explain", "read", "n1", "--scheduler", &address];
+    let why = wait_for("the reason", || {
+        let why = stage.brasserie(&asked).output;
+        why.contains("waits for 1 more copy").then_some(why)
+    });
+    assert!(why.contains("no other worker may keep artifacts"), "{why}");
+    let _two = stage.start_worker(&stage.worker_spec("two", &spec));
+    wait_done(&stage, &spec, &["read"]);
+    let located = stage.brasserie(&["artifact", "locate", "make", "--scheduler", &address]);
+    assert!(
+        located.output.contains("one") && located.output.contains("two"),
+        "{located:?}"
+    );
+    let client = Client::new(spec.port);
+    client.wait_until("the disks of both workers", |status| {
+        let workers = status.workers.iter().flatten();
+        let disks = workers.flat_map(|worker| worker.disks.iter().flatten());
+        let healthy = disks.filter(|disk| disk.state.as_deref() == Some("healthy"));
+        healthy.count() == 2
+    });
+}
+
+/// A program reserves places on workers that run no tasks with outputs, and releases them.
+#[test]
+fn a_program_reserves_places_for_its_artifacts() {
+    let stage = Stage::new();
+    let config = json!({"bistro_settings": settings(1, 1)});
+    let config = stage.write("config.json", &config.to_string());
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let _one = stage.start_worker(&stage.worker_spec("one", &spec));
+    let _two = stage.start_worker(&stage.worker_spec("two", &spec));
+    let client = Client::new(spec.port);
+    client.wait_healthy(2);
+    let request = |artifacts| -> BistroSchedulerRequestArtifactSlotsResult {
+        let request = ArtifactSlotsRequest {
+            artifacts: Some(artifacts),
+            replicas: Some("other worker".to_owned()),
+            except_shards: None,
+            most_workers: None,
+        };
+        let arguments = BistroSchedulerRequestArtifactSlotsArgs { request };
+        let answer = client.call("requestArtifactSlots", &arguments);
+        answer.expect("the scheduler answers")
+    };
+    let slots = wait_for("both workers to report their disks", || {
+        let answer = request(100);
+        assert!(answer.ex.is_some() || answer.result_value.is_some());
+        answer.result_value
+    });
+    let workers = slots.workers.unwrap_or_default();
+    let shards: Vec<&str> = workers
+        .iter()
+        .filter_map(|one| one.shard.as_deref())
+        .collect();
+    assert!(
+        shards.contains(&"one") && shards.contains(&"two"),
+        "{shards:?}"
+    );
+    let places = slots.slots.unwrap_or_default();
+    assert_eq!(places.len(), 100);
+    for place in places {
+        let (primary, replica) = (place.primary.expect("a place"), place.replica);
+        assert_ne!(primary.worker, replica.expect("a second place").worker);
+    }
+    let arguments = BistroSchedulerReleaseArtifactSlotsArgs {
+        scheduler: slots.scheduler.expect("an instance"),
+        reservation: slots.reservation.expect("a number"),
+    };
+    for was_open in [true, false] {
+        let released: BistroSchedulerReleaseArtifactSlotsResult = client
+            .call("releaseArtifactSlots", &arguments)
+            .expect("the scheduler answers");
+        assert_eq!(released.result_value, Some(was_open));
+    }
+    let refused = request(10_001).ex.and_then(|ex| ex.message);
+    let refused = refused.unwrap_or_default();
+    assert!(
+        refused.contains("10001 artifacts; it may name 1 to 10000"),
+        "{refused}"
+    );
 }

@@ -192,6 +192,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "common-config",
             "scheduler-engine",
             "scheduler-artifacts",
+            "scheduler-slots",
         ],
     ),
     ("scheduler/slots", &["common"]),

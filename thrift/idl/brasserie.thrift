@@ -98,6 +98,20 @@ struct WorkAsked {
   5: string text,
 }
 
+// A disk of a worker's store of artifacts, as the worker last reported it.
+struct DiskStatus {
+  // "ssd" or "hdd".
+  1: string medium,
+  // "healthy", "read error", "io hang" or "high usage".
+  2: string state,
+  3: i64 totalBytes,
+  // How many bytes of further artifacts fit.
+  4: i64 usableBytes,
+  5: i64 artifacts,
+  // Why it is not healthy, if the worker says so.
+  6: optional string problem,
+}
+
 struct WorkerStatus {
   1: string shard,
   2: string hostname,
@@ -133,6 +147,8 @@ struct WorkerStatus {
   18: optional i32 standbyTasks,
   // To how many take-backs it has agreed.
   19: optional i64 takenBack,
+  // Unset: it has reported no store of artifacts.
+  20: optional list<DiskStatus> disks,
 }
 
 // What became of the requests for work that workers have sent since the scheduler has started.

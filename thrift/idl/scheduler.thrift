@@ -227,6 +227,62 @@ struct ArtifactsAnswer {
   6: optional list<ArtifactReplica> replicate,
 }
 
+// A request for places of artifacts that a program is about to write itself.
+struct ArtifactSlotsRequest {
+  // The number of artifacts: 1 to 10000.
+  1: i32 artifacts,
+  // The place of a second copy of each artifact: "none", "other worker", or "other rack" (of another worker if there is no other rack).
+  // Empty: "none".
+  2: string replicas,
+  // The shards of workers that the program does not want, such as those that have just failed. Others than workers do not matter.
+  3: list<string> exceptShards,
+  // Use at most so many workers. 0: no limit.
+  4: i32 mostWorkers,
+}
+
+// A worker that the answer names, with its disks that have slots.
+struct ArtifactSlotsWorker {
+  1: string shard,
+  2: common.ArtifactHolder place,
+  // As in ArtifactDisk. None: a spare worker.
+  3: list<binary> generations,
+}
+
+// The place of one copy.
+struct ArtifactPlace {
+  // By its place in ArtifactSlots.workers.
+  1: i32 worker,
+  // By its place in the worker's generations.
+  2: i32 disk,
+}
+
+// The places of one artifact.
+struct ArtifactSlot {
+  1: ArtifactPlace primary,
+  // Unset: the request wants none.
+  2: optional ArtifactPlace replica,
+}
+
+// Reserved places.
+struct ArtifactSlots {
+  // What releaseArtifactSlots takes.
+  1: common.BistroInstanceID scheduler,
+  2: i64 reservation,
+  // The reservation ends by itself after this time.
+  3: double reservedSec,
+  // Bytes that are reserved for each copy: the average size of the outputs that tasks have left lately.
+  4: i64 bytesEach,
+  // Those with slots first, then the spare ones, for the replacement of workers that fail.
+  5: list<ArtifactSlotsWorker> workers,
+  // One for each artifact.
+  6: list<ArtifactSlot> slots,
+}
+
+// There are no slots for all of the artifacts, and none is reserved.
+exception NoArtifactSlotsException {
+  1: string message,
+} (message = "message")
+
 service BistroScheduler extends fb303.FacebookService {
   // All of them, if they fit into one answer.
   list<BistroJobConfig> getJobs(),
@@ -273,6 +329,17 @@ service BistroScheduler extends fb303.FacebookService {
   ),
 
   void forgiveJob(1: string job_name),
+
+  // Reserves space on workers for artifacts that the caller writes: for all of them, or for none.
+  ArtifactSlots requestArtifactSlots(1: ArtifactSlotsRequest request) throws (
+    1: NoArtifactSlotsException ex,
+  ),
+
+  // Ends a reservation: the artifacts are written, or will not be. Whether there was one that had not ended.
+  bool releaseArtifactSlots(
+    1: common.BistroInstanceID scheduler,
+    2: i64 reservation,
+  ),
 
   // What follows is for workers.
 

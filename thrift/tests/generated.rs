@@ -241,7 +241,7 @@ structs! {
         BistroSchedulerGetJobLogsByTimeArgs, BistroSchedulerGetJobLogsByTimeResult, BistroSchedulerGetJobLogsByIDArgs,
         BistroSchedulerGetJobLogsByIDResult, BistroSchedulerForgiveJobArgs, BistroSchedulerForgiveJobResult,
         BistroSchedulerUpdateStatusArgs, BistroSchedulerUpdateStatusResult, BistroSchedulerUpdateStatusBatchArgs,
-        BistroSchedulerUpdateStatusBatchResult, StatusUpdate, StatusResult, ArtifactDisk, ArtifactCopy, ArtifactListing, InputPeer, WaitingRun, ArtifactCounters, ArtifactsReport, ListingWanted, ArtifactHolders, ArtifactReplica, ArtifactsAnswer, BistroSchedulerReportArtifactsArgs, BistroSchedulerReportArtifactsResult, BistroSchedulerProcessHeartbeatArgs,
+        BistroSchedulerUpdateStatusBatchResult, StatusUpdate, StatusResult, ArtifactDisk, ArtifactCopy, ArtifactListing, InputPeer, WaitingRun, ArtifactCounters, ArtifactsReport, ListingWanted, ArtifactHolders, ArtifactReplica, ArtifactsAnswer, ArtifactSlotsRequest, ArtifactSlotsWorker, ArtifactPlace, ArtifactSlot, ArtifactSlots, NoArtifactSlotsException, BistroSchedulerRequestArtifactSlotsArgs, BistroSchedulerRequestArtifactSlotsResult, BistroSchedulerReleaseArtifactSlotsArgs, BistroSchedulerReleaseArtifactSlotsResult, BistroSchedulerReportArtifactsArgs, BistroSchedulerReportArtifactsResult, BistroSchedulerProcessHeartbeatArgs,
         BistroSchedulerProcessHeartbeatResult, BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult,
         BistroSchedulerFetchArtifactsArgs, BistroSchedulerFetchArtifactsResult, BistroSchedulerCheckArtifactArgs, BistroSchedulerCheckArtifactResult;
     worker: BistroWorkerException, RunTaskAnswer, ArtifactRange, ArtifactPiece, ArtifactPieces, BistroWorkerFetchArtifactsArgs, BistroWorkerFetchArtifactsResult, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
@@ -249,7 +249,7 @@ structs! {
         BistroWorkerRunTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
         BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult, BistroWorkerKillTaskArgs,
         BistroWorkerKillTaskResult, BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult;
-    brasserie: JobStatus, TaskCounts, JobTotals, JobStatusPage, SlotUse, WorkAskedOfType, WorkAsked, WorkerStatus, WorkRequestCounts, ConfigStatus, ClusterStatus,
+    brasserie: JobStatus, TaskCounts, JobTotals, JobStatusPage, SlotUse, WorkAskedOfType, WorkAsked, DiskStatus, WorkerStatus, WorkRequestCounts, ConfigStatus, ClusterStatus,
         BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
         BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
         SubmittedJob, JobRefusedException, PlannedKey, PlannedJob, PlannedNames, PlannedNodes, PlannedStarts,

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    ClusterView, ConfigView, JobState, JobView, StoreView, Urgency, WorkRequestsView, WorkerView,
-    most_urgent, with_kinds,
+    ClusterView, ConfigView, DiskView, JobState, JobView, StoreView, Urgency, WorkRequestsView,
+    WorkerView, most_urgent, with_kinds,
 };
 use crate::text::{mebibytes, printable};
 use crate::time::readable_duration;
@@ -278,6 +278,17 @@ impl WorkerView {
         cell
     }
 
+    /// Returns the state of the worker's artifact disks, if it has any.
+    fn disks_sentence(&self) -> Option<String> {
+        let is_healthy = |disk: &&DiskView| disk.state == "healthy";
+        let healthy: Vec<&DiskView> = self.disks.iter().filter(is_healthy).collect();
+        let usable = healthy.iter().map(|disk| disk.usable_bytes);
+        let usable = mebibytes(usable.fold(0, u64::saturating_add));
+        let (healthy, all) = (healthy.len(), self.disks.len());
+        (all > 0)
+            .then(|| format!("{healthy} of {all} artifact disks are healthy, with {usable} usable"))
+    }
+
     fn waits(&self) -> Option<String> {
         let what = self.waits_for.as_ref()?;
         Some(format!("waits {what}"))
@@ -306,7 +317,7 @@ impl WorkerView {
         let asked = self.asked.as_ref().map(|asked| asked.text.clone());
         let sentences = waits.into_iter().chain(asked);
         let sentences = sentences.map(|text| format!("{shard} {text}"));
-        let notes = self.notes.iter();
+        let notes = self.notes.iter().cloned().chain(self.disks_sentence());
         let notes = notes.map(|note| format!("{shard}: {note}"));
         sentences.chain(notes).collect()
     }

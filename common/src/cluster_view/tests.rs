@@ -326,6 +326,26 @@ fn a_worker_that_drains_needs_no_person() {
 }
 
 #[test]
+fn the_artifact_disks_of_a_worker_are_a_remark() {
+    let disk = |state: &str, mib: u64| DiskView {
+        state: state.to_owned(),
+        usable_bytes: mib << 20,
+        ..DiskView::default()
+    };
+    let view = ClusterView {
+        workers: vec![WorkerView {
+            shard: "w".to_owned(),
+            state: "healthy".to_owned(),
+            disks: vec![disk("healthy", 5), disk("io hang", 100), disk("healthy", 7)],
+            ..WorkerView::default()
+        }],
+        ..cluster(Vec::new())
+    };
+    let expected = "w: 2 of 3 artifact disks are healthy, with 12.0 MiB usable";
+    assert_eq!(view.report(9).remarks, [expected]);
+}
+
+#[test]
 fn the_slots_of_a_worker_fill_one_narrow_column() {
     let slots = |resource: &str, in_use, limit| SlotsView {
         resource: resource.to_owned(),

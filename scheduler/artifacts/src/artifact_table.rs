@@ -158,6 +158,12 @@ impl ArtifactTable {
         artifact.map_or(0, |artifact| self.indexes.count_staying(artifact, most))
     }
 
+    /// Returns the number of missing replicas of an artifact that has copies; 0 if it has none.
+    pub fn count_missing(&self, id: ArtifactId) -> usize {
+        let artifact = self.known.get(&id);
+        artifact.map_or(0, |artifact| self.indexes.count_missing(artifact))
+    }
+
     /// Returns the artifacts after `after` that have copies, but too few, each with its size and the number of missing replicas.
     pub fn missing(
         &self,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{
-    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskCondition, ListingNumber, ListingPage,
+    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskReport, ListingNumber, ListingPage,
     ListingWanted, WaitingRun,
 };
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::Rng;
 use brasserie_common::{
     Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, JobName,
-    LeftOutput, MachinePortLock, NodeName, TaskKey, Time,
+    LeftOutput, MachinePortLock, NodeName, Shard, TaskKey, Time,
 };
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
@@ -22,7 +22,7 @@ use brasserie_scheduler_artifacts::{
 
 use crate::files::KnownFiles;
 use crate::jobs::HoldState;
-use crate::replicas::{Candidate, ReplicaRequests};
+use crate::slots::{ArtifactSlots, CopyProspect, NoSlots, ReservedPlaces, SlotsRequest};
 
 /// The most holders of one artifact in an answer: enough that some are not busy.
 const MOST_HOLDERS: usize = 8;
@@ -48,7 +48,7 @@ pub(crate) struct Artifacts {
     awaited: BTreeMap<MachinePortLock, Time>,
     /// The workers that report.
     places: BTreeMap<MachinePortLock, StoreOfWorker>,
-    replicas: ReplicaRequests,
+    slots: ArtifactSlots,
     /// The open listing of each disk.
     listings: BTreeMap<DiskGeneration, ListingNumber>,
     rng: Rng,
@@ -61,10 +61,12 @@ pub(crate) struct Artifacts {
 
 /// The facts of a worker's last report that the registry does not keep.
 #[derive(Clone, Debug)]
-struct StoreOfWorker {
-    place: ArtifactHolder,
+pub(crate) struct StoreOfWorker {
+    pub shard: Shard,
+    pub place: ArtifactHolder,
     /// The runs that wait for inputs.
     waiting: Vec<WaitingRun>,
+    pub disks: Vec<DiskReport>,
 }
 
 /// Whether a task starts only if its inputs are there.
@@ -95,7 +97,7 @@ impl Artifacts {
             namespace,
             awaited: BTreeMap::new(),
             places: BTreeMap::new(),
-            replicas: ReplicaRequests::default(),
+            slots: ArtifactSlots::new(now.time),
             listings: BTreeMap::new(),
             rng,
             unfinished: BTreeMap::new(),
@@ -116,7 +118,7 @@ impl Artifacts {
             namespace: self.namespace.clone(),
             awaited: BTreeMap::new(),
             places: BTreeMap::new(),
-            replicas: ReplicaRequests::default(),
+            slots: ArtifactSlots::new(Time::ZERO),
             listings: BTreeMap::new(),
             rng: self.rng.clone(),
             unfinished: BTreeMap::new(),
@@ -145,9 +147,9 @@ impl Artifacts {
         ids.iter().filter(is_read).copied().collect()
     }
 
-    /// Returns whether any job leaves outputs, or has left some.
+    /// Returns whether any job leaves outputs, or has left some, or a program has asked for slots.
     pub(crate) fn are_used(&self) -> bool {
-        self.registry.sets(None).next().is_some()
+        self.registry.sets(None).next().is_some() || self.slots.are_requested()
     }
 
     pub(crate) fn checks(&self) -> InputChecks {
@@ -171,9 +173,17 @@ impl Artifacts {
         self.rng.next_u64();
         let rack = report.rack.clone();
         self.registry.set_rack(lock, rack.clone().map(RackName));
+        let is_ours = report.namespace.as_ref() == Some(&self.namespace);
+        let before = self.places.remove(lock);
         let store = StoreOfWorker {
+            shard: report.shard.clone(),
             place: ArtifactHolder { rack, ..place },
             waiting: report.waiting.clone(),
+            // A worker that does not know the namespace yet names no disks.
+            disks: match is_ours {
+                true => report.disks.clone(),
+                false => before.map(|before| before.disks).unwrap_or_default(),
+            },
         };
         self.places.insert(lock.clone(), store);
         let mut answer = ArtifactsAnswer {
@@ -183,7 +193,7 @@ impl Artifacts {
             wanted: Vec::new(),
             replicate: Vec::new(),
         };
-        if report.namespace.as_ref() == Some(&self.namespace) {
+        if is_ours {
             self.awaited.remove(lock);
             self.learn(now, lock, report);
             answer.listings = self.wanted_listings(lock, report);
@@ -191,7 +201,8 @@ impl Artifacts {
             let unwanted = self.registry.unwanted(lock, times, MOST_UNWANTED);
             let copy = |(generation, id)| ArtifactCopy { generation, id };
             answer.unwanted = unwanted.into_iter().map(copy).collect();
-            answer.replicate = self.wanted_replicas(now, lock, report);
+            self.slots.report(now, lock, report);
+            answer.replicate = self.wanted_replicas(now, lock);
         }
         let wanted = report.wanted.iter();
         answer.wanted = wanted.map(|&id| (id, self.holders(id, lock))).collect();
@@ -203,26 +214,60 @@ impl Artifacts {
         &mut self,
         now: Time,
         lock: &MachinePortLock,
-        report: &ArtifactsReport,
     ) -> Vec<(Artifact, Vec<ArtifactHolder>)> {
-        let disks = report.disks.iter();
-        let healthy = disks.filter(|disk| disk.condition == DiskCondition::Healthy);
-        let Some(usable) = healthy.map(|disk| disk.usable).max() else {
-            return Vec::new();
+        self.slots
+            .choose_workers(now, &self.registry, &mut self.rng);
+        let asked = self.slots.asked_of(now, &self.registry, lock);
+        let with_holders = |id| Some((self.registry.artifact(id)?, self.holders(id, lock)));
+        asked.into_iter().filter_map(with_holders).collect()
+    }
+
+    /// Reserves places of artifacts that a program writes.
+    pub(crate) fn reserve_slots(
+        &mut self,
+        now: Time,
+        wanted: &SlotsRequest,
+        except: &BTreeSet<MachinePortLock>,
+    ) -> Result<ReservedPlaces, NoSlots> {
+        self.slots.reserve(now, wanted, except, &mut self.rng)
+    }
+
+    /// Ends a reservation of a program. Returns false if it has ended before.
+    pub(crate) fn release_slots(&mut self, now: Time, reservation: u64) -> bool {
+        self.slots.release(now, reservation)
+    }
+
+    /// Returns the store of a worker that reports it.
+    pub(crate) fn store(&self, lock: &MachinePortLock) -> Option<&StoreOfWorker> {
+        self.places.get(lock)
+    }
+
+    /// Keeps a worker from getting further copies and slots, or ends that.
+    pub(crate) fn set_excluded(&mut self, lock: &MachinePortLock, is_excluded: bool) {
+        self.slots.set_excluded(lock, is_excluded);
+    }
+
+    /// Returns how many more workers must get a copy until an artifact is on so many.
+    pub(crate) fn count_missing_copies(&self, id: ArtifactId, wanted: Replicas) -> usize {
+        match wanted {
+            Replicas::ONE => 0,
+            _ => wanted.get() - self.registry.count_replicas(id, wanted),
+        }
+    }
+
+    /// Returns why an artifact is on too few workers.
+    pub(crate) fn copy_prospect(
+        &self,
+        now: Time,
+        artifact: Artifact,
+        wanted: Replicas,
+    ) -> CopyProspect {
+        let missing = MissingReplicas {
+            id: artifact.id,
+            size: artifact.size,
+            replicas: self.count_missing_copies(artifact.id, wanted),
         };
-        let places = self.places.values();
-        let racks = places.filter_map(|store| store.place.rack.as_deref());
-        let candidate = Candidate {
-            lock,
-            usable,
-            racks: &racks.collect(),
-        };
-        let missing = self.replicas.for_worker(now, &self.registry, &candidate);
-        let with_holders = |missing: MissingReplicas| {
-            let artifact = self.registry.artifact(missing.id)?;
-            Some((artifact, self.holders(missing.id, lock)))
-        };
-        missing.into_iter().filter_map(with_holders).collect()
+        self.slots.prospect(now, &self.registry, &missing)
     }
 
     /// Returns how far the inputs of a run are, if its worker has reported that it waits for them.
@@ -385,6 +430,7 @@ impl Artifacts {
             };
             self.registry
                 .stored(&holder, left.output.artifact.id, now.time);
+            self.slots.record_output(left.output.artifact.size);
         }
         let outputs = outputs.into_iter().map(|left| left.output).collect();
         self.registry
@@ -518,6 +564,7 @@ impl Artifacts {
     pub(crate) fn lose(&mut self, now: Time, lock: &MachinePortLock) {
         self.awaited.remove(lock);
         self.places.remove(lock);
+        self.slots.lose(now, lock);
         self.registry.lose(lock, now);
     }
 

@@ -21,15 +21,16 @@ mod orphans;
 mod pool;
 mod record;
 mod refusal;
-mod replicas;
 mod retention;
 mod runs;
 mod scheduler;
+mod slots;
 mod store_size;
 mod times;
 mod waits;
 mod work_requests;
 
+pub use brasserie_scheduler_slots::Replication;
 pub use calls::{Call, CallReply, KilledTask, RunTaskCall};
 pub use jobs::{
     ConfigInForce, ConfigOrigin, ExpectedVersion, FileText, HoldState, JobChange, JobChanged,
@@ -49,8 +50,8 @@ pub use retention::Retention;
 pub use scheduler::Scheduler;
 pub use scheduler::effect::{Effect, ExitReason, MissingInstance, Reply};
 pub use scheduler::event::{
-    CursorPlace, Event, FileList, OutputCursor, OutputList, Query, StatusUpdate, TaskCursor,
-    TaskList,
+    CursorPlace, Event, FileList, OutputCursor, OutputList, Query, SlotsCall, StatusUpdate,
+    TaskCursor, TaskList,
 };
 pub use scheduler::files::{FileOrigin, FilePage, ListedFile, MAX_LISTED_FILES};
 pub use scheduler::history::{History, HistoryNames, PastEnd};
@@ -68,5 +69,6 @@ pub use scheduler::view::{
     Answer, ClusterStatus, EndedTaskView, Histograms, JobHistogram, JobStatus, JobTotals,
     LevelHistogram, LogPeers, LostLogs, MAX_LISTED_JOBS, RunningTaskView, WorkerStatus,
 };
+pub use slots::{NoSlots, ReservedSlots, SlotPlace, SlotsRequest, WorkerWithSlots};
 pub use store_size::{StoreGrowth, StoreSize, StoreStatus};
 pub use work_requests::WorkCounts;

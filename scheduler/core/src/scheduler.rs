@@ -2,6 +2,7 @@
 
 mod adoption;
 mod artifact_removal;
+mod artifact_slots;
 mod artifacts;
 mod bulk_changes;
 mod call_content;
@@ -284,6 +285,7 @@ impl Scheduler {
             Event::ReportArtifacts {
                 request, report, ..
             } => self.report_artifacts(now, request, &report),
+            Event::Slots(call) => self.serve_slots(now, &call),
             Event::KillTask {
                 request,
                 from,

@@ -345,6 +345,8 @@ impl World {
             | Reply::JobChanged(_)
             | Reply::WorkerForgotten(_)
             | Reply::Artifacts(_)
+            | Reply::Slots(_)
+            | Reply::SlotsReleased(_)
             | Reply::Answer(_) => {}
         }
     }

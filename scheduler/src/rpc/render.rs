@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::artifact_report::DiskReport;
 use brasserie_common::cluster_view::{DRAINING, ScheduleView, SlotsView};
 use brasserie_common::{Health, Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{RequestView, RequestedType};
@@ -171,6 +172,19 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         taken_back: Some(i64::try_from(worker.taken_back).unwrap_or(i64::MAX)),
         asked: worker.asked.as_ref().map(work_asked),
         containment: worker.containment.map(|text| text.as_ref().to_owned()),
+        disks: (!worker.disks.is_empty())
+            .then(|| worker.disks.into_iter().map(disk_status).collect()),
+    }
+}
+
+fn disk_status(disk: DiskReport) -> wire::DiskStatus {
+    wire::DiskStatus {
+        medium: Some(disk.medium.as_str().to_owned()),
+        state: Some(disk.condition.as_str().to_owned()),
+        total_bytes: Some(i64_of(disk.total)),
+        usable_bytes: Some(i64_of(disk.usable)),
+        artifacts: Some(i64_of(disk.artifacts)),
+        problem: disk.problem.map(|why| why.as_ref().to_owned()),
     }
 }
 

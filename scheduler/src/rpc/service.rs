@@ -58,6 +58,12 @@ impl Service for SchedulerService {
             "reportArtifacts" => call.serve(|args, to| self.report_artifacts(from, args, to)),
             "fetchArtifacts" => call.serve(|args, to| self.files.serve(args, to)),
             "checkArtifact" => call.serve(|args, to| self.files.check(args, to)),
+            "requestArtifactSlots" => {
+                call.serve(|args, to| self.request_artifact_slots(from, args, to));
+            }
+            "releaseArtifactSlots" => {
+                call.serve(|args, to| self.release_artifact_slots(from, args, to));
+            }
             "requestWork" => call.serve(|args, to| self.request_work(from, args, to)),
             "getStatus" => call.serve(|_: FacebookServiceGetStatusArgs, to| alive(to)),
             "getJobs" => call.serve(|_: BistroSchedulerGetJobsArgs, to| answers.jobs(from, to)),

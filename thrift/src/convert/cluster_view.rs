@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::cluster_view::{
-    AskedOfTypeView, AskedView, ClusterView, ConfigView, JobFacts, JobView, ScheduleView,
+    AskedOfTypeView, AskedView, ClusterView, ConfigView, DiskView, JobFacts, JobView, ScheduleView,
     SlotsView, StoreView, TaskCounts, WorkRequestsView, WorkerView,
 };
 use brasserie_common::{Hold, InstanceId};
@@ -199,6 +199,26 @@ impl From<wire::WorkerStatus> for WorkerView {
                 .into_iter()
                 .map(Into::into)
                 .collect(),
+            disks: worker
+                .disks
+                .unwrap_or_default()
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+        }
+    }
+}
+
+impl From<wire::DiskStatus> for DiskView {
+    fn from(disk: wire::DiskStatus) -> Self {
+        let amount = |number: Option<i64>| u64::try_from(number.unwrap_or(0)).unwrap_or(0);
+        DiskView {
+            medium: disk.medium.unwrap_or_default(),
+            state: disk.state.unwrap_or_default(),
+            total_bytes: amount(disk.total_bytes),
+            usable_bytes: amount(disk.usable_bytes),
+            artifacts: amount(disk.artifacts),
+            problem: disk.problem,
         }
     }
 }

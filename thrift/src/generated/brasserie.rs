@@ -928,6 +928,124 @@ impl Default for WorkAsked {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct DiskStatus {
+    pub medium: Option<String>,
+    pub state: Option<String>,
+    pub total_bytes: Option<i64>,
+    pub usable_bytes: Option<i64>,
+    pub artifacts: Option<i64>,
+    pub problem: Option<String>,
+}
+
+impl TSerializable for DiskStatus {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<DiskStatus> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<i64> = Some(0);
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = DiskStatus {
+            medium: f_1,
+            state: f_2,
+            total_bytes: f_3,
+            usable_bytes: f_4,
+            artifacts: f_5,
+            problem: f_6,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("DiskStatus");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.medium {
+            o_prot.write_field_begin(&TFieldIdentifier::new("medium", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.total_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("totalBytes", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.usable_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("usableBytes", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.artifacts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifacts", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.problem {
+            o_prot.write_field_begin(&TFieldIdentifier::new("problem", TType::String, 6))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for DiskStatus {
+    fn default() -> Self {
+        DiskStatus {
+            medium: Some("".to_owned()),
+            state: Some("".to_owned()),
+            total_bytes: Some(0),
+            usable_bytes: Some(0),
+            artifacts: Some(0),
+            problem: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct WorkerStatus {
     pub shard: Option<String>,
     pub hostname: Option<String>,
@@ -948,6 +1066,7 @@ pub struct WorkerStatus {
     pub silent_for_ms: Option<i64>,
     pub standby_tasks: Option<i32>,
     pub taken_back: Option<i64>,
+    pub disks: Option<Vec<DiskStatus>>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -972,6 +1091,7 @@ impl TSerializable for WorkerStatus {
         let mut f_17: Option<i64> = None;
         let mut f_18: Option<i32> = None;
         let mut f_19: Option<i64> = None;
+        let mut f_20: Option<Vec<DiskStatus>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1073,6 +1193,16 @@ impl TSerializable for WorkerStatus {
                     let val = i_prot.read_i64()?;
                     f_19 = Some(val);
                 }
+                20 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<DiskStatus> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_7 = DiskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_7);
+                    }
+                    i_prot.read_list_end()?;
+                    f_20 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1100,6 +1230,7 @@ impl TSerializable for WorkerStatus {
             silent_for_ms: f_17,
             standby_tasks: f_18,
             taken_back: f_19,
+            disks: f_20,
         };
         Ok(ret)
     }
@@ -1213,6 +1344,15 @@ impl TSerializable for WorkerStatus {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.disks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("disks", TType::List, 20))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1240,6 +1380,7 @@ impl Default for WorkerStatus {
             silent_for_ms: None,
             standby_tasks: None,
             taken_back: None,
+            disks: None,
         }
     }
 }
@@ -1747,8 +1888,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_7 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_7);
+                        let list_elem_8 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_8);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -1757,8 +1898,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkerStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 = WorkerStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_8);
+                        let list_elem_9 = WorkerStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_9);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -1767,8 +1908,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_9 = i_prot.read_string()?;
-                        val.push(list_elem_9);
+                        let list_elem_10 = i_prot.read_string()?;
+                        val.push(list_elem_10);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -1801,8 +1942,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_10 = i_prot.read_string()?;
-                        val.push(list_elem_10);
+                        let list_elem_11 = i_prot.read_string()?;
+                        val.push(list_elem_11);
                     }
                     i_prot.read_list_end()?;
                     f_13 = Some(val);
@@ -1823,8 +1964,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ScheduleStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_11 = ScheduleStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_11);
+                        let list_elem_12 = ScheduleStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_12);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -2029,8 +2170,8 @@ impl TSerializable for JobStatusPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_12 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_12);
+                        let list_elem_13 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_13);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2380,8 +2521,8 @@ impl TSerializable for TaskPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = ListedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_13);
+                        let list_elem_14 = ListedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2589,8 +2730,8 @@ impl TSerializable for SubmittedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = i_prot.read_string()?;
-                        val.push(list_elem_14);
+                        let list_elem_15 = i_prot.read_string()?;
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2849,8 +2990,8 @@ impl TSerializable for ListedOutput {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<OutputHolder> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = OutputHolder::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_15);
+                        let list_elem_16 = OutputHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -2990,8 +3131,8 @@ impl TSerializable for OutputSet {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = i_prot.read_string()?;
-                        val.push(list_elem_16);
+                        let list_elem_17 = i_prot.read_string()?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -3238,8 +3379,8 @@ impl TSerializable for OutputPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedOutput> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = ListedOutput::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_17);
+                        let list_elem_18 = ListedOutput::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3248,8 +3389,8 @@ impl TSerializable for OutputPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<OutputSet> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = OutputSet::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_18);
+                        let list_elem_19 = OutputSet::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3451,8 +3592,8 @@ impl TSerializable for ListedFile {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = i_prot.read_string()?;
-                        val.push(list_elem_19);
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -3469,8 +3610,8 @@ impl TSerializable for ListedFile {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<OutputHolder> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = OutputHolder::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_20);
+                        let list_elem_21 = OutputHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -3589,8 +3730,8 @@ impl TSerializable for FilePage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedFile> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = ListedFile::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_21);
+                        let list_elem_22 = ListedFile::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3839,9 +3980,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 =
+                        let list_elem_23 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_22);
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3933,8 +4074,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = i_prot.read_string()?;
-                        val.push(list_elem_23);
+                        let list_elem_24 = i_prot.read_string()?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4289,8 +4430,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_24);
+                        let list_elem_25 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4376,8 +4517,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = i_prot.read_string()?;
-                        val.push(list_elem_25);
+                        let list_elem_26 = i_prot.read_string()?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4780,8 +4921,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_26);
+                        let list_elem_27 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4906,8 +5047,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = i_prot.read_string()?;
-                        val.push(list_elem_27);
+                        let list_elem_28 = i_prot.read_string()?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4916,8 +5057,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = i_prot.read_string()?;
-                        val.push(list_elem_28);
+                        let list_elem_29 = i_prot.read_string()?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4942,8 +5083,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
+                        let list_elem_30 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -4964,8 +5105,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_30);
+                        let list_elem_31 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -4982,8 +5123,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_31);
+                        let list_elem_32 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -5000,8 +5141,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = i_prot.read_string()?;
-                        val.push(list_elem_32);
+                        let list_elem_33 = i_prot.read_string()?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -5018,8 +5159,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
+                        let list_elem_34 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -5040,8 +5181,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = i_prot.read_string()?;
-                        val.push(list_elem_34);
+                        let list_elem_35 = i_prot.read_string()?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -5050,8 +5191,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = i_prot.read_string()?;
-                        val.push(list_elem_35);
+                        let list_elem_36 = i_prot.read_string()?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -5594,8 +5735,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_36);
+                        let list_elem_37 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5604,8 +5745,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = i_prot.read_string()?;
-                        val.push(list_elem_37);
+                        let list_elem_38 = i_prot.read_string()?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6112,8 +6253,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = i_prot.read_string()?;
-                        val.push(list_elem_38);
+                        let list_elem_39 = i_prot.read_string()?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6320,8 +6461,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = i_prot.read_string()?;
-                        val.push(list_elem_39);
+                        let list_elem_40 = i_prot.read_string()?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6708,8 +6849,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_40);
+                        let list_elem_41 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_41);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7529,8 +7670,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_41);
+                        let list_elem_42 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7597,8 +7738,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_42);
+                        let list_elem_43 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_43);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7800,8 +7941,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_43 = i_prot.read_string()?;
-                        val.push(list_elem_43);
+                        let list_elem_44 = i_prot.read_string()?;
+                        val.push(list_elem_44);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -8191,8 +8332,8 @@ impl TSerializable for BrasserieForgetOutputsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_44 = i_prot.read_string()?;
-                        val.push(list_elem_44);
+                        let list_elem_45 = i_prot.read_string()?;
+                        val.push(list_elem_45);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -8564,8 +8705,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_45 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_45);
+                        let list_elem_46 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_46);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

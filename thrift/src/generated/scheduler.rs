@@ -2464,6 +2464,538 @@ impl Default for ArtifactsAnswer {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactSlotsRequest {
+    pub artifacts: Option<i32>,
+    pub replicas: Option<String>,
+    pub except_shards: Option<Vec<String>>,
+    pub most_workers: Option<i32>,
+}
+
+impl TSerializable for ArtifactSlotsRequest {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<ArtifactSlotsRequest> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i32> = Some(0);
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<Vec<String>> = Some(Vec::new());
+        let mut f_4: Option<i32> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_31 = i_prot.read_string()?;
+                        val.push(list_elem_31);
+                    }
+                    i_prot.read_list_end()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactSlotsRequest {
+            artifacts: f_1,
+            replicas: f_2,
+            except_shards: f_3,
+            most_workers: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactSlotsRequest");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.artifacts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifacts", TType::I32, 1))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.replicas {
+            o_prot.write_field_begin(&TFieldIdentifier::new("replicas", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.except_shards {
+            o_prot.write_field_begin(&TFieldIdentifier::new("exceptShards", TType::List, 3))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.most_workers {
+            o_prot.write_field_begin(&TFieldIdentifier::new("mostWorkers", TType::I32, 4))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactSlotsRequest {
+    fn default() -> Self {
+        ArtifactSlotsRequest {
+            artifacts: Some(0),
+            replicas: Some("".to_owned()),
+            except_shards: Some(Vec::new()),
+            most_workers: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactSlotsWorker {
+    pub shard: Option<String>,
+    pub place: Option<common::ArtifactHolder>,
+    pub generations: Option<Vec<Vec<u8>>>,
+}
+
+impl TSerializable for ArtifactSlotsWorker {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<ArtifactSlotsWorker> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<common::ArtifactHolder> = None;
+        let mut f_3: Option<Vec<Vec<u8>>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = common::ArtifactHolder::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<Vec<u8>> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_32 = i_prot.read_bytes()?;
+                        val.push(list_elem_32);
+                    }
+                    i_prot.read_list_end()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactSlotsWorker {
+            shard: f_1,
+            place: f_2,
+            generations: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactSlotsWorker");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.place {
+            o_prot.write_field_begin(&TFieldIdentifier::new("place", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.generations {
+            o_prot.write_field_begin(&TFieldIdentifier::new("generations", TType::List, 3))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_bytes(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactSlotsWorker {
+    fn default() -> Self {
+        ArtifactSlotsWorker {
+            shard: Some("".to_owned()),
+            place: None,
+            generations: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactPlace {
+    pub worker: Option<i32>,
+    pub disk: Option<i32>,
+}
+
+impl TSerializable for ArtifactPlace {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactPlace> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i32> = Some(0);
+        let mut f_2: Option<i32> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactPlace {
+            worker: f_1,
+            disk: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactPlace");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.worker {
+            o_prot.write_field_begin(&TFieldIdentifier::new("worker", TType::I32, 1))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.disk {
+            o_prot.write_field_begin(&TFieldIdentifier::new("disk", TType::I32, 2))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactPlace {
+    fn default() -> Self {
+        ArtifactPlace {
+            worker: Some(0),
+            disk: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactSlot {
+    pub primary: Option<ArtifactPlace>,
+    pub replica: Option<ArtifactPlace>,
+}
+
+impl TSerializable for ArtifactSlot {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactSlot> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<ArtifactPlace> = None;
+        let mut f_2: Option<ArtifactPlace> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = ArtifactPlace::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = ArtifactPlace::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactSlot {
+            primary: f_1,
+            replica: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactSlot");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.primary {
+            o_prot.write_field_begin(&TFieldIdentifier::new("primary", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.replica {
+            o_prot.write_field_begin(&TFieldIdentifier::new("replica", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactSlot {
+    fn default() -> Self {
+        ArtifactSlot {
+            primary: None,
+            replica: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ArtifactSlots {
+    pub scheduler: Option<common::BistroInstanceID>,
+    pub reservation: Option<i64>,
+    pub reserved_sec: Option<OrderedFloat<f64>>,
+    pub bytes_each: Option<i64>,
+    pub workers: Option<Vec<ArtifactSlotsWorker>>,
+    pub slots: Option<Vec<ArtifactSlot>>,
+}
+
+impl TSerializable for ArtifactSlots {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ArtifactSlots> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::BistroInstanceID> = None;
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<OrderedFloat<f64>> = Some(OrderedFloat::from(0.0));
+        let mut f_4: Option<i64> = Some(0);
+        let mut f_5: Option<Vec<ArtifactSlotsWorker>> = Some(Vec::new());
+        let mut f_6: Option<Vec<ArtifactSlot>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactSlotsWorker> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_33 = ArtifactSlotsWorker::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
+                    }
+                    i_prot.read_list_end()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ArtifactSlot> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_34 = ArtifactSlot::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
+                    }
+                    i_prot.read_list_end()?;
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ArtifactSlots {
+            scheduler: f_1,
+            reservation: f_2,
+            reserved_sec: f_3,
+            bytes_each: f_4,
+            workers: f_5,
+            slots: f_6,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ArtifactSlots");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.scheduler {
+            o_prot.write_field_begin(&TFieldIdentifier::new("scheduler", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.reservation {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reservation", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.reserved_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reservedSec", TType::Double, 3))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes_each {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytesEach", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.workers {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workers", TType::List, 5))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.slots {
+            o_prot.write_field_begin(&TFieldIdentifier::new("slots", TType::List, 6))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ArtifactSlots {
+    fn default() -> Self {
+        ArtifactSlots {
+            scheduler: None,
+            reservation: Some(0),
+            reserved_sec: Some(OrderedFloat::from(0.0)),
+            bytes_each: Some(0),
+            workers: Some(Vec::new()),
+            slots: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NoArtifactSlotsException {
+    pub message: Option<String>,
+}
+
+impl TSerializable for NoArtifactSlotsException {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<NoArtifactSlotsException> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = NoArtifactSlotsException { message: f_1 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("NoArtifactSlotsException");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.message {
+            o_prot.write_field_begin(&TFieldIdentifier::new("message", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for NoArtifactSlotsException {
+    fn default() -> Self {
+        NoArtifactSlotsException {
+            message: Some("".to_owned()),
+        }
+    }
+}
+
+impl Error for NoArtifactSlotsException {}
+
+impl From<NoArtifactSlotsException> for thrift::Error {
+    fn from(e: NoArtifactSlotsException) -> Self {
+        thrift::Error::User(Box::new(e))
+    }
+}
+
+impl Display for NoArtifactSlotsException {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "remote service threw NoArtifactSlotsException")
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BistroSchedulerGetJobsArgs {}
 
 impl TSerializable for BistroSchedulerGetJobsArgs {
@@ -2513,8 +3045,8 @@ impl TSerializable for BistroSchedulerGetJobsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_31);
+                        let list_elem_35 = BistroJobConfig::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -2855,8 +3387,8 @@ impl TSerializable for BistroSchedulerGetLevelsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = i_prot.read_string()?;
-                        val.push(list_elem_32);
+                        let list_elem_36 = i_prot.read_string()?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -2912,8 +3444,8 @@ impl TSerializable for BistroSchedulerGetJobHistogramsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = i_prot.read_string()?;
-                        val.push(list_elem_33);
+                        let list_elem_37 = i_prot.read_string()?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2979,8 +3511,8 @@ impl TSerializable for BistroSchedulerGetJobHistogramsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<BistroJobHistogram> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = BistroJobHistogram::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_34);
+                        let list_elem_38 = BistroJobHistogram::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -3416,6 +3948,216 @@ impl TSerializable for BistroSchedulerForgiveJobResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerRequestArtifactSlotsArgs {
+    pub request: ArtifactSlotsRequest,
+}
+
+impl TSerializable for BistroSchedulerRequestArtifactSlotsArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerRequestArtifactSlotsArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<ArtifactSlotsRequest> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = ArtifactSlotsRequest::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerRequestArtifactSlotsArgs.request", &f_1)?;
+        let ret = BistroSchedulerRequestArtifactSlotsArgs {
+            request: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("requestArtifactSlots_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("request", TType::Struct, 1))?;
+        self.request.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerRequestArtifactSlotsResult {
+    pub result_value: Option<ArtifactSlots>,
+    pub ex: Option<NoArtifactSlotsException>,
+}
+
+impl TSerializable for BistroSchedulerRequestArtifactSlotsResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerRequestArtifactSlotsResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<ArtifactSlots> = None;
+        let mut f_1: Option<NoArtifactSlotsException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = ArtifactSlots::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = NoArtifactSlotsException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerRequestArtifactSlotsResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerRequestArtifactSlotsResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerReleaseArtifactSlotsArgs {
+    pub scheduler: common::BistroInstanceID,
+    pub reservation: i64,
+}
+
+impl TSerializable for BistroSchedulerReleaseArtifactSlotsArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerReleaseArtifactSlotsArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::BistroInstanceID> = None;
+        let mut f_2: Option<i64> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BistroSchedulerReleaseArtifactSlotsArgs.scheduler", &f_1)?;
+        verify_required_field_exists("BistroSchedulerReleaseArtifactSlotsArgs.reservation", &f_2)?;
+        let ret = BistroSchedulerReleaseArtifactSlotsArgs {
+            scheduler: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            reservation: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("releaseArtifactSlots_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("scheduler", TType::Struct, 1))?;
+        self.scheduler.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("reservation", TType::I64, 2))?;
+        o_prot.write_i64(self.reservation)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BistroSchedulerReleaseArtifactSlotsResult {
+    pub result_value: Option<bool>,
+}
+
+impl TSerializable for BistroSchedulerReleaseArtifactSlotsResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BistroSchedulerReleaseArtifactSlotsResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<bool> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BistroSchedulerReleaseArtifactSlotsResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BistroSchedulerReleaseArtifactSlotsResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Bool, 0))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BistroSchedulerUpdateStatusArgs {
     pub running_task: common::RunningTask,
     pub status: String,
@@ -3548,8 +4290,8 @@ impl TSerializable for BistroSchedulerUpdateStatusBatchArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<StatusUpdate> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = StatusUpdate::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_35);
+                        let list_elem_39 = StatusUpdate::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3608,8 +4350,8 @@ impl TSerializable for BistroSchedulerUpdateStatusBatchResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<StatusResult> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = StatusResult::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_36);
+                        let list_elem_40 = StatusResult::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -3871,8 +4613,8 @@ impl TSerializable for BistroSchedulerFetchArtifactsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<worker::ArtifactRange> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = worker::ArtifactRange::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_37);
+                        let list_elem_41 = worker::ArtifactRange::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_41);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);

@@ -7,7 +7,7 @@ use brasserie_common::{ArtifactId, DiskGeneration, MachinePortLock, TaskKey, Tim
 
 use super::super::outputs::TaskNumber;
 use super::super::reruns::{GiveUpReason, Rerun};
-use super::super::types::{ArtifactAmount, Completeness, Liveness};
+use super::super::types::{ArtifactAmount, Completeness, Liveness, Replicas};
 use super::Registry;
 
 /// The prospects of a task that wants to read an artifact.
@@ -109,6 +109,17 @@ impl Registry {
         let complete = self.if_complete().into_iter();
         let missing = complete.flat_map(move |()| self.artifacts.missing(after));
         missing.map(|(id, size, replicas)| MissingReplicas { id, size, replicas })
+    }
+
+    /// Returns the number of other workers that should get a copy of an artifact. `None` while the registry is incomplete.
+    pub fn count_missing(&self, id: ArtifactId) -> Option<usize> {
+        self.if_complete()?;
+        Some(self.artifacts.count_missing(id))
+    }
+
+    /// Returns the number of remaining workers with a copy of an artifact. Stops at `most`.
+    pub fn count_replicas(&self, id: ArtifactId, most: Replicas) -> usize {
+        self.artifacts.count_replicas(id, most)
     }
 
     /// Returns whether the outputs of a task are live and each is on as many remaining workers as the task wants.

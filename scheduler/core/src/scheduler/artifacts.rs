@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{ArtifactsAnswer, ArtifactsReport};
+use brasserie_common::worker::Intake;
 use brasserie_common::{
     ArtifactHolder, ArtifactNamespace, Health, InvocationId, JobName, LeftOutput, RequestId, Shard,
     TaskKey, Time, WallTime,
@@ -103,6 +104,7 @@ impl Scheduler {
             rack: None,
         };
         let lock = worker.machine_lock.clone();
+        let gets_no_slots = worker.intake == Intake::Draining;
         let oldest_run = match remote.health() {
             // Its running tasks are not known yet.
             Health::New => Some(Time::ZERO),
@@ -115,6 +117,7 @@ impl Scheduler {
                 return Err(Rejection::UnknownWorker { worker });
             }
         };
+        self.artifacts.set_excluded(&lock, gets_no_slots);
         Ok(self
             .artifacts
             .report(now, (&lock, place), report, oldest_run))

@@ -14,6 +14,7 @@ use crate::calls::{Call, KilledTask};
 use crate::jobs::{JobChanged, JobRefusal};
 use crate::record::Record;
 use crate::refusal::{ForgetRefusal, Rejection};
+use crate::slots::{NoSlots, ReservedSlots};
 
 /// An output of the core. Plain data, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +55,9 @@ pub enum Reply {
     KillTask(Result<Box<KilledTask>, Rejection>),
     Work(Result<Box<WorkReply>, Rejection>),
     Artifacts(Result<Box<ArtifactsAnswer>, Rejection>),
+    Slots(Result<Box<ReservedSlots>, NoSlots>),
+    /// Whether the reservation was open.
+    SlotsReleased(Result<bool, Rejection>),
     JobChanged(Result<JobChanged, JobRefusal>),
     /// The instances that are declared dead, or that may be declared dead.
     WorkerForgotten(Result<Vec<MissingInstance>, ForgetRefusal>),
@@ -83,6 +87,8 @@ reply_kinds! {
     KillTask => Result<Box<KilledTask>, Rejection>,
     Work => Result<Box<WorkReply>, Rejection>,
     Artifacts => Result<Box<ArtifactsAnswer>, Rejection>,
+    Slots => Result<Box<ReservedSlots>, NoSlots>,
+    SlotsReleased => Result<bool, Rejection>,
     JobChanged => Result<JobChanged, JobRefusal>,
     WorkerForgotten => Result<Vec<MissingInstance>, ForgetRefusal>,
     Answer => Box<Answer>,

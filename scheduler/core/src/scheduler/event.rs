@@ -16,6 +16,7 @@ use brasserie_scheduler_engine::NodeTable;
 use crate::calls::CallReply;
 use crate::files::KnownFiles;
 use crate::jobs::{ConfigOrigin, JobChange};
+use crate::slots::SlotsRequest;
 use crate::store_size::StoreSize;
 
 /// An input of the core, with the principal that sent it. Plain data.
@@ -49,6 +50,8 @@ pub enum Event {
         from: Principal,
         report: Box<ArtifactsReport>,
     },
+    /// A call about places for artifacts that a program writes.
+    Slots(SlotsCall),
     /// An operator asks to kill one running task.
     KillTask {
         request: RequestId,
@@ -127,6 +130,24 @@ pub struct StatusUpdate {
     pub outputs: Vec<LeftOutput>,
     pub scheduler: SchedulerId,
     pub worker: WorkerId,
+}
+
+/// A call about places for artifacts that a program writes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SlotsCall {
+    /// A `requestArtifactSlots` call.
+    Request {
+        request: RequestId,
+        from: Principal,
+        wanted: Box<SlotsRequest>,
+    },
+    /// A `releaseArtifactSlots` call.
+    Release {
+        request: RequestId,
+        from: Principal,
+        scheduler: SchedulerId,
+        reservation: u64,
+    },
 }
 
 /// A query.

@@ -9,7 +9,7 @@ use brasserie_common::{
     OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput, Time,
 };
 use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
-use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness};
+use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness, Replicas};
 use brasserie_scheduler_engine::{Engine, Reason, Task, TaskState};
 
 use super::{Scheduler, View, task_key};
@@ -17,6 +17,7 @@ use crate::artifacts::{Artifacts, InputChecks};
 use crate::files::{JobOrigin, LackingFile};
 use crate::jobs::Jobs;
 use crate::pool::remote::Remote;
+use crate::slots::CopyProspect;
 
 /// An artifact with its place among the inputs of a run.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ struct Needed {
     artifact: Artifact,
     /// The task that made it; `None`: the scheduler has it as a file.
     producer: Option<TaskKey>,
+    /// The number of workers with a copy for which the task waits.
+    copies: Replicas,
 }
 
 /// The reason why a task cannot have its inputs.
@@ -37,6 +40,13 @@ pub(super) enum LackingInput {
         named(.0)
     )]
     Unknown(TaskKey),
+    #[error("{}", copies_text(*.missing, .key))]
+    Copies {
+        key: TaskKey,
+        artifact: Artifact,
+        wanted: Replicas,
+        missing: usize,
+    },
     /// The tasks that made the lost outputs. They can run again.
     #[error("{}", lost_text(.0, .1))]
     Lost(BTreeSet<Task>, TaskKey),
@@ -59,6 +69,14 @@ impl LackingInput {
 
 fn named(key: &TaskKey) -> String {
     format!("the task of `{}` on `{}`", key.job, key.node)
+}
+
+fn copies_text(missing: usize, key: &TaskKey) -> String {
+    let copies = match missing {
+        1 => "1 more copy".to_owned(),
+        missing => format!("{missing} more copies"),
+    };
+    format!("it waits for {copies} of the output of {}", named(key))
 }
 
 fn lost_text(tasks: &BTreeSet<Task>, first: &TaskKey) -> String {
@@ -109,7 +127,9 @@ impl Scheduler {
                         self.lost_producers.extend(tasks);
                         InputsCheck::Lacking(None)
                     }
-                    LackingInput::Unknown(_) => InputsCheck::Lacking(None),
+                    LackingInput::Unknown(_) | LackingInput::Copies { .. } => {
+                        InputsCheck::Lacking(None)
+                    }
                     // The file is there in a moment.
                     LackingInput::File(LackingFile::Unread { .. }) => InputsCheck::Lacking(None),
                     LackingInput::File(_)
@@ -204,7 +224,12 @@ impl View<'_> {
     }
 
     /// Returns why the task cannot have its inputs, unless other jobs have to be done first.
-    pub(super) fn why_inputs_lack(&self, task: Task, reasons: &[Reason]) -> Option<String> {
+    pub(super) fn why_inputs_lack(
+        &self,
+        now: Time,
+        task: Task,
+        reasons: &[Reason],
+    ) -> Option<String> {
         let is_about_inputs = reasons.iter().all(|reason| {
             !matches!(
                 reason,
@@ -221,7 +246,41 @@ impl View<'_> {
         });
         let lacking = is_about_inputs.then(|| self.inputs().available(task).err());
         let lacking = lacking.flatten()?;
-        Some(format!("it lacks an input: {lacking}"))
+        match &lacking {
+            LackingInput::Copies {
+                artifact, wanted, ..
+            } => {
+                let why = self.why_copies_lack(now, *artifact, *wanted);
+                Some(format!("{lacking}, and {why}"))
+            }
+            _ => Some(format!("it lacks an input: {lacking}")),
+        }
+    }
+
+    /// Returns why an artifact is on too few workers, as the rest of a sentence.
+    fn why_copies_lack(&self, now: Time, artifact: Artifact, wanted: Replicas) -> String {
+        match self.artifacts.copy_prospect(now, artifact, wanted) {
+            CopyProspect::Asked(locks) => {
+                let shards = locks.iter().flat_map(|lock| self.pool.with_lock(lock));
+                let names: Vec<String> = shards
+                    .map(|remote| format!("`{}`", remote.shard()))
+                    .collect();
+                match names.len() {
+                    1 => format!("a copy is being made by {}", names[0]),
+                    _ => format!("copies are being made by {}", names.join(" and ")),
+                }
+            }
+            CopyProspect::Soon => "a worker will be asked for one within seconds".to_owned(),
+            CopyProspect::NoSpace => format!(
+                "no other worker has room: no healthy disk has {} left",
+                mebibytes(artifact.size)
+            ),
+            CopyProspect::NoWorker => {
+                "there is none, because no other worker may keep artifacts: a copy needs a second worker that neither drains nor is \
+                 excluded, and has a healthy disk"
+                    .to_owned()
+            }
+        }
     }
 
     /// Returns how far the inputs of a running task are, if it waits for them.
@@ -300,14 +359,27 @@ impl Inputs<'_> {
         for key in &missing {
             lost.insert(self.runnable_producer(key)?, key);
         }
+        let mut few = None;
         for Needed {
-            artifact, producer, ..
+            artifact,
+            producer,
+            copies,
+            ..
         } in &needed
         {
             let Some(producer) = producer else {
                 continue;
             };
             match self.artifacts.availability(artifact.id) {
+                ArtifactAvailability::Available if few.is_none() => {
+                    let missing = self.artifacts.count_missing_copies(artifact.id, *copies);
+                    few = (missing > 0).then(|| LackingInput::Copies {
+                        key: producer.clone(),
+                        artifact: *artifact,
+                        wanted: *copies,
+                        missing,
+                    });
+                }
                 ArtifactAvailability::Available => {}
                 ArtifactAvailability::Unknown => {
                     return Err(LackingInput::Unknown(producer.clone()));
@@ -320,7 +392,7 @@ impl Inputs<'_> {
             }
         }
         match lost.first_key_value() {
-            None => Ok(needed),
+            None => few.map_or(Ok(needed), Err),
             Some((_, first)) => {
                 let first = (*first).clone();
                 Err(LackingInput::Lost(lost.into_keys().collect(), first))
@@ -383,6 +455,7 @@ impl Inputs<'_> {
             place,
             artifact,
             producer: None,
+            copies: Replicas::ONE,
         }))
     }
 
@@ -434,12 +507,25 @@ impl Inputs<'_> {
                         place,
                         artifact: output.artifact,
                         producer: Some(key.clone()),
+                        copies: self.copies_before_use(&key.job, &output.path),
                     });
                 }
             }
             if all.len() == before {
                 missing.push(key);
             }
+        }
+    }
+
+    /// Returns on how many workers an output must be before a task may read it, as the job that leaves it is configured now.
+    fn copies_before_use(&self, job: &JobName, path: &OutputPath) -> Replicas {
+        let job = self.engine.find_job(job.as_str());
+        let job = job.and_then(|job| self.engine.job_config(job));
+        let mut outputs = job.into_iter().flat_map(|job| &job.outputs);
+        let output = outputs.find(|output| output.path == *path);
+        match output.filter(|output| output.wait_for_replica) {
+            Some(output) => Replicas::new(output.replicas.get()),
+            None => Replicas::ONE,
         }
     }
 

@@ -45,6 +45,7 @@ impl Scheduler {
             Event::ReportArtifacts { request, .. } => {
                 self.outbox.reply(request, Reply::Artifacts(Err(rejection)));
             }
+            Event::Slots(call) => self.refuse_slots(&call, rejection),
             Event::RequestWork { request, .. } => {
                 if let Some(request) = request {
                     self.outbox.reply(request, Reply::Work(Err(rejection)));

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::artifact_report::{DiskCondition, DiskReport};
 use brasserie_common::cluster_view::{
     MAX_SCHEDULES, ScheduleView, SlotsView, Urgency, most_urgent,
 };
@@ -162,6 +163,8 @@ pub struct WorkerStatus {
     pub containment: Option<Arc<str>>,
     /// Empty if all workers have more than [`MAX_SLOTS_BYTES`].
     pub slots: Vec<SlotsView>,
+    /// The disks of its store of artifacts, as it last reported them.
+    pub disks: Vec<DiskReport>,
 }
 
 /// One running task.
@@ -225,6 +228,22 @@ fn is_of_everything(reason: &Reason) -> bool {
 /// Returns whether the reason is a wait of a task that has not run: another reason says what it waits for.
 fn is_of_no_run(reason: &Reason) -> bool {
     matches!(reason, Reason::WaitsAfterItsLastRun { status, .. } if status == "none")
+}
+
+/// Returns why a disk of a store gets no artifacts, if it gets none. Disks are numbered as the worker's flags `--disk` are.
+fn disk_problem((disk, number): (&DiskReport, usize)) -> Option<String> {
+    let what = match disk.condition {
+        DiskCondition::Healthy => return None,
+        DiskCondition::ReadError => "has failed a read or a write: check the disk",
+        DiskCondition::IoHang => "does not answer: check the disk and its connection",
+        DiskCondition::HighUsage => "is nearly full: free some space on it",
+    };
+    let why = disk.problem.as_ref();
+    let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+    Some(format!(
+        "artifact disk {number} ({}) gets no artifacts: it {what}{why}",
+        disk.medium.as_str()
+    ))
 }
 
 /// Rounds seconds for people: milliseconds below ten seconds, whole seconds above.
@@ -549,7 +568,7 @@ impl View<'_> {
             false => self.why_nothing_starts(now),
         };
         let mut reasons = self.engine.explain(now, task);
-        let lacks = self.why_inputs_lack(task, &reasons);
+        let lacks = self.why_inputs_lack(now, task, &reasons);
         if lacks.is_some() {
             reasons.retain(|reason| *reason != Reason::Runnable && !is_of_no_run(reason));
         }
@@ -717,9 +736,12 @@ impl View<'_> {
             silent_for,
             waits_for,
             lost_in,
-            problems,
+            mut problems,
             notes,
         } = self.pool.condition(now, &self.options.timeouts, worker);
+        let store = self.artifacts.store(&worker.description().machine_lock);
+        let disks = store.map_or(&[][..], |store| &store.disks);
+        problems.extend(disks.iter().zip(1..).filter_map(disk_problem));
         WorkerStatus {
             shard: worker.shard().clone(),
             hostname: worker.description().machine_lock.hostname.clone(),
@@ -745,6 +767,7 @@ impl View<'_> {
             asked: self.asked(now, worker),
             containment: worker.description().containment.clone(),
             slots,
+            disks: disks.to_vec(),
         }
     }
 }

@@ -187,6 +187,9 @@ impl World {
             Reply::WorkerForgotten(Err(refusal)) => {
                 format!("refused: {}", self.names.in_text(&refusal.to_string()))
             }
+            Reply::Slots(_) | Reply::SlotsReleased(_) => {
+                return Err("nobody asked for slots".to_owned());
+            }
             Reply::Artifacts(answer) => return Err(format!("nobody reported: {answer:?}")),
             Reply::Answer(answer) => return Err(format!("nobody asked: {answer:?}")),
         };

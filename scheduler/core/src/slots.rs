@@ -1,0 +1,655 @@
+//! The slots of artifacts: which worker is asked for a further copy of an artifact, and which places programs have reserved. The rules are
+//! those of `brasserie-scheduler-slots`; this file numbers the workers for them, and keeps the copies that workers were asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::artifact_report::{ArtifactsReport, DiskCondition, DiskMedium, DiskReport};
+use brasserie_common::rng::Rng;
+use brasserie_common::{
+    ArtifactHolder, ArtifactId, DiskGeneration, MachinePortLock, SchedulerId, Shard, Time, WorkerId,
+};
+use brasserie_scheduler_artifacts::{MissingReplicas, Registry};
+use brasserie_scheduler_slots::{
+    Allocator, AllocatorSettings, ArtifactId as SlotNumber, Bytes, CopyRequest, DiskClass, DiskId,
+    DiskPlace, DiskState, DrainState, ExceptWorkers, GrantRequest, HolderId, IneligibleReason,
+    NoOffer, Rack, Replication, ReservationId, WorkerDisk, WorkerRegistration, WorkerReport,
+    WorkloadLevel,
+};
+
+use crate::refusal::Rejection;
+
+/// The most copies that one answer requests: a worker fetches a few at a time, and is asked again.
+const MOST_REQUESTED: usize = 64;
+/// The most artifacts that one report considers: a fraction of a millisecond.
+const MOST_CONSIDERED: usize = 1000;
+/// The most choices of workers in one report. Each is for artifacts with the same holders, and takes a fraction of a millisecond.
+const MOST_CHOICES: usize = 16;
+/// The time that a worker has to fetch a copy before another one is asked, beside the time for its bytes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The bytes a second that a copy may take: less than a busy network brings, so that no worker is replaced that makes progress.
+const SLOWEST_BYTES_A_SECOND: u64 = 16 << 20;
+/// The time after which a reservation of a program ends by itself: enough to write some gigabytes, and short enough that the space is not
+/// missed if the program has forgotten it.
+pub(crate) const RESERVED_FOR: Duration = Duration::from_secs(600);
+/// The most reservations of programs at a time. Each has a number for every disk of its workers.
+const MOST_RESERVATIONS: usize = 1000;
+/// The most workers that a refusal names.
+const MOST_NAMED: usize = 5;
+/// No report of a worker says which of its slots are used. So a slot stays reserved until its copy is reported, or until it ends.
+const NO_SLOT_IS_REPORTED: Time = Time::ZERO;
+
+/// A worker that was asked for a copy.
+#[derive(Clone, Debug)]
+struct AskedWorker {
+    holder: HolderId,
+    reservation: ReservationId,
+    /// The time after which it is not waited for.
+    until: Time,
+}
+
+/// A worker that reports a store.
+#[derive(Clone, Debug)]
+struct SlotWorker {
+    lock: MachinePortLock,
+    shard: Shard,
+    instance: WorkerId,
+    rack: Option<Arc<str>>,
+}
+
+/// Artifacts of about the same size that the same workers may get.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct CopyGroup {
+    /// Holders, and workers that were asked.
+    taken: BTreeSet<HolderId>,
+    /// The racks of these.
+    racks: BTreeSet<Rack>,
+    /// Workers that were asked and have not fetched the copy in time.
+    failed: BTreeSet<HolderId>,
+    /// The number of bits of the size.
+    magnitude: u32,
+}
+
+/// The slots, and the workers that were asked for copies.
+///
+/// Invariant: `asked` has the pairs of `copies` whose time is not over, and some whose time is over.
+#[derive(Clone, Debug)]
+pub(crate) struct ArtifactSlots {
+    allocator: Allocator,
+    numbers: BTreeMap<MachinePortLock, HolderId>,
+    workers: BTreeMap<HolderId, SlotWorker>,
+    next_number: u32,
+    /// Workers that get no slots by order, or because they drain.
+    excluded: BTreeSet<MachinePortLock>,
+    copies: BTreeMap<ArtifactId, Vec<AskedWorker>>,
+    asked: BTreeMap<HolderId, BTreeSet<ArtifactId>>,
+    /// The artifact after which the next report begins.
+    after: Option<ArtifactId>,
+    /// The time of the last removal of old requests.
+    cleaned: Time,
+    /// The reservations of programs. Some may have ended.
+    reserved: BTreeSet<ReservationId>,
+    are_requested: bool,
+}
+
+/// Why an artifact that lacks a copy lacks it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CopyProspect {
+    /// These workers were asked for a copy.
+    Asked(Vec<MachinePortLock>),
+    /// A worker will be asked soon.
+    Soon,
+    /// No other worker that may get artifacts has space on a healthy disk.
+    NoSpace,
+    /// No other worker may get artifacts.
+    NoWorker,
+}
+
+/// A request for places of artifacts that a program writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotsRequest {
+    /// 1 to [`SlotsRequest::MOST_ARTIFACTS`].
+    pub artifacts: u32,
+    pub replicas: Replication,
+    /// Workers that the program does not want. Unknown ones do not matter.
+    pub except: BTreeSet<Shard>,
+    /// `None`: no limit.
+    pub most_workers: Option<usize>,
+}
+
+impl SlotsRequest {
+    /// The most artifacts of one request. It takes some milliseconds, in which heartbeats wait.
+    pub const MOST_ARTIFACTS: u32 = 10_000;
+}
+
+/// The places that a program has reserved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReservedSlots {
+    pub scheduler: SchedulerId,
+    pub reservation: u64,
+    /// The time after which the reservation ends by itself.
+    pub reserved_for: Duration,
+    /// Bytes that are reserved for each copy.
+    pub bytes_each: u64,
+    /// The workers with slots, and then the spare ones.
+    pub workers: Vec<WorkerWithSlots>,
+    /// One for each artifact, with that of its second copy.
+    pub slots: Vec<(SlotPlace, Option<SlotPlace>)>,
+}
+
+/// A worker, and its disks that have slots.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerWithSlots {
+    pub shard: Shard,
+    pub place: ArtifactHolder,
+    pub disks: Vec<DiskGeneration>,
+}
+
+/// The place of one copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotPlace {
+    /// Position in [`ReservedSlots::workers`].
+    pub worker: usize,
+    /// Position in [`WorkerWithSlots::disks`].
+    pub disk: usize,
+}
+
+/// The place of a copy: a worker, and a disk among those that the worker reports.
+pub(crate) type ReservedPlace = (MachinePortLock, DiskId);
+
+/// The places that a program has reserved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ReservedPlaces {
+    pub reservation: u64,
+    pub bytes_each: u64,
+    /// One for each artifact, with that of its second copy.
+    pub places: Vec<(ReservedPlace, Option<ReservedPlace>)>,
+    /// Other workers, for the replacement of those that fail.
+    pub spares: Vec<MachinePortLock>,
+}
+
+/// The reason why no place is reserved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSlots {
+    #[error(
+        "the request names {artifacts} artifacts; it may name 1 to {}",
+        SlotsRequest::MOST_ARTIFACTS
+    )]
+    Artifacts { artifacts: i64 },
+    #[error(
+        "{0} reservations are open, as many as the scheduler keeps: release some, or ask again when some have ended by themselves"
+    )]
+    TooMany(usize),
+    #[error(
+        "no worker has reported a store of artifacts yet. Workers report one when a job of the config leaves outputs, or when a \
+         program has asked for slots: ask again in half a minute"
+    )]
+    NoReport,
+    #[error("{offer}{}", because(.others))]
+    NoOffer {
+        offer: NoOffer,
+        /// Why other workers get none, a sentence each.
+        others: Vec<String>,
+    },
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+}
+
+fn because(others: &[String]) -> String {
+    match others.is_empty() {
+        true => String::new(),
+        false => format!(". {}", others.join("; ")),
+    }
+}
+
+impl ArtifactSlots {
+    pub(crate) fn new(now: Time) -> Self {
+        ArtifactSlots {
+            // Round robin: workers do not measure the times of their disks, by which the other strategy tells fast ones from slow ones.
+            allocator: Allocator::new(AllocatorSettings::default(), now),
+            numbers: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            next_number: 0,
+            excluded: BTreeSet::new(),
+            copies: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            after: None,
+            cleaned: now,
+            reserved: BTreeSet::new(),
+            are_requested: false,
+        }
+    }
+
+    /// Returns whether a program has asked for slots.
+    pub(crate) fn are_requested(&self) -> bool {
+        self.are_requested
+    }
+
+    /// Accepts the disks of a worker. If none is healthy, others are asked for the copies that the worker was asked for.
+    pub(crate) fn report(&mut self, now: Time, lock: &MachinePortLock, report: &ArtifactsReport) {
+        self.allocator.advance(now);
+        let holder = self.number(lock);
+        self.accept_disks(holder, lock, report);
+        if !self.allocator.workers().is_eligible(holder) {
+            self.withdraw(holder);
+        }
+    }
+
+    fn accept_disks(&mut self, holder: HolderId, lock: &MachinePortLock, report: &ArtifactsReport) {
+        let disks = report.disks.iter().map(worker_disk);
+        let content = WorkerReport {
+            disks: disks.collect(),
+            workload: WorkloadLevel::Normal,
+            // Workers that drain are excluded.
+            state: DrainState::Normal,
+            notice: None,
+        };
+        let known = self.workers.get(&holder);
+        let is_known =
+            known.is_some_and(|known| known.instance == report.worker && known.rack == report.rack);
+        if is_known {
+            let allocator = &mut self.allocator;
+            let event = allocator.heartbeat(holder, content, NO_SLOT_IS_REPORTED);
+            debug_assert_eq!(
+                event,
+                Ok(None),
+                "it is registered, and no event was requested"
+            );
+            return;
+        }
+        let registration = WorkerRegistration {
+            rack: rack(report.rack.as_deref()),
+            report: content,
+        };
+        self.allocator.register(holder, registration);
+        let worker = SlotWorker {
+            lock: lock.clone(),
+            shard: report.shard.clone(),
+            instance: report.worker,
+            rack: report.rack.clone(),
+        };
+        self.workers.insert(holder, worker);
+        if self.excluded.contains(lock) {
+            self.allocator.exclude(holder);
+        }
+    }
+
+    /// Returns the worker's number, also of one that has not reported.
+    fn number(&mut self, lock: &MachinePortLock) -> HolderId {
+        if let Some(&number) = self.numbers.get(lock) {
+            return number;
+        }
+        let number = HolderId(self.next_number);
+        self.next_number = self.next_number.wrapping_add(1);
+        self.numbers.insert(lock.clone(), number);
+        number
+    }
+
+    /// Forgets a lost worker. Others are asked for the copies that it was asked for.
+    pub(crate) fn lose(&mut self, now: Time, lock: &MachinePortLock) {
+        let Some(holder) = self.numbers.remove(lock) else {
+            return;
+        };
+        self.withdraw(holder);
+        self.excluded.remove(lock);
+        self.allocator.readmit(holder);
+        self.allocator.lose(holder, now);
+        self.workers.remove(&holder);
+    }
+
+    /// Keeps a worker from getting slots, or ends that. Others are asked for the copies that it was asked for.
+    pub(crate) fn set_excluded(&mut self, lock: &MachinePortLock, is_excluded: bool) {
+        if self.excluded.contains(lock) == is_excluded {
+            return;
+        }
+        let holder = self.numbers.get(lock).copied();
+        match is_excluded {
+            true => {
+                self.excluded.insert(lock.clone());
+                if let Some(holder) = holder {
+                    self.withdraw(holder);
+                    self.allocator.exclude(holder);
+                }
+            }
+            false => {
+                self.excluded.remove(lock);
+                if let Some(holder) = holder {
+                    self.allocator.readmit(holder);
+                }
+            }
+        }
+    }
+
+    /// Counts the size of an output of an accepted completion.
+    pub(crate) fn record_output(&mut self, bytes: u64) {
+        self.allocator.record_output(Bytes(bytes));
+    }
+
+    /// Ends all requests to a worker.
+    fn withdraw(&mut self, holder: HolderId) {
+        for id in self.asked.remove(&holder).unwrap_or_default() {
+            self.forget(holder, id);
+        }
+    }
+
+    /// Ends the request for one copy, and forgets it.
+    fn forget(&mut self, holder: HolderId, id: ArtifactId) {
+        let Some(workers) = self.copies.get_mut(&id) else {
+            return;
+        };
+        for worker in workers.extract_if(.., |worker| worker.holder == holder) {
+            self.allocator.release(worker.reservation);
+        }
+        if workers.is_empty() {
+            self.copies.remove(&id);
+        }
+    }
+
+    /// Chooses workers for missing copies.
+    pub(crate) fn choose_workers(&mut self, now: Time, registry: &Registry, rng: &mut Rng) {
+        self.clean(now);
+        let mut groups: BTreeMap<CopyGroup, Vec<MissingReplicas>> = BTreeMap::new();
+        let mut considered = 0;
+        let mut is_full = false;
+        for missing in registry.missing_replicas(self.after).take(MOST_CONSIDERED) {
+            considered += 1;
+            if let Some(group) = self.group_of(now, registry, &missing) {
+                if groups.len() == MOST_CHOICES && !groups.contains_key(&group) {
+                    is_full = true;
+                    break;
+                }
+                groups.entry(group).or_default().push(missing);
+            }
+            self.after = Some(missing.id);
+        }
+        if considered < MOST_CONSIDERED && !is_full {
+            self.after = None;
+        }
+        for (group, missing) in groups {
+            self.choose_for(now, group, missing, rng);
+        }
+    }
+
+    /// Returns who may get a copy; `None` if enough workers are asked for one.
+    fn group_of(
+        &self,
+        now: Time,
+        registry: &Registry,
+        missing: &MissingReplicas,
+    ) -> Option<CopyGroup> {
+        let asked = self.copies.get(&missing.id).map_or(&[][..], Vec::as_slice);
+        let holders = registry.holders(missing.id);
+        let holders = holders.filter_map(|holder| self.numbers.get(&holder.lock).copied());
+        let mut taken: BTreeSet<HolderId> = holders.collect();
+        let (waited, failed): (Vec<&AskedWorker>, Vec<_>) =
+            asked.iter().partition(|worker| now < worker.until);
+        let waited = waited.into_iter().map(|worker| worker.holder);
+        let waited: BTreeSet<HolderId> = waited.filter(|one| !taken.contains(one)).collect();
+        if waited.len() >= missing.replicas {
+            return None;
+        }
+        taken.extend(waited);
+        let racks = taken.iter().filter_map(|holder| self.workers.get(holder));
+        let racks = racks.map(|worker| rack(worker.rack.as_deref()));
+        // A worker whose rack is unknown may be in any of them.
+        let racks = racks.chain([Rack::default()]).collect();
+        Some(CopyGroup {
+            taken,
+            racks,
+            failed: failed.into_iter().map(|worker| worker.holder).collect(),
+            magnitude: u64::BITS - missing.size.leading_zeros(),
+        })
+    }
+
+    /// Chooses a worker for one copy of each artifact of a group: in other racks, else in any, else one that has failed before.
+    fn choose_for(
+        &mut self,
+        now: Time,
+        group: CopyGroup,
+        mut missing: Vec<MissingReplicas>,
+        rng: &mut Rng,
+    ) {
+        let busy = self.asked.iter();
+        let busy = busy.filter(|(_, ids)| ids.len() >= MOST_REQUESTED);
+        let busy = busy.map(|(holder, _)| *holder);
+        let taken: BTreeSet<HolderId> = group.taken.iter().copied().chain(busy).collect();
+        let with_failed = &taken | &group.failed;
+        let no_racks = BTreeSet::new();
+        let attempts = [
+            (&with_failed, &group.racks),
+            (&with_failed, &no_racks),
+            (&taken, &no_racks),
+        ];
+        for (holders, racks) in attempts {
+            let Some(size) = missing.iter().map(|missing| missing.size).max() else {
+                return;
+            };
+            let until = now + PATIENCE + Duration::from_secs(size / SLOWEST_BYTES_A_SECOND);
+            let request = CopyRequest {
+                ids: (0..).take(missing.len()).map(SlotNumber).collect(),
+                size: Bytes(size),
+                except: ExceptWorkers {
+                    holders: holders.clone(),
+                    racks: racks.clone(),
+                },
+                until,
+            };
+            let granted = self.allocator.request_copies(&request, now, rng);
+            let mut chosen = BTreeSet::new();
+            for copy in granted.unwrap_or_default() {
+                let id = missing[copy.id.0 as usize].id;
+                let holder = copy.place.holder;
+                let asked = AskedWorker {
+                    holder,
+                    reservation: copy.reservation,
+                    until,
+                };
+                self.forget(holder, id);
+                self.copies.entry(id).or_default().push(asked);
+                self.asked.entry(holder).or_default().insert(id);
+                chosen.insert(id);
+            }
+            missing.retain(|missing| !chosen.contains(&missing.id));
+        }
+    }
+
+    /// Returns the artifacts of which the worker should fetch a copy, at most [`MOST_REQUESTED`]. Ends the requests that are no longer
+    /// wanted.
+    pub(crate) fn asked_of(
+        &mut self,
+        now: Time,
+        registry: &Registry,
+        lock: &MachinePortLock,
+    ) -> Vec<ArtifactId> {
+        let holder = self.numbers.get(lock).copied();
+        let Some((holder, asked)) = holder.and_then(|holder| self.asked.remove_entry(&holder))
+        else {
+            return Vec::new();
+        };
+        let mut remaining = BTreeSet::new();
+        for id in asked {
+            let is_here = registry.holders(id).any(|holder| holder.lock == *lock);
+            if is_here || registry.count_missing(id) == Some(0) {
+                self.forget(holder, id);
+            } else if self.is_waited_for(now, holder, id) {
+                remaining.insert(id);
+            }
+        }
+        let wanted = remaining.iter().copied().take(MOST_REQUESTED).collect();
+        if !remaining.is_empty() {
+            self.asked.insert(holder, remaining);
+        }
+        wanted
+    }
+
+    fn is_waited_for(&self, now: Time, holder: HolderId, id: ArtifactId) -> bool {
+        let asked = self.copies.get(&id);
+        let mut asked = asked.into_iter().flatten();
+        asked.any(|worker| worker.holder == holder && now < worker.until)
+    }
+
+    /// Forgets the workers that have failed long ago. Until then, others are asked first.
+    fn clean(&mut self, now: Time) {
+        if now < self.cleaned + PATIENCE / 4 {
+            return;
+        }
+        self.cleaned = now;
+        self.copies.retain(|_, workers| {
+            workers.retain(|worker| now < worker.until + PATIENCE);
+            !workers.is_empty()
+        });
+        let copies = &self.copies;
+        let is_waited = |holder: HolderId, id: &ArtifactId| {
+            let asked = copies.get(id).into_iter().flatten();
+            let mut asked = asked.filter(|worker| worker.holder == holder);
+            asked.any(|worker| now < worker.until)
+        };
+        self.asked.retain(|holder, ids| {
+            ids.retain(|id| is_waited(*holder, id));
+            !ids.is_empty()
+        });
+    }
+
+    /// Reserves places of artifacts that a program writes, for [`RESERVED_FOR`].
+    pub(crate) fn reserve(
+        &mut self,
+        now: Time,
+        wanted: &SlotsRequest,
+        except: &BTreeSet<MachinePortLock>,
+        rng: &mut Rng,
+    ) -> Result<ReservedPlaces, NoSlots> {
+        self.are_requested = true;
+        self.allocator.advance(now);
+        let reservations = self.allocator.reservations();
+        self.reserved.retain(|id| reservations.is_open(*id));
+        if self.reserved.len() >= MOST_RESERVATIONS {
+            return Err(NoSlots::TooMany(self.reserved.len()));
+        }
+        if self.workers.is_empty() {
+            return Err(NoSlots::NoReport);
+        }
+        let holders = except.iter().filter_map(|lock| self.numbers.get(lock));
+        let request = GrantRequest {
+            ids: (0..wanted.artifacts).map(SlotNumber).collect(),
+            replication: wanted.replicas,
+            except: ExceptWorkers {
+                holders: holders.copied().collect(),
+                ..ExceptWorkers::default()
+            },
+            most_workers: wanted.most_workers,
+            until: now + RESERVED_FOR,
+        };
+        let bytes_each = self.allocator.estimated_size().0;
+        let grant = self.allocator.request_slots(&request, now, rng);
+        let grant = grant.map_err(|offer| NoSlots::NoOffer {
+            offer,
+            others: self.why_not_eligible(),
+        })?;
+        self.reserved.insert(grant.reservation);
+        let place = |place: DiskPlace| (self.lock(place.holder), place.disk);
+        let locations = grant.offer.locations.into_iter();
+        Ok(ReservedPlaces {
+            reservation: grant.reservation.0,
+            bytes_each,
+            places: locations
+                .map(|one| (place(one.primary), one.replica.map(place)))
+                .collect(),
+            spares: grant.spares.into_iter().map(|one| self.lock(one)).collect(),
+        })
+    }
+
+    /// Ends a reservation of a program. Returns false if it has ended before.
+    pub(crate) fn release(&mut self, now: Time, reservation: u64) -> bool {
+        self.allocator.advance(now);
+        let id = ReservationId(reservation);
+        let was_open = self.reserved.remove(&id) && self.allocator.reservations().is_open(id);
+        if was_open {
+            self.allocator.release(id);
+        }
+        was_open
+    }
+
+    fn lock(&self, holder: HolderId) -> MachinePortLock {
+        let worker = self.workers.get(&holder);
+        let worker = worker.expect("Invariant: a worker with slots has registered");
+        worker.lock.clone()
+    }
+
+    /// Returns why workers get no slots, for some of those that get none.
+    fn why_not_eligible(&self) -> Vec<String> {
+        let workers = self.allocator.workers();
+        let why = |(holder, worker): (&HolderId, &SlotWorker)| {
+            let why = match workers.reasons(*holder).first()? {
+                IneligibleReason::ExcludedDisks => "none of its disks is healthy",
+                IneligibleReason::ManuallyExcluded => "it drains or is excluded",
+                // The scheduler passes neither workloads nor states of a drain on.
+                _ => "it may get no artifacts",
+            };
+            Some(format!("worker `{}`: {why}", worker.shard))
+        };
+        let all = self.workers.iter().filter_map(why);
+        all.take(MOST_NAMED).collect()
+    }
+
+    /// Returns why an artifact lacks copies.
+    pub(crate) fn prospect(
+        &self,
+        now: Time,
+        registry: &Registry,
+        missing: &MissingReplicas,
+    ) -> CopyProspect {
+        let asked = self.copies.get(&missing.id).into_iter().flatten();
+        let asked = asked.filter(|worker| now < worker.until);
+        let asked = asked.filter_map(|asked| self.workers.get(&asked.holder));
+        let asked: Vec<MachinePortLock> = asked.map(|worker| worker.lock.clone()).collect();
+        if !asked.is_empty() {
+            return CopyProspect::Asked(asked);
+        }
+        let holders = registry.holders(missing.id);
+        let holders = holders.filter_map(|holder| self.numbers.get(&holder.lock).copied());
+        let except = ExceptWorkers {
+            holders: holders.collect(),
+            ..ExceptWorkers::default()
+        };
+        let workers = self.allocator.workers();
+        let mut others = self.workers.keys();
+        if self.allocator.has_space(Bytes(missing.size), &except) {
+            CopyProspect::Soon
+        } else if others.any(|one| !except.holders.contains(one) && workers.is_eligible(*one)) {
+            CopyProspect::NoSpace
+        } else {
+            CopyProspect::NoWorker
+        }
+    }
+}
+
+fn rack(name: Option<&str>) -> Rack {
+    Rack::new(name.unwrap_or_default())
+}
+
+/// Returns the number of a disk among those of its worker: the lower half of the random number of its data.
+pub(crate) fn disk_id(generation: DiskGeneration) -> DiskId {
+    DiskId((generation.0 & u128::from(u64::MAX)) as u64)
+}
+
+fn worker_disk(disk: &DiskReport) -> WorkerDisk {
+    WorkerDisk {
+        id: disk_id(disk.generation),
+        class: match disk.medium {
+            DiskMedium::Ssd => DiskClass::Ssd,
+            DiskMedium::Hdd => DiskClass::Hdd,
+        },
+        total: Bytes(disk.total),
+        usable: Bytes(disk.usable),
+        flush_time: Duration::ZERO,
+        fetch_time: Duration::ZERO,
+        active_slots: disk.artifacts,
+        state: match disk.condition {
+            DiskCondition::Healthy => DiskState::Healthy,
+            DiskCondition::ReadError => DiskState::ReadError,
+            DiskCondition::IoHang => DiskState::IoHang,
+            DiskCondition::HighUsage => DiskState::HighUsage,
+        },
+    }
+}
