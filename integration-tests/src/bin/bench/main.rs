@@ -17,6 +17,7 @@ mod rpc;
 mod schedule;
 mod shares;
 mod skew;
+mod slots;
 mod spawn;
 mod statuses;
 mod submit;
@@ -154,13 +155,15 @@ enum Which {
     Skew,
     /// Transfers of artifacts between workers; baseline: the same bytes through one socket with `socat`
     Artifacts,
+    /// The choice of places for 100,000 artifacts and their replicas on 1,500 simulated workers; baseline: round robin
+    Slots,
     All,
 }
 
 type Benchmark = (Which, fn(&BenchOptions) -> BenchReport);
 
 /// All benchmarks, in the order of their runs.
-const BENCHMARKS: [Benchmark; 17] = [
+const BENCHMARKS: [Benchmark; 18] = [
     (Which::Rpc, |o| rpc::measure(o.calls, o.pipelined, o.pairs)),
     (Which::Restart, |o| restart::measure(o.workers, o.rounds)),
     (Which::Memory, |o| memory::measure(o.sleeping, o.waiting)),
@@ -180,6 +183,7 @@ const BENCHMARKS: [Benchmark; 17] = [
     (Which::Artifacts, |o| {
         artifacts::measure(o.artifact_mib, o.files, o.pairs, &o.transfers)
     }),
+    (Which::Slots, |o| slots::measure(o.pairs)),
 ];
 
 fn main() -> ExitCode {
