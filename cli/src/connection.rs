@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use brasserie_common::cluster_view::ClusterView;
+use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
 use brasserie_common::{InvocationId, ServiceAddress};
 use brasserie_common_runtime::parse_peer;
@@ -19,14 +19,15 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieGetJobStatusResult, BrasserieGetOutputPageArgs, BrasserieGetOutputPageResult,
     BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs,
     BrasserieGetTaskPageResult, BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult,
-    BrasserieKillTaskArgs, BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+    BrasserieKillTaskArgs, BrasserieKillTaskResult, BrasserieOrderWorkerArgs,
+    BrasserieOrderWorkerResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
     BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasseriePutFileArgs,
     BrasseriePutFileResult, BrasserieRemoveFileArgs, BrasserieRemoveFileResult,
     BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
     BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
     DeletedHistory, FilePage, FileRefusedException, FileUpload, ForgottenOutputs,
     JobRefusedException, JobStatus, JobStatusPage, LastRun, MissingInstance, OutputCursor,
-    OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage,
+    OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage, WorkerOrderRequest,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -628,6 +629,21 @@ impl Connection {
         Ok(match result.ex {
             Some(refused) => Err(self.with_own_flag(refused.message)),
             None => Ok(result.result_value.unwrap_or_default()),
+        })
+    }
+
+    /// Gives an order about a worker. Returns the order in force.
+    pub(crate) async fn order_worker(
+        &self,
+        shard: &str,
+        order: WorkerOrderRequest,
+    ) -> Result<Result<OrderView, String>> {
+        let shard = shard.to_owned();
+        let arguments = BrasserieOrderWorkerArgs { shard, order };
+        let result: BrasserieOrderWorkerResult = self.ask("orderWorker", &arguments).await?;
+        Ok(match result.ex {
+            Some(refused) => Err(self.with_own_flag(refused.message)),
+            None => Ok(result.result_value.unwrap_or_default().into()),
         })
     }
 

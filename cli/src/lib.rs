@@ -37,6 +37,7 @@ Try it:
   brasserie worker list                           the workers, their state and last heartbeat
   brasserie worker work-fetch                     the work that pull workers request, and why they request none
   brasserie worker drain NAME                     let a worker complete its tasks and exit
+  brasserie worker decommission NAME              the same, after its data is copied to other workers
   brasserie worker forget NAME                    declare a worker dead that never returns
 
 Exit codes:
@@ -80,7 +81,7 @@ enum Command {
     Logs(commands::logs::LogsArgs),
     /// Check what a worker on this machine can provide and enforce.
     Doctor(commands::doctor::DoctorArgs),
-    /// List workers, show the work fetch of one, drain one, or declare one dead.
+    /// List workers, show the work fetch of one, take one out of service and back, or declare one dead.
     Worker(commands::worker::WorkerArgs),
 }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::health::Health;
 use crate::task::Hold;
-use crate::text::{counted, printable};
+use crate::text::{counted, mebibytes, printable};
 use crate::time::readable_duration;
 
 pub use report::{Report, Table};
@@ -32,6 +32,12 @@ pub const NO_TASK: &str = "it has no task";
 
 /// The state of a healthy worker that accepts no more tasks.
 pub const DRAINING: &str = "draining";
+/// The state of a healthy worker that an operator has excluded.
+pub const EXCLUDED: &str = "excluded";
+/// The state of a healthy worker whose data is copied elsewhere, after which it leaves.
+pub const DECOMMISSIONING: &str = "decommissioning";
+/// The state of a healthy worker that gets nothing any more.
+pub const DECOMMISSIONED: &str = "decommissioned";
 
 /// The state of one scheduler's cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -73,6 +79,104 @@ pub struct ClusterView {
     pub work_requests: Option<WorkRequestsView>,
     /// The `add_time` node sources of the nodes in force, at most [`MAX_SCHEDULES`].
     pub schedules: Vec<ScheduleView>,
+    /// Operators' orders about workers, connected or not, sorted by worker. At most 10,000.
+    pub orders: Vec<OrderView>,
+}
+
+/// An operator's order about a worker, and how far it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OrderView {
+    pub shard: String,
+    /// `excluded`, `decommissioning` or `decommissioned`.
+    pub state: String,
+    /// The reason that the operator gave; empty if none.
+    pub reason: String,
+    /// The address of the caller that gave the order.
+    pub by: String,
+    /// The time of the order, in milliseconds since the epoch by the scheduler's clock.
+    pub since_ms: i64,
+    /// The time at which the worker is ended, whatever is left to do; `None` if none is set.
+    pub deadline_ms: Option<i64>,
+    /// Whether the worker stays when it is decommissioned.
+    pub then_idle: bool,
+    /// Whether a worker that is not lost has this name.
+    pub connected: bool,
+    /// Tasks that run on the worker or may run there.
+    pub running: u64,
+    /// Artifacts that are needed, and of which no worker that stays has a copy.
+    pub only_here: u64,
+    /// Their bytes.
+    pub only_here_bytes: u64,
+    /// The tasks or the copies of workers are not known yet, so the three numbers may be too small.
+    pub unknown: bool,
+    /// Whether the worker is decommissioned and has not exited yet.
+    pub exits: bool,
+}
+
+impl OrderView {
+    /// Returns whether nothing is left to do for a decommission.
+    pub fn is_over(&self) -> bool {
+        self.state == DECOMMISSIONED && !self.exits
+    }
+
+    /// Formats the order as the rest of a sentence that begins with the worker's name. `wall_time_ms` is the present time.
+    pub fn clause(&self, wall_time_ms: i64) -> String {
+        let mut text = match self.state.as_str() {
+            DECOMMISSIONING => {
+                let deadline = self.deadline_clause(wall_time_ms);
+                format!("is being decommissioned: {}{deadline}", self.left())
+            }
+            DECOMMISSIONED if self.exits => "is decommissioned, and exits".to_owned(),
+            DECOMMISSIONED if self.connected => {
+                "is decommissioned: it stays idle until `brasserie worker recommission`".to_owned()
+            }
+            DECOMMISSIONED => "is decommissioned, and not connected".to_owned(),
+            state => format!("is {}: it gets no tasks", printable(state)),
+        };
+        let ago = readable_duration(millis(wall_time_ms.saturating_sub(self.since_ms)));
+        let reason = match self.reason.as_str() {
+            "" => String::new(),
+            reason => format!(": {}", printable(reason)),
+        };
+        text.push_str(&format!(" (by {}, {ago} ago{reason})", printable(&self.by)));
+        text
+    }
+
+    /// Formats what a decommission waits for, as in `2 tasks run, 14 outputs (1228.8 MiB) are only there`.
+    pub fn left(&self) -> String {
+        let verb = |count: u64, one: &str, many: &str| match count {
+            1 => one.to_owned(),
+            _ => many.to_owned(),
+        };
+        match (self.connected, self.unknown) {
+            (true, _) if self.exits => "it exits".to_owned(),
+            (false, _) => "the worker is not connected".to_owned(),
+            (true, true) => "its tasks and data are not known yet".to_owned(),
+            (true, false) => format!(
+                "{} {}, {} ({}) {} only there",
+                counted(self.running, "task"),
+                verb(self.running, "runs", "run"),
+                counted(self.only_here, "output"),
+                mebibytes(self.only_here_bytes),
+                verb(self.only_here, "is", "are"),
+            ),
+        }
+    }
+
+    fn deadline_clause(&self, wall_time_ms: i64) -> String {
+        let deadline = self.deadline_ms.map(|at| {
+            let left = at.saturating_sub(wall_time_ms);
+            match left {
+                0.. => format!("; deadline in {}", readable_duration(millis(left))),
+                _ => "; the deadline is over".to_owned(),
+            }
+        });
+        deadline.unwrap_or_default()
+    }
+}
+
+fn millis(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 /// Limit for the listed `add_time` node sources.
@@ -101,7 +205,6 @@ impl ScheduleView {
                 "{source} gives no more nodes of level `{level}`: its schedule has no later time"
             );
         };
-        let millis = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0));
         match at.saturating_sub(wall_time_ms) {
             left @ 0.. => format!(
                 "{source} gives the next nodes of level `{level}` on {next}, in {}",
@@ -153,7 +256,8 @@ pub struct WorkerView {
     pub address: String,
     /// The worker instance, START:RAND.
     pub instance: String,
-    /// `joining`, `healthy`, `draining` (healthy, and accepts no more tasks), `unhealthy` or `lost`.
+    /// `joining`, `healthy`, `draining` (healthy, and accepts no more tasks), `unhealthy` or `lost`. A healthy worker with an order has the
+    /// state of the order: `excluded`, `decommissioning` or `decommissioned`.
     pub state: String,
     /// Tasks that run on the worker, including `unsure` and `standby`.
     pub running: u64,
@@ -509,7 +613,8 @@ impl JobView {
 
 impl WorkerView {
     pub fn is_healthy(&self) -> bool {
-        self.state == Health::Healthy.word() || self.state == DRAINING
+        let of_healthy = [DRAINING, EXCLUDED, DECOMMISSIONING, DECOMMISSIONED];
+        self.state == Health::Healthy.word() || of_healthy.contains(&self.state.as_str())
     }
 
     pub fn urgency(&self) -> Urgency {

@@ -178,11 +178,13 @@ pub enum Sabotage {
     NeverUnwanted,
     /// A worker reports the completion of a run without the outputs.
     ForgetOutputs,
+    /// A decommissioned worker exits although needed data is only there.
+    LeaveWithTheOnlyCopy,
 }
 
 impl Sabotage {
     /// Every bug, in the order in which reports list them.
-    pub const ALL: [Sabotage; 86] = [
+    pub const ALL: [Sabotage; 87] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -269,6 +271,7 @@ impl Sabotage {
         Sabotage::LoseRefusedTransfer,
         Sabotage::NeverUnwanted,
         Sabotage::ForgetOutputs,
+        Sabotage::LeaveWithTheOnlyCopy,
     ];
 
     /// Returns the name on a command line and in reports.

@@ -35,6 +35,15 @@ pub enum Intake {
     Draining,
 }
 
+/// The terms of a request to drain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DrainTerms {
+    /// When the tasks that still run are killed, from now on. `None`: as usual, or as an earlier request says.
+    pub deadline: Option<Duration>,
+    /// The caller's reason, for people; empty if there is none.
+    pub reason: Arc<str>,
+}
+
 /// How a scheduler chooses the tasks that it sends to a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Supply {

@@ -186,7 +186,7 @@ fn lane_of(call: &Call) -> EventLane {
         | Call::Healthcheck(_)
         | Call::NotifyIfTasksNotRunning { .. }
         | Call::RequestSuicide { .. } => EventLane::Health,
-        Call::RunTask(_) | Call::KillTask { .. } => EventLane::Ordinary,
+        Call::RunTask(_) | Call::KillTask { .. } | Call::Drain { .. } => EventLane::Ordinary,
     }
 }
 

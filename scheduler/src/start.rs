@@ -233,7 +233,7 @@ fn worker_pool(timeouts: CallTimeouts) -> WorkerPool {
 
 /// Runs the driver to its end, and returns the resources to close afterwards.
 async fn drive(driver: Driver, directory: DataDir) -> DriverState {
-    let performer = driver.run().await;
+    let performer = Box::pin(driver.run()).await;
     let exit = performer.exit();
     let store = performer.into_store();
     DriverState {

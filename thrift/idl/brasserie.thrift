@@ -117,7 +117,8 @@ struct WorkerStatus {
   2: string hostname,
   // HOST:PORT
   3: string address,
-  // "joining", "healthy", "draining" (healthy, and accepts no more tasks), "unhealthy" or "lost".
+  // "joining", "healthy", "draining" (healthy, and accepts no more tasks), "unhealthy" or "lost". A healthy worker with an order has the
+  // state of the order.
   4: string state,
   5: common.BistroInstanceID instance,
   6: i32 runningTasks,
@@ -191,6 +192,50 @@ struct StoreStatus {
   7: optional i64 growthSec,
 }
 
+// An operator's order about the worker of a shard, and how far it is.
+struct WorkerOrder {
+  1: string shard,
+  // "excluded" (it gets neither tasks nor replicas), "decommissioning" (its data is copied elsewhere, too) or "decommissioned". "none", only
+  // as the answer to "recommission".
+  2: string state,
+  3: string reason,
+  // The caller who gave it.
+  4: string by,
+  // Milliseconds since the epoch, by the scheduler's clock.
+  5: i64 sinceMs,
+  // When the worker is ended, whatever is left to do; unset: never.
+  6: optional i64 deadlineMs,
+  // The worker does not exit once it is decommissioned.
+  7: bool thenIdle,
+  // The rest is about this moment. connected: a worker has the shard.
+  8: bool connected,
+  // Tasks that run there or may run there.
+  9: i32 runningTasks,
+  // Artifacts that are needed and of which no other worker that stays has a copy.
+  10: i64 artifactsOnlyHere,
+  11: i64 bytesOnlyHere,
+  // 9 to 11 are not known yet: the scheduler or the worker has just started.
+  12: bool unknown,
+  // The worker is decommissioned and has not exited yet.
+  13: bool exits,
+}
+
+// What an operator wants of a worker.
+struct WorkerOrderRequest {
+  // "exclude", "decommission" or "recommission". A later order takes the place of an earlier one.
+  1: string order,
+  // At most 1000 bytes. Ignored with "recommission", as what follows is with "exclude", too.
+  2: string reason,
+  // From now on.
+  3: optional i64 deadlineMs,
+  4: bool thenIdle,
+}
+
+// No order has changed.
+exception OrderRefusedException {
+  1: string message,
+} (message = "message")
+
 // The next time of an add_time node source.
 struct ScheduleStatus {
   // Number of the source in node_sources, from 1.
@@ -236,6 +281,8 @@ struct ClusterStatus {
   17: optional list<ScheduleStatus> schedules,
   // Why the last refresh of the nodes failed, which errors has, too. Unset: it has not failed, or an older scheduler answers.
   18: optional string nodesError,
+  // The operators' orders about workers, connected or not, 10,000 at most. Unset: an older scheduler answers.
+  19: optional list<WorkerOrder> orders,
 }
 
 // How some of the jobs are, in the order of the bytes of their names.
@@ -674,6 +721,12 @@ service Brasserie extends scheduler.BistroScheduler {
     1: ForgetRefusedException ex,
   ),
 
+  // An operator's order about the worker of a shard that the scheduler knows, connected or not. It holds until another one is given, also
+  // for later instances of the worker and of the scheduler.
+  WorkerOrder orderWorker(1: string shard, 2: WorkerOrderRequest order) throws (
+    1: OrderRefusedException ex,
+  ),
+
   // What the text of a config file would do in place of the file in force, which stays. format: "json", "toml" or "yaml". folder: on
   // the scheduler's machine, where its relative paths begin; empty: where those of the file in force do. Its node sources are read
   // if they are others than those in force, which runs their scripts.
@@ -734,6 +787,13 @@ struct WorkWish {
   5: optional string why,
 }
 
+struct DrainTerms {
+  // From now on: when tasks that still run are killed, in place of --drain-timeout. Unset: no change.
+  1: optional i64 deadlineMs,
+  // For the log of the worker.
+  2: optional string reason,
+}
+
 service BrasserieWorker extends worker.BistroWorker {
   // How the worker fetches work, at this moment.
   WorkFetchStatus getWorkFetch(),
@@ -742,9 +802,11 @@ service BrasserieWorker extends worker.BistroWorker {
     1: common.ServiceAddress scheduler,
   ) throws (1: worker.BistroWorkerException ex),
   // Start no more tasks, and exit when the running tasks have completed, as by SIGTERM with --on-sigterm drain. Returns the number of running
-  // tasks. shard, instance: the worker that the caller means; another one refuses, because addresses are reused.
+  // tasks. shard, instance: the worker that the caller means; another one refuses, because addresses are reused. terms: those of the
+  // latest call that has some are in force.
   i32 drain(
     1: string shard,
     2: common.BistroInstanceID instance,
+    3: DrainTerms terms,
   ) throws (1: worker.BistroWorkerException ex),
 }

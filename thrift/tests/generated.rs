@@ -258,6 +258,7 @@ structs! {
         BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
         BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
         DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult,
+        WorkerOrder, WorkerOrderRequest, OrderRefusedException, BrasserieOrderWorkerArgs, BrasserieOrderWorkerResult, DrainTerms,
         MissingInstance, ForgetRefusedException, BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult,
         JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult,
         LastRun, StoreStatus, ScheduleStatus, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,

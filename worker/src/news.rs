@@ -164,6 +164,7 @@ impl ReportedState {
             tracing::info!(tasks, "{of}health: {from} -> {to}");
         }
         if now.life != before.life {
+            let caller = association.drained_by();
             match now.life {
                 LifeStage::Running => {
                     let instance = association.instance();
@@ -171,7 +172,10 @@ impl ReportedState {
                 }
                 LifeStage::Draining => tracing::info!(
                     tasks,
-                    requested_by = association.drained_by().map(tracing::field::display),
+                    requested_by = caller.map(|caller| tracing::field::display(&caller.from)),
+                    reason = caller
+                        .map(|caller| &*caller.reason)
+                        .filter(|why| !why.is_empty()),
                     "{of}draining: no further task starts, and the worker exits when the running tasks have completed"
                 ),
                 LifeStage::Leaving => tracing::info!(

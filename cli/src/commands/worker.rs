@@ -1,8 +1,9 @@
-//! `brasserie worker`: lists workers, shows their work fetch, drains them, and declares workers dead.
+//! `brasserie worker`: lists workers, shows their work fetch, takes them out of service, and declares workers dead.
 
 mod asking;
 mod drain;
 mod forget;
+mod order;
 mod work_fetch;
 
 use anyhow::Result;
@@ -15,7 +16,7 @@ use crate::CommandEnding;
 use crate::connection::{AskArgs, block_on};
 use crate::output::{print, print_json};
 
-/// List workers, show the work fetch of one, drain one, or declare one dead.
+/// List workers, show the work fetch of one, take one out of service and back, or declare one dead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WorkerArgs {
     #[command(subcommand)]
@@ -35,6 +36,9 @@ enum WorkerCommand {
     /// next one.
     WorkFetch(work_fetch::WorkFetchArgs),
     Drain(drain::DrainArgs),
+    Exclude(order::ExcludeArgs),
+    Decommission(order::DecommissionArgs),
+    Recommission(order::RecommissionArgs),
     /// Declare a worker dead that will never return, so that the scheduler stops waiting for it.
     Forget(forget::ForgetArgs),
 }
@@ -44,6 +48,9 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<CommandEnding> {
         WorkerCommand::List(args) => list(args),
         WorkerCommand::WorkFetch(args) => work_fetch::run(args),
         WorkerCommand::Drain(args) => drain::run(args),
+        WorkerCommand::Exclude(args) => order::exclude(args),
+        WorkerCommand::Decommission(args) => order::decommission(args),
+        WorkerCommand::Recommission(args) => order::recommission(args),
         WorkerCommand::Forget(args) => forget::run(args),
     }
 }
@@ -70,5 +77,6 @@ fn document(view: &ClusterView) -> Value {
         "wall_time_ms": view.wall_time_ms,
         "workers_total": view.workers_total,
         "workers": view.workers,
+        "orders": view.orders,
     })
 }

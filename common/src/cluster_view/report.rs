@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     ClusterView, ConfigView, DiskView, JobState, JobView, StoreView, Urgency, WorkRequestsView,
-    WorkerView, most_urgent, with_kinds,
+    WorkerView, millis, most_urgent, with_kinds,
 };
 use crate::text::{mebibytes, printable};
 use crate::time::readable_duration;
@@ -52,7 +52,7 @@ pub struct Report {
     /// One row for each worker shown; empty if no worker has connected.
     pub workers: Table,
     pub workers_left_out: u64,
-    /// Remarks on the workers in the table.
+    /// Operators' orders about workers, and remarks on the workers in the table.
     pub remarks: Vec<String>,
     pub jobs: Table,
     pub jobs_left_out: u64,
@@ -63,10 +63,6 @@ pub struct Report {
 pub struct Table {
     pub columns: &'static [&'static str],
     pub rows: Vec<Vec<String>>,
-}
-
-fn millis(ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 /// Returns the text with a capital first letter.
@@ -89,7 +85,12 @@ impl ClusterView {
         let mut problems = self.problems();
         let problems_left_out = problems.len().saturating_sub(limit);
         problems.truncate(limit);
-        let remarks = workers.iter().flat_map(|worker| worker.remarks());
+        let orders = self.orders.iter().map(|order| {
+            let shard = printable(&order.shard);
+            format!("{shard} {}", order.clause(self.wall_time_ms))
+        });
+        let of_workers = workers.iter().flat_map(|worker| worker.remarks());
+        let remarks = orders.chain(of_workers);
         let left_out = |total: u64, listed: usize| total.saturating_sub(listed as u64);
         Report {
             problems,

@@ -372,3 +372,77 @@ fn the_slots_of_a_worker_fill_one_narrow_column() {
     assert_eq!(cell(&many), "cpu 3/8, link 2, 2 more");
     assert_eq!(cell(&[long]), format!("{} 0/1", "x".repeat(30)));
 }
+
+fn order(state: &str) -> OrderView {
+    OrderView {
+        shard: "w1".to_owned(),
+        state: state.to_owned(),
+        reason: "new disk".to_owned(),
+        by: "10.0.0.7:81".to_owned(),
+        since_ms: 40_000,
+        connected: true,
+        ..OrderView::default()
+    }
+}
+
+#[test]
+fn an_order_says_what_is_left_to_do_and_who_gave_it() {
+    let given = "(by 10.0.0.7:81, 20.0 s ago: new disk)";
+    let excluded = order(EXCLUDED).clause(60_000);
+    assert_eq!(excluded, format!("is excluded: it gets no tasks {given}"));
+    let leaving = OrderView {
+        deadline_ms: Some(60_000 + 3 * 3_600_000),
+        running: 2,
+        only_here: 14,
+        only_here_bytes: 1_288_490_189,
+        ..order(DECOMMISSIONING)
+    };
+    let expected = format!(
+        "is being decommissioned: 2 tasks run, 14 outputs (1228.8 MiB) are only there; deadline in 3 h 0 min {given}"
+    );
+    assert_eq!(leaving.clause(60_000), expected);
+    let overdue = leaving.clause(60_000 + 4 * 3_600_000);
+    assert!(overdue.contains("; the deadline is over (by "), "{overdue}");
+    let away = OrderView {
+        connected: false,
+        ..leaving.clone()
+    };
+    assert_eq!(away.left(), "the worker is not connected");
+    let unknown = OrderView {
+        unknown: true,
+        ..leaving
+    };
+    assert_eq!(unknown.left(), "its tasks and data are not known yet");
+    let done = order(DECOMMISSIONED);
+    assert!(done.is_over() && done.clause(60_000).contains("it stays idle until"));
+    let exits = OrderView {
+        exits: true,
+        ..done
+    };
+    assert!(!exits.is_over() && exits.clause(60_000).contains("and exits"));
+}
+
+#[test]
+fn orders_come_before_other_remarks_and_move_no_cursor() {
+    let view = ClusterView {
+        orders: vec![OrderView {
+            reason: "x\u{1b}[2J\ny".to_owned(),
+            ..order(EXCLUDED)
+        }],
+        workers: vec![WorkerView {
+            shard: "w1".to_owned(),
+            state: EXCLUDED.to_owned(),
+            notes: vec!["a note".to_owned()],
+            ..WorkerView::default()
+        }],
+        ..ClusterView::default()
+    };
+    let report = view.report(9);
+    assert_eq!(report.remarks.len(), 2, "{report:?}");
+    assert!(
+        report.remarks[0].starts_with("w1 is excluded"),
+        "{report:?}"
+    );
+    assert!(!report.remarks[0].contains(['\u{1b}', '\n']), "{report:?}");
+    assert_eq!(report.problems, [""; 0], "an excluded worker is healthy");
+}

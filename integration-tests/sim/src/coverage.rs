@@ -390,7 +390,7 @@ fn asked(ask: Ask) -> usize {
         Ask::Run { .. } => 1,
         Ask::Healthcheck { .. } => 2,
         Ask::Notify { .. } => 3,
-        Ask::Suicide => 4,
+        Ask::Suicide | Ask::Drain => 4,
         Ask::Kill { .. } | Ask::TakeBack { .. } => 5,
     }
 }

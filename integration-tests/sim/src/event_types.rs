@@ -231,6 +231,8 @@ pub enum Ask {
         sequence: SequenceNumber,
     },
     Suicide,
+    /// The drain of a decommissioned worker.
+    Drain,
     Kill {
         run: Run,
     },
@@ -437,6 +439,8 @@ pub enum FaultKind {
     OperatorForgets,
     /// An operator declares a worker dead.
     OperatorForgetsWorker,
+    /// An operator excludes, decommissions or recommissions a worker.
+    OperatorOrders,
     MachineCrash,
     /// A heartbeat of another protocol version, or of a known instance with another shard or machine lock.
     StrayHeartbeat,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieGetClusterStatusArgs, BrasserieGetTaskPageArgs,
     BrasseriePlanConfigArgs, BrasserieWorkerDrainArgs, BrasserieWorkerFetchWorkArgs,
-    BrasserieWorkerGetWorkFetchArgs, TaskCursor,
+    BrasserieWorkerGetWorkFetchArgs, DrainTerms, TaskCursor,
 };
 use brasserie_thrift::generated::common::{
     Artifact, BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, GpusWanted,
@@ -243,10 +243,18 @@ fn scheduler_calls() -> Calls {
     ]
 }
 
+fn drain_terms() -> DrainTerms {
+    DrainTerms {
+        deadline_ms: Some(1),
+        reason: Some("hostile".to_owned()),
+    }
+}
+
 fn worker_calls() -> Calls {
     let drain = BrasserieWorkerDrainArgs {
         shard: "no-such-worker".to_owned(),
         instance: instance(1),
+        terms: Some(drain_terms()),
     };
     let run = BistroWorkerRunTaskArgs {
         rt: task(),

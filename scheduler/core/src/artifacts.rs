@@ -17,7 +17,7 @@ use brasserie_common::{
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
-    RackName, Registry, RegistrySettings, Replicas, RestoredState, SetTerms,
+    RackName, Registry, RegistrySettings, Replicas, RestoredState, SetTerms, WorkerStay,
 };
 
 use crate::files::KnownFiles;
@@ -64,6 +64,8 @@ pub(crate) struct Artifacts {
 pub(crate) struct StoreOfWorker {
     pub shard: Shard,
     pub place: ArtifactHolder,
+    /// Whether a report has said what the store has for this scheduler.
+    is_known: bool,
     /// The runs that wait for inputs.
     waiting: Vec<WaitingRun>,
     pub disks: Vec<DiskReport>,
@@ -178,6 +180,7 @@ impl Artifacts {
         let store = StoreOfWorker {
             shard: report.shard.clone(),
             place: ArtifactHolder { rack, ..place },
+            is_known: is_ours,
             waiting: report.waiting.clone(),
             // A worker that does not know the namespace yet names no disks.
             disks: match is_ours {
@@ -549,6 +552,25 @@ impl Artifacts {
     /// Notes that a worker has associated. Until its report, its copies are unknown. A worker without a store of artifacts sends none.
     pub(crate) fn associated(&mut self, now: Time, lock: &MachinePortLock) {
         self.awaited.insert(lock.clone(), now + REPORT_WAIT);
+    }
+
+    /// Sets whether an operator's order keeps replicas away from a worker, and whether its copies count as replicas.
+    pub(crate) fn set_order(&mut self, lock: &MachinePortLock, is_barred: bool, is_leaving: bool) {
+        self.slots.set_excluded(lock, is_barred);
+        let stay = match is_leaving {
+            true => WorkerStay::Leaving,
+            false => WorkerStay::Staying,
+        };
+        self.registry.set_stay(lock, stay);
+    }
+
+    /// Returns whether all copies of a worker, and those of others, are known, as far as anything depends on that. A worker that has not
+    /// reported has no needed copy if each needed artifact has one elsewhere.
+    pub(crate) fn knows_copies_of(&self, lock: &MachinePortLock) -> bool {
+        let is_complete = self.registry.completeness() == Completeness::Complete;
+        let has_reported = || self.places.get(lock).is_some_and(|store| store.is_known);
+        let knows_copies = || has_reported() || self.registry.lost().next().is_none();
+        !self.are_used() || is_complete && knows_copies()
     }
 
     /// Returns the prospects of a task that wants to read an artifact. As long as workers have to report, nothing counts as lost.

@@ -34,6 +34,13 @@ pub enum Call {
         /// The reason, for logs.
         why: Arc<str>,
     },
+    /// Lets the worker finish its tasks and exit.
+    Drain {
+        shard: Shard,
+        worker: WorkerId,
+        /// The reason, for logs.
+        why: Arc<str>,
+    },
     KillTask {
         task: Box<RunningTask>,
         scheduler: SchedulerId,
@@ -50,6 +57,7 @@ impl Call {
             Call::GetRunningTasks { worker, .. }
             | Call::NotifyIfTasksNotRunning { worker, .. }
             | Call::RequestSuicide { worker, .. }
+            | Call::Drain { worker, .. }
             | Call::KillTask { worker, .. } => *worker,
         }
     }
@@ -94,6 +102,10 @@ pub(crate) enum CallDraft {
     },
     RequestSuicide {
         worker: WorkerId,
+    },
+    Drain {
+        worker: WorkerId,
+        why: Arc<str>,
     },
     KillTask {
         worker: WorkerId,
@@ -177,6 +189,11 @@ pub(crate) enum CallPurpose {
     Suicide {
         worker: WorkerId,
     },
+    /// A request to a decommissioned worker to drain.
+    Drain {
+        shard: Shard,
+        worker: WorkerId,
+    },
     /// A kill for a caller that waits for the answer.
     Kill {
         worker: WorkerId,
@@ -207,6 +224,7 @@ impl CallPurpose {
             | CallPurpose::Start { shard, worker, .. }
             | CallPurpose::Healthcheck { shard, worker, .. }
             | CallPurpose::Notify { shard, worker, .. }
+            | CallPurpose::Drain { shard, worker }
             | CallPurpose::EndOrphan { shard, worker, .. }
             | CallPurpose::TakeBack { shard, worker, .. } => Some((shard, *worker)),
             CallPurpose::Kill { worker, killed, .. } => Some((&killed.shard, *worker)),
@@ -230,6 +248,7 @@ pub(crate) fn obeyed_instead(
         | CallPurpose::Notify { shard, worker, .. } => Some((shard.clone(), *worker, *obeyed)),
         CallPurpose::Healthcheck { .. }
         | CallPurpose::Suicide { .. }
+        | CallPurpose::Drain { .. }
         | CallPurpose::Kill { .. }
         | CallPurpose::EndOrphan { .. }
         | CallPurpose::TakeBack { .. } => None,

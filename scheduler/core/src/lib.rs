@@ -17,6 +17,7 @@ mod news;
 mod nodes;
 mod notices;
 mod options;
+mod orders;
 mod orphans;
 mod pool;
 mod record;
@@ -37,15 +38,19 @@ pub use jobs::{
     JobRefusal, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS, NeededOutputs,
     OutputHold, ReadBy, SourceInForce,
 };
-pub use news::{KnownWorker, LostTasks, News, NewsKind, Severity};
+pub use news::{DecommissionNews, KnownWorker, LostTasks, News, NewsKind, Severity};
 pub use nodes::has_same_nodes;
 pub use options::Options;
+pub use orders::{
+    AfterDecommission, Decommission, Exit, ExitWay, MAX_ORDERS, MAX_REASON_BYTES, OrderCall,
+    OrderRequest, OrderStage, OrderStatus, WorkLeft, WorkerOrder,
+};
 pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, GivenStretch,
     GivenTimes, InstanceRecord, ItemName, JobVersion, KeptConfig, KeptStory, LeftCause,
     LeftInstance, MAX_LEFT, Record, SavedJob, Trim,
 };
-pub use refusal::{ForgetRefusal, MAX_REPLY_WAIT, Rejection};
+pub use refusal::{ForgetRefusal, MAX_REPLY_WAIT, OrderRefusal, Rejection};
 pub use retention::Retention;
 pub use scheduler::Scheduler;
 pub use scheduler::effect::{Effect, ExitReason, MissingInstance, Reply};

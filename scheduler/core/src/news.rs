@@ -7,8 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::text::{counted, mebibytes};
 use brasserie_common::{JobName, Principal, Shard, TaskKey, WorkerId};
 
+use crate::orders::{AfterDecommission, WorkLeft};
 use crate::record::{InstanceRecord, LeftCause};
 
 /// The most tasks that one line names.
@@ -39,6 +41,11 @@ pub enum News {
     DeclaredDead {
         worker: KnownWorker,
         by: Principal,
+    },
+    /// The decommission of a worker has advanced without an operator.
+    Decommission {
+        shard: Shard,
+        step: DecommissionNews,
     },
     WaitBegan {
         why: String,
@@ -92,6 +99,19 @@ pub enum News {
     CompletionsForgotten {
         count: usize,
     },
+}
+
+/// The change of a decommission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecommissionNews {
+    /// No task runs on the worker, and its needed data is elsewhere.
+    Done(AfterDecommission),
+    /// The deadline is over with this work left, which is lost.
+    Overdue(WorkLeft),
+    /// The deadline is over, and no worker has the shard.
+    OverdueAway,
+    /// The worker has needed data that is nowhere else, after all.
+    GoesOn(WorkLeft),
 }
 
 /// The tasks whose runs ended with their worker.
@@ -157,6 +177,10 @@ impl News {
             | News::ConfigInForce { .. }
             | News::OutputsExpired { .. }
             | News::CompletionsForgotten { .. }
+            | News::Decommission {
+                step: DecommissionNews::Done(_) | DecommissionNews::GoesOn(_),
+                ..
+            }
             | News::Left {
                 cause: LeftCause::CleanExit | LeftCause::Replaced,
                 ..
@@ -166,6 +190,10 @@ impl News {
             | News::WaitBegan { .. }
             | News::OutputsLost { .. }
             | News::Problem(_)
+            | News::Decommission {
+                step: DecommissionNews::Overdue(_) | DecommissionNews::OverdueAway,
+                ..
+            }
             | News::Left {
                 cause: LeftCause::Lost | LeftCause::DidNotReturn | LeftCause::Forgotten,
                 ..
@@ -186,6 +214,7 @@ impl News {
             | News::WaitEnded { .. }
             | News::HoldBackEnded
             | News::OutputsLost { .. }
+            | News::Decommission { .. }
             | News::RunsAgain { .. } => Some(NewsKind::Workers),
             News::Failed { .. } => Some(NewsKind::Failures),
             News::RunsTwice { .. } => Some(NewsKind::RunsTwice),
@@ -336,6 +365,7 @@ impl fmt::Display for News {
                 f,
                 "an operator (from {by}) has declared {worker} dead, with every process of its tasks: they run again without a safety wait"
             ),
+            News::Decommission { shard, step } => fmt_decommission(f, shard, *step),
             News::WaitBegan { why } => f.write_str(why),
             News::WaitEnded { why } => write!(f, "the initial wait is over: {why}"),
             News::Failed { task, status } => fmt_failed(f, task, status),
@@ -368,6 +398,46 @@ impl fmt::Display for News {
                 task.job, task.node
             ),
         }
+    }
+}
+
+fn fmt_decommission(
+    f: &mut fmt::Formatter<'_>,
+    shard: &Shard,
+    step: DecommissionNews,
+) -> fmt::Result {
+    let amount = |left: WorkLeft| {
+        let outputs = counted(left.only_here.artifacts, "output");
+        format!("{outputs} ({})", mebibytes(left.only_here.bytes))
+    };
+    match step {
+        DecommissionNews::Done(then) => {
+            let then = match then {
+                AfterDecommission::Exit => "it exits now",
+                AfterDecommission::Idle => "it stays idle",
+            };
+            write!(
+                f,
+                "worker `{shard}` is decommissioned: no task runs on it, and its needed outputs are elsewhere; {then}"
+            )
+        }
+        DecommissionNews::Overdue(left) => write!(
+            f,
+            "the deadline of the decommission of worker `{shard}` is over: the worker ends with {} that still run, and {} that no other \
+             worker has are lost",
+            counted(left.running as u64, "task"),
+            amount(left)
+        ),
+        DecommissionNews::OverdueAway => write!(
+            f,
+            "the deadline of the decommission of worker `{shard}` is over, and the worker is not connected: outputs that only it has are \
+             lost"
+        ),
+        DecommissionNews::GoesOn(left) => write!(
+            f,
+            "the decommission of worker `{shard}` goes on: {} are only there again",
+            amount(left)
+        ),
     }
 }
 

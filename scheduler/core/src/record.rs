@@ -12,6 +12,8 @@ use brasserie_common::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::orders::WorkerOrder;
+
 /// The most departed instances that are remembered. Each may linger for minutes at most, so this suffices for a pool of a thousand workers
 /// that are all replaced each minute. A forgotten instance that comes back makes the record stale, which is safe.
 pub const MAX_LEFT: usize = 16_384;
@@ -111,6 +113,11 @@ pub enum Record {
     OutputsForgotten {
         job: JobName,
         nodes: Vec<NodeName>,
+    },
+    /// An operator's order about the worker of a shard. `None`: an order ends.
+    WorkerOrdered {
+        shard: Shard,
+        order: Option<WorkerOrder>,
     },
     /// This config file is in force. A later scheduler uses it if it cannot use the file.
     ConfigKept {
@@ -336,6 +343,8 @@ pub struct Durable {
     pub last_job_version: JobVersion,
     /// Holds of jobs of any origin, including jobs that do not exist at present.
     pub held: BTreeMap<JobName, Hold>,
+    /// Operators' orders about workers.
+    pub orders: BTreeMap<Shard, WorkerOrder>,
     /// The last config file that was in force.
     pub config: Option<KeptConfig>,
     /// How far each item of a schedule has issued its times.
@@ -418,6 +427,10 @@ impl Durable {
             Record::HistoryTrimmed(trim) => self.trim(trim),
             Record::OutputsExpired { job } => self.outputs.retain(|key, _| key.job != *job),
             Record::OutputsForgotten { job, nodes } => self.forget_outputs(job, nodes),
+            Record::WorkerOrdered { shard, order } => match order {
+                Some(order) => drop(self.orders.insert(shard.clone(), order.clone())),
+                None => drop(self.orders.remove(shard)),
+            },
             Record::ConfigKept { config } => self.config = Some(config.clone()),
             Record::TimesGiven { changed, forgotten } => {
                 for item in forgotten {

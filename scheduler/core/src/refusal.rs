@@ -5,6 +5,7 @@ use std::time::Duration;
 use brasserie_common::{SchedulerId, Shard, WorkerId};
 
 use crate::news::seconds;
+use crate::orders::{MAX_ORDERS, MAX_REASON_BYTES};
 
 /// The longest time that a reply waits for its record. A working disk syncs within a second even under load, so only a store without
 /// progress takes longer. The limit is far below the time after which a worker counts its scheduler as lost, so that heartbeats find
@@ -149,6 +150,33 @@ pub enum ForgetRefusal {
     )]
     Changed { shard: Shard, instance: WorkerId },
     #[error("the store cannot write, so no declaration would last: {0}")]
+    StoreFails(String),
+    #[error("this scheduler has stepped down for the newer instance {newer}")]
+    SteppedDown { newer: SchedulerId },
+}
+
+/// The reason for which an order about a worker is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OrderRefusal {
+    /// The store did not confirm the order in time, so it may last or not. Every other refusal guarantees that nothing changed.
+    #[error(
+        "the store has not synced a record for {} s, so whether the order lasts is not known; repeat the command once `brasserie status` \
+         shows no error of the store",
+        MAX_REPLY_WAIT.as_secs()
+    )]
+    NotDurableYet,
+    #[error(
+        "no worker called `{shard}` is here, is waited for or has left lately. The scheduler knows {}",
+        known_names(.known)
+    )]
+    Unknown { shard: Shard, known: Vec<Shard> },
+    #[error("the reason has {bytes} bytes; give one of at most {MAX_REASON_BYTES}")]
+    LongReason { bytes: usize },
+    #[error(
+        "there are {MAX_ORDERS} orders about workers, the most that a scheduler keeps; end some with `brasserie worker recommission`"
+    )]
+    TooMany,
+    #[error("the store cannot write, so no order would last: {0}")]
     StoreFails(String),
     #[error("this scheduler has stepped down for the newer instance {newer}")]
     SteppedDown { newer: SchedulerId },

@@ -24,6 +24,7 @@ mod kill;
 mod leaving;
 mod ledger;
 mod obedience;
+mod orders;
 mod orphans;
 mod outbox;
 mod output_sets;
@@ -62,6 +63,7 @@ use crate::news::{News, NewsKind};
 use crate::nodes::{NodesInForce, SourceNodes};
 use crate::notices::Notices;
 use crate::options::Options;
+use crate::orders::Orders;
 use crate::orphans::Orphans;
 use crate::pool::Pool;
 use crate::record::{ClusterId, Durable, OWN_RECORD, Record};
@@ -101,6 +103,7 @@ pub struct Scheduler {
     estimates: Estimates,
     outbox: Outbox,
     artifacts: Artifacts,
+    orders: Orders,
     /// Tasks with lost outputs that another task has missed. They run again from the next turn on.
     lost_producers: BTreeSet<Task>,
     upkeep: Upkeep,
@@ -177,6 +180,7 @@ impl Scheduler {
                 Clocks { time: now, wall },
                 Rng::new(options.seed, Purpose::PeerOrder),
             ),
+            orders: Orders::new(durable.orders),
             lost_producers: BTreeSet::new(),
             upkeep: Upkeep::new(durable.observed),
             store_sizes: StoreSizes::default(),
@@ -241,6 +245,7 @@ impl Scheduler {
             estimates: self.estimates.clone(),
             outbox: self.outbox.emptied(),
             artifacts: self.artifacts.for_a_plan(),
+            orders: self.orders.clone(),
             lost_producers: BTreeSet::new(),
             upkeep: Upkeep::default(),
             store_sizes: StoreSizes::default(),
@@ -304,6 +309,7 @@ impl Scheduler {
                 shard,
                 confirmed,
             } => self.forget_worker(now, (request, from), &shard, &confirmed),
+            Event::OrderWorker(call) => self.order_worker(now, *call),
             Event::Query {
                 request,
                 from: _,
@@ -311,10 +317,7 @@ impl Scheduler {
             } => self.query(now, request, query),
             Event::CallCompleted { call, outcome } => self.call_completed(now, call, outcome),
             Event::Persisted { up_to } => self.persisted(now, up_to),
-            Event::StoreFailed { message } => {
-                self.outbox.store_failed(message);
-                self.answer_all_marked(now);
-            }
+            Event::StoreFailed { message } => self.store_failed(now, message),
             Event::StoreRecovered => self.outbox.store_recovered(),
             Event::StoreMeasured { size } => self.store_sizes.measured(now, size),
             Event::ConfigLoaded {
@@ -364,6 +367,7 @@ impl Scheduler {
         self.check_runs(now);
         self.kill_due_orphans(now);
         self.make_lost_again(now);
+        self.carry_out_orders(now);
         self.start_tasks(now);
         self.judge_outputs(now);
         self.take_back(now);
@@ -408,6 +412,7 @@ impl Scheduler {
             self.next_take_back,
             self.work_requests.next_answer(),
             self.artifacts.next_wake(),
+            self.orders.next_check(),
             Some(self.pauses.next_turn()),
         ]
         .into_iter()
@@ -445,6 +450,11 @@ impl Scheduler {
     /// Returns the newer instance for which this one has stepped down.
     pub fn stepped_down(&self) -> Option<SchedulerId> {
         self.stepped_down
+    }
+
+    fn store_failed(&mut self, now: Time, message: String) {
+        self.outbox.store_failed(message);
+        self.answer_all_marked(now);
     }
 
     fn persisted(&mut self, now: Time, up_to: RecordSeq) {

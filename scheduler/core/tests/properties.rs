@@ -344,6 +344,7 @@ impl World {
             | Reply::Work(_)
             | Reply::JobChanged(_)
             | Reply::WorkerForgotten(_)
+            | Reply::WorkerOrdered(_)
             | Reply::Artifacts(_)
             | Reply::Slots(_)
             | Reply::SlotsReleased(_)

@@ -52,6 +52,7 @@ fn safety_seconds(records: &[Record]) -> Vec<u32> {
         | Record::HistoryTrimmed(_)
         | Record::OutputsExpired { .. }
         | Record::OutputsForgotten { .. }
+        | Record::WorkerOrdered { .. }
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => None,
     });

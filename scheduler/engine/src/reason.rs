@@ -172,6 +172,8 @@ pub enum Reason {
         not_ready: Refusers,
         /// Number of draining workers, which accept no more tasks.
         draining: u32,
+        /// Workers from which an operator's order keeps tasks away.
+        barred: Refusers,
         unsuitable: u32,
         short: u32,
         /// The first worker that is short of something, and its shortage.
@@ -401,6 +403,7 @@ impl Reason {
             host,
             not_ready,
             draining,
+            barred,
             unsuitable,
             short,
             example,
@@ -423,6 +426,7 @@ impl Reason {
         for (count, what) in [
             (&not_ready.count, "not healthy or busy"),
             (draining, "draining"),
+            (&barred.count, "excluded or decommissioned by an operator"),
             (unsuitable, "unsuitable"),
             (short, "without room"),
             (full, "with as many tasks as they can run"),

@@ -83,6 +83,8 @@ pub enum Eligibility {
     Ineligible,
     /// The worker gets no more tasks and exits when its running tasks have completed.
     Draining,
+    /// An operator's order keeps tasks away from the worker.
+    Barred,
     /// The worker has left. The scheduler keeps it for a while because of late messages.
     Gone,
 }

@@ -10,6 +10,7 @@ mod import;
 mod job_pages;
 mod jobs;
 mod logs;
+mod ordering;
 mod plans;
 pub(crate) mod pool;
 pub(crate) mod render;

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use brasserie_common::artifact_report::DiskReport;
-use brasserie_common::cluster_view::{DRAINING, ScheduleView, SlotsView};
+use brasserie_common::cluster_view::{
+    DECOMMISSIONED, DECOMMISSIONING, DRAINING, EXCLUDED, ScheduleView, SlotsView,
+};
 use brasserie_common::{Health, Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{RequestView, RequestedType};
 use brasserie_scheduler_core::{
-    ClusterStatus, ConfigInForce, CursorPlace, Histograms, JobHistogram, JobStatus, JobTotals,
-    JobVersion, KeptStory, ListedTask, ReadBy, StoreStatus, TaskCursor, TaskPage, WorkCounts,
-    WorkerStatus,
+    AfterDecommission, ClusterStatus, ConfigInForce, CursorPlace, Histograms, JobHistogram,
+    JobStatus, JobTotals, JobVersion, KeptStory, ListedTask, OrderStage, OrderStatus, ReadBy,
+    StoreStatus, TaskCursor, TaskPage, WorkCounts, WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
@@ -50,6 +52,39 @@ pub(crate) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
         store: status.store.as_ref().map(store_status),
         schedules: Some(status.schedules.into_iter().map(schedule).collect()),
         nodes_error: status.nodes_error,
+        orders: Some(status.orders.into_iter().map(worker_order).collect()),
+    }
+}
+
+fn order_state(stage: &OrderStage) -> &'static str {
+    match stage {
+        OrderStage::Excluded => EXCLUDED,
+        OrderStage::Decommissioning(_) => DECOMMISSIONING,
+        OrderStage::Decommissioned(_) => DECOMMISSIONED,
+    }
+}
+
+pub(super) fn worker_order(status: OrderStatus) -> wire::WorkerOrder {
+    let order = status.order;
+    let terms = match &order.stage {
+        OrderStage::Excluded => None,
+        OrderStage::Decommissioning(terms) | OrderStage::Decommissioned(terms) => Some(terms),
+    };
+    let deadline = terms.and_then(|terms| terms.deadline);
+    wire::WorkerOrder {
+        shard: Some(status.shard.into()),
+        state: Some(order_state(&order.stage).to_owned()),
+        reason: Some(order.reason.as_ref().to_owned()),
+        by: Some(order.by.as_ref().to_owned()),
+        since_ms: Some(order.since.as_millis()),
+        deadline_ms: deadline.map(WallTime::as_millis),
+        then_idle: Some(terms.is_some_and(|terms| terms.then == AfterDecommission::Idle)),
+        connected: Some(status.connected),
+        running_tasks: Some(i32_of(status.left.running)),
+        artifacts_only_here: Some(i64_of(status.left.only_here.artifacts)),
+        bytes_only_here: Some(i64_of(status.left.only_here.bytes)),
+        unknown: Some(status.left.unknown),
+        exits: Some(status.exits),
     }
 }
 
@@ -153,9 +188,10 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         shard: Some(worker.shard.as_str().to_owned()),
         hostname: Some(worker.hostname.as_ref().to_owned()),
         address: Some(worker.address.to_string()),
-        state: Some(match (worker.health, worker.drains) {
-            (Health::Healthy, true) => DRAINING.to_owned(),
-            (health, _) => health.word().to_owned(),
+        state: Some(match (worker.health, worker.order, worker.drains) {
+            (Health::Healthy, Some(stage), _) => order_state(&stage).to_owned(),
+            (Health::Healthy, None, true) => DRAINING.to_owned(),
+            (health, ..) => health.word().to_owned(),
         }),
         instance: Some(worker.id.into()),
         running_tasks: Some(i32_of(worker.running)),

@@ -20,6 +20,7 @@ use super::answers::Answers;
 use super::forgetting::Forgetting;
 use super::jobs::Jobs;
 use super::logs::Logs;
+use super::ordering::Ordering;
 use super::plans::Plans;
 use super::pool::WorkerPool;
 use crate::files::Files;
@@ -38,6 +39,7 @@ pub(crate) struct SchedulerService {
     plans: Plans,
     forgetting: Forgetting,
     files: Files,
+    ordering: Ordering,
 }
 
 impl Service for SchedulerService {
@@ -103,6 +105,7 @@ impl Service for SchedulerService {
             "getTaskHistory" => call.serve(|args, to| answers.history(args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
             "forgetWorker" => call.serve(|args, to| self.forgetting.forget(from, args, to)),
+            "orderWorker" => call.serve(|args, to| self.ordering.order(from, args, to)),
             "planConfig" => call.serve(|args, to| self.plans.plan(from, args, to)),
             _ => call.unknown_method(),
         }
@@ -134,6 +137,7 @@ impl SchedulerService {
         let jobs = Jobs::new(inbox.clone(), Arc::clone(&room));
         let plans = Plans::new(inbox.clone(), proposals);
         let forgetting = Forgetting::new(inbox.clone(), Arc::clone(&room));
+        let ordering = Ordering::new(inbox.clone(), Arc::clone(&room));
         SchedulerService {
             inbox,
             room,
@@ -143,6 +147,7 @@ impl SchedulerService {
             plans,
             forgetting,
             files,
+            ordering,
         }
     }
 

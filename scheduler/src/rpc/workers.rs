@@ -1,8 +1,16 @@
 //! Calls to workers: converts the core's calls to the wire, and maps each result to one of four outcomes.
 
-use brasserie_common::{CallOutcome, RefusalCode, SchedulerId, ServiceAddress, Time};
+use std::sync::Arc;
+
+use brasserie_common::worker::DrainTerms;
+use brasserie_common::{
+    CallOutcome, RefusalCode, SchedulerId, ServiceAddress, Shard, Time, WorkerId,
+};
 use brasserie_scheduler_core::{Call, CallReply, RunTaskCall};
 use brasserie_thrift::convert;
+use brasserie_thrift::generated::brasserie::{
+    BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult,
+};
 use brasserie_thrift::generated::common::RunningTask;
 use brasserie_thrift::generated::worker::{
     BistroWorkerException, BistroWorkerGetRunningTasksArgs, BistroWorkerGetRunningTasksResult,
@@ -85,13 +93,15 @@ impl Workers {
                 worker,
                 why,
             } => {
-                let args = BistroWorkerRequestSuicideArgs {
-                    scheduler: scheduler.into(),
-                    worker: worker.into(),
-                    reason: Some(why.to_string()),
-                };
+                let args = suicide_args(scheduler, worker, &why);
                 pool.call_then(&peer, "requestSuicide", &args, |result| {
                     done(declared(result, |r: BistroWorkerRequestSuicideResult| r.ex));
+                });
+            }
+            Call::Drain { shard, worker, why } => {
+                let args = drain_args(shard, worker, why);
+                pool.call_then(&peer, "drain", &args, |result| {
+                    done(declared(result, |r: BrasserieWorkerDrainResult| r.ex));
                 });
             }
             Call::KillTask {
@@ -111,6 +121,30 @@ impl Workers {
                 });
             }
         }
+    }
+}
+
+fn suicide_args(
+    scheduler: SchedulerId,
+    worker: WorkerId,
+    why: &str,
+) -> BistroWorkerRequestSuicideArgs {
+    BistroWorkerRequestSuicideArgs {
+        scheduler: scheduler.into(),
+        worker: worker.into(),
+        reason: Some(why.to_owned()),
+    }
+}
+
+fn drain_args(shard: Shard, worker: WorkerId, why: Arc<str>) -> BrasserieWorkerDrainArgs {
+    let terms = DrainTerms {
+        deadline: None,
+        reason: why,
+    };
+    BrasserieWorkerDrainArgs {
+        shard: shard.into(),
+        instance: worker.into(),
+        terms: Some(terms.into()),
     }
 }
 

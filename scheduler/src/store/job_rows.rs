@@ -58,6 +58,7 @@ pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<()
         | Record::HistoryTrimmed(_)
         | Record::OutputsExpired { .. }
         | Record::OutputsForgotten { .. }
+        | Record::WorkerOrdered { .. }
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => {}
     }

@@ -7,6 +7,7 @@ mod history;
 mod identity;
 mod job_rows;
 mod marker;
+mod order_rows;
 mod output_rows;
 mod private;
 mod queue;

@@ -255,6 +255,11 @@ fn weight(record: &Record) -> usize {
             let names = nodes.iter().map(|node| FIXED + node.as_str().len());
             FIXED + names.sum::<usize>()
         }
+        Record::WorkerOrdered { shard, order } => {
+            let texts = order.as_ref();
+            let texts = texts.map_or(0, |order| order.reason.len() + order.by.len());
+            FIXED + shard.as_str().len() + texts
+        }
         Record::JobSaved { job: _, saved } => FIXED + saved.text.len(),
         Record::WorkerLeft { tasks, .. } | Record::TasksForgiven { tasks } => {
             FIXED + tasks.iter().map(task).sum::<usize>()

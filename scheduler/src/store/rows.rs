@@ -17,7 +17,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, Transaction, param
 use super::error::StoreError;
 use super::history::UnusedNames;
 use super::values::{damaged, deletion, duration, instance_id, nanos};
-use super::{job_rows, output_rows, source_rows, stories};
+use super::{job_rows, order_rows, output_rows, source_rows, stories};
 
 /// Maximum names whose ids are cached; the ids of others are read from the file. Names share their text with the scheduler's own tables, so
 /// the cache takes some 100 MiB at most.
@@ -282,6 +282,9 @@ pub(super) fn apply(
             }
         }
         Record::HistoryTrimmed(trimmed) => trim(transaction, names, trimmed)?,
+        Record::WorkerOrdered { shard, order } => {
+            order_rows::apply(transaction, shard, order.as_ref())?;
+        }
         Record::ConfigKept { config } => source_rows::apply_config(transaction, config)?,
         Record::TimesGiven { changed, forgotten } => {
             source_rows::apply_times(transaction, changed, forgotten)?;
@@ -607,6 +610,7 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
         durable.forgotten.insert(key, of);
     }
     output_rows::load(connection, &mut durable)?;
+    order_rows::load(connection, &mut durable)?;
     Ok(durable)
 }
 

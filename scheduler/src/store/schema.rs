@@ -173,6 +173,16 @@ pub(super) const STEPS: &[SchemaStep] = &[
         ) STRICT, WITHOUT ROWID;
     ",
     },
+    SchemaStep {
+        to: 13,
+        // Earlier releases knew no orders.
+        sql: "
+        CREATE TABLE worker_orders (
+            shard TEXT PRIMARY KEY,
+            worker_order TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+    ",
+    },
 ];
 
 /// An open file in the current format.

@@ -12,9 +12,9 @@ use brasserie_common::{
     Story, TaskKey, TaskOutput, Timeouts, WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
-    ClusterId, DeletionNumber, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes,
-    InstanceRecord, ItemName, JobVersion, KeptConfig, KeptStory, LeftCause, LeftInstance, MAX_LEFT,
-    Record, SavedJob, Trim,
+    AfterDecommission, ClusterId, Decommission, DeletionNumber, Durable, EndedTask, Exit, ExitWay,
+    ForgottenTask, GivenStretch, GivenTimes, InstanceRecord, ItemName, JobVersion, KeptConfig,
+    KeptStory, LeftCause, LeftInstance, MAX_LEFT, OrderStage, Record, SavedJob, Trim, WorkerOrder,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -126,6 +126,7 @@ fn record() -> impl Strategy<Value = Record> {
     let nanos = any::<u32>().prop_map(|n| Duration::from_nanos(u64::from(n)));
     prop_oneof![
         job_name().prop_map(|job| Record::OutputsExpired { job }),
+        worker_ordered(),
         (any::<u64>(), 0..3_i64, 0..3_u64).prop_map(|(cluster, start, wait)| {
             Record::SchedulerStarted {
                 generation: FenceGeneration(cluster as u32),
@@ -215,6 +216,43 @@ fn of_jobs() -> impl Strategy<Value = Record> {
             Record::ConfigKept { config }
         }),
     ]
+}
+
+fn decommission() -> impl Strategy<Value = Decommission> {
+    let exit = (worker(), any::<bool>()).prop_map(|(worker, kills)| Exit {
+        worker,
+        way: match kills {
+            true => ExitWay::Kill,
+            false => ExitWay::Drain,
+        },
+    });
+    let deadline = any::<i64>().prop_map(WallTime::from_millis);
+    let then = prop_oneof![Just(AfterDecommission::Exit), Just(AfterDecommission::Idle)];
+    let (deadline, exit) = (proptest::option::of(deadline), proptest::option::of(exit));
+    (deadline, then, exit).prop_map(|(deadline, then, exit)| Decommission {
+        deadline,
+        then,
+        exit,
+    })
+}
+
+fn worker_ordered() -> impl Strategy<Value = Record> {
+    let stage = prop_oneof![
+        Just(OrderStage::Excluded),
+        decommission().prop_map(OrderStage::Decommissioning),
+        decommission().prop_map(OrderStage::Decommissioned),
+    ];
+    let order = (stage, "[{\u{e9}'\"}]{0,6}", any::<i64>());
+    let order = order.prop_map(|(stage, text, since)| WorkerOrder {
+        stage,
+        reason: text.as_str().into(),
+        by: text.into(),
+        since: WallTime::from_millis(since),
+    });
+    ("[a-c']{1,2}", proptest::option::of(order)).prop_map(|(shard, order)| Record::WorkerOrdered {
+        shard: Shard::try_from(shard.as_str()).expect("a short name"),
+        order,
+    })
 }
 
 fn outputs_forgotten() -> impl Strategy<Value = Record> {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::cluster_view::{
-    AskedOfTypeView, AskedView, ClusterView, ConfigView, DiskView, JobFacts, JobView, ScheduleView,
-    SlotsView, StoreView, TaskCounts, WorkRequestsView, WorkerView,
+    AskedOfTypeView, AskedView, ClusterView, ConfigView, DiskView, JobFacts, JobView, OrderView,
+    ScheduleView, SlotsView, StoreView, TaskCounts, WorkRequestsView, WorkerView,
 };
 use brasserie_common::{Hold, InstanceId};
 use thrift::OrderedFloat;
@@ -69,6 +69,32 @@ impl From<wire::ClusterStatus> for ClusterView {
                 .into_iter()
                 .map(Into::into)
                 .collect(),
+            orders: status
+                .orders
+                .unwrap_or_default()
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+        }
+    }
+}
+
+impl From<wire::WorkerOrder> for OrderView {
+    fn from(order: wire::WorkerOrder) -> Self {
+        OrderView {
+            shard: order.shard.unwrap_or_default(),
+            state: order.state.unwrap_or_default(),
+            reason: order.reason.unwrap_or_default(),
+            by: order.by.unwrap_or_default(),
+            since_ms: order.since_ms.unwrap_or(0),
+            deadline_ms: order.deadline_ms,
+            then_idle: order.then_idle.unwrap_or(false),
+            connected: order.connected.unwrap_or(false),
+            running: count(order.running_tasks),
+            only_here: count(order.artifacts_only_here),
+            only_here_bytes: count(order.bytes_only_here),
+            unknown: order.unknown.unwrap_or(false),
+            exits: order.exits.unwrap_or(false),
         }
     }
 }

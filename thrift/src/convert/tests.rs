@@ -22,7 +22,7 @@ use brasserie_common::resources::{
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::work_overview::{Asks, Overview, WorkFetchStatus, WorkWish};
-use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
+use brasserie_common::worker::{DrainTerms, HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     AccountName, Arguments, Artifact, ArtifactForm, ArtifactHolder, ArtifactId, ArtifactNamespace,
@@ -2030,4 +2030,26 @@ fn a_holder_of_many_artifacts_is_written_once() {
     let replicas = wire.replicate.expect("one");
     assert_eq!(replicas[0].holders, Some(vec![1, 0]));
     assert_eq!(wire.holders.expect("two").len(), 2);
+}
+
+#[test]
+fn the_terms_of_a_drain_survive_the_wire_and_a_negative_time_is_refused() {
+    for terms in [
+        DrainTerms::default(),
+        DrainTerms {
+            deadline: Some(Duration::from_millis(7)),
+            reason: "new kernel".into(),
+        },
+    ] {
+        let wire = brasserie::DrainTerms::from(terms.clone());
+        assert_eq!(DrainTerms::try_from(wire), Ok(terms));
+    }
+    let past = brasserie::DrainTerms {
+        deadline_ms: Some(-1),
+        reason: None,
+    };
+    let error = DrainTerms::try_from(past)
+        .expect_err("a refusal")
+        .to_string();
+    assert!(error.starts_with("DrainTerms.deadlineMs: -1"), "{error}");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::story::{MAX_TEXT_BYTES, cut as cut_bytes};
-use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
+use brasserie_common::worker::{DrainTerms, HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     Health, MachinePortLock, ServiceAddress, SetDigest, Standing, WorkReply, WorkerDescription,
@@ -16,7 +16,30 @@ use super::{
     FieldProblem, WireError, defaulted, host, not_negative, parse_name, required, saturating_i32,
     saturating_i64, work,
 };
+use crate::generated::brasserie;
 use crate::generated::common as wire;
+
+impl TryFrom<brasserie::DrainTerms> for DrainTerms {
+    type Error = WireError;
+
+    fn try_from(terms: brasserie::DrainTerms) -> Result<Self, WireError> {
+        let millis = terms.deadline_ms;
+        let millis = millis.map(|ms| not_negative("DrainTerms.deadlineMs", ms));
+        Ok(DrainTerms {
+            deadline: millis.transpose()?.map(Duration::from_millis),
+            reason: terms.reason.unwrap_or_default().into(),
+        })
+    }
+}
+
+impl From<DrainTerms> for brasserie::DrainTerms {
+    fn from(terms: DrainTerms) -> Self {
+        brasserie::DrainTerms {
+            deadline_ms: terms.deadline.map(|left| saturating_i64(left.as_millis())),
+            reason: Some(terms.reason.as_ref().to_owned()).filter(|reason| !reason.is_empty()),
+        }
+    }
+}
 
 impl TryFrom<wire::MachinePortLock> for MachinePortLock {
     type Error = WireError;

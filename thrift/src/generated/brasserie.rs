@@ -1731,6 +1731,380 @@ impl Default for StoreStatus {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkerOrder {
+    pub shard: Option<String>,
+    pub state: Option<String>,
+    pub reason: Option<String>,
+    pub by: Option<String>,
+    pub since_ms: Option<i64>,
+    pub deadline_ms: Option<i64>,
+    pub then_idle: Option<bool>,
+    pub connected: Option<bool>,
+    pub running_tasks: Option<i32>,
+    pub artifacts_only_here: Option<i64>,
+    pub bytes_only_here: Option<i64>,
+    pub unknown: Option<bool>,
+    pub exits: Option<bool>,
+}
+
+impl TSerializable for WorkerOrder {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkerOrder> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = Some("".to_owned());
+        let mut f_4: Option<String> = Some("".to_owned());
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<i64> = None;
+        let mut f_7: Option<bool> = Some(false);
+        let mut f_8: Option<bool> = Some(false);
+        let mut f_9: Option<i32> = Some(0);
+        let mut f_10: Option<i64> = Some(0);
+        let mut f_11: Option<i64> = Some(0);
+        let mut f_12: Option<bool> = Some(false);
+        let mut f_13: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_9 = Some(val);
+                }
+                10 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_11 = Some(val);
+                }
+                12 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_12 = Some(val);
+                }
+                13 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_13 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkerOrder {
+            shard: f_1,
+            state: f_2,
+            reason: f_3,
+            by: f_4,
+            since_ms: f_5,
+            deadline_ms: f_6,
+            then_idle: f_7,
+            connected: f_8,
+            running_tasks: f_9,
+            artifacts_only_here: f_10,
+            bytes_only_here: f_11,
+            unknown: f_12,
+            exits: f_13,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkerOrder");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.reason {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.by {
+            o_prot.write_field_begin(&TFieldIdentifier::new("by", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.since_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("sinceMs", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.deadline_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("deadlineMs", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.then_idle {
+            o_prot.write_field_begin(&TFieldIdentifier::new("thenIdle", TType::Bool, 7))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.connected {
+            o_prot.write_field_begin(&TFieldIdentifier::new("connected", TType::Bool, 8))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.running_tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("runningTasks", TType::I32, 9))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.artifacts_only_here {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "artifactsOnlyHere",
+                TType::I64,
+                10,
+            ))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes_only_here {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytesOnlyHere", TType::I64, 11))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.unknown {
+            o_prot.write_field_begin(&TFieldIdentifier::new("unknown", TType::Bool, 12))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.exits {
+            o_prot.write_field_begin(&TFieldIdentifier::new("exits", TType::Bool, 13))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkerOrder {
+    fn default() -> Self {
+        WorkerOrder {
+            shard: Some("".to_owned()),
+            state: Some("".to_owned()),
+            reason: Some("".to_owned()),
+            by: Some("".to_owned()),
+            since_ms: Some(0),
+            deadline_ms: None,
+            then_idle: Some(false),
+            connected: Some(false),
+            running_tasks: Some(0),
+            artifacts_only_here: Some(0),
+            bytes_only_here: Some(0),
+            unknown: Some(false),
+            exits: Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkerOrderRequest {
+    pub order: Option<String>,
+    pub reason: Option<String>,
+    pub deadline_ms: Option<i64>,
+    pub then_idle: Option<bool>,
+}
+
+impl TSerializable for WorkerOrderRequest {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<WorkerOrderRequest> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i64> = None;
+        let mut f_4: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkerOrderRequest {
+            order: f_1,
+            reason: f_2,
+            deadline_ms: f_3,
+            then_idle: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkerOrderRequest");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.order {
+            o_prot.write_field_begin(&TFieldIdentifier::new("order", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.reason {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.deadline_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("deadlineMs", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.then_idle {
+            o_prot.write_field_begin(&TFieldIdentifier::new("thenIdle", TType::Bool, 4))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkerOrderRequest {
+    fn default() -> Self {
+        WorkerOrderRequest {
+            order: Some("".to_owned()),
+            reason: Some("".to_owned()),
+            deadline_ms: None,
+            then_idle: Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct OrderRefusedException {
+    pub message: Option<String>,
+}
+
+impl TSerializable for OrderRefusedException {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<OrderRefusedException> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = OrderRefusedException { message: f_1 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("OrderRefusedException");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.message {
+            o_prot.write_field_begin(&TFieldIdentifier::new("message", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for OrderRefusedException {
+    fn default() -> Self {
+        OrderRefusedException {
+            message: Some("".to_owned()),
+        }
+    }
+}
+
+impl Error for OrderRefusedException {}
+
+impl From<OrderRefusedException> for thrift::Error {
+    fn from(e: OrderRefusedException) -> Self {
+        thrift::Error::User(Box::new(e))
+    }
+}
+
+impl Display for OrderRefusedException {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "remote service threw OrderRefusedException")
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ScheduleStatus {
     pub source: Option<i32>,
     pub level: Option<String>,
@@ -1842,6 +2216,7 @@ pub struct ClusterStatus {
     pub workers_total: Option<i64>,
     pub schedules: Option<Vec<ScheduleStatus>>,
     pub nodes_error: Option<String>,
+    pub orders: Option<Vec<WorkerOrder>>,
 }
 
 impl TSerializable for ClusterStatus {
@@ -1865,6 +2240,7 @@ impl TSerializable for ClusterStatus {
         let mut f_16: Option<i64> = None;
         let mut f_17: Option<Vec<ScheduleStatus>> = None;
         let mut f_18: Option<String> = None;
+        let mut f_19: Option<Vec<WorkerOrder>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1974,6 +2350,16 @@ impl TSerializable for ClusterStatus {
                     let val = i_prot.read_string()?;
                     f_18 = Some(val);
                 }
+                19 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<WorkerOrder> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_13 = WorkerOrder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_13);
+                    }
+                    i_prot.read_list_end()?;
+                    f_19 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2000,6 +2386,7 @@ impl TSerializable for ClusterStatus {
             workers_total: f_16,
             schedules: f_17,
             nodes_error: f_18,
+            orders: f_19,
         };
         Ok(ret)
     }
@@ -2116,6 +2503,15 @@ impl TSerializable for ClusterStatus {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.orders {
+            o_prot.write_field_begin(&TFieldIdentifier::new("orders", TType::List, 19))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2142,6 +2538,7 @@ impl Default for ClusterStatus {
             workers_total: None,
             schedules: None,
             nodes_error: None,
+            orders: None,
         }
     }
 }
@@ -2170,8 +2567,8 @@ impl TSerializable for JobStatusPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_13);
+                        let list_elem_14 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2521,8 +2918,8 @@ impl TSerializable for TaskPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = ListedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_14);
+                        let list_elem_15 = ListedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2730,8 +3127,8 @@ impl TSerializable for SubmittedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = i_prot.read_string()?;
-                        val.push(list_elem_15);
+                        let list_elem_16 = i_prot.read_string()?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2990,8 +3387,8 @@ impl TSerializable for ListedOutput {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<OutputHolder> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = OutputHolder::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_16);
+                        let list_elem_17 = OutputHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -3131,8 +3528,8 @@ impl TSerializable for OutputSet {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = i_prot.read_string()?;
-                        val.push(list_elem_17);
+                        let list_elem_18 = i_prot.read_string()?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -3379,8 +3776,8 @@ impl TSerializable for OutputPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedOutput> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = ListedOutput::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_18);
+                        let list_elem_19 = ListedOutput::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3389,8 +3786,8 @@ impl TSerializable for OutputPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<OutputSet> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = OutputSet::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_19);
+                        let list_elem_20 = OutputSet::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3592,8 +3989,8 @@ impl TSerializable for ListedFile {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = i_prot.read_string()?;
-                        val.push(list_elem_20);
+                        let list_elem_21 = i_prot.read_string()?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -3610,8 +4007,8 @@ impl TSerializable for ListedFile {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<OutputHolder> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = OutputHolder::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_21);
+                        let list_elem_22 = OutputHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -3730,8 +4127,8 @@ impl TSerializable for FilePage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedFile> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = ListedFile::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_22);
+                        let list_elem_23 = ListedFile::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3980,9 +4377,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 =
+                        let list_elem_24 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4074,8 +4471,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = i_prot.read_string()?;
-                        val.push(list_elem_24);
+                        let list_elem_25 = i_prot.read_string()?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4430,8 +4827,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_25);
+                        let list_elem_26 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4517,8 +4914,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = i_prot.read_string()?;
-                        val.push(list_elem_26);
+                        let list_elem_27 = i_prot.read_string()?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4921,8 +5318,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_27);
+                        let list_elem_28 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5047,8 +5444,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = i_prot.read_string()?;
-                        val.push(list_elem_28);
+                        let list_elem_29 = i_prot.read_string()?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5057,8 +5454,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = i_prot.read_string()?;
-                        val.push(list_elem_29);
+                        let list_elem_30 = i_prot.read_string()?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5083,8 +5480,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_30);
+                        let list_elem_31 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -5105,8 +5502,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_31);
+                        let list_elem_32 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -5123,8 +5520,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
+                        let list_elem_33 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -5141,8 +5538,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = i_prot.read_string()?;
-                        val.push(list_elem_33);
+                        let list_elem_34 = i_prot.read_string()?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -5159,8 +5556,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_34);
+                        let list_elem_35 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -5181,8 +5578,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = i_prot.read_string()?;
-                        val.push(list_elem_35);
+                        let list_elem_36 = i_prot.read_string()?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -5191,8 +5588,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = i_prot.read_string()?;
-                        val.push(list_elem_36);
+                        let list_elem_37 = i_prot.read_string()?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -5735,8 +6132,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_37);
+                        let list_elem_38 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5745,8 +6142,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = i_prot.read_string()?;
-                        val.push(list_elem_38);
+                        let list_elem_39 = i_prot.read_string()?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5828,6 +6225,72 @@ impl Default for WorkWish {
             state: Some("".to_owned()),
             left_sec: None,
             why: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct DrainTerms {
+    pub deadline_ms: Option<i64>,
+    pub reason: Option<String>,
+}
+
+impl TSerializable for DrainTerms {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<DrainTerms> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = None;
+        let mut f_2: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = DrainTerms {
+            deadline_ms: f_1,
+            reason: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("DrainTerms");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.deadline_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("deadlineMs", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.reason {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for DrainTerms {
+    fn default() -> Self {
+        DrainTerms {
+            deadline_ms: None,
+            reason: None,
         }
     }
 }
@@ -6253,8 +6716,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = i_prot.read_string()?;
-                        val.push(list_elem_39);
+                        let list_elem_40 = i_prot.read_string()?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6461,8 +6924,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = i_prot.read_string()?;
-                        val.push(list_elem_40);
+                        let list_elem_41 = i_prot.read_string()?;
+                        val.push(list_elem_41);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6849,8 +7312,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_41);
+                        let list_elem_42 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7670,8 +8133,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_42);
+                        let list_elem_43 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_43);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7738,8 +8201,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_43 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_43);
+                        let list_elem_44 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_44);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7771,6 +8234,124 @@ impl TSerializable for BrasserieForgetWorkerResult {
                 e.write_to_out_protocol(o_prot)?;
             }
             o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieOrderWorkerArgs {
+    pub shard: String,
+    pub order: WorkerOrderRequest,
+}
+
+impl TSerializable for BrasserieOrderWorkerArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieOrderWorkerArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<WorkerOrderRequest> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = WorkerOrderRequest::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieOrderWorkerArgs.shard", &f_1)?;
+        verify_required_field_exists("BrasserieOrderWorkerArgs.order", &f_2)?;
+        let ret = BrasserieOrderWorkerArgs {
+            shard: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            order: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("orderWorker_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
+        o_prot.write_string(&self.shard)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("order", TType::Struct, 2))?;
+        self.order.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieOrderWorkerResult {
+    pub result_value: Option<WorkerOrder>,
+    pub ex: Option<OrderRefusedException>,
+}
+
+impl TSerializable for BrasserieOrderWorkerResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieOrderWorkerResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<WorkerOrder> = None;
+        let mut f_1: Option<OrderRefusedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = WorkerOrder::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = OrderRefusedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieOrderWorkerResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieOrderWorkerResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
         if let Some(ref fld_var) = self.ex {
@@ -7941,8 +8522,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_44 = i_prot.read_string()?;
-                        val.push(list_elem_44);
+                        let list_elem_45 = i_prot.read_string()?;
+                        val.push(list_elem_45);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -8332,8 +8913,8 @@ impl TSerializable for BrasserieForgetOutputsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_45 = i_prot.read_string()?;
-                        val.push(list_elem_45);
+                        let list_elem_46 = i_prot.read_string()?;
+                        val.push(list_elem_46);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -8705,8 +9286,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_46 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_46);
+                        let list_elem_47 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_47);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -8754,6 +9335,7 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
 pub struct BrasserieWorkerDrainArgs {
     pub shard: String,
     pub instance: common::BistroInstanceID,
+    pub terms: Option<DrainTerms>,
 }
 
 impl TSerializable for BrasserieWorkerDrainArgs {
@@ -8763,6 +9345,7 @@ impl TSerializable for BrasserieWorkerDrainArgs {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<String> = None;
         let mut f_2: Option<common::BistroInstanceID> = None;
+        let mut f_3: Option<DrainTerms> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -8778,6 +9361,10 @@ impl TSerializable for BrasserieWorkerDrainArgs {
                     let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
                     f_2 = Some(val);
                 }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = DrainTerms::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -8792,6 +9379,7 @@ impl TSerializable for BrasserieWorkerDrainArgs {
                 .expect("auto-generated code should have checked for presence of required fields"),
             instance: f_2
                 .expect("auto-generated code should have checked for presence of required fields"),
+            terms: f_3,
         };
         Ok(ret)
     }
@@ -8804,6 +9392,11 @@ impl TSerializable for BrasserieWorkerDrainArgs {
         o_prot.write_field_begin(&TFieldIdentifier::new("instance", TType::Struct, 2))?;
         self.instance.write_to_out_protocol(o_prot)?;
         o_prot.write_field_end()?;
+        if let Some(ref fld_var) = self.terms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("terms", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?;
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }

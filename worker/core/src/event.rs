@@ -3,13 +3,21 @@
 use std::sync::Arc;
 
 use brasserie_common::resources::{TaskPhysicalResources, UsablePhysicalResources};
-use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::worker::{DrainTerms, HeartbeatResponse};
 use brasserie_common::{
     CallId, CallOutcome, InvocationId, Kill, LeftOutput, Principal, ReportedStatus, RequestId,
     RunningTask, SchedulerId, SequenceNumber, ServiceAddress, Story, TaskKey,
     TaskSubprocessOptions, WallTime, WorkReply, WorkerId,
 };
 use brasserie_worker_fetch::AssociationIndex;
+
+/// A request to drain the worker that the caller means.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrainRequest {
+    pub shard: String,
+    pub instance: WorkerId,
+    pub terms: DrainTerms,
+}
 
 /// One input of the worker core, as plain data.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,8 +112,7 @@ pub enum Event {
     RequestDrain {
         request: RequestId,
         from: Principal,
-        shard: String,
-        instance: WorkerId,
+        drain: DrainRequest,
     },
     /// The operator drains the worker: it finishes its running tasks, starts no others, and exits.
     Drain,

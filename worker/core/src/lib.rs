@@ -26,6 +26,6 @@ mod worker;
 pub use brasserie_worker_fetch::{AssociationIndex, Preemption, Profile, SavedJob, SavedState};
 pub use config::{AssociationOptions, MemberList, Options, WorkFetch};
 pub use effect::{Call, Effect, ExitReason, Goes, Goodbye, Refusal, Reply};
-pub use event::{CallReply, Event, RunTask};
-pub use session::{HeartbeatTrouble, LifeStage};
+pub use event::{CallReply, DrainRequest, Event, RunTask};
+pub use session::{DrainCaller, HeartbeatTrouble, LifeStage};
 pub use worker::{Association, Worker};

@@ -32,7 +32,7 @@ use crate::invocations::{HealthchecksSeen, Invocations};
 use crate::members::{AfterFailure, MembersReader, SchedulerMembers};
 use crate::reports::{Addressee, TaskLane};
 use crate::timer::earliest;
-pub use life::LifeStage;
+pub use life::{DrainCaller, LifeStage};
 pub(crate) use life::{KillAll, Unfinished, WantedBy};
 
 /// The longest wait that a scheduler can request, because the wire carries seconds as signed 32-bit integers. It keeps sums of waits from

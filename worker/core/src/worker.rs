@@ -9,9 +9,11 @@ mod work_fetch;
 
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
 use brasserie_common::resources::UsablePhysicalResources;
+use brasserie_common::worker::DrainTerms;
 use brasserie_common::{
     EndedBy, InvocationId, Principal, RefusalCode, RequestId, TaskKey, Time, WallTime, WorkerId,
 };
@@ -20,11 +22,11 @@ use brasserie_worker_fetch::{AssociationIndex, SavedState};
 use self::work_fetch::Turns;
 use crate::config::Options;
 use crate::effect::{Effect, ExitReason, Outbox, Refusal, Reply};
-use crate::event::Event;
+use crate::event::{DrainRequest, Event};
 use crate::fetching::Fetching;
 use crate::machine::{Machine, Queueing};
 use crate::reports::Reports;
-use crate::session::{Session, Unfinished, WantedBy};
+use crate::session::{DrainCaller, Session, Unfinished, WantedBy};
 use crate::tasks::Tasks;
 use crate::timer::earliest;
 
@@ -171,10 +173,9 @@ impl Worker {
             Event::RequestDrain {
                 request,
                 from,
-                shard,
-                instance,
-            } => self.answer(request, |own| own.request_drain(from, &shard, instance)),
-            Event::Drain => self.drain(&WantedBy::Signal),
+                drain,
+            } => self.answer(request, |own| own.request_drain(from, drain)),
+            Event::Drain => self.drain(&WantedBy::Signal, None),
             Event::Shutdown => self.shut_down(),
         }
         self.handle_timeout(now);
@@ -258,15 +259,15 @@ impl Worker {
         self.kill_all(of, kill);
     }
 
-    fn request_drain(
-        &mut self,
-        from: Principal,
-        shard: &str,
-        instance: WorkerId,
-    ) -> Result<Reply, Refusal> {
+    fn request_drain(&mut self, from: Principal, drain: DrainRequest) -> Result<Reply, Refusal> {
+        let DrainRequest {
+            shard,
+            instance,
+            terms: DrainTerms { deadline, reason },
+        } = drain;
         let own = self.associations.iter();
         let own = own.map(|one| (one.description().shard.as_str(), one.instance()));
-        if !own.clone().any(|own| own == (shard, instance)) {
+        if !own.clone().any(|own| own == (shard.as_str(), instance)) {
             let own: Vec<String> = own
                 .map(|(own, instance)| format!("`{own}`, instance {instance}"))
                 .collect();
@@ -276,15 +277,17 @@ impl Worker {
             );
             return Err(Refusal::new(RefusalCode::WrongId, why));
         }
-        self.drain(&WantedBy::Call(from));
+        let caller = DrainCaller { from, reason };
+        self.drain(&WantedBy::Call(caller), deadline);
         let running = self.associations.iter().map(|one| one.facts().running);
         Ok(Reply::Draining(running.sum()))
     }
 
-    fn drain(&mut self, by: &WantedBy) {
+    fn drain(&mut self, by: &WantedBy, deadline: Option<Duration>) {
         self.operator.want_an_end();
         for of in self.indexes() {
-            if self.associations[of.0].session.drain(self.now, by.clone()) {
+            let session = &mut self.associations[of.0].session;
+            if session.drain(self.now, by.clone(), deadline) {
                 self.end_all_queued(of, EndedBy::Shutdown);
             }
         }

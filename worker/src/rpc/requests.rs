@@ -10,7 +10,7 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerRequestSuicideArgs,
     BistroWorkerRunTaskArgs,
 };
-use brasserie_worker_core::{Event, RunTask};
+use brasserie_worker_core::{DrainRequest, Event, RunTask};
 
 /// The caller, and the number of its request.
 pub(super) struct RequestOrigin {
@@ -132,8 +132,11 @@ impl IntoEvent for BrasserieWorkerDrainArgs {
         Ok(Event::RequestDrain {
             request,
             from,
-            shard: self.shard,
-            instance: parse("drain.instance", self.instance)?,
+            drain: DrainRequest {
+                shard: self.shard,
+                instance: parse("drain.instance", self.instance)?,
+                terms: parse("drain.terms", self.terms.unwrap_or_default())?,
+            },
         })
     }
 }

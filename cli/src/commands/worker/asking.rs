@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use brasserie_common::ServiceAddress;
 use brasserie_common::work_overview::{MAX_SCHEDULERS, WorkFetchStatus, WorkWish};
+use brasserie_common::worker::DrainTerms;
 use brasserie_thrift::convert::parse_list;
 use brasserie_thrift::generated::brasserie::{
     BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult, BrasserieWorkerFetchWorkArgs,
@@ -239,8 +240,9 @@ impl WorkerConnections {
         &self,
         peer: &PeerAddr,
         worker: &ListedWorker,
+        terms: DrainTerms,
     ) -> Result<i32, String> {
-        let arguments = drain_arguments(worker);
+        let arguments = drain_arguments(worker, Some(terms));
         let result: BrasserieWorkerDrainResult = self.call(peer, "drain", &arguments).await?;
         match result.ex {
             Some(refused) => Err(refusal(peer, &refused.message.unwrap_or_default())),
@@ -259,7 +261,7 @@ impl WorkerConnections {
             Ok(Err(error)) => return AddressFinding::Unclear(error.to_string()),
             Err(_) => return AddressFinding::Unclear("no connection in time".to_owned()),
         }
-        let arguments = drain_arguments(worker);
+        let arguments = drain_arguments(worker, None);
         let called: CallResult<BrasserieWorkerDrainResult> =
             self.0.call(peer, "drain", &arguments).await;
         match called {
@@ -305,10 +307,11 @@ impl WorkerConnections {
     }
 }
 
-fn drain_arguments(worker: &ListedWorker) -> BrasserieWorkerDrainArgs {
+fn drain_arguments(worker: &ListedWorker, terms: Option<DrainTerms>) -> BrasserieWorkerDrainArgs {
     BrasserieWorkerDrainArgs {
         shard: worker.shard.clone(),
         instance: worker.instance.clone().unwrap_or_default(),
+        terms: terms.map(Into::into),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use brasserie_common::time::parse_duration;
+use brasserie_common::worker::DrainTerms;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, WorkerStatus};
 use brasserie_thrift::rpc::PeerAddr;
 use serde_json::json;
@@ -12,7 +14,7 @@ use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
-use crate::output::{LastText, print, printable};
+use crate::output::{LastText, duration, print, printable};
 
 /// Time between two checks whether the worker has left.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
@@ -24,13 +26,14 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// The scheduler shows the worker as draining and gives it no more tasks. Its queued tasks, and those on standby there, go to other workers. To undo the drain, start the
 /// worker again once it has exited: its data directory stays.
 ///
-/// The worker exits with code 0, so a service manager that restarts programs only on failure leaves it stopped. `--drain-timeout` of the
-/// worker limits the time for its tasks; then the worker kills them and exits.
+/// The worker exits with code 0, so a service manager that restarts programs only on failure leaves it stopped. Its data stays; `brasserie
+/// worker decommission` copies that to other workers first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
   brasserie worker drain host7           returns as soon as the worker drains
   brasserie worker drain host7 --wait    returns when it has left, for example before the machine is restarted
+  brasserie worker drain host7 --deadline 10m --reason 'new kernel'
 
 Exit codes:
   0    the worker drains, or with --wait: it has left
@@ -41,6 +44,18 @@ pub(super) struct DrainArgs {
     /// The worker's name, as `brasserie status` shows it.
     #[arg(value_name = "NAME")]
     shard: String,
+    /// Kill tasks that still run after this time, such as 30m or 2h. In a drain that has begun, it takes the place of the earlier limit
+    /// [default: `--drain-timeout` of the worker].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    deadline: Option<Duration>,
+    /// The reason, for the worker's log.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
     /// Wait until the worker has left.
     #[arg(long)]
     wait: bool,
@@ -57,7 +72,11 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     let worker = find(all_workers(&scheduler.bounded_status().await?), &args.shard)?;
     let peer = worker.peer().map_err(|error| anyhow!("{error}"))?;
     let pool = WorkerConnections::new();
-    let running = pool.drain(&peer, &worker).await;
+    let terms = DrainTerms {
+        deadline: args.deadline,
+        reason: args.reason.as_str().into(),
+    };
+    let running = pool.drain(&peer, &worker, terms).await;
     let running = running.map_err(|error| {
         let list = format!("brasserie worker list{}", args.ask.scheduler.flag());
         Failure::new(error).remedy(format!("`{list}` shows whether the worker drains"))
@@ -65,12 +84,15 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     let document =
         |has_left: bool| json!({ "worker": args.shard, "running": running, "left": has_left });
     if !args.wait {
-        args.ask
-            .say(&sentence(&args.shard, running), &document(false))?;
+        args.ask.say(
+            &sentence(&args.shard, running, args.deadline),
+            &document(false),
+        )?;
         return Ok(CommandEnding::Success);
     }
     if !args.ask.json {
-        print(&format!("{}\n", sentence(&args.shard, running)))?;
+        let begun = sentence(&args.shard, running, args.deadline);
+        print(&format!("{begun}\n"))?;
     }
     let mut interrupts = Interrupts::listen()?;
     tokio::select! {
@@ -86,15 +108,18 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     Ok(CommandEnding::Success)
 }
 
-fn sentence(shard: &str, running: i32) -> String {
+fn sentence(shard: &str, running: i32, deadline: Option<Duration>) -> String {
     let tasks = match running {
         0 => "no task runs on it".to_owned(),
         1 => "1 task still runs on it".to_owned(),
         running => format!("{running} tasks still run on it"),
     };
+    let deadline = deadline.filter(|_| running > 0);
+    let deadline = deadline.map(|left| format!("; it kills its tasks in {}", duration(left)));
     format!(
-        "Worker `{}` drains, and then exits: {tasks}.",
-        printable(shard)
+        "Worker `{}` drains, and then exits: {tasks}{}.",
+        printable(shard),
+        deadline.unwrap_or_default()
     )
 }
 
@@ -165,11 +190,14 @@ mod tests {
     #[test]
     fn the_sentence_counts_the_tasks_that_still_run() {
         assert_eq!(
-            sentence("w", 0),
+            sentence("w", 0, Some(SILENCE)),
             "Worker `w` drains, and then exits: no task runs on it."
         );
-        assert!(sentence("w", 1).contains("1 task still runs"));
-        assert!(sentence("w", 7).contains("7 tasks still run"));
+        assert!(sentence("w", 1, None).contains("1 task still runs"));
+        assert!(
+            sentence("w", 7, Some(SILENCE))
+                .ends_with("7 tasks still run on it; it kills its tasks in 20.0 s.")
+        );
     }
 
     #[test]

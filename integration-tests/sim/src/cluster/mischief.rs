@@ -31,6 +31,9 @@ const MAX_CRASHES_IN_A_ROW: usize = 4;
 impl Cluster {
     pub(super) fn mischief(&mut self, kind: FaultKind) {
         if self.phase != Phase::Faults {
+            if kind == FaultKind::OperatorOrders {
+                self.operator_recommissions();
+            }
             return;
         }
         if self.inflict(kind) {
@@ -95,6 +98,7 @@ impl Cluster {
             FaultKind::OperatorForgives => self.operator_forgives(),
             FaultKind::OperatorForgets => self.operator_forgets(),
             FaultKind::OperatorForgetsWorker => self.operator_forgets_worker(),
+            FaultKind::OperatorOrders => self.operator_orders(),
             FaultKind::MachineCrash => self.machine_crash(),
             FaultKind::StrayHeartbeat => self.stray_heartbeat(),
             FaultKind::DisksLost
@@ -453,6 +457,10 @@ impl Cluster {
         self.network.heal();
         self.processes.calm();
         self.free_disks();
+        let orders = FaultKind::OperatorOrders;
+        if self.swarm.faults.iter().any(|(kind, _)| *kind == orders) {
+            self.queue.push(self.now, Due::Mischief(orders));
+        }
         self.slow_sync_until = self.now;
         self.store_heals(DirectoryId(0));
         self.swarm.longest_downtime = self.swarm.longest_downtime.min(Duration::from_secs(30));

@@ -1,11 +1,13 @@
 //! Requests of operators to a scheduler, at any time.
 
+use std::time::Duration;
+
 use brasserie_common::{Health, JobName, Shard, TaskKey, WorkerId};
 
-use super::{Cluster, FIRST};
-use crate::event_log::{HistoryOf, TaskId, WorkerPlace};
+use super::{Cluster, Due, FIRST};
+use crate::event_log::{FaultKind, HistoryOf, TaskId, WorkerPlace};
 use crate::hosts::scheduler::SchedulerInput;
-use brasserie_scheduler_core::{Answer, Query};
+use brasserie_scheduler_core::{AfterDecommission, Answer, OrderRequest, Query};
 
 /// The number of jobs whose history may be deleted: all present jobs and some that are gone.
 const RECENT_JOBS: usize = 7;
@@ -14,6 +16,12 @@ const RECENT_JOBS: usize = 7;
 const RECENT_WORKERS: usize = 8;
 /// Declarations per thousand that name a living worker by mistake.
 const MISTAKEN: u32 = 300;
+
+/// The range of deadlines of decommissions.
+const SHORT_DEADLINE: Duration = Duration::from_secs(5);
+const LONG_DEADLINE: Duration = Duration::from_secs(900);
+/// The time between two tries to end all orders.
+const BETWEEN_ORDERS: Duration = Duration::from_secs(5);
 
 /// A worker process that has ended.
 #[derive(Clone, Debug)]
@@ -92,6 +100,51 @@ impl Cluster {
         });
         let answers: Vec<(Shard, WorkerId)> = here.chain(away).collect();
         self.chance.pick(&answers).cloned()
+    }
+
+    /// Gives an order about some worker, in any state.
+    pub(super) fn operator_orders(&mut self) -> bool {
+        let place = self.any_place();
+        let shard = self.shard_of(place);
+        let reason = "the operator wants it".into();
+        let deadline = match self.stores.per_mille(300) {
+            true => Some(self.stores.skewed(SHORT_DEADLINE, LONG_DEADLINE)),
+            false => None,
+        };
+        let then = match self.stores.per_mille(300) {
+            true => AfterDecommission::Idle,
+            false => AfterDecommission::Exit,
+        };
+        let order = match self.stores.below(5) {
+            0 => OrderRequest::Exclude { reason },
+            1 | 2 => OrderRequest::Decommission {
+                reason,
+                deadline,
+                then,
+            },
+            _ => OrderRequest::Recommission,
+        };
+        self.drive_scheduler(FIRST, SchedulerInput::Order { shard, order });
+        true
+    }
+
+    /// Ends all orders, again and again until the scheduler has none.
+    pub(super) fn operator_recommissions(&mut self) {
+        let machine = self.scheduler_post(FIRST).machine;
+        let (now, _) = self.clocks_of(machine);
+        let core = self.scheduler(FIRST).core();
+        let answer = core.map(|core| core.answer(now, &Query::Status));
+        let orders = match answer {
+            Some(Answer::Status(status)) if status.orders.is_empty() => return,
+            Some(Answer::Status(status)) => status.orders,
+            _ => Vec::new(),
+        };
+        for order in orders {
+            let (shard, order) = (order.shard, OrderRequest::Recommission);
+            self.drive_scheduler(FIRST, SchedulerInput::Order { shard, order });
+        }
+        let again = Due::Mischief(FaultKind::OperatorOrders);
+        self.queue.push(self.now + BETWEEN_ORDERS, again);
     }
 
     pub(super) fn operator_forgives(&mut self) -> bool {

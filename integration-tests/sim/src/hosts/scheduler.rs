@@ -16,8 +16,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, ConfigOrigin, Durable, Event, ExitReason, Options, Query, Record,
-    Rejection, Scheduler,
+    Answer, Call, CallReply, ConfigOrigin, Durable, Event, ExitReason, Options, OrderCall,
+    OrderRequest, Query, Record, Rejection, Scheduler,
 };
 use brasserie_scheduler_engine::NodeTable;
 use brasserie_worker_core::CallReply as WorkerCallReply;
@@ -58,6 +58,11 @@ pub enum SchedulerInput {
     Forgive(JobName),
     Forget(HistoryOf),
     /// The operator declares this listed instance dead.
+    /// An operator's order about a worker.
+    Order {
+        shard: Shard,
+        order: OrderRequest,
+    },
     ForgetWorker {
         shard: Shard,
         worker: WorkerId,
@@ -481,6 +486,12 @@ impl SchedulerTurn<'_> {
                 change: brasserie_scheduler_core::JobChange::Forgive,
             },
             SchedulerInput::Forget(of) => self.operator_forgets(of),
+            SchedulerInput::Order { shard, order } => Event::OrderWorker(Box::new(OrderCall {
+                request: self.expect(RequestSubject::Operator),
+                from: Principal::Own,
+                shard,
+                order,
+            })),
             SchedulerInput::ForgetWorker { shard, worker } => Event::ForgetWorker {
                 request: self.expect(RequestSubject::Declaration(worker)),
                 from: Principal::Own,

@@ -535,7 +535,8 @@ impl WorkerTurn<'_> {
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))
             }
-            Ok(Reply::WorkFetch(_) | Reply::WorkWishes(_) | Reply::Draining(_)) => {
+            Ok(Reply::Draining(_)) => CallOutcome::Done(SchedulerCallReply::Empty),
+            Ok(Reply::WorkFetch(_) | Reply::WorkWishes(_)) => {
                 panic!("Invariant: no operator calls a worker here")
             }
             Err(refusal) => refused(asked.ask, refusal),

@@ -13,7 +13,9 @@ use brasserie_worker_gather::ArtifactWaitReason;
 
 use super::{Law, Moment, Stated, Verdict, law};
 use crate::artifact_events::{ArtifactEvent, PlacedArtifact};
-use crate::event_log::{DirectoryId, Happening, Run, RunSent, SchedulerPlace, TaskId, WorkerPlace};
+use crate::event_log::{
+    Ask, DirectoryId, Happening, Run, RunSent, SchedulerPlace, TaskId, WorkerPlace,
+};
 use crate::hosts::desk::{RunStage, TWO_REPORTS};
 use crate::hosts::worker::WorkerHost;
 use crate::store::{ArtifactKey, CopyState};
@@ -28,12 +30,13 @@ const FIRST: SchedulerPlace = SchedulerPlace(0);
 const DIRECTORY: DirectoryId = DirectoryId(0);
 
 /// Returns the laws of this file.
-pub fn all() -> [Box<dyn Stated>; 4] {
+pub fn all() -> [Box<dyn Stated>; 5] {
     [
         Box::new(InputsAreComplete::default()),
         Box::new(LastCopyStays::default()),
         Box::new(InputsAreSought::default()),
         Box::new(UnnamedDataGoes::default()),
+        Box::new(LeavesNothingBehind::default()),
     ]
 }
 
@@ -443,6 +446,80 @@ impl UnnamedDataGoes {
             let limit = now.world.at_most(GRACE * 2 + TWO_REPORTS + SLACK);
             if now.when.since(since) > limit {
                 return Err(format!("{place:?} keeps {id:?}, which nothing names"));
+            }
+        }
+        Ok(())
+    }
+}
+
+law! {
+    /// A worker that an operator decommissions is drained only when it runs no task of the scheduler and no other worker lacks what it has: each
+    /// artifact that the scheduler's durable state names has, or has had, another place.
+    ///
+    /// Source: Artifacts. Otherwise the operator loses work by the command that is to keep it.
+    pub struct LeavesNothingBehind = "leaves_nothing_behind" {
+        /// The places that have had a copy.
+        places: BTreeMap<ArtifactId, BTreeSet<WorkerPlace>>,
+    }
+}
+
+impl Law for LeavesNothingBehind {
+    fn observe(&mut self, happening: &Happening, now: &Moment<'_>) -> Verdict {
+        match happening {
+            Happening::Artifacts(event) => self.note(event),
+            Happening::CallSent {
+                place: FIRST,
+                worker,
+                ask: Ask::Drain,
+                ..
+            } if now.world.contract == Contract::Whole => return self.judge(now, *worker),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl LeavesNothingBehind {
+    fn note(&mut self, event: &ArtifactEvent) {
+        match event {
+            ArtifactEvent::Stored { place, id, .. } => {
+                self.places.entry(*id).or_default().insert(*place);
+            }
+            ArtifactEvent::Left { place, outputs, .. } => {
+                for (_, id) in outputs {
+                    self.places.entry(*id).or_default().insert(*place);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn judge(&self, now: &Moment<'_>, worker: WorkerId) -> Verdict {
+        let mut hosts = now.world.workers.iter();
+        let host = hosts.find(|host| host.worker() == Some(worker));
+        // Its process may have ended.
+        let Some((host, core)) = host.and_then(|host| Some((host, host.core()?))) else {
+            return Ok(());
+        };
+        let scheduler = now.world.scheduler(FIRST).map(Scheduler::id);
+        if core.bound_to() == scheduler {
+            let tasks = core.running_tasks();
+            let mut live = tasks.iter().filter(|task| task.ended.is_none());
+            if let Some(task) = live.find(|task| !task.is_healthcheck()) {
+                return Err(format!("{worker} is drained while {} runs", Run::of(task)));
+            }
+        }
+        let (Some(store), Some(own)) = (host.store(), namespace(now.world)) else {
+            return Ok(());
+        };
+        let durable = now.world.durable(DIRECTORY).into_iter();
+        let outputs = durable.flat_map(|durable| durable.outputs.values());
+        for output in outputs.flat_map(|(_, outputs)| outputs) {
+            let id = output.artifact.id;
+            let places = self.places.get(&id).into_iter().flatten();
+            let has_another = places.into_iter().any(|place| *place != host.place());
+            if !has_another && store.find(&(own.clone(), id)).is_some() {
+                return Err(format!("{worker} is drained with the only {id:?}"));
             }
         }
         Ok(())

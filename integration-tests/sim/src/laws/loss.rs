@@ -65,7 +65,7 @@ impl Law for LostIsLost {
                 ..
             } => match ask {
                 // A fetch or a healthcheck may have waited for the disk since before. Neither gives the instance a task.
-                Ask::Suicide | Ask::Fetch | Ask::Healthcheck { .. } => {}
+                Ask::Suicide | Ask::Drain | Ask::Fetch | Ask::Healthcheck { .. } => {}
                 Ask::Run { .. } => self.judge(scheduler, worker, "sends it a task")?,
                 Ask::Notify { .. } => self.judge(scheduler, worker, "asks about its tasks")?,
                 Ask::Kill { .. } => self.judge(scheduler, worker, "has a task of it killed")?,

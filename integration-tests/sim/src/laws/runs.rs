@@ -87,7 +87,11 @@ impl Law for BeginsOnce {
                 Ask::Kill { run } | Ask::TakeBack { run } => {
                     self.over(place, (worker, run), "it was killed");
                 }
-                Ask::Fetch | Ask::Healthcheck { .. } | Ask::Notify { .. } | Ask::Suicide => {}
+                Ask::Fetch
+                | Ask::Healthcheck { .. }
+                | Ask::Notify { .. }
+                | Ask::Suicide
+                | Ask::Drain => {}
             },
             Happening::StatusSent {
                 place, worker, run, ..

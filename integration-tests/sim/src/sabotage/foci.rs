@@ -954,4 +954,9 @@ pub static FOCI: [Focus; Sabotage::ALL.len()] = [
         &["inputs_are_complete"],
         WITH_ARTIFACTS,
     ),
+    focus(
+        Sabotage::LeaveWithTheOnlyCopy,
+        &["leaves_nothing_behind"],
+        WITH_ARTIFACTS.but(&[(FaultKind::OperatorOrders, secs(10))]),
+    ),
 ];

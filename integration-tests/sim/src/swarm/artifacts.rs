@@ -23,11 +23,12 @@ pub struct ArtifactPlan;
 const MIXED: u32 = 300;
 
 /// The faults of stores, and the number of each in one run.
-const FAULTS: [(FaultKind, u32); 4] = [
+const FAULTS: [(FaultKind, u32); 5] = [
     (FaultKind::DisksLost, 6),
     (FaultKind::CopyDamaged, 30),
     (FaultKind::CopyMissing, 20),
     (FaultKind::DiskFull, 10),
+    (FaultKind::OperatorOrders, 20),
 ];
 
 impl Swarm {

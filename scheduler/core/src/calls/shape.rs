@@ -66,6 +66,10 @@ impl CallPurpose {
                 });
             }
             CallPurpose::Suicide { worker } => s.worker(*worker),
+            CallPurpose::Drain { shard, worker } => {
+                s.put(shard);
+                s.worker(*worker);
+            }
             CallPurpose::Kill {
                 worker,
                 request,

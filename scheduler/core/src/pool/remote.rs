@@ -85,6 +85,8 @@ pub(crate) struct Remote {
     falls: RecentFailures,
     /// The worker's requests for work, and the credit left of them.
     credits: Credits,
+    /// Whether an operator's order keeps tasks away.
+    barred: bool,
 }
 
 /// The facts about an instance that has left, kept in case an operator declares it dead.
@@ -179,7 +181,18 @@ impl Remote {
             forgotten_at: None,
             additions: Additions::default(),
             falls: RecentFailures::default(),
+            barred: false,
         }
+    }
+
+    /// Sets whether an operator's order keeps tasks away. Returns whether that is a change.
+    pub(crate) fn set_barred(&mut self, barred: bool) -> bool {
+        std::mem::replace(&mut self.barred, barred) != barred
+    }
+
+    /// Returns whether an operator's order keeps tasks away.
+    pub(crate) fn is_barred(&self) -> bool {
+        self.barred
     }
 
     /// Returns the record that makes a later scheduler wait for the worker.
@@ -440,6 +453,7 @@ impl Remote {
         let is_busy = self.is_left_alone(now);
         match self.description.intake {
             Intake::Draining => return Eligibility::Draining,
+            Intake::Open if self.barred => return Eligibility::Barred,
             Intake::Open => {}
         }
         let may_start = self.health() == Health::Healthy && first == FirstHealth::Permitted;
@@ -594,7 +608,7 @@ impl Remote {
     /// credit.
     pub(crate) fn may_have_credit(&self) -> bool {
         let is_open = match self.description.intake {
-            Intake::Open => true,
+            Intake::Open => !self.barred,
             Intake::Draining => false,
         };
         is_open && self.health() == Health::Healthy

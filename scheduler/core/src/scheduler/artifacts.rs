@@ -104,7 +104,7 @@ impl Scheduler {
             rack: None,
         };
         let lock = worker.machine_lock.clone();
-        let gets_no_slots = worker.intake == Intake::Draining;
+        let gets_no_slots = worker.intake == Intake::Draining || remote.is_barred();
         let oldest_run = match remote.health() {
             // Its running tasks are not known yet.
             Health::New => Some(Time::ZERO),

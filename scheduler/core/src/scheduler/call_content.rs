@@ -51,6 +51,11 @@ impl View<'_> {
                 worker,
                 why: self.calls.why_it_must_die(worker),
             },
+            CallDraft::Drain { worker, why } => Call::Drain {
+                shard: self.pool.shard_with(worker).cloned().unwrap_or_default(),
+                worker,
+                why,
+            },
             CallDraft::KillTask {
                 worker,
                 task,

@@ -98,6 +98,9 @@ impl Scheduler {
                 tasks,
             } => self.notified(now, &shard, worker, &tasks, &outcome),
             CallPurpose::Suicide { .. } => {}
+            CallPurpose::Drain { shard, worker } => {
+                self.drain_answered(now, &shard, worker, &outcome);
+            }
             CallPurpose::Kill {
                 worker: _,
                 request,

@@ -12,8 +12,9 @@ use brasserie_common::{
 use super::view::Answer;
 use crate::calls::{Call, KilledTask};
 use crate::jobs::{JobChanged, JobRefusal};
+use crate::orders::OrderStatus;
 use crate::record::Record;
-use crate::refusal::{ForgetRefusal, Rejection};
+use crate::refusal::{ForgetRefusal, OrderRefusal, Rejection};
 use crate::slots::{NoSlots, ReservedSlots};
 
 /// An output of the core. Plain data, never channels or sockets.
@@ -61,6 +62,8 @@ pub enum Reply {
     JobChanged(Result<JobChanged, JobRefusal>),
     /// The instances that are declared dead, or that may be declared dead.
     WorkerForgotten(Result<Vec<MissingInstance>, ForgetRefusal>),
+    /// The order in force; `None`: there is none.
+    WorkerOrdered(Result<Option<Box<OrderStatus>>, OrderRefusal>),
     Answer(Box<Answer>),
 }
 
@@ -91,6 +94,7 @@ reply_kinds! {
     SlotsReleased => Result<bool, Rejection>,
     JobChanged => Result<JobChanged, JobRefusal>,
     WorkerForgotten => Result<Vec<MissingInstance>, ForgetRefusal>,
+    WorkerOrdered => Result<Option<Box<OrderStatus>>, OrderRefusal>,
     Answer => Box<Answer>,
 }
 

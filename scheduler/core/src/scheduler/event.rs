@@ -16,6 +16,7 @@ use brasserie_scheduler_engine::NodeTable;
 use crate::calls::CallReply;
 use crate::files::KnownFiles;
 use crate::jobs::{ConfigOrigin, JobChange};
+use crate::orders::OrderCall;
 use crate::slots::SlotsRequest;
 use crate::store_size::StoreSize;
 
@@ -74,6 +75,8 @@ pub enum Event {
         /// The instances that the operator was shown. Empty: the scheduler only lists the instances that may be declared dead.
         confirmed: Vec<WorkerId>,
     },
+    /// An operator gives an order about a worker, or ends one.
+    OrderWorker(Box<OrderCall>),
     /// A caller asks for a view of the state.
     Query {
         request: RequestId,

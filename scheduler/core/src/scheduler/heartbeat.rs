@@ -244,6 +244,8 @@ impl Scheduler {
         self.artifacts
             .associated(now, &remote.description().machine_lock);
         self.pool.insert(remote, seq);
+        self.apply_order(now, &shard);
+        self.orders.check_soon();
         if !sabotage::on(Sabotage::BoundAfterTheAnswer) {
             self.wait.note_answered(id);
         }

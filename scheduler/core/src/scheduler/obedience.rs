@@ -10,7 +10,7 @@ use super::Scheduler;
 use super::effect::Reply;
 use super::event::Event;
 use crate::jobs::JobRefusal;
-use crate::refusal::{ForgetRefusal, Rejection};
+use crate::refusal::{ForgetRefusal, OrderRefusal, Rejection};
 
 impl Scheduler {
     /// Steps down for a newer instance. Calls that have not left are dropped, and their runs stay known as running.
@@ -59,6 +59,11 @@ impl Scheduler {
                 let refusal = ForgetRefusal::SteppedDown { newer };
                 self.outbox
                     .reply(request, Reply::WorkerForgotten(Err(refusal)));
+            }
+            Event::OrderWorker(call) => {
+                let refusal = OrderRefusal::SteppedDown { newer };
+                self.outbox
+                    .reply(call.request, Reply::WorkerOrdered(Err(refusal)));
             }
             Event::Query { request, query, .. } => {
                 let answer = self.answer(now, &query);

@@ -11,7 +11,7 @@ use brasserie_common::{InvocationId, RecordSeq, RequestId, Time};
 use super::effect::Reply;
 use crate::jobs::JobRefusal;
 use crate::record::until_synced;
-use crate::refusal::{ForgetRefusal, MAX_REPLY_WAIT, Rejection};
+use crate::refusal::{ForgetRefusal, MAX_REPLY_WAIT, OrderRefusal, Rejection};
 
 /// The kind of a request whose reply waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,8 @@ pub(crate) enum HeldReply {
     JobChange,
     /// The answer to `forgetWorker`.
     Declaration,
+    /// The answer to `orderWorker`.
+    Order,
 }
 
 /// A record that should be durable by a deadline.
@@ -52,6 +54,7 @@ impl HeldReply {
             HeldReply::Status(_) => Reply::UpdateStatus(Err(Rejection::NotDurableYet)),
             HeldReply::JobChange => Reply::JobChanged(Err(JobRefusal::NotDurableYet)),
             HeldReply::Declaration => Reply::WorkerForgotten(Err(ForgetRefusal::NotDurableYet)),
+            HeldReply::Order => Reply::WorkerOrdered(Err(OrderRefusal::NotDurableYet)),
         }
     }
 }

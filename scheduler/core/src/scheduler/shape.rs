@@ -24,6 +24,7 @@ impl Scheduler {
         self.pool.shape(s, persisted);
         self.runs.shape(s, &self.safety, persisted, self.wall);
         self.orphans.shape(s);
+        self.orders.shape(s, self.wall);
         self.jobs.shape(s, persisted);
         self.bulk_changes.shape(s, persisted);
         s.put(format!("{:?}", self.times));

@@ -61,7 +61,7 @@ impl Scheduler {
     }
 
     /// Asks a task's worker to return it. Returns false if the worker may not have the task yet.
-    fn send_take_back(&mut self, now: Time, task: Task) -> bool {
+    pub(super) fn send_take_back(&mut self, now: Time, task: Task) -> bool {
         let run = self.runs.run(task);
         let Some(run) = run.filter(|run| run.state == RunState::Running) else {
             return false;
@@ -112,6 +112,13 @@ impl Scheduler {
             (outcome, self.pool.instance_mut(shard, worker))
         {
             remote.note_taken_back();
+        }
+        match outcome {
+            // It has begun or ended.
+            CallOutcome::Done(_) | CallOutcome::Refused(RefusalCode::Unspecified, _) => {}
+            CallOutcome::Refused(..) | CallOutcome::NotSent(_) | CallOutcome::Unknown(_) => {
+                self.orders.not_asked_back(shard, invocation);
+            }
         }
         let run = self.runs.run(task);
         if run.is_none_or(|run| run.invocation != invocation) {

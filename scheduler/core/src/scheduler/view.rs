@@ -34,6 +34,7 @@ use super::plan::WhatIf;
 use super::{Scheduler, View, task_key};
 use crate::credits::RequestView;
 use crate::jobs::ConfigInForce;
+use crate::orders::{OrderStage, OrderStatus};
 use crate::pool::remote::Remote;
 use crate::pool::status::Condition;
 use crate::record::ClusterId;
@@ -126,6 +127,8 @@ pub struct ClusterStatus {
     pub schedules: Vec<ScheduleView>,
     /// Why the last refresh of the nodes failed; `None` if it has not.
     pub nodes_error: Option<String>,
+    /// Operators' orders about workers, also about those that are not connected.
+    pub orders: Vec<OrderStatus>,
 }
 
 /// The status of one worker.
@@ -138,6 +141,8 @@ pub struct WorkerStatus {
     pub health: Health,
     /// Whether the worker drains: it accepts no more tasks, and exits after its running tasks.
     pub drains: bool,
+    /// The stage of the operator's order about it.
+    pub order: Option<OrderStage>,
     pub running: usize,
     pub unsure: usize,
     /// Tasks of `running` that are at the worker, and begin as soon as slots are free there.
@@ -332,6 +337,7 @@ impl View<'_> {
                 .take(MAX_SCHEDULES)
                 .collect(),
             nodes_error: self.nodes_error.clone(),
+            orders: self.all_orders(),
         }
     }
 
@@ -634,6 +640,7 @@ impl View<'_> {
     fn why_at_workers(&self, now: Time, task: Task, reason: &Reason) -> Vec<String> {
         let Reason::NoWorkerNow {
             not_ready,
+            barred,
             not_asked,
             ..
         } = reason
@@ -650,7 +657,15 @@ impl View<'_> {
             let why = self.why_not_sent(now, shard, task)?;
             Some(format!("worker `{shard}` {why}"))
         });
-        not_ready.into_iter().chain(not_asked).collect()
+        let barred = barred.first.as_ref().and_then(|shard| {
+            let why = self.why_barred(shard)?;
+            Some(format!("worker `{shard}` {why}"))
+        });
+        not_ready
+            .into_iter()
+            .chain(barred)
+            .chain(not_asked)
+            .collect()
     }
 
     fn running_tasks(&self, now: Time, job: Option<&str>) -> Vec<RunningTaskView> {
@@ -749,6 +764,10 @@ impl View<'_> {
             id: worker.id(),
             health: worker.health(),
             drains: worker.description().intake == Intake::Draining,
+            order: self
+                .orders
+                .get(worker.shard())
+                .map(|order| order.stage.clone()),
             running,
             unsure,
             standby: self.standby_on(worker.shard()),

@@ -7,6 +7,8 @@ mod calls;
 mod copies;
 #[path = "artifacts/files.rs"]
 mod files;
+#[path = "artifacts/orders.rs"]
+mod orders;
 #[path = "artifacts/slots.rs"]
 mod slots;
 

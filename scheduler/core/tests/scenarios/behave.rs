@@ -111,6 +111,7 @@ impl World {
             | Call::RunTask(_)
             | Call::NotifyIfTasksNotRunning { .. }
             | Call::RequestSuicide { .. }
+            | Call::Drain { .. }
             | Call::KillTask { .. } => None,
         }
     }
@@ -128,6 +129,7 @@ impl World {
             Call::RunTask(_)
             | Call::NotifyIfTasksNotRunning { .. }
             | Call::RequestSuicide { .. }
+            | Call::Drain { .. }
             | Call::KillTask { .. } => return false,
         }
         true

@@ -108,7 +108,7 @@ impl World {
                 format!("forgiven: {}", tasks.join("; "))
             }
             Record::HistoryDeleted { number: _, tasks } => self.history(tasks),
-            Record::HistoryTrimmed(trim) => format!("{trim:?}"),
+            Record::HistoryTrimmed(_) | Record::WorkerOrdered { .. } => format!("{record:?}"),
             Record::ConfigKept { config } => format!("the config file {} is kept", config.path),
             Record::OutputsExpired { job } => format!("outputs expired {job}"),
             Record::OutputsForgotten { job, nodes } => format!("outputs forgotten {job} {nodes:?}"),
@@ -187,11 +187,11 @@ impl World {
             Reply::WorkerForgotten(Err(refusal)) => {
                 format!("refused: {}", self.names.in_text(&refusal.to_string()))
             }
-            Reply::Slots(_) | Reply::SlotsReleased(_) => {
-                return Err("nobody asked for slots".to_owned());
-            }
-            Reply::Artifacts(answer) => return Err(format!("nobody reported: {answer:?}")),
-            Reply::Answer(answer) => return Err(format!("nobody asked: {answer:?}")),
+            reply @ (Reply::Slots(_)
+            | Reply::SlotsReleased(_)
+            | Reply::WorkerOrdered(_)
+            | Reply::Artifacts(_)
+            | Reply::Answer(_)) => return Err(format!("nobody asked for {reply:?}")),
         };
         let what = match &asked {
             Asked::Heartbeat { worker } => format!("heartbeat {worker}"),
@@ -327,6 +327,7 @@ impl World {
             Call::RequestSuicide { .. } => {
                 (self.names.next("suicide"), "requestSuicide".to_owned())
             }
+            Call::Drain { .. } => (self.names.next("drain"), "drain".to_owned()),
             Call::KillTask { task, kill, .. } => {
                 let run = self.names.run(task.invocation);
                 let Kill { request, by } = kill;

@@ -382,6 +382,7 @@ impl Engine {
         }
         let host = required_host(forest, job_config, row);
         let (mut not_ready, mut not_asked) = (Refusers::default(), Refusers::default());
+        let mut barred = Refusers::default();
         let (mut draining, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
         let (mut full, mut fullest, mut late, mut turned_down) = (0, None, 0, 0);
         for (index, worker) in self.pool.present().filter(|(_, worker)| is_here(worker)) {
@@ -389,21 +390,12 @@ impl Engine {
                 unsuitable += 1;
                 continue;
             }
-            match self.pool.refusal((index, worker), job.demand, &self.slots) {
+            let refusal = self.pool.refusal((index, worker), job.demand, &self.slots);
+            match refusal.map(|refusal| decisive(refusal, worker.eligibility)) {
                 None => return,
                 Some(Refusal::Ineligible) => not_ready.add(&worker.shard),
                 Some(Refusal::Draining) => draining += 1,
-                // Slots that become free on a draining or unhealthy worker are for no task.
-                Some(Refusal::Short(..) | Refusal::Cards)
-                    if worker.eligibility == Eligibility::Draining =>
-                {
-                    draining += 1;
-                }
-                Some(Refusal::Short(..) | Refusal::Cards)
-                    if worker.eligibility == Eligibility::Ineligible =>
-                {
-                    not_ready.add(&worker.shard);
-                }
+                Some(Refusal::Barred) => barred.add(&worker.shard),
                 Some(Refusal::Filtered | Refusal::OtherHost | Refusal::NoCommand) => {
                     unsuitable += 1;
                 }
@@ -433,6 +425,7 @@ impl Engine {
             host: named.or_else(|| host.map(|h| self.node_text(h).to_owned())),
             not_ready,
             draining,
+            barred,
             unsuitable,
             short,
             example,
@@ -523,5 +516,15 @@ fn explain_state(job: &Job, job_config: &JobConfig, reasons: &mut Vec<Reason>) {
     if let Some(most) = job_config.max_running.filter(|_| job.may_start() == 0) {
         let running = job.running;
         reasons.push(Reason::JobFull { running, most });
+    }
+}
+
+/// Returns the reason that lasts: slots that become free on a draining, barred or unhealthy worker are for no task.
+fn decisive(refusal: Refusal, eligibility: Eligibility) -> Refusal {
+    match (refusal, eligibility) {
+        (Refusal::Short(..) | Refusal::Cards, Eligibility::Draining) => Refusal::Draining,
+        (Refusal::Short(..) | Refusal::Cards, Eligibility::Barred) => Refusal::Barred,
+        (Refusal::Short(..) | Refusal::Cards, Eligibility::Ineligible) => Refusal::Ineligible,
+        _ => refusal,
     }
 }

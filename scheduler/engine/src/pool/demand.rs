@@ -173,6 +173,7 @@ impl Demand {
             Eligibility::Eligible => worker.asked_for(&self.work, &self.cards),
             Eligibility::Ineligible | Eligibility::Gone => Some(Refusal::Ineligible),
             Eligibility::Draining => Some(Refusal::Draining),
+            Eligibility::Barred => Some(Refusal::Barred),
         }
     }
 

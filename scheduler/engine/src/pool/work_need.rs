@@ -98,6 +98,7 @@ impl LearnedStep {
 pub(crate) enum Refusal {
     Ineligible,
     Draining,
+    Barred,
     Filtered,
     OtherHost,
     NoCommand,

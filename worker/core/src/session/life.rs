@@ -1,5 +1,6 @@
 //! The life of an association, and its end: because the operator requests it, or because it must end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::worker::Intake;
@@ -29,7 +30,11 @@ pub(super) enum Life {
     Running,
     /// The operator drains the worker: no task starts, and everything else continues until the scheduler knows the completions of all
     /// running tasks.
-    Draining { since: Time, by: WantedBy },
+    Draining {
+        /// When the tasks that still run are killed.
+        ends_at: Option<Time>,
+        by: WantedBy,
+    },
     /// The operator ends the worker: nothing starts, and heartbeats keep the association until the scheduler knows every completion.
     Leaving {
         /// The time when the last process is killed.
@@ -144,25 +149,36 @@ pub(crate) struct Unfinished {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WantedBy {
     Signal,
-    Call(Principal),
+    Call(DrainCaller),
+}
+
+/// The caller that drained the worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainCaller {
+    pub from: Principal,
+    /// The caller's reason, for people; empty if there is none.
+    pub reason: Arc<str>,
 }
 
 impl Session {
     /// Drains the association, and returns whether it was not draining or ending before. Its queued tasks must then end: they cannot begin
-    /// here any more, but they can elsewhere. A heartbeat leaves soon, so that the scheduler stops sending tasks.
-    pub(crate) fn drain(&mut self, now: Time, by: WantedBy) -> bool {
-        match self.life {
+    /// here any more, but they can elsewhere. A heartbeat leaves soon, so that the scheduler stops sending tasks. A `deadline` takes the
+    /// place of the usual one, also in a drain that has begun.
+    pub(crate) fn drain(&mut self, now: Time, by: WantedBy, deadline: Option<Duration>) -> bool {
+        match &mut self.life {
             Life::Running => {
-                self.life = Life::Draining { since: now, by };
+                let timeout = deadline.or(self.options.drain_timeout);
+                let ends_at = timeout.map(|timeout| now + timeout);
+                self.life = Life::Draining { ends_at, by };
                 self.description.intake = Intake::Draining;
                 self.heartbeats.asked();
                 true
             }
-            Life::Draining { .. }
-            | Life::Leaving { .. }
-            | Life::Farewell { .. }
-            | Life::Dying { .. }
-            | Life::Gone => false,
+            Life::Draining { ends_at, .. } => {
+                *ends_at = deadline.map(|deadline| now + deadline).or(*ends_at);
+                false
+            }
+            Life::Leaving { .. } | Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => false,
         }
     }
 
@@ -180,9 +196,7 @@ impl Session {
     /// Returns when the drain times out.
     fn drained_at(&self) -> Option<Time> {
         match self.life {
-            Life::Draining { since, .. } => {
-                self.options.drain_timeout.map(|timeout| since + timeout)
-            }
+            Life::Draining { ends_at, .. } => ends_at,
             Life::Running
             | Life::Leaving { .. }
             | Life::Farewell { .. }
@@ -210,7 +224,7 @@ impl Session {
     }
 
     /// Returns the caller that drained the association; `None` if it is not draining or a signal drained it.
-    pub(crate) fn drained_by(&self) -> Option<&Principal> {
+    pub(crate) fn drained_by(&self) -> Option<&DrainCaller> {
         match &self.life {
             Life::Draining {
                 by: WantedBy::Call(caller),

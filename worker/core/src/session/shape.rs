@@ -47,8 +47,8 @@ impl Session {
         s.put(std::mem::discriminant(&self.life));
         match &self.life {
             Life::Running | Life::Gone => {}
-            Life::Draining { since, by } => {
-                s.time(*since);
+            Life::Draining { ends_at, by } => {
+                s.opt(*ends_at, Shape::deadline);
                 s.put(*by == WantedBy::Signal);
             }
             Life::Leaving {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::work_overview::AssociationFacts;
 use brasserie_common::{
-    Health, Principal, RunningTask, SchedulerId, ServiceAddress, Time, WorkerDescription, WorkerId,
+    Health, RunningTask, SchedulerId, ServiceAddress, Time, WorkerDescription, WorkerId,
     WorkerSetId,
 };
 
 use super::Association;
 use crate::machine::Machine;
-use crate::session::{HeartbeatTrouble, LifeStage};
+use crate::session::{DrainCaller, HeartbeatTrouble, LifeStage};
 use crate::tasks::RunStage;
 use crate::timer::earliest;
 
@@ -100,7 +100,7 @@ impl Association {
     }
 
     /// Returns the caller whose request drained the association; `None` if it is not draining or a signal drained it.
-    pub fn drained_by(&self) -> Option<&Principal> {
+    pub fn drained_by(&self) -> Option<&DrainCaller> {
         self.session.drained_by()
     }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
-use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
+use brasserie_common::worker::{DrainTerms, HeartbeatResponse, PROTOCOL_VERSION};
 use brasserie_common::{
     CallOutcome, EndedBy, Health, Kill, KillMethod, KillRequest, Principal, RefusalCode,
     ReportedStatus, RunningTask, SchedulerId, SequenceNumber, Story, TaskSubprocessOptions,
     Timeouts, WorkerId, WorkerSetId,
 };
-use brasserie_worker_core::{CallReply, Event, RunTask, Worker};
+use brasserie_worker_core::{CallReply, DrainRequest, Event, RunTask, Worker};
 
 use crate::routine::Checks;
 use crate::transcript::{Words, show_duration};
@@ -73,7 +73,7 @@ impl World {
             // drain
             // The operator drains the worker by a signal.
             "drain" => self.event(Event::Drain)?,
-            // request-drain a [for w9]
+            // request-drain a [for w9] [deadline 60s]
             // The operator drains this worker by a call.
             "request-drain" => self.hear_drain(w)?,
             // shutdown
@@ -461,12 +461,22 @@ impl World {
     fn hear_drain(&mut self, w: &mut Words<'_>) -> Result<(), String> {
         let shard = w.word("a worker")?.to_owned();
         let instance = Self::addressee(w)?;
+        let deadline = match w.take("deadline") {
+            true => Some(w.duration("a time")?),
+            false => None,
+        };
         let request = self.ask(&format!("drain of {shard}"));
         self.event(Event::RequestDrain {
             request,
             from: Principal::Own,
-            shard,
-            instance,
+            drain: DrainRequest {
+                shard,
+                instance,
+                terms: DrainTerms {
+                    deadline,
+                    reason: "".into(),
+                },
+            },
         })
     }
 

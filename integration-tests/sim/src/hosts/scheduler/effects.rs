@@ -7,8 +7,8 @@ use brasserie_common::{
     WorkerId,
 };
 use brasserie_scheduler_core::{
-    Answer, Call, Effect, EndedTask, ForgetRefusal, ForgottenTask, JobChanged, JobRefusal, Query,
-    Record, Rejection, Reply,
+    Answer, Call, Effect, EndedTask, ForgetRefusal, ForgottenTask, JobChanged, JobRefusal,
+    OrderRefusal, Query, Record, Rejection, Reply,
 };
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
@@ -133,7 +133,7 @@ impl SchedulerTurn<'_> {
                 assert_eq!(after, None, "Invariant: such an answer waits for no record");
                 return self.out.push(SchedulerOutput::AnswerReport { tag, answer });
             }
-            (Some(RequestSubject::Operator), Reply::KillTask(_) | Reply::JobChanged(_)) => return,
+            (Some(RequestSubject::Operator), reply) if is_for_operator(&reply) => return,
             (Some(RequestSubject::Deletion(of)), Reply::JobChanged(changed)) => {
                 return self.deletion_reply((request, of), after, &changed);
             }
@@ -342,6 +342,7 @@ impl SchedulerTurn<'_> {
             | Record::HistoryTrimmed(_)
             | Record::OutputsExpired { .. }
             | Record::OutputsForgotten { .. }
+            | Record::WorkerOrdered { .. }
             | Record::ConfigKept { .. }
             | Record::TimesGiven { .. } => &[],
         };
@@ -463,11 +464,20 @@ impl SchedulerTurn<'_> {
     }
 }
 
+/// Returns whether the reply answers a request of an operator on which no caller acts.
+fn is_for_operator(reply: &Reply) -> bool {
+    matches!(
+        reply,
+        Reply::KillTask(_) | Reply::JobChanged(_) | Reply::WorkerOrdered(_)
+    )
+}
+
 /// Returns whether the core has abandoned the wait for the record of this reply.
 fn is_abandoned(reply: &Reply) -> bool {
     match reply {
         Reply::JobChanged(Err(refusal)) => *refusal == JobRefusal::NotDurableYet,
         Reply::WorkerForgotten(Err(refusal)) => *refusal == ForgetRefusal::NotDurableYet,
+        Reply::WorkerOrdered(Err(refusal)) => *refusal == OrderRefusal::NotDurableYet,
         Reply::UpdateStatus(Err(rejection)) | Reply::Heartbeat(Err(rejection)) => {
             matches!(rejection, Rejection::NotDurableYet | Rejection::Repeated)
         }
@@ -518,6 +528,7 @@ fn fact(record: &Record) -> Fact {
         | Record::HistoryTrimmed(_)
         | Record::OutputsExpired { .. }
         | Record::OutputsForgotten { .. }
+        | Record::WorkerOrdered { .. }
         | Record::ConfigKept { .. }
         | Record::FenceRaised { .. }
         | Record::TimesGiven { .. } => Fact::Jobs,
@@ -550,6 +561,7 @@ fn ask(call: &Call) -> (WorkerId, Ask) {
             sequence: *sequence,
         },
         Call::RequestSuicide { .. } => Ask::Suicide,
+        Call::Drain { .. } => Ask::Drain,
         Call::KillTask { task, kill, .. } => Ask::of_kill(run_of(task), kill.by),
     };
     (call.worker(), ask)

@@ -1,8 +1,11 @@
 //! A call of a scheduler as the worker's shell passes it to the core.
 
+use std::sync::Arc;
+
+use brasserie_common::worker::DrainTerms;
 use brasserie_common::{Kill, Principal, RequestId, RunningTask, SchedulerId, WorkerId};
 use brasserie_scheduler_core::{Call, RunTaskCall};
-use brasserie_worker_core::{Event, RunTask};
+use brasserie_worker_core::{DrainRequest, Event, RunTask};
 
 use super::run_of;
 use crate::event_log::Ask;
@@ -69,12 +72,42 @@ impl EventArrival {
                     why: Some(why),
                 },
             },
+            Call::Drain { shard, worker, why } => {
+                EventArrival::drain((request, from), shard.into(), worker, why)
+            }
             Call::KillTask {
                 task,
                 scheduler,
                 worker,
                 kill,
             } => EventArrival::kill(request, &task, scheduler, worker, kill),
+        }
+    }
+
+    fn drain(
+        (request, from): (RequestId, Principal),
+        shard: String,
+        worker: WorkerId,
+        reason: Arc<str>,
+    ) -> Self {
+        let terms = DrainTerms {
+            deadline: None,
+            reason,
+        };
+        EventArrival {
+            // The call names no scheduler.
+            scheduler: SchedulerId::default(),
+            meant: worker,
+            ask: Ask::Drain,
+            event: Event::RequestDrain {
+                request,
+                from,
+                drain: DrainRequest {
+                    shard,
+                    instance: worker,
+                    terms,
+                },
+            },
         }
     }
 

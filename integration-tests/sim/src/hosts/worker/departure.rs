@@ -17,6 +17,7 @@ pub fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallReply> {
         Ask::Run { .. }
         | Ask::Healthcheck { .. }
         | Ask::Suicide
+        | Ask::Drain
         | Ask::Kill { .. }
         | Ask::TakeBack { .. } => CallOutcome::Refused(code, message),
         Ask::Fetch | Ask::Notify { .. } => match code {

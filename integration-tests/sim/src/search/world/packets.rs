@@ -50,7 +50,8 @@ pub(super) fn class_of(message: &Call) -> PacketClass {
         Call::Healthcheck(_) => PacketClass::Healthcheck,
         Call::RunTask(_) => PacketClass::Run,
         Call::NotifyIfTasksNotRunning { .. } => PacketClass::Notify,
-        Call::RequestSuicide { .. } => PacketClass::Suicide,
+        // No operator of a small world decommissions a worker.
+        Call::RequestSuicide { .. } | Call::Drain { .. } => PacketClass::Suicide,
         Call::KillTask { .. } => PacketClass::Kill,
     }
 }

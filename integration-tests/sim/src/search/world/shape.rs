@@ -255,6 +255,14 @@ fn shape_message(s: &mut S<'_>, message: &Call) {
             s.scheduler(*scheduler);
             s.worker(*worker);
         }
+        Call::Drain {
+            shard,
+            worker,
+            why: _,
+        } => {
+            s.put(shard);
+            s.worker(*worker);
+        }
         Call::RunTask(run) | Call::Healthcheck(run) => {
             s.running_task(&run.task);
             s.scheduler(run.scheduler);
@@ -339,6 +347,8 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         forgotten,
         // No world of the search has artifacts.
         outputs: _,
+        // No operator of a searched world gives orders about workers.
+        orders: _,
         answered: _,
         is_a_backup,
         // Searched worlds are too short for completions to expire.
@@ -431,6 +441,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         Record::HistoryTrimmed(trim) => s.put(format!("{trim:?}")),
         Record::OutputsExpired { job } => s.put(job),
         Record::OutputsForgotten { job, nodes } => s.put((job, nodes)),
+        Record::WorkerOrdered { shard, order } => s.put((shard, format!("{order:?}"))),
         Record::ConfigKept { config } => s.put((&config.path, &config.text)),
         Record::TimesGiven { changed, forgotten } => s.put((changed, forgotten)),
     }

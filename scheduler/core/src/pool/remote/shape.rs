@@ -41,18 +41,24 @@ impl Remote {
             additions: _,
             falls: _,
             credits,
+            barred,
         } = self;
         // The engine covers the resources.
         s.worker(description.id);
         s.put((&description.shard, &description.machine_lock));
         s.put((&description.address, description.heartbeat_period));
-        s.put((index, is_known_elsewhere, is_recorded, said_goodbye));
-        s.put((timeouts, sequence, starting));
+        s.put((
+            index,
+            is_known_elsewhere,
+            is_recorded,
+            said_goodbye,
+            has_heard_us,
+        ));
+        s.put((timeouts, sequence, starting, barred));
         // Only whether it happened at all counts.
         s.put(*begun_anew > 0);
         model.shape(s);
         s.set(*initial_set);
-        s.put(*has_heard_us);
         s.opt(*asked, Shape::time);
         s.put(until_synced(*recorded_by, persisted));
         match fetch {
@@ -70,20 +76,22 @@ impl Remote {
         }
         credits.shape(s);
         s.opt(*wake, Shape::deadline);
-        s.opt(left.as_ref(), |s, left| {
-            let Departure {
-                at: _,
-                heard_at,
-                runs,
-                // The reason decides nothing.
-                why: _,
-            } = left;
-            s.time_if(*heard_at);
-            s.each(runs, |s, (task, invocation)| {
-                s.put(task);
-                s.invocation(*invocation);
-            });
-        });
+        s.opt(left.as_ref(), shape_departure);
         s.opt(*forgotten_at, Shape::deadline);
     }
+}
+
+fn shape_departure<H: Hasher>(s: &mut Shape<'_, H>, left: &Departure) {
+    let Departure {
+        at: _,
+        heard_at,
+        runs,
+        // The reason decides nothing.
+        why: _,
+    } = left;
+    s.time_if(*heard_at);
+    s.each(runs, |s, (task, invocation)| {
+        s.put(task);
+        s.invocation(*invocation);
+    });
 }

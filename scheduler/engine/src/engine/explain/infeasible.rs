@@ -39,6 +39,7 @@ impl Engine {
                 None | Some(
                     Refusal::Ineligible
                         | Refusal::Draining
+                        | Refusal::Barred
                         | Refusal::Full
                         | Refusal::NotAsked
                         | Refusal::Late
@@ -125,6 +126,7 @@ impl Engine {
                     Refusal::OtherHost
                     | Refusal::Ineligible
                     | Refusal::Draining
+                    | Refusal::Barred
                     | Refusal::Full
                     | Refusal::NotAsked
                     | Refusal::Late

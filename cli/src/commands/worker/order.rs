@@ -1,0 +1,250 @@
+//! `brasserie worker exclude`, `decommission` and `recommission`: gives orders about workers to their scheduler, and waits for the end of a
+//! decommission if the user wants.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use brasserie_common::cluster_view::{ClusterView, OrderView};
+use brasserie_common::time::parse_duration;
+use brasserie_thrift::generated::brasserie::WorkerOrderRequest;
+use serde_json::{Value, json};
+
+use crate::CommandEnding;
+use crate::connection::{AskArgs, Connection, block_on};
+use crate::interrupts::Interrupts;
+use crate::output::{LastText, complain, print, printable};
+
+/// Time between two checks of the progress, as often as the scheduler makes any.
+const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
+
+/// Keep tasks and replicas away from a worker, until `recommission`.
+///
+/// Running tasks go on, and the worker serves its data as before. Its queued tasks, and those on standby there, go to other workers. The
+/// order is on disk when the command ends: it outlives restarts of the scheduler and of the worker.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie worker exclude host7 --reason 'slow disk'
+  brasserie worker recommission host7
+
+Exit codes:
+  0  the order is on disk
+  1  no such worker, or refused
+  2  wrong usage")]
+pub(super) struct ExcludeArgs {
+    #[command(flatten)]
+    of: OrderArgs,
+}
+
+/// Take a worker out of service without losing its data: copy what only it has, then let it exit.
+///
+/// The worker gets neither tasks nor replicas any more, and its queued tasks go to other workers. Running tasks complete. Each output that a
+/// job may still need and of which no other worker has a copy is copied to another worker. When no task runs and nothing needed is only
+/// there, the worker drains and exits with code 0. If it comes back, it stays idle until `recommission`. A worker of several schedulers
+/// leaves all of them.
+///
+/// The order is on disk when the command ends: it outlives restarts of the scheduler and of the worker.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie worker decommission host7 --reason 'new disk' --wait    returns when the worker has exited
+  brasserie worker decommission host7 --deadline 2h                 after two hours the worker ends, whatever is left
+  brasserie worker recommission host7                               back into service, also half way
+
+Exit codes:
+  0    the order is on disk, or with --wait: the worker is decommissioned
+  1    no such worker, or refused; with --wait also: another order has replaced this one
+  2    wrong usage
+  130  interrupted while waiting: the decommission continues")]
+pub(super) struct DecommissionArgs {
+    #[command(flatten)]
+    of: OrderArgs,
+    /// End the worker after this time, such as 30m or 2h, even if its tasks run or data is only there. The tasks run again elsewhere, and the
+    /// scheduler logs which amount of outputs is lost [default: no limit].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    deadline: Option<Duration>,
+    /// Let the worker stay when it is done, without tasks and needed data.
+    #[arg(long)]
+    then_idle: bool,
+    /// Wait until the worker is decommissioned and has exited, and show the progress.
+    #[arg(long)]
+    wait: bool,
+}
+
+/// End an exclusion or a decommission: the worker gets tasks again at once.
+///
+/// A worker that drains already exits nevertheless, and gets tasks when it is started again.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie worker recommission host7
+
+Exit codes:
+  0  there is no order about the worker any more
+  1  no such worker, or refused
+  2  wrong usage")]
+pub(super) struct RecommissionArgs {
+    /// The worker's name, as `brasserie status` shows it.
+    #[arg(value_name = "NAME")]
+    shard: String,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct OrderArgs {
+    /// The worker's name, as `brasserie status` shows it.
+    #[arg(value_name = "NAME")]
+    shard: String,
+    /// The reason, which `status`, `explain` and the scheduler's log show.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+pub(super) fn exclude(args: &ExcludeArgs) -> Result<CommandEnding> {
+    let of = &args.of;
+    let request = request("exclude", &of.reason);
+    let scheduler = of.ask.connect_patiently()?;
+    let ordered = block_on(scheduler.order_worker(&of.shard, request))??;
+    say(&of.ask, ordered, |order| {
+        let shard = printable(&order.shard);
+        format!(
+            "Worker `{shard}` is excluded: it gets no tasks until `brasserie worker recommission`."
+        )
+    })
+}
+
+pub(super) fn recommission(args: &RecommissionArgs) -> Result<CommandEnding> {
+    let scheduler = args.ask.connect_patiently()?;
+    let request = request("recommission", "");
+    let ordered = block_on(scheduler.order_worker(&args.shard, request))??;
+    say(&args.ask, ordered, |order| {
+        format!(
+            "Worker `{}` is in service: it gets tasks.",
+            printable(&order.shard)
+        )
+    })
+}
+
+pub(super) fn decommission(args: &DecommissionArgs) -> Result<CommandEnding> {
+    block_on(async {
+        let (shard, ask) = (&args.of.shard, &args.of.ask);
+        let scheduler = ask.connect_patiently()?;
+        let deadline = args.deadline.map(|left| left.as_millis());
+        let request = WorkerOrderRequest {
+            deadline_ms: deadline.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX)),
+            then_idle: Some(args.then_idle),
+            ..request("decommission", &args.of.reason)
+        };
+        let ordered = scheduler.order_worker(shard, request).await?;
+        let begun = |order: &OrderView| {
+            format!(
+                "Worker `{}` is being decommissioned: {}.",
+                printable(shard),
+                order.left()
+            )
+        };
+        let order = match ordered {
+            Ok(order) if args.wait => order,
+            ordered => return say(ask, ordered, begun),
+        };
+        if !ask.json {
+            print(&format!("{}\n", begun(&order)))?;
+        }
+        let mut interrupts = Interrupts::listen()?;
+        tokio::select! {
+            ended = wait(&scheduler, args, order) => ended,
+            () = interrupts.next() => {
+                let still = format!("The decommission of worker `{}` continues.", printable(shard));
+                ask.say(&still, &json!({ "worker": shard, "done": false }))?;
+                Ok(CommandEnding::Interrupted)
+            }
+        }
+    })?
+}
+
+fn request(order: &str, reason: &str) -> WorkerOrderRequest {
+    WorkerOrderRequest {
+        order: Some(order.to_owned()),
+        reason: Some(reason.to_owned()),
+        deadline_ms: None,
+        then_idle: None,
+    }
+}
+
+fn say(
+    ask: &AskArgs,
+    ordered: Result<OrderView, String>,
+    sentence: impl Fn(&OrderView) -> String,
+) -> Result<CommandEnding> {
+    match ordered {
+        Ok(order) => {
+            ask.say(&sentence(&order), &json!({ "order": order }))?;
+            Ok(CommandEnding::Success)
+        }
+        Err(refusal) => {
+            complain!(
+                "brasserie: the scheduler refused the order: {}",
+                printable(&refusal)
+            );
+            Ok(CommandEnding::Failure)
+        }
+    }
+}
+
+/// Waits until the decommission is over, and prints each change of what is left.
+async fn wait(
+    scheduler: &Connection,
+    args: &DecommissionArgs,
+    given: OrderView,
+) -> Result<CommandEnding> {
+    let (shard, ask) = (printable(&args.of.shard), &args.of.ask);
+    let (mut trouble, mut left) = (LastText::default(), LastText::default());
+    left.changed(given.left());
+    loop {
+        let status = match scheduler.bounded_status().await {
+            Ok(status) => ClusterView::from(status),
+            Err(error) => {
+                trouble.complain(format!("{error:#}; trying again"));
+                tokio::time::sleep(BETWEEN_CHECKS).await;
+                continue;
+            }
+        };
+        trouble = LastText::default();
+        let document = |done: bool, order: Option<&OrderView>| -> Value {
+            json!({ "worker": args.of.shard, "done": done, "order": order })
+        };
+        let now = status
+            .orders
+            .iter()
+            .find(|order| order.shard == args.of.shard);
+        let order = match now {
+            Some(order) if order.since_ms == given.since_ms => order,
+            other => {
+                let text = format!("Another order about worker `{shard}` has replaced this one.");
+                ask.say(&text, &document(false, other))?;
+                return Ok(CommandEnding::Failure);
+            }
+        };
+        if order.is_over() {
+            let text = match order.connected {
+                true => format!("Worker `{shard}` is decommissioned, and stays idle."),
+                false => format!("Worker `{shard}` is decommissioned, and has left."),
+            };
+            ask.say(&text, &document(true, Some(order)))?;
+            return Ok(CommandEnding::Success);
+        }
+        let change = left.changed(order.left()).filter(|_| !ask.json);
+        if let Some(change) = change {
+            print(&format!("Worker `{shard}`: {change}.\n"))?;
+        }
+        tokio::time::sleep(BETWEEN_CHECKS).await;
+    }
+}

@@ -1,0 +1,165 @@
+//! Serves `orderWorker`, by which an operator takes workers out of service and back. The core decides, and answers once the order is on
+//! disk.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::ids::NameError;
+use brasserie_common::text::printable;
+use brasserie_common::{Principal, Shard};
+use brasserie_scheduler_core::{
+    AfterDecommission, Event, OrderCall, OrderRefusal, OrderRequest, OrderStatus,
+};
+use brasserie_thrift::generated::brasserie as wire;
+use brasserie_thrift::rpc::Responder;
+
+use super::render::worker_order;
+use crate::inbox::{EventLane, Inbox, Stopped};
+use crate::store::QueueRoom;
+
+/// Serves `orderWorker`.
+pub(super) struct Ordering {
+    inbox: Inbox,
+    room: Arc<QueueRoom>,
+}
+
+/// Why no order has changed.
+#[derive(Debug, thiserror::Error)]
+enum OrderFailure {
+    #[error(transparent)]
+    Refused(#[from] OrderRefusal),
+    #[error("the worker's name is invalid: {0}")]
+    Name(#[from] NameError),
+    #[error("`{}` is no order; the orders are `exclude`, `decommission` and `recommission`", printable(.0))]
+    NoOrder(String),
+    #[error("the deadline is {0} ms from now; it must not be in the past")]
+    PastDeadline(i64),
+    #[error("the store cannot keep up; try again")]
+    StoreIsFull,
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl Ordering {
+    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>) -> Self {
+        Ordering { inbox, room }
+    }
+
+    pub(super) fn order(
+        &self,
+        from: Principal,
+        args: wire::BrasserieOrderWorkerArgs,
+        to: Responder,
+    ) {
+        let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
+        tokio::spawn(async move {
+            let (result_value, ex) = match ask(&inbox, &room, from, args).await {
+                Ok(order) => (Some(order), None),
+                Err(OrderFailure::Stopped(stopped)) => return to.fail(stopped),
+                Err(OrderFailure::Refused(in_doubt @ OrderRefusal::NotDurableYet)) => {
+                    return to.fail(in_doubt);
+                }
+                Err(failure) => {
+                    let message = Some(failure.to_string());
+                    (None, Some(wire::OrderRefusedException { message }))
+                }
+            };
+            to.reply(&wire::BrasserieOrderWorkerResult { result_value, ex });
+        });
+    }
+}
+
+async fn ask(
+    inbox: &Inbox,
+    room: &QueueRoom,
+    from: Principal,
+    args: wire::BrasserieOrderWorkerArgs,
+) -> Result<wire::WorkerOrder, OrderFailure> {
+    let shard = Shard::try_from(args.shard)?;
+    let name = shard.as_str().to_owned();
+    let order = parse(args.order)?;
+    if room.is_full() {
+        return Err(OrderFailure::StoreIsFull);
+    }
+    let event = |request| {
+        Event::OrderWorker(Box::new(OrderCall {
+            request,
+            from,
+            shard,
+            order,
+        }))
+    };
+    let ordered: Result<Option<Box<OrderStatus>>, OrderRefusal> =
+        inbox.request(EventLane::Ordinary, event).await?;
+    Ok(match ordered? {
+        Some(status) => worker_order(*status),
+        None => wire::WorkerOrder {
+            shard: Some(name),
+            state: Some("none".to_owned()),
+            ..wire::WorkerOrder::default()
+        },
+    })
+}
+
+fn parse(request: wire::WorkerOrderRequest) -> Result<OrderRequest, OrderFailure> {
+    let reason = request.reason.unwrap_or_default().into();
+    let order = request.order.unwrap_or_default();
+    Ok(match order.as_str() {
+        "exclude" => OrderRequest::Exclude { reason },
+        "decommission" => OrderRequest::Decommission {
+            reason,
+            deadline: match request.deadline_ms {
+                None => None,
+                Some(ms) => {
+                    let left = u64::try_from(ms);
+                    let left = left.map_err(|_| OrderFailure::PastDeadline(ms))?;
+                    Some(Duration::from_millis(left))
+                }
+            },
+            then: match request.then_idle {
+                Some(true) => AfterDecommission::Idle,
+                Some(false) | None => AfterDecommission::Exit,
+            },
+        },
+        "recommission" => OrderRequest::Recommission,
+        _ => return Err(OrderFailure::NoOrder(order)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(order: &str, deadline_ms: Option<i64>) -> wire::WorkerOrderRequest {
+        wire::WorkerOrderRequest {
+            order: Some(order.to_owned()),
+            reason: Some("disk".to_owned()),
+            deadline_ms,
+            then_idle: Some(true),
+        }
+    }
+
+    #[test]
+    fn orders_are_read_and_others_refused_with_what_is_allowed() {
+        let reason: Arc<str> = "disk".into();
+        let read = |order, deadline| parse(request(order, deadline)).map_err(|e| e.to_string());
+        let excluded = OrderRequest::Exclude {
+            reason: Arc::clone(&reason),
+        };
+        assert_eq!(read("exclude", None), Ok(excluded));
+        let decommission = OrderRequest::Decommission {
+            reason,
+            deadline: Some(Duration::from_millis(7)),
+            then: AfterDecommission::Idle,
+        };
+        assert_eq!(read("decommission", Some(7)), Ok(decommission));
+        assert_eq!(read("recommission", None), Ok(OrderRequest::Recommission));
+        let past = read("decommission", Some(-1)).expect_err("a refusal");
+        assert!(past.contains("-1 ms"), "{past}");
+        let unknown = read("drain\n", None).expect_err("a refusal");
+        assert!(
+            unknown.contains("`recommission`") && !unknown.contains('\n'),
+            "{unknown}"
+        );
+    }
+}
