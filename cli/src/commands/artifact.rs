@@ -82,7 +82,8 @@ enum ArtifactCommand {
     /// Keep the outputs of jobs with `keep = "while_held"` as long as this command runs, or a program that it starts.
     ///
     /// Every 10 seconds the command tells the scheduler that it needs the outputs. When it ends, they are deleted as soon as no task needs them.
-    /// If it is killed or loses the scheduler, that happens after 5 minutes.
+    /// If it is killed or loses the scheduler, that happens after 5 minutes. The first command that ends ends the hold also for others of the
+    /// same job; theirs begins anew with later outputs.
     Hold(hold::HoldArgs),
 }
 

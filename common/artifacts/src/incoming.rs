@@ -61,6 +61,11 @@ impl Incoming {
         Ok(self.partial.append(bytes)?)
     }
 
+    /// Writes what is still in memory to the file, so that a copy that waits for [`Incoming::finish_all`] takes no memory.
+    pub fn write_out(&mut self) -> Result<(), ReceiveError> {
+        Ok(self.partial.write_out()?)
+    }
+
     /// Verifies the content and adds the artifact to the store, which keeps it through a crash when this returns. Succeeds too if another
     /// operation has added the artifact meanwhile.
     pub fn finish(self) -> Result<(), ReceiveError> {

@@ -13,7 +13,7 @@ use rustix::fs::{Advice, fadvise};
 use sha2::{Digest, Sha256};
 
 use crate::artifact_key::ArtifactKey;
-use crate::catalog::DiskNumber;
+use crate::catalog::{DiskNumber, StoredCopy};
 use crate::disk::DiskFolder;
 use crate::shared::{StoreShared, WriteError};
 use crate::space::Reservation;
@@ -153,7 +153,9 @@ impl Partial {
     /// Makes the file the artifact of this name, as [`Partial::keep_all`] does.
     pub fn keep(self, key: &ArtifactKey) -> Result<(), WriteError> {
         let kept = Partial::keep_all(BTreeMap::from([(key.clone(), self)]));
-        kept.into_values().next().unwrap_or(Ok(()))
+        kept.into_values()
+            .next()
+            .expect("Invariant: each file has a result")
     }
 
     /// Makes files the artifacts of these names, which the caller has verified. An artifact survives a crash if its result is a success. One
@@ -203,26 +205,42 @@ impl Partial {
     fn enter(mut self, key: &ArtifactKey, placed: io::Result<()>) -> Result<(), WriteError> {
         let shared = Arc::clone(&self.shared);
         let before = shared.state().catalog.find(key);
+        if let Err(error) = placed {
+            // A former copy stays, unless the new one had taken its place and was deleted.
+            let is_there = |disk: &DiskFolder| disk.path_of(key).try_exists();
+            let stays = |before: StoredCopy| shared.on_disk(before.disk, is_there).unwrap_or(true);
+            if let Some(before) = before.filter(|before| !stays(*before)) {
+                let mut state = shared.state();
+                state.catalog.remove(key);
+                state.spaces[before.disk.0].deleted(before.size);
+            }
+            return Err(shared.write_error(self.disk, error));
+        }
+        self.file = None;
+        let mut state = shared.state();
         if let Some(before) = before {
             // The new copy takes the place of the former one, which may be damaged, or about to be deleted.
-            if before.disk != self.disk {
-                // A file that stays counts as used space, and is found again at the next start.
-                let _ = shared.on_disk(before.disk, |disk| disk.delete(key));
-            }
-            let mut state = shared.state();
             state.catalog.remove(key);
             state.spaces[before.disk.0].deleted(before.size);
         }
-        placed.map_err(|error| shared.write_error(self.disk, error))?;
-        self.file = None;
-        let mut state = shared.state();
         let added = state.catalog.add(key, self.disk, self.reservation.written);
         assert!(
             added,
             "Invariant: the lock of the key keeps other copies out"
         );
         state.spaces[self.disk.0].keep(std::mem::take(&mut self.reservation));
+        drop(state);
+        if let Some(before) = before.filter(|before| before.disk != self.disk) {
+            // A file that stays counts as used space, and is found again at the next start.
+            let _ = shared.on_disk(before.disk, |disk| disk.delete(key));
+        }
         Ok(())
+    }
+
+    /// Writes the bytes that are still in memory to the file, and frees the memory.
+    pub fn write_out(&mut self) -> Result<(), WriteError> {
+        let buffer = std::mem::take(&mut self.buffer);
+        self.write(&buffer)
     }
 
     fn measure(&self) -> Result<(), WriteError> {

@@ -66,6 +66,8 @@ pub struct StoreShared {
     busy_keys: Mutex<BTreeSet<ArtifactKey>>,
     key_freed: Condvar,
     partial_files: AtomicU64,
+    /// Locked while bad disks are probed, so that one that hangs takes one thread.
+    pub probing: Mutex<()>,
 }
 
 impl StoreShared {
@@ -83,6 +85,7 @@ impl StoreShared {
             busy_keys: Mutex::default(),
             key_freed: Condvar::new(),
             partial_files: AtomicU64::new(0),
+            probing: Mutex::default(),
         }
     }
 

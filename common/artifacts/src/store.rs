@@ -25,7 +25,7 @@ use crate::space::SpaceAccount;
 use crate::stage::{self, InputPlace, StageError};
 use crate::take_in::{self, TakeInError};
 use crate::task_files::TaskFolder;
-use crate::usage::{self, DiskUsage};
+use crate::usage::{self, DiskUsage, FoundCondition};
 
 /// The settings of a store.
 #[derive(Clone, Debug)]
@@ -308,6 +308,31 @@ impl ArtifactStore {
         let failure = probed.as_ref().err().map(ToString::to_string);
         self.0.state().failures[disk.0] = failure;
         probed
+    }
+
+    /// Returns the disks that have failed or seemed full when they were last used, and that a probe may make healthy again. Never blocks.
+    pub fn bad_disks(&self) -> Vec<DiskNumber> {
+        let bad = self
+            .usage()
+            .into_iter()
+            .filter(|disk| match disk.condition {
+                FoundCondition::ReadError(_) | FoundCondition::HighUsage => {
+                    disk.generation.is_some()
+                }
+                FoundCondition::Healthy | FoundCondition::IoHang => false,
+            });
+        bad.map(|disk| disk.disk).collect()
+    }
+
+    /// Probes disks, unless another call does. Blocks as long as one of them hangs.
+    pub fn probe_again(&self, disks: &[DiskNumber]) {
+        let Some(_probing) = self.0.probing.try_lock() else {
+            return;
+        };
+        for disk in disks {
+            // The failure is part of the disk's condition.
+            let _ = self.probe(*disk);
+        }
     }
 
     fn held(

@@ -139,6 +139,7 @@ impl Reporter {
         }
         loop {
             let begun = Instant::now();
+            self.probe_bad_disks();
             let answer = self.report(&mut pending).await;
             let due = match answer {
                 Reported::Unknown => begun + PERIOD,
@@ -154,6 +155,15 @@ impl Reporter {
             if !self.wait(due, begun + PAUSE, &mut pending).await {
                 return;
             }
+        }
+    }
+
+    /// Looks again at disks that have failed or were full. The next report says what was found.
+    fn probe_bad_disks(&self) {
+        let bad = self.store.bad_disks();
+        if !bad.is_empty() {
+            let store = Arc::clone(&self.store);
+            self.background.block(move || store.probe_again(&bad));
         }
     }
 

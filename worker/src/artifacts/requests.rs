@@ -162,7 +162,8 @@ impl Requests {
         let arguments = BistroWorkerFetchArtifactsArgs {
             cluster: self.namespace.as_str().to_owned(),
             ranges: ranges.collect(),
-            most_bytes: i32::try_from(plan.bytes).unwrap_or(i32::MAX),
+            // One more, so that the peer does not stop before an empty artifact at the end.
+            most_bytes: i32::try_from(plan.bytes + 1).unwrap_or(i32::MAX),
             transfer: self.transfer.unwrap_or(0),
             hostname: self.hostname.clone(),
         };

@@ -19,9 +19,9 @@ use super::requests::{ANSWER_TIMEOUT, Answer, Range, Requests};
 
 /// The most partial copies that are kept for further transfers.
 const MOST_PARTIAL: usize = 64;
-/// The most whole copies of one transfer that are not durable yet. Each is an open file. Together they become durable in little more time
-/// than one.
-const MOST_WHOLE: usize = 512;
+/// The most whole copies of one transfer that are not durable yet. Together they become durable in little more time than one. Each is an open
+/// file: fifty transfers have at most a tenth of those that a worker may open.
+const MOST_WHOLE: usize = 64;
 
 /// The client side of transfers.
 #[derive(Clone)]
@@ -199,6 +199,14 @@ impl Transfers {
         let rest = rest.map(|(id, incoming)| (namespace.clone(), id, incoming));
         let (kept, mut dropped): (PartialCopies, PartialCopies) =
             rest.partition(|(_, _, incoming)| incoming.received() > 0);
+        let mut received = self.received.lock();
+        for (id, _) in writer.copies.iter() {
+            received.remove(id);
+        }
+        for (id, _) in &writer.refused {
+            received.remove(id);
+        }
+        drop(received);
         let mut partial = self.partial.lock();
         partial.extend(kept);
         let surplus = partial.len().saturating_sub(MOST_PARTIAL);
@@ -335,6 +343,10 @@ impl Writer {
         }
         if incoming.received() < range.size {
             return;
+        }
+        if let Err(error) = incoming.write_out() {
+            self.current = None;
+            return self.fail(range.id, error);
         }
         self.whole.extend(self.current.take());
         if self.whole.len() >= MOST_WHOLE {

@@ -260,6 +260,22 @@ async fn inputs_come_from_a_peer_to_where_the_task_looks_for_them() {
         .await;
 }
 
+/// An answer has room for no byte more than the small file, and the empty one behind it is complete all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_input_and_an_empty_one_come_from_one_peer() {
+    let (mut maker, mut user) = (Place::open().await, Place::open().await);
+    let small = maker.make("echo small > out", "out").await;
+    let empty = maker.make(": > out", "out").await;
+    let holder = maker.holder().await;
+    let inputs = vec![input("a", &small, &[0]), input("b", &empty, &[0])];
+    let script = "cd \"$BRASSERIE_INPUTS\"; test $(cat a) = small && test -f b && ! test -s b && cp a \"$OLDPWD/got\"";
+    let task = user
+        .run(script, wants(&["got"], inputs, vec![holder]))
+        .await;
+    let (status, outputs) = user.end(&task).await;
+    assert_eq!(outputs.len(), 1, "{status}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_copy_reaches_no_task_and_is_dropped_by_its_holder() {
     let mut places = Vec::new();

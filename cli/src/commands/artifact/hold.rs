@@ -55,14 +55,11 @@ async fn hold(args: &HoldArgs) -> Result<CommandEnding> {
         args.ask
             .say(&sentence, &json!({ "jobs": args.jobs, "held": true }))?;
     }
+    // The hold continues while an interrupted program ends.
     let ended = tokio::select! {
         never = continue_hold(&connection, &args.jobs) => match never {},
-        ended = end_of(&mut program) => Some(ended?),
-        () = interrupts.next() => None,
+        ended = run_to_end(&mut program, &mut interrupts) => ended?,
     };
-    if ended.is_none() {
-        end(&mut program).await;
-    }
     for job in &args.jobs {
         // A call that fails costs nothing but time: the hold then ends by itself.
         if let Err(error) = connection.hold_outputs(job, true).await {
@@ -95,14 +92,25 @@ async fn end_of(program: &mut Option<Child>) -> Result<ExitStatus> {
     }
 }
 
-/// Ends the program as the command was ended, and waits for it.
-async fn end(program: &mut Option<Child>) {
-    let id = program.as_ref().and_then(Child::id);
-    if let Some(id) = id.and_then(|id| i32::try_from(id).ok()) {
-        // The process has not been reaped, so it still has this id.
-        let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
-        let _ = end_of(program).await;
+/// Waits for the end of the program. The first signal ends it, the next one kills it. Returns none after a signal.
+async fn run_to_end(
+    program: &mut Option<Child>,
+    interrupts: &mut Interrupts,
+) -> Result<Option<ExitStatus>> {
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        tokio::select! {
+            ended = end_of(program) => return Ok(Some(ended?).filter(|_| signal == Signal::SIGTERM)),
+            () = interrupts.next() => {}
+        }
+        let Some(child) = program else {
+            return Ok(None);
+        };
+        if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()) {
+            // The process has not been reaped, so it still has this id.
+            let _ = kill(Pid::from_raw(id), signal);
+        }
     }
+    end_of(program).await.map(|_| None)
 }
 
 /// Repeats the hold of each job for ever. Says once what goes wrong.
