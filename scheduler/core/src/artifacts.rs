@@ -17,7 +17,7 @@ use brasserie_common::{
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
-    RackName, Registry, RegistrySettings, Replicas, RestoredState, SetTerms, WorkerStay,
+    RackName, Registry, RegistrySettings, Replicas, RestoredState, SetEnding, SetTerms, WorkerStay,
 };
 
 use crate::files::KnownFiles;
@@ -536,8 +536,12 @@ impl Artifacts {
         expired.map(forget).collect()
     }
 
-    /// Holds the outputs of which `holder` is the owner. If an earlier hold has ended, they stay lost.
-    pub(crate) fn hold(&mut self, now: Time, holder: &OwnerId) -> HoldState {
+    /// Holds the outputs of the job, of which `holder` is the owner. If an earlier hold has ended, they expire all the same.
+    pub(crate) fn hold(&mut self, now: Time, job: &JobName, holder: &OwnerId) -> HoldState {
+        let set = self.registry.set(job);
+        if set.is_some_and(|set| set.ending == Some(SetEnding::OwnerExpired)) {
+            return HoldState::Ended;
+        }
         match self.registry.owner_heartbeat(holder, now) {
             OwnerHeartbeat::Continued => HoldState::Continued,
             OwnerHeartbeat::Began => HoldState::Ended,

@@ -14,6 +14,8 @@ pub struct KnownFiles {
     pub configured: BTreeMap<Arc<str>, ConfiguredFile>,
     /// The files that people have uploaded, by their names.
     pub uploaded: BTreeMap<Arc<str>, Artifact>,
+    /// The artifacts that files of the configuration were when they were last read.
+    pub earlier: BTreeSet<ArtifactId>,
     /// The artifacts of which the scheduler has a copy, also those of former files.
     pub stored: BTreeSet<ArtifactId>,
 }
@@ -125,7 +127,8 @@ impl KnownFiles {
             ConfiguredFile::Reading | ConfiguredFile::Absent | ConfiguredFile::Unusable(_) => None,
         });
         let all = configured.chain(self.uploaded.values());
-        all.map(|artifact| artifact.id).collect()
+        let all = all.map(|artifact| artifact.id);
+        all.chain(self.earlier.iter().copied()).collect()
     }
 }
 
@@ -147,6 +150,7 @@ mod tests {
         KnownFiles {
             folder: "/conf".into(),
             configured: configured.into_iter().map(|it| ("a".into(), it)).collect(),
+            earlier: BTreeSet::new(),
             uploaded: uploaded.into_iter().map(|it| ("a".into(), it)).collect(),
             stored: BTreeSet::from([artifact(1).id, artifact(2).id]),
         }

@@ -294,6 +294,13 @@ impl Orders {
         new.take(most).copied().collect()
     }
 
+    /// Notes that the worker has not been asked to exit, or has refused.
+    pub(crate) fn not_asked_to_exit(&mut self, shard: &Shard) {
+        if let Some(one) = self.by_shard.get_mut(shard) {
+            one.asked_to_exit = None;
+        }
+    }
+
     /// Notes that it is not known whether the worker has been asked for a run: it is asked again.
     pub(crate) fn not_asked_back(&mut self, shard: &Shard, run: InvocationId) {
         if let Some(one) = self.by_shard.get_mut(shard) {
@@ -322,17 +329,18 @@ impl Orders {
                 };
                 let waits = one.asked_to_exit.is_some_and(|at| now < at + EXIT_RETRY);
                 match way {
-                    ExitWay::Drain if facts.drains => OrderStep::Wait,
+                    ExitWay::Drain if terms.is_overdue(facts.wall) => OrderStep::Enter(
+                        OrderStage::Decommissioned(terms.with_exit(ExitWay::Kill, facts.worker)),
+                    ),
+                    ExitWay::Drain if facts.drains || facts.left.unknown => OrderStep::Wait,
+                    ExitWay::Drain | ExitWay::Kill if waits => OrderStep::Wait,
                     // A copy elsewhere is gone since.
-                    ExitWay::Drain if !facts.left.is_done() && one.asked_to_exit.is_none() => {
-                        let exit = None;
-                        let terms = terms.clone();
+                    ExitWay::Drain if !facts.left.is_done() => {
                         OrderStep::Enter(OrderStage::Decommissioning(Decommission {
-                            exit,
-                            ..terms
+                            exit: None,
+                            ..terms.clone()
                         }))
                     }
-                    ExitWay::Drain | ExitWay::Kill if waits => OrderStep::Wait,
                     ExitWay::Drain | ExitWay::Kill => {
                         one.asked_to_exit = Some(now);
                         OrderStep::End(way)
@@ -382,13 +390,23 @@ impl OrderInForce {
 }
 
 impl Decommission {
+    fn is_overdue(&self, wall: WallTime) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= wall)
+    }
+
+    fn with_exit(&self, way: ExitWay, worker: Option<WorkerId>) -> Self {
+        Decommission {
+            exit: worker.map(|worker| Exit { worker, way }),
+            ..self.clone()
+        }
+    }
+
     fn step(&self, facts: OrderFacts) -> OrderStep {
-        let is_overdue = self.deadline.is_some_and(|deadline| deadline <= facts.wall);
         let is_done = facts.worker.is_some() && facts.left.is_done();
         let way = match (is_done, self.then) {
             (true, AfterDecommission::Exit) => Some(ExitWay::Drain),
             (true, AfterDecommission::Idle) => None,
-            (false, _) if is_overdue => Some(ExitWay::Kill),
+            (false, _) if self.is_overdue(facts.wall) => Some(ExitWay::Kill),
             (false, _) => return OrderStep::Wait,
         };
         let exit = way.zip(facts.worker);

@@ -288,11 +288,11 @@ impl ArtifactSlots {
 
     /// Forgets a lost worker. Others are asked for the copies that it was asked for.
     pub(crate) fn lose(&mut self, now: Time, lock: &MachinePortLock) {
+        self.excluded.remove(lock);
         let Some(holder) = self.numbers.remove(lock) else {
             return;
         };
         self.withdraw(holder);
-        self.excluded.remove(lock);
         self.allocator.readmit(holder);
         self.allocator.lose(holder, now);
         self.workers.remove(&holder);

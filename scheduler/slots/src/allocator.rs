@@ -205,8 +205,7 @@ impl Allocator {
         rng: &mut Rng,
     ) -> Result<Vec<GrantedCopy>, NoOffer> {
         let replication = Replication::None;
-        let last = self.workers.last().ok_or(NoOffer::NoWorker)?;
-        let start = HolderId(rng.below(last.0 as usize + 1) as u32);
+        let start = self.workers.any(rng).ok_or(NoOffer::NoWorker)?;
         let most = request.ids.len().saturating_mul(WORKERS_FOR_COPY);
         let chosen = self.some_with_slots(request.size, &request.except, (start, most));
         if chosen.is_empty() {

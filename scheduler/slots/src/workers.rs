@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::Time;
+use brasserie_common::rng::Rng;
 
 use super::amounts::{Bytes, HolderId, Permille, Rack};
 use super::disk::{DiskId, DiskState, WorkerDisk};
@@ -486,9 +487,12 @@ impl ArtifactWorkers {
         with_slots.take(most).collect()
     }
 
-    /// Returns the largest number of a registered worker.
-    pub fn last(&self) -> Option<HolderId> {
-        self.registered.last_key_value().map(|(&holder, _)| holder)
+    /// Returns any registered worker. Numbers have gaps, so that a random number would favour the worker after a large one.
+    pub fn any(&self, rng: &mut Rng) -> Option<HolderId> {
+        match self.registered.len() {
+            0 => None,
+            count => self.registered.keys().nth(rng.below(count)).copied(),
+        }
     }
 
     fn may_get(&self, (holder, worker): (&HolderId, &Worker), except: &ExceptWorkers) -> bool {

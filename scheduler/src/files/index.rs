@@ -92,6 +92,12 @@ impl FileNames {
         &self.index.uploaded
     }
 
+    /// Returns the contents that files of the configuration had when they were last read. A file that is read again may have the same one.
+    pub(super) fn earlier(&self) -> BTreeSet<ArtifactId> {
+        let read = self.index.read.values();
+        read.map(|read| read.artifact.id).collect()
+    }
+
     /// Returns the contents that have a name.
     pub(super) fn named(&self) -> BTreeSet<ArtifactId> {
         let configured = self.configured.values().filter_map(|file| match file {

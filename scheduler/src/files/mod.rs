@@ -148,8 +148,13 @@ impl Files {
 
     /// Drops uploads without calls, and deletes contents that have had no name for a while and that no running task reads.
     async fn keep_house(&self, now: Instant) {
-        self.0.uploads.lock().end_idle(now);
-        let due = self.unnamed_since(now);
+        let own = self.clone();
+        let looked = tokio::task::spawn_blocking(move || {
+            own.0.uploads.lock().end_idle(now);
+            own.unnamed_since(now)
+        });
+        // Fails only if the look panics, which is logged.
+        let due = looked.await.unwrap_or_default();
         if due.is_empty() {
             return;
         }
@@ -203,6 +208,7 @@ impl Files {
             folder: names.folder(),
             configured: names.configured().clone(),
             uploaded: names.uploaded().clone(),
+            earlier: names.earlier(),
             stored: self.stored(),
         }
     }

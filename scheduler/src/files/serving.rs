@@ -23,16 +23,25 @@ const MOST_TRANSFERS: usize = 10;
 const MOST_BYTES: u64 = 8 << 20;
 /// The most ranges of one call that are looked at.
 const MOST_RANGES: usize = 4096;
+/// The most answers of one transfer that are read at a time, as at a worker.
+const MOST_READING: usize = 8;
 /// The time without a call after which a transfer is over.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// The transfers that are served.
 #[derive(Default)]
 pub(super) struct Served {
-    /// The time of the last answer of each; `None`: one is being read. A disk that hangs keeps its transfers, so that they cannot become
-    /// ever more.
-    transfers: BTreeMap<i64, Option<Instant>>,
+    transfers: BTreeMap<i64, ServedTransfer>,
     last: i64,
+}
+
+struct ServedTransfer {
+    /// The number of answers that are being read. A disk that hangs keeps its transfers, so that they cannot become ever more.
+    reading: usize,
+    /// The time at which the last answer was read.
+    idle_since: Instant,
+    /// Whether an answer had the last byte.
+    is_over: bool,
 }
 
 /// The scheduler serves as many transfers as it may.
@@ -42,26 +51,39 @@ struct Busy;
 impl Served {
     /// Begins a turn of a transfer: of a new one if the number is 0 or not known any more.
     fn turn(&mut self, transfer: i64, now: Instant) -> Result<i64, Busy> {
-        let is_live = |since: &Option<Instant>| {
-            since.is_none_or(|since| now.saturating_duration_since(since) <= IDLE)
+        let is_live = |served: &ServedTransfer| {
+            served.reading > 0 || now.saturating_duration_since(served.idle_since) <= IDLE
         };
-        self.transfers.retain(|_, since| is_live(since));
-        if let Some(since) = self.transfers.get_mut(&transfer) {
-            // A peer asks for one answer at a time.
-            return since.take().map(|_| transfer).ok_or(Busy);
+        self.transfers.retain(|_, served| is_live(served));
+        if let Some(served) = self.transfers.get_mut(&transfer) {
+            if served.reading >= MOST_READING {
+                return Err(Busy);
+            }
+            served.reading += 1;
+            return Ok(transfer);
         }
         if self.transfers.len() >= MOST_TRANSFERS {
             return Err(Busy);
         }
         self.last += 1;
-        self.transfers.insert(self.last, None);
+        let served = ServedTransfer {
+            reading: 1,
+            idle_since: now,
+            is_over: false,
+        };
+        self.transfers.insert(self.last, served);
         Ok(self.last)
     }
 
     fn turn_over(&mut self, transfer: i64, is_last: bool, now: Instant) {
-        match is_last {
-            true => drop(self.transfers.remove(&transfer)),
-            false => drop(self.transfers.insert(transfer, Some(now))),
+        let Some(served) = self.transfers.get_mut(&transfer) else {
+            return;
+        };
+        served.reading -= 1;
+        served.idle_since = now;
+        served.is_over |= is_last;
+        if served.is_over && served.reading == 0 {
+            self.transfers.remove(&transfer);
         }
     }
 }
@@ -126,8 +148,21 @@ impl Files {
         });
     }
 
-    /// Reads the pieces for one answer. The error is a message.
+    /// Reads the pieces for one answer. The error is a message. The core learns if the store has dropped a content.
     fn read(&self, call: &BistroSchedulerFetchArtifactsArgs) -> Result<ReadPieces, String> {
+        let mut is_lost = false;
+        let read = self.read_pieces(call, &mut is_lost);
+        if is_lost {
+            self.tell();
+        }
+        read
+    }
+
+    fn read_pieces(
+        &self,
+        call: &BistroSchedulerFetchArtifactsArgs,
+        is_lost: &mut bool,
+    ) -> Result<ReadPieces, String> {
         let most = u64::try_from(call.most_bytes).unwrap_or(0);
         let mut room = most.clamp(1, MOST_BYTES);
         let mut pieces = Vec::new();
@@ -138,7 +173,8 @@ impl Files {
             let id = range.id.clone().unwrap_or_default();
             let id = artifact_id("fetchArtifacts.ranges.id", id);
             let id = id.map_err(|error| error.to_string())?;
-            let (piece, rest) = piece(self.reader(&call.cluster, id).as_ref(), range, room);
+            let reader = self.reader(&call.cluster, id, is_lost);
+            let (piece, rest) = piece(reader.as_ref(), range, room);
             room -= piece.bytes.as_ref().map_or(0, Vec::len) as u64;
             pieces.push(piece);
             if rest > 0 {
@@ -148,15 +184,14 @@ impl Files {
         Ok((pieces, call.ranges.len() <= MOST_RANGES))
     }
 
-    fn reader(&self, cluster: &str, id: ArtifactId) -> Option<ArtifactReader> {
+    fn reader(&self, cluster: &str, id: ArtifactId, is_lost: &mut bool) -> Option<ArtifactReader> {
         let is_own = *cluster == *self.0.namespace.as_str();
         let reader = is_own.then(|| self.0.store.read(&self.0.namespace, id));
         match reader? {
             Ok(reader) => Some(reader),
             Err(error) => {
-                // The peer learns that it is absent, and the core too if the store has dropped it.
                 tracing::debug!("cannot serve the file {id}: {error}");
-                self.tell();
+                *is_lost = true;
                 None
             }
         }
@@ -198,11 +233,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transfer_has_one_turn_at_a_time_and_an_idle_one_makes_room() {
+    fn a_transfer_has_several_turns_at_once_and_an_idle_one_makes_room() {
         let (mut served, begin) = (Served::default(), Instant::now());
         let first = served.turn(0, begin).unwrap();
+        for _ in 1..MOST_READING {
+            assert_eq!(served.turn(first, begin), Ok(first));
+        }
         assert_eq!(served.turn(first, begin), Err(Busy));
-        served.turn_over(first, false, begin);
+        for _ in 0..MOST_READING {
+            served.turn_over(first, false, begin);
+        }
         assert_eq!(served.turn(first, begin), Ok(first));
         for _ in 1..MOST_TRANSFERS {
             served.turn(0, begin).unwrap();
@@ -212,8 +252,12 @@ mod tests {
         assert_eq!(served.turn(0, begin + IDLE), Err(Busy));
         let later = begin + IDLE + Duration::from_secs(1);
         let next = served.turn(0, later).unwrap();
+        assert_eq!(served.turn(next, later), Ok(next));
+        // Answers may be read out of order: the transfer ends with the last of them.
         served.turn_over(next, true, later);
+        served.turn_over(next, false, later);
         assert_eq!(served.transfers.len(), MOST_TRANSFERS - 1);
+        served.turn_over(next, false, later);
         assert!(served.turn(next, later).is_ok(), "a new one in its place");
     }
 }

@@ -167,9 +167,10 @@ impl Indexes {
         artifact.workers(most, |worker| !self.leaving.contains(&worker))
     }
 
-    /// Returns the workers with a copy that no other remaining worker has.
+    /// Returns the workers with a copy that no other remaining worker has. An artifact that only running tasks read gets no further copies, so
+    /// that no worker waits for one.
     fn indispensable(&self, artifact: &KnownArtifact) -> Vec<WorkerNumber> {
-        if !artifact.is_wanted() {
+        if !artifact.has_name() {
             return Vec::new();
         }
         let staying = self.staying(artifact, 2);

@@ -103,8 +103,13 @@ impl KnownArtifact {
         self.replicas.is_some() || self.pins > 0
     }
 
+    /// Returns whether a live output refers to the artifact.
+    pub fn has_name(&self) -> bool {
+        self.replicas.is_some()
+    }
+
     pub fn is_lost(&self) -> bool {
-        self.replicas.is_some() && self.copies.is_empty()
+        self.has_name() && self.copies.is_empty()
     }
 
     /// Returns the size in bytes; 0 if the artifact never had a name.

@@ -98,6 +98,13 @@ impl Registry {
         reason.map_or(ArtifactAvailability::Unnamed, ArtifactAvailability::GivenUp)
     }
 
+    /// Returns the tasks that made an artifact of which no copy is left; none while the registry is incomplete.
+    pub fn makers_of_lost(&self, id: ArtifactId) -> impl Iterator<Item = &TaskKey> {
+        let is_lost = self.if_complete().is_some() && self.artifacts.is_lost(id);
+        let names = self.artifacts.names(id).filter(move |_| is_lost);
+        names.filter_map(|name| self.outputs.key(name.task))
+    }
+
     /// Returns the artifacts with copies on too few remaining workers, in the order of their ids from `after` on, so that a caller that
     /// takes a few at a time gets round to all. Racks count for nothing here: which workers get the replicas, and whether in other racks,
     /// is the business of the caller, who finds the racks of the holders with [`Registry::rack`]. Returns none while the registry is
@@ -167,8 +174,8 @@ impl Registry {
         unwanted.map(|(_, disk, id)| (disk, id)).collect()
     }
 
-    /// Counts the wanted artifacts that would be lost with a worker: no other remaining worker has a copy. A worker that drains may exit
-    /// when there are none.
+    /// Counts the artifacts with names that would be lost with a worker: no other remaining worker has a copy. A worker that is decommissioned
+    /// may exit when there are none. Pins do not count.
     pub fn only_at(&self, lock: &MachinePortLock) -> ArtifactAmount {
         let worker = self.disks.worker_number(lock);
         worker.map_or_else(ArtifactAmount::default, |worker| {

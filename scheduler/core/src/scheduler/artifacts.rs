@@ -118,9 +118,13 @@ impl Scheduler {
             }
         };
         self.artifacts.set_excluded(&lock, gets_no_slots);
-        Ok(self
+        let answer = self
             .artifacts
-            .report(now, (&lock, place), report, oldest_run))
+            .report(now, (&lock, place), report, oldest_run);
+        // A run waits for these. The same bytes end its wait; with others it fails after a while, and starts again with them.
+        let lost = self.view().makers_of_lost(&report.wanted);
+        self.lost_producers.extend(lost);
+        Ok(answer)
     }
 
     /// Tells the registry whether all workers that may hold copies are known. Until then it counts nothing as lost, and deletes nothing.

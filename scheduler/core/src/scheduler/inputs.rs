@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use brasserie_common::file_name::file_name;
 use brasserie_common::text::mebibytes;
 use brasserie_common::{
-    Artifact, ArtifactHolder, InvocationId, JobId, JobName, MachinePortLock, NodeId, NodeName,
-    OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput, Time,
+    Artifact, ArtifactHolder, ArtifactId, InvocationId, JobId, JobName, MachinePortLock, NodeId,
+    NodeName, OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput,
+    Time,
 };
 use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness, Replicas};
@@ -184,6 +185,17 @@ impl Scheduler {
 }
 
 impl View<'_> {
+    /// Returns the tasks that can make artifacts again of which no copy is left.
+    pub(super) fn makers_of_lost(&self, ids: &[ArtifactId]) -> Vec<Task> {
+        let ids = ids.iter();
+        let lost = ids.filter(|id| self.artifacts.availability(**id) == ArtifactAvailability::Lost);
+        let makers = lost.flat_map(|id| self.artifacts.registry().makers_of_lost(*id));
+        let inputs = self.inputs();
+        makers
+            .filter_map(|key| inputs.runnable_producer(key).ok())
+            .collect()
+    }
+
     /// Returns what a run of the task needs and leaves; `None` if nothing.
     pub(super) fn artifacts_for(&self, task: Task, shard: &Shard) -> Option<TaskArtifacts> {
         let job = self.engine.job_config(task.job)?;

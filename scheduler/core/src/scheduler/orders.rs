@@ -103,7 +103,7 @@ impl Scheduler {
             let persisted = self.outbox.persisted();
             match self.orders.step(now, &shard, facts, persisted) {
                 OrderStep::Wait => {}
-                OrderStep::Enter(stage) => self.enter_stage(&shard, stage, facts.left),
+                OrderStep::Enter(stage) => self.enter_stage(&shard, stage, facts),
                 OrderStep::End(way) => self.end_ordered(now, &shard, way),
             }
         }
@@ -127,22 +127,21 @@ impl Scheduler {
         }
     }
 
-    fn enter_stage(&mut self, shard: &Shard, stage: OrderStage, left: WorkLeft) {
+    fn enter_stage(&mut self, shard: &Shard, stage: OrderStage, facts: OrderFacts) {
+        let left = facts.left;
         let Some(order) = self.orders.get(shard) else {
             return;
         };
         let shard = shard.clone();
         let step = match &stage {
             OrderStage::Excluded | OrderStage::Decommissioning(_) => DecommissionNews::GoesOn(left),
-            OrderStage::Decommissioned(terms) => match (terms.exit, left.is_done()) {
+            OrderStage::Decommissioned(terms) => match (terms.exit, facts.worker) {
                 (Some(exit), _) if exit.way == ExitWay::Drain => {
                     DecommissionNews::Done(AfterDecommission::Exit)
                 }
-                (None, true) if terms.then == AfterDecommission::Idle => {
-                    DecommissionNews::Done(AfterDecommission::Idle)
-                }
                 (Some(_), _) => DecommissionNews::Overdue(left),
-                (None, _) => DecommissionNews::OverdueAway,
+                (None, Some(_)) => DecommissionNews::Done(AfterDecommission::Idle),
+                (None, None) => DecommissionNews::OverdueAway,
             },
         };
         let order = WorkerOrder {
@@ -156,7 +155,7 @@ impl Scheduler {
     /// Requests that the worker of a decommissioned shard exit.
     fn end_ordered(&mut self, now: Time, shard: &Shard, way: ExitWay) {
         if !self.outbox.may_call() {
-            return;
+            return self.orders.not_asked_to_exit(shard);
         }
         let why: Arc<str> = self.view().why_decommissioned(shard).into();
         match way {
@@ -189,6 +188,12 @@ impl Scheduler {
             | CallOutcome::NotSent(why)
             | CallOutcome::Unknown(why) => why,
         };
+        match outcome {
+            CallOutcome::Done(_) | CallOutcome::Unknown(_) => {}
+            CallOutcome::Refused(..) | CallOutcome::NotSent(_) => {
+                self.orders.not_asked_to_exit(shard);
+            }
+        }
         // It may have exited before its answer left.
         if self
             .pool

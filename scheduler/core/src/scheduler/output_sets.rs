@@ -96,7 +96,7 @@ impl Scheduler {
         let clocks = self.clocks(now);
         let holder = holder_of(job);
         let held = match hold {
-            OutputHold::Continue => self.artifacts.hold(now, &holder),
+            OutputHold::Continue => self.artifacts.hold(now, job, &holder),
             OutputHold::End => {
                 self.artifacts.end_hold(clocks, &holder);
                 HoldState::Ended

@@ -48,6 +48,8 @@ struct Store {
     condition: DiskCondition,
     /// The size of the outputs of its runs.
     output_size: u64,
+    /// The artifacts whose holders the next report asks for.
+    wanted: Vec<ArtifactId>,
 }
 
 impl Store {
@@ -67,6 +69,7 @@ impl Store {
             usable: 1000,
             condition: DiskCondition::Healthy,
             output_size: 1,
+            wanted: Vec::new(),
         };
         store.settle(script);
         store
@@ -101,7 +104,7 @@ impl Store {
             stored: self.new.iter().map(|id| (copy(id), 1)).collect(),
             gone: self.gone.iter().map(copy).collect(),
             listings: std::mem::take(&mut self.listings),
-            wanted: Vec::new(),
+            wanted: std::mem::take(&mut self.wanted),
             waiting: self.waiting.clone(),
             counters: None,
         };
@@ -437,6 +440,32 @@ fn lost_outputs_are_made_again_by_the_tasks_that_left_them() {
     pass(&mut script, Duration::from_secs(2), None);
     let join = start(&mut script, "join", "n0");
     assert_eq!(places(&join), [("extract/table".to_owned(), 7, 0)]);
+}
+
+#[test]
+fn an_output_that_a_running_task_misses_is_made_again() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut a = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut a);
+    a.settle(&mut script);
+    let mut b = Store::join(&mut script, "b", 2);
+    let join = start(&mut script, "join", "n0");
+    let missed = join.artifacts.as_ref().expect("it has inputs").inputs[0]
+        .artifact
+        .id;
+    // The only copy is damaged, so the run finds none.
+    a.artifacts.remove(&missed);
+    a.gone.push(missed);
+    a.report(&mut script);
+    b.wanted.push(missed);
+    b.report(&mut script);
+    let again = start(&mut script, "extract", "n0");
+    let maker = match again.on.id == a.worker.id {
+        true => &mut a,
+        false => &mut b,
+    };
+    maker.done(&mut script, &again, &[1, 2]);
+    assert!(maker.artifacts.contains(&missed), "it is the same content");
 }
 
 #[test]

@@ -390,7 +390,7 @@ impl Model {
 
     pub fn only_at(&self, worker: u8) -> ArtifactAmount {
         let mut amount = ArtifactAmount::default();
-        for number in (0..IDS).filter(|number| self.is_wanted(*number)) {
+        for number in (0..IDS).filter(|number| self.names(*number).next().is_some()) {
             let is_here = self.holders(number).iter().any(|place| place.0 == worker);
             let mut others = self.staying(number);
             others.remove(&worker);

@@ -321,6 +321,19 @@ fn a_hold_begins_anew_after_a_restart_and_after_it_has_ended() {
 }
 
 #[test]
+fn outputs_that_are_not_held_any_more_are_not_held_again_while_tasks_need_them() {
+    let mut script = Script::with_config(two_jobs(HELD));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    hold(&mut script, "extract", OutputHold::End).expect("it is held");
+    for _ in 0..3 {
+        pass(&mut script, Duration::from_secs(10), None);
+        let held = hold(&mut script, "extract", OutputHold::Continue);
+        assert_eq!(held, Ok(JobChanged::OutputsHeld(HoldState::Ended)));
+    }
+}
+
+#[test]
 fn only_outputs_with_that_retention_are_held() {
     let (mut script, _) = all_done("");
     for (job, text) in [

@@ -35,6 +35,7 @@ fn know(script: &mut Script, configured: ConfiguredFile, uploaded: Option<Artifa
             .into_iter()
             .map(|it| ("dims.csv".into(), it))
             .collect(),
+        earlier: Default::default(),
         stored: present
             .into_iter()
             .chain(uploaded)
@@ -45,6 +46,11 @@ fn know(script: &mut Script, configured: ConfiguredFile, uploaded: Option<Artifa
         files: Arc::new(files),
     });
     pass(script, Duration::from_secs(2), None);
+}
+
+/// Tells the core about the file `dims.csv` of the configuration, for tests of other parts.
+pub(super) fn know_present(script: &mut Script, file: Artifact) {
+    know(script, ConfiguredFile::Present(file), None);
 }
 
 /// Returns the first content byte, the place and the holders of a run's only input.

@@ -530,3 +530,48 @@ fn orders_that_cannot_be_kept_are_refused_with_the_reason() {
     assert!(matches!(failing, Err(OrderRefusal::StoreFails(_))));
     assert_eq!(script.durable.orders.len(), 0);
 }
+
+/// A job whose task waits for a file.
+fn one_reader() -> std::sync::Arc<brasserie_common_config::Config> {
+    config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"],
+            "node_sources": [{"source": "manual", "prefs": {"n0": []}}]}, "resources": {}},
+            "bistro_job->read": {"owner": "o", "command": ["/bin/true"], "inputs": [{"file": "dims.csv"}]}}"#,
+    )
+}
+
+#[test]
+fn a_copy_of_a_file_that_the_scheduler_has_keeps_no_worker() {
+    let mut script = Script::with_config(one_reader());
+    let mut a = Store::join(&mut script, "a", 1);
+    super::files::know_present(&mut script, artifact(7));
+    let read = start(&mut script, "read", "n0");
+    a.artifacts.insert(artifact(7).id);
+    a.new.push(artifact(7).id);
+    a.settle(&mut script);
+    finish(&mut script, &read);
+    Store::join(&mut script, "b", 2);
+    let left = decommission(&mut script, "a", None).left;
+    assert_eq!(left.only_here.artifacts, 0);
+    pass(&mut script, A_WHILE, None);
+    assert!(is_decommissioned(&mut script));
+    assert!(take_drain(&mut script).is_some());
+}
+
+#[test]
+fn a_worker_that_does_not_drain_in_time_is_killed_at_the_deadline() {
+    let mut script = Script::with_config(one_reader());
+    Store::join(&mut script, "a", 1);
+    decommission(&mut script, "a", Some(HOUR));
+    pass(&mut script, A_WHILE, None);
+    let drain = take_drain(&mut script).expect("it has nothing to do");
+    let refused = CallOutcome::NotSent("no route".into());
+    script.complete(drain, refused);
+    pass(&mut script, A_WHILE, None);
+    assert!(
+        take_drain(&mut script).is_some(),
+        "it is asked again at once"
+    );
+    pass(&mut script, HOUR, None);
+    assert!(take_suicide(&mut script).is_some());
+}
