@@ -107,6 +107,20 @@ impl RunInputs {
         }
     }
 
+    /// Notes that a task on this worker has left an artifact. Runs here that wait for it need no transfer, and perhaps no other worker has it.
+    pub fn left_here(&mut self, artifact: ArtifactId, now: Time) -> Vec<InputsAction> {
+        let waiting = self.waiting.iter();
+        let waiting = waiting.filter(|(_, missing)| missing.artifacts.contains_key(&artifact));
+        let tasks: Vec<WaitingTask> = waiting.map(|(task, _)| *task).collect();
+        let mut actions = Vec::new();
+        for &task in &tasks {
+            let artifacts = vec![artifact];
+            actions.extend(self.handle(GatherEvent::NotWanted { task, artifacts }, now));
+        }
+        self.arrived(artifact, tasks, &mut actions);
+        actions
+    }
+
     /// Replaces the artifacts of which the scheduler wants a copy here, although no run needs it. Ignores those that failed a moment ago.
     pub fn replicate(&mut self, wanted: Vec<WantedArtifact>, now: Time) -> Vec<InputsAction> {
         let task = WaitingTask::REPLICAS;
@@ -313,6 +327,19 @@ mod tests {
             _ => None,
         };
         actions.into_iter().filter_map(transfer).collect()
+    }
+
+    #[test]
+    fn an_artifact_that_a_task_leaves_here_ends_the_wait_for_it() {
+        let mut inputs = inputs();
+        begin(&mut inputs, RUN, vec![wanted(1, &[])]);
+        begin(&mut inputs, OTHER, vec![wanted(1, &[]), wanted(2, &[])]);
+        let actions = inputs.left_here(id(1), at(1));
+        assert!(actions.contains(&InputsAction::Ready(RUN)), "{actions:?}");
+        assert_eq!(inputs.missing_of(OTHER).collect::<Vec<_>>(), [id(2)]);
+        assert_eq!(inputs.left_here(id(1), at(2)), []);
+        let actions = inputs.left_here(id(2), at(3));
+        assert!(actions.contains(&InputsAction::Ready(OTHER)), "{actions:?}");
     }
 
     fn answered(transfer: TransferId, numbers: &[u8]) -> GatherEvent {

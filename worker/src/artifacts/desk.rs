@@ -680,10 +680,15 @@ impl DeskTask {
         };
         match result {
             Ok(outputs) => {
+                let (of, now) = (led.of, self.parts.clock.now());
+                let mut actions = Vec::new();
                 for output in &outputs {
-                    self.sides[led.of.0].tell(ToReport::Stored(output.output.artifact.id));
+                    let id = output.output.artifact.id;
+                    self.sides[of.0].tell(ToReport::Stored(id));
+                    actions.extend(self.sides[of.0].inputs.left_here(id, now));
                 }
                 self.finish(run, end.status, end.story, outputs);
+                self.perform(of, actions);
             }
             Err(error) => {
                 let (fault, why) = match led.killed {

@@ -611,9 +611,11 @@ impl Desk {
                 generation: found.generation,
             });
         }
+        let mut actions = Vec::new();
         for output in &outputs {
-            self.reporter
-                .tell(ToReport::Stored(output.output.artifact.id));
+            let id = output.output.artifact.id;
+            self.reporter.tell(ToReport::Stored(id));
+            actions.extend(self.inputs.left_here(id, at.now));
         }
         at.note(ArtifactEvent::Left {
             place: at.place,
@@ -622,6 +624,7 @@ impl Desk {
             outputs: outputs.iter().map(|left| placed(&left.output)).collect(),
         });
         self.finish(run, status, outputs);
+        self.perform(actions, at);
     }
 
     /// Reports the end of a run, and forgets it.
