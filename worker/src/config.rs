@@ -155,8 +155,8 @@ pub struct Cli {
     #[arg(long, value_name = "PATH[,capacity=SIZE][,class=ssd|hdd]")]
     disk: Vec<DiskFlag>,
 
-    /// The most transfers of artifacts to other workers at a time, and twice as many with those of the same machine. A worker beyond it is
-    /// told so at once, and asks another one that has the artifact.
+    /// The most transfers of artifacts to other workers that run at once; workers of the same machine get up to twice as many. A worker that
+    /// asks for one more is told at once that this one is busy, and asks another worker that has the artifact.
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_SERVED)]
     artifact_transfers: NonZeroU32,
 
