@@ -321,6 +321,20 @@ fn an_upload_comes_in_pieces_and_a_damaged_one_changes_nothing() {
 }
 
 #[test]
+fn a_known_content_gets_no_name_with_another_size() {
+    let bench = Bench::new(&[]);
+    bench.put("up", b"old").expect("an upload");
+    let wrong = Artifact {
+        size: 4,
+        ..artifact(b"old")
+    };
+    let named = ("other".to_owned(), wrong);
+    let refused = bench.files.put(Put::new(named, (0, 0), Vec::new()));
+    let text = refused.expect_err("the size is wrong").to_string();
+    assert!(text.contains("has 3 bytes, not 4"), "{text}");
+}
+
+#[test]
 fn uploads_are_few_and_one_without_calls_leaves_nothing() {
     let bench = Bench::new(&[]);
     let contents: Vec<Vec<u8>> = (0..9_u8).map(|at| vec![at; 70_000]).collect();

@@ -264,9 +264,17 @@ impl Files {
     /// Gives a content of the store a name.
     fn name(&self, name: &str, artifact: Artifact) -> Result<PutProgress, PutRefusal> {
         let mut names = self.0.names.lock();
-        if !self.has(artifact.id) {
-            let why = "the file was deleted meanwhile: begin the upload again";
-            return Err(PutRefusal::Refused(why.to_owned()));
+        let why = match self.0.store.find(&self.0.namespace, artifact.id) {
+            None => Some("the file was deleted meanwhile: begin the upload again".to_owned()),
+            // Workers would take each copy for a damaged one.
+            Some(held) if held.size != artifact.size => Some(format!(
+                "the file with this SHA-256 has {} bytes, not {}: begin the upload again with the right size",
+                held.size, artifact.size
+            )),
+            Some(_) => None,
+        };
+        if let Some(why) = why {
+            return Err(PutRefusal::Refused(why));
         }
         let named = names.upload(name, artifact);
         drop(names);
