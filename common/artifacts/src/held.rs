@@ -79,6 +79,11 @@ impl HeldArtifact {
         self.copy.size
     }
 
+    /// Returns the bytes of a buffer for the content, since large buffers take more time to make than small artifacts to read.
+    pub fn chunk(&self) -> usize {
+        usize::try_from(self.size()).map_or(CHUNK, |size| size.clamp(1, CHUNK))
+    }
+
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -109,7 +114,7 @@ impl HeldArtifact {
         &self,
         mut pass_on: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut buffer = vec![0; CHUNK];
+        let mut buffer = vec![0; self.chunk()];
         let mut hasher = Sha256::new();
         let mut offset = 0;
         loop {
@@ -203,7 +208,7 @@ impl<'a> HashingReader<'a> {
 
     /// Reads the rest. Returns the error of an earlier read, or the result of the check of the hash.
     pub fn finish(mut self) -> Result<(), ContentError> {
-        let mut buffer = vec![0; CHUNK];
+        let mut buffer = vec![0; self.artifact.chunk()];
         while self.error.is_none() && self.read(&mut buffer).is_ok_and(|count| count > 0) {}
         match self.error {
             Some(error) => Err(error),

@@ -68,5 +68,6 @@ pub use stop::StopCheck;
 pub use store::{ArtifactReader, ArtifactStore, StoreOptions, StoredArtifact};
 pub use take_in::TakeInError;
 pub use task_files::{OutputRefusal, TaskFolder, TaskUser};
+pub use threads::copy_all;
 pub use unpack::{UnpackError, unpack};
 pub use usage::{DiskUsage, FoundCondition};

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use brasserie_common::text::printable;
 use brasserie_common::{ArtifactForm, ArtifactId};
@@ -22,6 +23,7 @@ use crate::held::{ContentError, HashingReader, HeldArtifact};
 use crate::partial::CHUNK;
 use crate::stop::{StopCheck, Stopped};
 use crate::task_files::{TaskUser, is_file_name};
+use crate::threads::copy_while;
 
 /// A place for a copy of an artifact.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,8 @@ const FOLDER_MODE: u32 = 0o755;
 /// The mode of files and folders until they are complete.
 const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_FOLDER: u32 = 0o700;
+/// The most bytes of a file that another thread creates. Those that wait take a few megabytes of memory.
+const SMALL_FILE: u64 = 64 << 10;
 
 /// Copies an artifact to a place, and verifies the content on the way.
 pub fn stage(
@@ -147,7 +151,7 @@ fn fill_file(
     }
     // The copy is what the task gets, so that is what is read.
     let mut hasher = Sha256::new();
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; artifact.chunk()];
     loop {
         stop.check()?;
         match (&mut &*file).read(&mut buffer)? {
@@ -174,7 +178,12 @@ fn complete_file(file: &File, mode: FileMode, owner: Option<TaskUser>) -> Result
 
 fn complete(file: impl AsFd, mode: u32, owner: Option<TaskUser>) -> Result<(), StageFailure> {
     rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
-    if let Some(TaskUser { uid, gid }) = owner {
+    let Some(TaskUser { uid, gid }) = owner else {
+        return Ok(());
+    };
+    let stat = rustix::fs::fstat(&file)?;
+    // The change of an owner to itself costs as much as any other.
+    if (stat.st_uid, stat.st_gid) != (uid, gid) {
         rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
     }
     Ok(())
@@ -206,12 +215,14 @@ fn fill_folder(
     let mut source = BufReader::with_capacity(CHUNK, HashingReader::new(artifact));
     let mut unpacking = Unpacking {
         archive: ArchiveReader::new(&mut source, limits),
-        open: vec![root.try_clone()?],
+        open: vec![Arc::new(root.try_clone()?)],
         owner: place.owner,
         stop: place.stop,
-        buffer: vec![0; CHUNK],
+        buffer: vec![0; artifact.chunk()],
     };
-    match unpacking.run() {
+    let create = |file: SmallFile| file.create(place.owner);
+    let unpacked = copy_while(artifact.size(), create, |pass| unpacking.run(pass));
+    match unpacked {
         Err(failure @ (StageFailure::Task(_) | StageFailure::Stopped)) => Err(failure),
         // The artifact may be damaged, which explains each error in its form and is the important error then.
         unpacked => {
@@ -225,44 +236,71 @@ fn fill_folder(
 struct Unpacking<'a, R> {
     archive: ArchiveReader<R>,
     /// The open folders on the path of the last entry, the outermost first.
-    open: Vec<OwnedFd>,
+    open: Vec<Arc<OwnedFd>>,
     owner: Option<TaskUser>,
     stop: StopCheck<'a>,
     buffer: Vec<u8>,
 }
 
+/// A file that another thread creates.
+struct SmallFile {
+    folder: Arc<OwnedFd>,
+    name: Vec<u8>,
+    mode: FileMode,
+    content: Vec<u8>,
+}
+
+/// Passes a file to a thread that creates it.
+type PassFile<'a> = &'a mut dyn FnMut(SmallFile) -> Result<(), StageFailure>;
+
 impl<R: Read> Unpacking<'_, R> {
-    fn run(&mut self) -> Result<(), StageFailure> {
+    fn run(&mut self, pass: PassFile<'_>) -> Result<(), StageFailure> {
         while let Some(entry) = self.archive.next()? {
             self.stop.check()?;
             self.close_folders(entry.depth + 1)?;
-            self.add(&entry)?;
+            self.add(entry, pass)?;
         }
         // The outermost folder stays private until the content is verified.
         self.close_folders(1)
     }
 
-    /// Completes the innermost folders, so that `rest` stay open.
+    /// Completes the innermost folders, so that `rest` stay open. Other threads may still create files in them. Nobody else can: the
+    /// outermost folder is private.
     fn close_folders(&mut self, rest: usize) -> Result<(), StageFailure> {
         for folder in self.open.drain(rest..).rev() {
-            complete(folder, FOLDER_MODE, self.owner)?;
+            complete(&*folder, FOLDER_MODE, self.owner)?;
         }
         Ok(())
     }
 
-    fn add(&mut self, entry: &ArchiveEntry) -> Result<(), StageFailure> {
+    fn add(&mut self, entry: ArchiveEntry, pass: PassFile<'_>) -> Result<(), StageFailure> {
         let folder = self
             .open
             .last()
             .expect("Invariant: the outermost folder is open");
-        let name = OsStr::from_bytes(&entry.name);
         match entry.kind {
             EntryKind::Folder => {
-                let folder = create_folder(folder, name)?;
-                self.open.push(folder);
+                let folder = create_folder(&**folder, OsStr::from_bytes(&entry.name))?;
+                self.open.push(Arc::new(folder));
+            }
+            EntryKind::File { mode, size } if size <= SMALL_FILE => {
+                let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+                loop {
+                    match self.archive.read(&mut self.buffer)? {
+                        0 => break,
+                        count => content.extend_from_slice(&self.buffer[..count]),
+                    }
+                    self.stop.check()?;
+                }
+                pass(SmallFile {
+                    folder: Arc::clone(folder),
+                    name: entry.name,
+                    mode,
+                    content,
+                })?;
             }
             EntryKind::File { mode, .. } => {
-                let mut file = create_file(folder, name)?;
+                let mut file = create_file(&**folder, OsStr::from_bytes(&entry.name))?;
                 loop {
                     match self.archive.read(&mut self.buffer)? {
                         0 => break,
@@ -274,6 +312,14 @@ impl<R: Read> Unpacking<'_, R> {
             }
         }
         Ok(())
+    }
+}
+
+impl SmallFile {
+    fn create(self, owner: Option<TaskUser>) -> Result<(), StageFailure> {
+        let mut file = create_file(&*self.folder, OsStr::from_bytes(&self.name))?;
+        file.write_all(&self.content)?;
+        complete_file(&file, self.mode, owner)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// Returns true when the copy should stop. A copy asks after each chunk, and leaves nothing when it stops.
+/// Returns true when the copy should stop. A copy asks after each chunk, maybe on several threads, and leaves nothing when it stops.
 #[derive(Clone, Copy)]
-pub struct StopCheck<'a>(pub &'a dyn Fn() -> bool);
+pub struct StopCheck<'a>(pub &'a (dyn Fn() -> bool + Sync));
 
 impl StopCheck<'static> {
     /// Lets a copy run to its end.

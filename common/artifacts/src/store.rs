@@ -126,7 +126,19 @@ impl ArtifactStore {
         task: TaskFolder<'_>,
         output: &OutputPath,
     ) -> Result<Artifact, TakeInError> {
-        take_in::take_in(&self.0, namespace, task, output)
+        let taken = self.take_in_all(namespace, task, std::slice::from_ref(output))?;
+        Ok(taken[0])
+    }
+
+    /// Takes outputs of a task like [`ArtifactStore::take_in`], all with common syncs: their files are open at once. Returns one artifact for
+    /// each output. If one is refused, none is kept; if a disk fails, some may be.
+    pub fn take_in_all(
+        &self,
+        namespace: &ArtifactNamespace,
+        task: TaskFolder<'_>,
+        outputs: &[OutputPath],
+    ) -> Result<Vec<Artifact>, TakeInError> {
+        take_in::take_in_all(&self.0, namespace, task, outputs)
     }
 
     /// Begins to receive an artifact of `size` bytes.

@@ -2,6 +2,7 @@
 //!
 //! The files may be hostile: `task_files` opens them. The store copies them first, and the hash is that of the copy.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,13 +37,35 @@ pub enum TakeInError {
     Stopped,
 }
 
-/// Copies an output of a task into the store.
-pub fn take_in(
+/// Copies outputs of a task into the store. They become durable together, which takes little more time than one.
+pub fn take_in_all(
     shared: &Arc<StoreShared>,
     namespace: &ArtifactNamespace,
     task: TaskFolder<'_>,
+    outputs: &[OutputPath],
+) -> Result<Vec<Artifact>, TakeInError> {
+    let mut artifacts = Vec::new();
+    let mut copies = BTreeMap::new();
+    for output in outputs {
+        let (mut partial, form) = copy_output(shared, task, output)?;
+        // A copy that waits for the others takes no memory.
+        partial.write_out()?;
+        let (id, size) = (partial.id(), partial.length());
+        artifacts.push(Artifact { id, size, form });
+        // One of equal outputs is kept.
+        copies.insert(ArtifactKey::new(namespace, id), partial);
+    }
+    let kept = Partial::keep_all(copies).into_values();
+    kept.collect::<Result<Vec<()>, WriteError>>()?;
+    Ok(artifacts)
+}
+
+/// Copies an output to a file that is not yet an artifact.
+fn copy_output(
+    shared: &Arc<StoreShared>,
+    task: TaskFolder<'_>,
     output: &OutputPath,
-) -> Result<Artifact, TakeInError> {
+) -> Result<(Partial, ArtifactForm), TakeInError> {
     let mut folders: Vec<&str> = output.parts().collect();
     let name = folders.pop().unwrap_or_default();
     let path: PathBuf = output.parts().collect();
@@ -55,7 +78,7 @@ pub fn take_in(
         TakeInError::Output { path, why }
     })?;
     let entry = task_files::open_entry(&folder, name.as_bytes(), task.user).map_err(refused)?;
-    let (partial, form) = match (entry, output.is_folder()) {
+    match (entry, output.is_folder()) {
         (TaskEntry::File { file, size, mode }, false) => {
             let partial = copy_file(shared, &file, size, task.stop);
             let partial = partial.map_err(|error| error.at(&path))?;
@@ -63,7 +86,7 @@ pub fn take_in(
                 FileMode::Plain => ArtifactForm::File,
                 FileMode::Executable => ArtifactForm::Executable,
             };
-            (partial, form)
+            Ok((partial, form))
         }
         (TaskEntry::Folder(folder), true) => {
             let mut packing = Packing {
@@ -76,14 +99,11 @@ pub fn take_in(
             };
             let packed = packing.pack(folder);
             packed.map_err(|error| error.at(&path.join(packing.path())))?;
-            (packing.partial, ArtifactForm::Folder)
+            Ok((packing.partial, ArtifactForm::Folder))
         }
-        (TaskEntry::File { .. }, true) => return Err(refused(OutputRefusal::File)),
-        (TaskEntry::Folder(_), false) => return Err(refused(OutputRefusal::Folder)),
-    };
-    let (id, size) = (partial.id(), partial.length());
-    partial.keep(&ArtifactKey::new(namespace, id))?;
-    Ok(Artifact { id, size, form })
+        (TaskEntry::File { .. }, true) => Err(refused(OutputRefusal::File)),
+        (TaskEntry::Folder(_), false) => Err(refused(OutputRefusal::Folder)),
+    }
 }
 
 /// A [`TakeInError`] without its path.

@@ -90,12 +90,12 @@ impl RunFolders {
 }
 
 impl RunFolder {
-    /// Makes the folders in which an input has its place, for the user of the run.
-    pub(super) fn make_below_inputs(&self, place: &Path) -> io::Result<()> {
-        let mut above = self.inputs.clone();
-        for part in place.parent().into_iter().flat_map(Path::components) {
-            above.push(part);
-            create_for(&above, self.user)?;
+    /// Makes a folder for inputs, and those above it, for the user of the run.
+    pub(super) fn make_below_inputs(&self, folder: &Path) -> io::Result<()> {
+        let mut made = self.inputs.clone();
+        for part in folder.components() {
+            made.push(part);
+            create_for(&made, self.user)?;
         }
         Ok(())
     }

@@ -1,17 +1,19 @@
 //! The blocking work on the files of one run: its folder, its inputs, and its outputs.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use brasserie_common::{
-    ArtifactId, ArtifactNamespace, DiskGeneration, Fault, LeftOutput, OutputPath, TaskInput,
-    TaskOutput,
+    Artifact, ArtifactId, ArtifactNamespace, DiskGeneration, Fault, LeftOutput, OutputPath,
+    TaskInput, TaskOutput,
 };
 use brasserie_common_artifacts::{
-    ArtifactStore, InputPlace, StageError, StopCheck, TakeInError, TaskFolder,
+    ArtifactStore, InputPlace, StageError, StopCheck, TakeInError, TaskFolder, copy_all,
 };
 
 use super::folders::{RunFolder, RunFolders};
@@ -99,26 +101,56 @@ impl Drop for IncompleteFolder<'_> {
     }
 }
 
+/// Copies all inputs, a few at once. The first failure ends the others.
 fn stage_all(
     store: &ArtifactStore,
     folder: &RunFolder,
     (namespace, inputs): (&ArtifactNamespace, &[TaskInput]),
     stop: StopCheck<'_>,
 ) -> Result<(), StageFailure> {
-    let mut lost = Vec::new();
-    for input in inputs {
-        match stage(store, folder, (namespace, input), stop) {
-            Ok(()) => {}
-            Err(StageError::Stopped) => return Err(StageFailure::Stopped),
+    let places = inputs.iter().map(|input| Path::new(input.place.as_str()));
+    let above: BTreeSet<&Path> = places.filter_map(Path::parent).collect();
+    for above in above {
+        let made = folder.make_below_inputs(above);
+        made.map_err(|error| {
+            let place = above.display();
+            StageFailure::Other(format!(
+                "cannot make the folder `{place}` of inputs: {error}"
+            ))
+        })?;
+    }
+    let has_failed = AtomicBool::new(false);
+    let is_over = || has_failed.load(Ordering::Relaxed) || (stop.0)();
+    let copied = copy_all(inputs.iter().enumerate().collect(), |(number, input)| {
+        let staged = stage(store, folder, (namespace, input), StopCheck(&is_over));
+        let lost = match staged {
+            Ok(()) => return Ok(None),
+            Err(StageError::Stopped) => return Err((usize::MAX, StageFailure::Stopped)),
             Err(StageError::Content(_)) if store.find(namespace, input.artifact.id).is_none() => {
-                lost.push(input.artifact.id);
+                input.artifact.id
             }
-            Err(error) => return Err(StageFailure::Other(error.to_string())),
+            Err(error) => {
+                has_failed.store(true, Ordering::Relaxed);
+                return Err((number, StageFailure::Other(error.to_string())));
+            }
+        };
+        Ok(Some(lost))
+    });
+    let mut lost = BTreeSet::new();
+    let mut first: Option<(usize, StageFailure)> = None;
+    for copied in copied {
+        match copied {
+            Ok(id) => lost.extend(id),
+            Err(failure) if first.as_ref().is_none_or(|(number, _)| failure.0 < *number) => {
+                first = Some(failure);
+            }
+            Err(_) => {}
         }
     }
-    match lost.is_empty() {
-        true => Ok(()),
-        false => Err(StageFailure::Lost(lost)),
+    match first {
+        Some((_, failure)) => Err(failure),
+        None if lost.is_empty() => Ok(()),
+        None => Err(StageFailure::Lost(lost.into_iter().collect())),
     }
 }
 
@@ -136,7 +168,6 @@ fn stage(
         error,
     };
     let above = folder.inputs.join(place.parent().unwrap_or(Path::new("")));
-    folder.make_below_inputs(place).map_err(failed)?;
     let above = fs::File::open(above).map_err(failed)?;
     let place = InputPlace {
         folder: above.as_fd(),
@@ -164,17 +195,17 @@ pub(super) fn take(
         user: folder.user,
         stop,
     };
-    let take = |path: &OutputPath| {
-        let artifact = store.take_in(namespace, task, path)?;
+    let taken = store.take_in_all(namespace, task, outputs)?;
+    let left = |(artifact, path): (Artifact, &OutputPath)| {
         let path = path.clone();
         // The artifact may already be lost again; the scheduler then hears of that.
         let stored = store.find(namespace, artifact.id);
-        Ok(LeftOutput {
+        LeftOutput {
             output: TaskOutput { path, artifact },
             generation: stored.map_or(DiskGeneration(0), |stored| stored.generation),
-        })
+        }
     };
-    outputs.iter().map(take).collect()
+    Ok(taken.into_iter().zip(outputs).map(left).collect())
 }
 
 /// Removes the folder of a run.

@@ -143,6 +143,18 @@ fn runs_left(dir: &Path) -> usize {
     fs::read_dir(dir.join("runs")).map_or(0, |all| all.count())
 }
 
+/// Waits until the folders of all runs are deleted, which happens after their ends.
+async fn until_no_run_is_left(place: &Place) {
+    let deleted = async {
+        while runs_left(place.dir.path()) > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, deleted)
+        .await
+        .expect("nothing is left of a run");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outputs_of_a_successful_run_are_in_the_store_before_its_end_is_reported() {
     let mut place = Place::open().await;
@@ -186,15 +198,7 @@ async fn outputs_of_a_successful_run_are_in_the_store_before_its_end_is_reported
         (disks[0].generation.clone(), disks[0].artifacts),
         (generation, Some(2))
     );
-    // The folder of the run is deleted after its end.
-    let deleted = async {
-        while runs_left(place.dir.path()) > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, deleted)
-        .await
-        .expect("nothing is left of the run");
+    until_no_run_is_left(&place).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -258,6 +262,46 @@ async fn inputs_come_from_a_peer_to_where_the_task_looks_for_them() {
                 == 2
         })
         .await;
+}
+
+/// The inputs of a run are copied on several threads. One that cannot be copied ends the run, with its error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_inputs_are_copied_and_one_that_cannot_be_ends_the_run() {
+    let mut place = Place::open().await;
+    let script = "for i in $(seq 30); do echo $i > $i; done";
+    let paths: Vec<String> = (1..=30).map(|number| number.to_string()).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let task = place.leave(script, &paths).await;
+    let (status, outputs) = place.end(&task).await;
+    assert_eq!(outputs.len(), 30, "{status}");
+    let input_of = |output: &TaskOutput| {
+        let path = output.path.as_deref().expect("a path");
+        let artifact = output.artifact.as_ref().expect("it is named");
+        input(&format!("{}/{path}", path.len()), artifact, &[])
+    };
+    let mut inputs: Vec<TaskInput> = outputs.iter().map(input_of).collect();
+    let script =
+        "cd \"$BRASSERIE_INPUTS\"; cat 1/* 2/* | sort -n | uniq | wc -l > \"$OLDPWD/count\"";
+    let task = place
+        .run(script, wants(&["count"], inputs.clone(), vec![]))
+        .await;
+    let (status, outputs) = place.end(&task).await;
+    let count = outputs[0].artifact.as_ref().expect("it is named");
+    assert_eq!(
+        count.id.as_deref(),
+        Some(&Sha256::digest("30\n")[..]),
+        "{status}"
+    );
+    // No bytes of an archive.
+    inputs[17].artifact.as_mut().expect("it is named").form = Some("folder".to_owned());
+    inputs[17].path = Some("folder/".to_owned());
+    let task = place.run("true", wants(&[], inputs, vec![])).await;
+    let (status, _) = place.end(&task).await;
+    assert!(
+        status.contains("is not the archive of a folder"),
+        "{status}"
+    );
+    until_no_run_is_left(&place).await;
 }
 
 /// An answer has room for no byte more than the small file, and the empty one behind it is complete all the same.

@@ -99,19 +99,31 @@ impl Bench {
         self.take_with((uid, stop), output)
     }
 
-    fn take_with(
+    fn take_with(&self, user: (u32, StopCheck<'_>), output: &str) -> Result<Artifact, TakeInError> {
+        let taken = self.take_all_with(user, &[output])?;
+        Ok(taken[0])
+    }
+
+    /// Takes outputs in together.
+    pub fn take_all(&self, outputs: &[&str]) -> Result<Vec<Artifact>, TakeInError> {
+        let uid = nix::unistd::geteuid().as_raw();
+        self.take_all_with((uid, StopCheck::NEVER), outputs)
+    }
+
+    fn take_all_with(
         &self,
         (uid, stop): (u32, StopCheck<'_>),
-        output: &str,
-    ) -> Result<Artifact, TakeInError> {
+        outputs: &[&str],
+    ) -> Result<Vec<Artifact>, TakeInError> {
         let folder = File::open(self.task.path()).expect("it is there");
         let task = TaskFolder {
             folder: folder.as_fd(),
             user: TaskUser { uid, gid: uid },
             stop,
         };
-        let output = OutputPath::try_from(output).expect("a path");
-        self.store.take_in(&self.namespace, task, &output)
+        let outputs = outputs.iter().map(|output| OutputPath::try_from(*output));
+        let outputs: Vec<OutputPath> = outputs.map(|path| path.expect("a path")).collect();
+        self.store.take_in_all(&self.namespace, task, &outputs)
     }
 
     /// Takes a file with this content in.

@@ -1,11 +1,13 @@
 //! Tests a disk that is really full: a small file system that only this test's threads see.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use brasserie_common::{Artifact, ArtifactForm};
 use brasserie_common_artifacts::{
-    FoundCondition, ReceiveError, StageError, TakeInError, WriteError,
+    FoundCondition, InputPlace, ReceiveError, StageError, StopCheck, TakeInError, WriteError,
 };
 
 use crate::bench::{Bench, Mounted, file_artifact, id_of, paths_below};
@@ -171,5 +173,30 @@ fn a_task_folder_that_is_full_gets_nothing_and_the_artifact_stays() {
         }
         assert!(bench.store.drain_lost(&bench.namespace).is_empty());
         is_usable(&bench);
+    });
+}
+
+/// A thread that creates files of a folder fails: the copy has one error, and nothing is left.
+#[test]
+fn a_folder_of_more_files_than_the_place_may_have_leaves_nothing() {
+    on_small_disk(",nr_inodes=200", |place| {
+        let disk = tempfile::tempdir().expect("a folder");
+        let bench = Bench::on(&[disk.path()]);
+        for number in 0..300 {
+            bench.write(&format!("folder/{number}"), vec![1; 4096]);
+        }
+        let artifact = bench.take("folder/").expect("a folder");
+        let folder = File::open(place).expect("it is there");
+        let input = InputPlace {
+            folder: folder.as_fd(),
+            name: OsStr::new("input"),
+            owner: None,
+            stop: StopCheck::NEVER,
+        };
+        let error = bench.store.stage(&bench.namespace, &artifact, &input);
+        let error = error.expect_err("it has too many files");
+        assert!(matches!(&error, StageError::Task { .. }), "{error}");
+        assert!(error.to_string().contains("No space left"), "{error}");
+        assert_eq!(paths_below(place).len(), 0);
     });
 }

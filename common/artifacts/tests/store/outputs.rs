@@ -59,6 +59,30 @@ fn a_file_becomes_an_artifact_with_its_bytes() {
 }
 
 #[test]
+fn outputs_are_taken_together_or_not_at_all() {
+    let (_disk, bench) = bench();
+    bench.write("a", "same");
+    bench.write("b", "same");
+    set_mode(&bench.write("c", "same"), 0o700);
+    bench.write("d/e", "deep");
+    let error = bench
+        .take_all(&["a", "d/", "none"])
+        .expect_err("no such file");
+    assert!(error.to_string().contains("`none`"), "{error}");
+    assert_eq!(bench.store.holdings(&bench.namespace), []);
+    bench.assert_consistent();
+    let taken = bench.take_all(&["a", "d/", "b", "c"]).expect("files");
+    let forms: Vec<ArtifactForm> = taken.iter().map(|artifact| artifact.form).collect();
+    let (file, run) = (ArtifactForm::File, ArtifactForm::Executable);
+    assert_eq!(forms, [file, ArtifactForm::Folder, file, run]);
+    assert!([0, 2, 3].iter().all(|&at| taken[at].id == id_of(b"same")));
+    assert_eq!(bench.store.holdings(&bench.namespace).len(), 2);
+    assert_eq!(bench.take("d/").expect("a folder"), taken[1]);
+    assert_eq!(bench.take_all(&[]).expect("nothing"), []);
+    bench.assert_consistent();
+}
+
+#[test]
 fn links_and_special_files_are_refused_with_their_path() {
     let (disk, bench) = bench();
     let task = bench.task.path();

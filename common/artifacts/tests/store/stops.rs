@@ -1,7 +1,7 @@
 //! Tests of copies that a caller stops.
 
-use std::cell::Cell;
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use brasserie_common_artifacts::{StageError, StopCheck, TakeInError};
 
@@ -16,11 +16,8 @@ fn stop_at_each_check<T, E>(
     mut stopped: impl FnMut(E),
 ) -> usize {
     for number in 0.. {
-        let checks = Cell::new(0);
-        let is_stopped = || {
-            checks.set(checks.get() + 1);
-            checks.get() > number
-        };
+        let checks = AtomicUsize::new(0);
+        let is_stopped = || checks.fetch_add(1, Ordering::Relaxed) >= number;
         match operation(StopCheck(&is_stopped)) {
             Ok(_) => return number,
             Err(error) => stopped(error),
@@ -66,4 +63,24 @@ fn a_stopped_copy_leaves_nothing() {
         let failed = bench.store.delete(&bench.namespace, [artifact.id]);
         assert!(failed.is_empty());
     }
+}
+
+/// The files of a folder are created on several threads, and all of them have ended when the copy has.
+#[test]
+fn a_folder_of_many_files_leaves_nothing_when_it_is_stopped() {
+    let disk = tempfile::tempdir().expect("a folder");
+    let bench = Bench::on(&[disk.path()]);
+    for number in 0..300 {
+        bench.write(&format!("folder/{}/{number}", number % 3), vec![1; 4096]);
+    }
+    let artifact = bench.take("folder/").expect("a folder");
+    for most in [1, 7, 100, 400] {
+        let checks = AtomicUsize::new(0);
+        let is_stopped = || checks.fetch_add(1, Ordering::Relaxed) >= most;
+        let staged = bench.stage_until(&artifact, "input", StopCheck(&is_stopped));
+        assert!(matches!(staged, Err(StageError::Stopped)), "{staged:?}");
+        assert_eq!(paths_below(bench.inputs.path()).len(), 0, "{most}");
+    }
+    let staged = bench.stage(&artifact, "input").expect("staged");
+    assert_eq!(paths_below(&staged).len(), 303);
 }
