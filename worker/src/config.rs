@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::{ServiceAddress, Shard, size};
-use brasserie_common_artifacts::DiskFlag;
+use brasserie_common_artifacts::{DiskFlag, USUAL_SERVED};
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
 use brasserie_common_runtime::{AddressError, ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
-use brasserie_worker_gather::DEFAULT_SERVED;
 use clap::Parser;
 use clap::error::ErrorKind;
 
@@ -157,7 +156,7 @@ pub struct Cli {
 
     /// The most transfers of artifacts to other workers that run at once; workers of the same machine get up to twice as many. A worker that
     /// asks for one more is told at once that this one is busy, and asks another worker that has the artifact.
-    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_SERVED)]
+    #[arg(long, value_name = "NUMBER", default_value_t = USUAL_SERVED)]
     artifact_transfers: NonZeroU32,
 
     /// The rack of this machine: workers fetch artifacts from the nearest worker, and copies go to other racks.

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Shard};
-use brasserie_common_artifacts::DiskFlag;
+use brasserie_common_artifacts::{DiskFlag, USUAL_SERVED};
 use brasserie_common_runtime::{ListenAddress, LogFormat};
 use brasserie_thrift::rpc::CallTimeouts;
-use brasserie_worker_gather::DEFAULT_SERVED;
 
 use crate::groups::FREEZE_TIMEOUT;
 use crate::keeper::StartedBy;
@@ -116,7 +115,7 @@ impl StartOptions {
             pass_environment: PassedEnvironment::USUAL,
             allowed_users: Vec::new(),
             disks: Vec::new(),
-            artifact_transfers: DEFAULT_SERVED,
+            artifact_transfers: USUAL_SERVED,
             rack: None,
             heartbeat_period: Duration::from_secs(15),
             kill_wait: Duration::from_secs(5),

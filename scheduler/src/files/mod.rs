@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use brasserie_common::text::mebibytes;
 use brasserie_common::{ArtifactId, ArtifactNamespace, Principal};
 use brasserie_common_artifacts::{
-    ArtifactStore, DiskFlag, DiskMistake, DiskNumber, OpenFinding, StoreOptions, WriteError,
+    ArtifactStore, DiskFlag, DiskMistake, DiskNumber, OpenFinding, ServedTransfers, StoreOptions,
+    USUAL_SERVED, WriteError,
 };
 use brasserie_common_runtime::DataDir;
 use brasserie_scheduler_core::files::KnownFiles;
@@ -33,7 +34,6 @@ use crate::inbox::Inbox;
 use crate::sources::InForce;
 use folder::ConfigFolder;
 use index::{FileNames, IndexError};
-use serving::Served;
 use uploads::Uploads;
 
 pub(crate) use uploads::{Put, PutProgress, PutRefusal};
@@ -75,7 +75,7 @@ struct FilesParts {
     /// The contents that no file has, with the times since which that is known.
     unnamed: Mutex<BTreeMap<ArtifactId, Instant>>,
     uploads: Mutex<Uploads>,
-    served: Mutex<Served>,
+    served: Mutex<ServedTransfers>,
     checks: Arc<Semaphore>,
 }
 
@@ -110,7 +110,7 @@ impl Files {
             has_failed: AtomicBool::new(false),
             unnamed: Mutex::default(),
             uploads: Mutex::default(),
-            served: Mutex::default(),
+            served: Mutex::new(ServedTransfers::new(USUAL_SERVED)),
             checks: Arc::new(Semaphore::new(CHECKS)),
         }));
         *files.0.told.lock() = Arc::new(files.known());

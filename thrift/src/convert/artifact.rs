@@ -13,6 +13,7 @@ use super::{
     saturating_i64, to_wire_list,
 };
 use crate::generated::common as wire;
+use crate::generated::worker::{ArtifactPiece, ArtifactPieces, ArtifactRange};
 
 impl TryFrom<wire::Artifact> for Artifact {
     type Error = WireError;
@@ -43,6 +44,37 @@ impl From<Artifact> for wire::Artifact {
 /// Parses the SHA-256 of an artifact.
 pub fn id(path: &str, bytes: Vec<u8>) -> Result<ArtifactId, WireError> {
     exactly(path, Some(bytes)).map(ArtifactId)
+}
+
+/// Parses a range of a call `fetchArtifacts`: the artifact, and the offset of its first byte.
+pub fn range(range: &ArtifactRange) -> Result<(ArtifactId, i64), WireError> {
+    let bytes = range.id.clone().unwrap_or_default();
+    let id = id("fetchArtifacts.ranges.id", bytes)?;
+    Ok((id, range.offset.unwrap_or(0)))
+}
+
+/// Returns the answer with these pieces: for each range its bytes and the size of its artifact, or none.
+pub fn pieces(transfer: i64, pieces: Vec<Option<(Vec<u8>, u64)>>) -> ArtifactPieces {
+    let piece = |piece: Option<(Vec<u8>, u64)>| {
+        let (bytes, size) = piece.unzip();
+        ArtifactPiece {
+            bytes,
+            size: size.map(saturating_i64),
+        }
+    };
+    ArtifactPieces {
+        busy: None,
+        pieces: Some(pieces.into_iter().map(piece).collect()),
+        transfer: Some(transfer),
+    }
+}
+
+/// Returns the answer that no transfer is served now.
+pub fn busy_pieces() -> ArtifactPieces {
+    ArtifactPieces {
+        busy: Some(true),
+        ..ArtifactPieces::default()
+    }
 }
 
 /// Parses bytes of a fixed number.

@@ -24,10 +24,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brasserie_common::WorkerDescription;
-use brasserie_common_artifacts::{ArtifactStore, DiskFlag, DiskMistake, OpenFinding, StoreOptions};
+use brasserie_common_artifacts::{
+    ArtifactStore, DiskFlag, DiskMistake, OpenFinding, ServedTransfers, StoreOptions,
+};
 use brasserie_common_runtime::Clock;
 use brasserie_worker_core::Worker;
-use brasserie_worker_gather::{HostName, Peer, PeerId, RackName, Serving};
+use brasserie_worker_gather::{HostName, Peer, PeerId, RackName};
 use parking_lot::Mutex;
 
 use self::background::Background;
@@ -118,8 +120,8 @@ impl Artifacts {
         let host = Arc::clone(&me.host.0);
         let counters = Counters::default();
         let (store, count) = (Arc::clone(&self.store), counters.clone());
-        let serving = Serving::new(Some(options.artifact_transfers));
-        let served = ArtifactServer::new(store, (host, serving), background.clone(), count);
+        let transfers = ServedTransfers::new(options.artifact_transfers);
+        let served = ArtifactServer::new(store, (host, transfers), background.clone(), count);
         let parts = DeskParts {
             store: self.store,
             folders: self.folders,

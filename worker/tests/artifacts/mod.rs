@@ -571,6 +571,26 @@ async fn no_more_transfers_are_served_than_the_flag_says() {
     // The last byte ends the transfer.
     assert_eq!(ask(transfer, "elsewhere", 8).await.busy, None);
     assert_eq!(ask(0, &own, 0).await.busy, None);
+    assert_eq!(ask(0, &own, 0).await.busy, Some(true));
+    // A call that the last one has overtaken belongs to the transfer, although others have its place.
+    let late = ask(transfer, "elsewhere", 4).await;
+    assert_eq!((late.busy, late.transfer), (None, Some(transfer)));
+    let bytes = late.pieces.expect("pieces")[0].bytes.clone();
+    assert_eq!(bytes.as_deref(), Some(&b" byt"[..]));
+    place.make("echo more > out", "out").await;
+    let bytes_served = Some(4 + 4 + 4 + 3 + 4 + 4);
+    place
+        .stage
+        .until("count of transfers", |scene| {
+            let counters = scene
+                .reports
+                .last()
+                .and_then(|report| report.counters.as_ref());
+            counters.is_some_and(|all| {
+                (all.transfers_served, all.bytes_served) == (Some(3), bytes_served)
+            })
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

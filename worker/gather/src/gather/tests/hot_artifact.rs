@@ -5,11 +5,9 @@
 //! holders after the wait and then choose one at random, without a memory of busy peers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 
 use super::super::super::event::{GatherEvent, ReceivedCopy, TransferOutcome, WantedArtifact};
 use super::super::super::limits::{BusyJitter, GatherLimits};
-use super::super::super::serving::{Requester, Serving, ServingTicket};
 use super::super::super::types::{HostName, TransferId};
 use super::super::{Gather, GatherAction};
 use super::*;
@@ -71,7 +69,7 @@ enum Happening {
     },
     Answer(usize, TransferId, Answer),
     /// A peer has sent everything and got the acknowledgement.
-    Served(usize, ServingTicket),
+    Served(usize),
     /// The scheduler has received the notice of a new holder.
     Registered(usize),
     /// The scheduler has received a query.
@@ -82,7 +80,8 @@ enum Happening {
 struct Model {
     transfer_time: Duration,
     workers: Vec<Worker>,
-    serving: Vec<Serving>,
+    /// Whether each peer serves a transfer. It serves one at a time.
+    serving: Vec<bool>,
     registry: BTreeSet<usize>,
     queue: BTreeMap<(Time, u64), Happening>,
     scheduled: u64,
@@ -246,7 +245,7 @@ impl Model {
         let mut model = Model {
             transfer_time,
             workers: peers.clone().map(|n| Worker::new(n, way, seed)).collect(),
-            serving: peers.map(|_| Serving::new(NonZeroU32::new(1))).collect(),
+            serving: peers.map(|_| false).collect(),
             registry: BTreeSet::from([ORIGIN]),
             queue: BTreeMap::new(),
             scheduled: 0,
@@ -320,7 +319,7 @@ impl Model {
                 let steps = self.workers[number].answered(transfer, &answer, now);
                 self.perform(number, steps, now);
             }
-            Happening::Served(number, ticket) => self.serving[number].end(ticket),
+            Happening::Served(number) => self.serving[number] = false,
             Happening::Registered(number) => {
                 self.registry.insert(number);
             }
@@ -336,16 +335,16 @@ impl Model {
     }
 
     fn serve(&mut self, from: usize, to: usize, transfer: TransferId, now: Time) {
-        match self.serving[to].begin(Requester::OtherHost) {
-            Err(_) => self.schedule(
+        match std::mem::replace(&mut self.serving[to], true) {
+            true => self.schedule(
                 now + LATENCY,
                 Happening::Answer(from, transfer, Answer::Busy),
             ),
-            Ok(ticket) => {
+            false => {
                 self.result.served_by_origin += u32::from(to == ORIGIN);
                 let received = now + self.transfer_time + LATENCY;
                 self.schedule(received, Happening::Answer(from, transfer, Answer::Copy));
-                self.schedule(received + LATENCY, Happening::Served(to, ticket));
+                self.schedule(received + LATENCY, Happening::Served(to));
             }
         }
     }
