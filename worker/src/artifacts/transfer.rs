@@ -56,7 +56,8 @@ struct Writer {
     current: Option<(ArtifactId, Incoming)>,
     /// Copies of which all bytes are written. They are verified and become durable together.
     whole: BTreeMap<ArtifactId, Incoming>,
-    /// Copies of which earlier transfers have left the first bytes, and that this one has not reached.
+    /// Copies of which earlier transfers have left the first bytes and that this one has not reached, and those of which this peer does not
+    /// have the rest.
     partial: BTreeMap<ArtifactId, Incoming>,
     /// The artifacts of all these copies.
     resumed: BTreeSet<ArtifactId>,
@@ -326,6 +327,9 @@ impl Writer {
             self.copies.insert(range.id, ReceivedCopy::Corrupt);
             return;
         }
+        // The peer has no more of the one before. Another one continues where it has stopped.
+        let is_other = |(id, _): &mut (ArtifactId, Incoming)| *id != range.id;
+        self.partial.extend(self.current.take_if(is_other));
         if let Some(incoming) = self.partial.remove(&range.id) {
             self.current = Some((range.id, incoming));
         } else if range.offset == 0 && self.begin(range.id, range.size).is_none() {

@@ -1,4 +1,4 @@
-//! A peer that serves one artifact as a test decides.
+//! A peer that serves one artifact as a test decides, and a small one.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,6 +13,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// The bytes of one answer.
 pub const ANSWER: usize = 100_000;
 
+/// The content of another artifact of a peer.
+pub const OTHER: &[u8] = b"more";
+
 /// The answers to calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
@@ -24,6 +27,8 @@ pub enum Mood {
     Threes,
     /// Calls from this byte on are refused.
     BreaksAt(usize),
+    /// The artifact is missing from this byte on.
+    LacksFrom(usize),
 }
 
 /// A call with its responder.
@@ -83,6 +88,9 @@ impl PeerService {
 
     fn answer(&self, args: &BistroWorkerFetchArtifactsArgs) -> ArtifactPieces {
         let mut script = self.script.lock().expect("no panic");
+        if args.ranges[0].id.as_deref() == Some(&Sha256::digest(OTHER)[..]) {
+            return pieces(Some(OTHER), OTHER.len());
+        }
         let offset = args.ranges[0].offset.expect("an offset");
         script.offsets.push(offset);
         if script.mood == Mood::BusyAfterOne && script.offsets.len() > 1 {
@@ -97,14 +105,30 @@ impl PeerService {
             return ArtifactPieces::default();
         }
         let end = (begin + ANSWER).min(self.content.len());
-        ArtifactPieces {
-            busy: None,
-            pieces: Some(vec![ArtifactPiece {
-                bytes: Some(self.content[begin..end].to_vec()),
-                size: i64::try_from(self.content.len()).ok(),
-            }]),
-            transfer: Some(1),
-        }
+        let has_rest = !matches!(script.mood, Mood::LacksFrom(byte) if byte <= begin);
+        let bytes = has_rest.then_some(&self.content[begin..end]);
+        pieces(bytes, self.content.len())
+    }
+}
+
+/// Returns an answer with bytes of an artifact of this size, or that it is missing.
+fn pieces(bytes: Option<&[u8]>, size: usize) -> ArtifactPieces {
+    ArtifactPieces {
+        busy: None,
+        pieces: Some(vec![ArtifactPiece {
+            bytes: bytes.map(<[u8]>::to_vec),
+            size: bytes.and(i64::try_from(size).ok()),
+        }]),
+        transfer: Some(1),
+    }
+}
+
+/// Returns the other artifact of each peer, whose content is [`OTHER`].
+pub fn other_artifact() -> Artifact {
+    Artifact {
+        id: Some(Sha256::digest(OTHER).to_vec()),
+        size: i64::try_from(OTHER.len()).ok(),
+        form: Some("file".to_owned()),
     }
 }
 

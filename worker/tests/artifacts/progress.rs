@@ -5,7 +5,7 @@ use brasserie_thrift::generated::scheduler::{
     ArtifactHolders, ArtifactsAnswer, ArtifactsReport, WaitingRun,
 };
 
-use super::peers::{ANSWER, Mood, Peer};
+use super::peers::{ANSWER, Mood, Peer, other_artifact};
 use super::{Place, answer, input, wants};
 
 fn waiting(report: &ArtifactsReport) -> Option<&WaitingRun> {
@@ -116,18 +116,8 @@ async fn answers_are_on_their_way_together() {
     assert_eq!(offsets, expected.collect::<Vec<i64>>());
 }
 
-/// A peer that breaks in the middle has given the bytes before, and another peer gives only the rest.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_peer_continues_where_a_broken_one_has_stopped() {
-    let mut place = Place::open().await;
-    let broken = Peer::open(content(10), Mood::BreaksAt(4 * ANSWER)).await;
-    let other = Peer::open(content(10), Mood::Open).await;
-    let artifact = broken.artifact();
-    let inputs = vec![input("in", &artifact, &[0])];
-    let script = "test $(wc -c < \"$BRASSERIE_INPUTS/in\") = 1000000";
-    let task = place
-        .run(script, wants(&[], inputs, vec![broken.holder()]))
-        .await;
+/// Waits for a question for other holders of an artifact, and names a peer.
+async fn answer_with_holder(place: &mut Place, artifact: &Artifact, peer: &Peer) {
     place
         .stage
         .until("question for other holders", |scene| {
@@ -141,10 +131,49 @@ async fn another_peer_continues_where_a_broken_one_has_stopped() {
                 id: artifact.id.clone(),
                 holders: Some(vec![0]),
             }]),
-            holders: Some(vec![other.holder()]),
+            holders: Some(vec![peer.holder()]),
             ..answer()
         });
     });
+}
+
+/// A peer that has lost an artifact in the middle of a transfer has given the bytes before, although the transfer goes on with another
+/// artifact.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_peer_continues_where_one_has_lost_the_artifact() {
+    let mut place = Place::open().await;
+    let loser = Peer::open(content(10), Mood::LacksFrom(4 * ANSWER)).await;
+    let holder = Peer::open(content(10), Mood::Open).await;
+    let artifact = loser.artifact();
+    let inputs = vec![
+        input("in", &artifact, &[0]),
+        input("more", &other_artifact(), &[0]),
+    ];
+    let script =
+        "cd \"$BRASSERIE_INPUTS\"; test $(wc -c < in) = 1000000 && test \"$(cat more)\" = more";
+    let task = place
+        .run(script, wants(&[], inputs, vec![loser.holder()]))
+        .await;
+    answer_with_holder(&mut place, &artifact, &holder).await;
+    let (status, _) = place.end(&task).await;
+    assert!(status.contains("result_bits"), "{status}");
+    let offsets = holder.offsets();
+    assert_eq!(offsets.iter().min(), Some(&400_000), "{offsets:?}");
+}
+
+/// A peer that breaks in the middle has given the bytes before, and another peer gives only the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_peer_continues_where_a_broken_one_has_stopped() {
+    let mut place = Place::open().await;
+    let broken = Peer::open(content(10), Mood::BreaksAt(4 * ANSWER)).await;
+    let other = Peer::open(content(10), Mood::Open).await;
+    let artifact = broken.artifact();
+    let inputs = vec![input("in", &artifact, &[0])];
+    let script = "test $(wc -c < \"$BRASSERIE_INPUTS/in\") = 1000000";
+    let task = place
+        .run(script, wants(&[], inputs, vec![broken.holder()]))
+        .await;
+    answer_with_holder(&mut place, &artifact, &other).await;
     let (status, _) = place.end(&task).await;
     assert!(status.contains("result_bits"), "{status}");
     let offsets = other.offsets();
