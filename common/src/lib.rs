@@ -30,6 +30,7 @@ pub mod story;
 pub mod task;
 pub mod text;
 pub mod time;
+pub mod time_window;
 pub mod work;
 pub mod work_overview;
 pub mod worker;

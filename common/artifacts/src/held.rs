@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use brasserie_common::{ArtifactId, ArtifactNamespace};
 use rustix::io::Errno;
@@ -125,6 +126,12 @@ impl HeldArtifact {
             hash_during(&mut hasher, &buffer[..count], || pass_on(&buffer[..count]))?;
             offset += count as u64;
         }
+    }
+
+    /// Counts the time of a fetch, which ends now.
+    pub fn fetched(&self, began: Instant) {
+        let mut state = self.shared.state();
+        state.times[self.copy.disk.0].fetched(began, Instant::now());
     }
 
     /// Errors if the hash of the content is not the name of the artifact, and then the artifact is lost.

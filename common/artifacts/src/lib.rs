@@ -39,6 +39,7 @@ mod artifact_key;
 mod catalog;
 mod disk;
 mod disk_flag;
+mod disk_times;
 mod held;
 mod in_flight;
 mod incoming;

@@ -7,6 +7,7 @@ use std::num::NonZero;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use brasserie_common::ArtifactId;
 use rustix::fs::{Advice, fadvise};
@@ -198,7 +199,7 @@ impl Partial {
 
     fn sync(&mut self) -> Result<(), WriteError> {
         self.flush()?;
-        self.on_file(File::sync_all)
+        self.flush_file(File::sync_all)
     }
 
     /// Enters the artifact into the catalog after the attempt to put its file to its place. The caller has locked the key.
@@ -258,7 +259,7 @@ impl Partial {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         for chunk in bytes.chunks(CHUNK) {
-            self.on_file(|mut file| file.write_all(chunk))?;
+            self.flush_file(|mut file| file.write_all(chunk))?;
             self.wrote(chunk.len() as u64);
             self.unsynced += chunk.len() as u64;
             self.unstarted += chunk.len() as u64;
@@ -266,7 +267,7 @@ impl Partial {
                 self.begin_write_back()?;
             }
             if self.unsynced >= SYNC_EVERY {
-                self.on_file(File::sync_data)?;
+                self.flush_file(File::sync_data)?;
                 self.unsynced = 0;
             }
         }
@@ -283,6 +284,18 @@ impl Partial {
             let _ = fadvise(file, offset, NonZero::new(length), Advice::DontNeed);
             Ok(())
         })
+    }
+
+    /// Performs a write or a sync, whose time is measured.
+    fn flush_file(
+        &self,
+        operation: impl FnOnce(&File) -> io::Result<()>,
+    ) -> Result<(), WriteError> {
+        let began = Instant::now();
+        self.on_file(operation)?;
+        let mut state = self.shared.state();
+        state.times[self.disk.0].flushed(began, Instant::now());
+        Ok(())
     }
 
     fn on_file<T>(&self, operation: impl FnOnce(&File) -> io::Result<T>) -> Result<T, WriteError> {

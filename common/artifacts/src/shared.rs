@@ -15,6 +15,7 @@ use crate::archive::FolderLimits;
 use crate::artifact_key::ArtifactKey;
 use crate::catalog::{Catalog, CopyLoss, DiskNumber, LostArtifact, StoredCopy};
 use crate::disk::DiskFolder;
+use crate::disk_times::DiskTimes;
 use crate::in_flight::DiskOperations;
 use crate::space::{Reservation, SpaceAccount};
 use brasserie_common::artifact_report::DiskMedium;
@@ -55,6 +56,7 @@ pub struct State {
     /// The last failure of each disk since its last good probe.
     pub failures: Vec<Option<String>>,
     pub lost: Vec<LostArtifact>,
+    pub times: Vec<DiskTimes>,
 }
 
 pub struct StoreShared {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_common::artifact_report::ArtifactCopy;
 use brasserie_common::{Artifact, ArtifactId, ArtifactNamespace, DiskGeneration, OutputPath};
@@ -15,6 +15,7 @@ use crate::artifact_key::ArtifactKey;
 use crate::catalog::{DiskContent, DiskNumber, LostArtifact, StoredCopy};
 use crate::disk::{DiskFolder, DiskMistake};
 use crate::disk_flag::DiskFlag;
+use crate::disk_times::DiskTimes;
 use crate::held::{ContentError, HeldArtifact};
 use crate::in_flight::DiskOperations;
 use crate::incoming::{Incoming, ReceiveError};
@@ -72,6 +73,7 @@ impl ArtifactReader {
 
     /// Reads `length` bytes, or fewer at the end of the artifact. The content is not verified: the receiver does that.
     pub fn read_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, ContentError> {
+        let began = Instant::now();
         let rest = usize::try_from(self.size().saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut bytes = vec![0; length.min(rest)];
         let mut filled = 0;
@@ -80,6 +82,7 @@ impl ArtifactReader {
                 .0
                 .read_at(offset + filled as u64, &mut bytes[filled..])?;
         }
+        self.0.fetched(began);
         Ok(bytes)
     }
 }
@@ -103,6 +106,7 @@ impl ArtifactStore {
                 opened.disk
             });
             state.spaces.push(space);
+            state.times.push(DiskTimes::new(Instant::now()));
             state.failures.push(opened.as_ref().err().cloned());
             disks.push(StoreDisk {
                 path: flag.path.clone(),

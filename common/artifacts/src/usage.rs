@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use crate::catalog::DiskNumber;
 use crate::disk::DiskFolder;
@@ -43,14 +44,19 @@ pub struct DiskUsage {
     /// Bytes that further artifacts may use.
     pub usable: u64,
     pub condition: FoundCondition,
+    /// The average time of a write or sync of a copy; zero: there were too few in the last ten minutes.
+    pub flush_time: Duration,
+    /// The average time of a read for a peer; zero as above.
+    pub fetch_time: Duration,
 }
 
 /// Returns what is known of each disk. Never waits for a disk.
 pub fn usage(shared: &StoreShared) -> Vec<DiskUsage> {
     let hung = shared.in_flight.hung();
-    let state = shared.state();
+    let (mut state, now) = (shared.state(), Instant::now());
     let disks = (0..).map(DiskNumber).zip(&shared.disks);
     let usage = disks.map(|(disk, place)| {
+        let (flush_time, fetch_time) = state.times[disk.0].averages(now);
         let space = &state.spaces[disk.0];
         DiskUsage {
             disk,
@@ -61,6 +67,8 @@ pub fn usage(shared: &StoreShared) -> Vec<DiskUsage> {
             used: space.used(),
             usable: space.usable(),
             condition: condition(&state, disk, &hung),
+            flush_time,
+            fetch_time,
         }
     });
     usage.collect()

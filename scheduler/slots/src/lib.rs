@@ -17,7 +17,6 @@ mod estimate;
 mod offers;
 mod reservations;
 mod settings;
-mod time_window;
 mod workers;
 
 pub use allocator::{Allocator, AllocatorSettings, CopyRequest, Grant, GrantRequest, GrantedCopy};
@@ -33,7 +32,6 @@ pub use reservations::{ReservationId, Reservations};
 pub use settings::{
     Compatibility, GradientMode, IntraGroup, LoadAware, Replication, SlotSettings, SlotStrategy,
 };
-pub use time_window::TimeWindow;
 pub use workers::{
     ArtifactWorkers, DrainRequestError, ExceptWorkers, IneligibleReason, Registered, UnknownWorker,
     WorkerGroup, WorkerPolicy, WorkerRegistration, WorkerReport, WorkloadLevel,

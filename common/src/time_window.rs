@@ -1,9 +1,9 @@
-//! Average times of disk operations over the last intervals between heartbeats.
+//! Average times of disk operations over the last intervals.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Number of intervals that an average covers: ten minutes of heartbeats every 30 s.
+/// Number of intervals that an average covers: ten minutes of intervals of 30 s.
 const WINDOW_INTERVALS: usize = 20;
 /// Least number of flushes in an interval that counts. The times of fewer flushes would let single outliers decide.
 const MIN_FLUSHES: u64 = 500;
@@ -62,10 +62,13 @@ impl TimeWindow {
         self.intervals.push_back(closed);
     }
 
-    /// Returns the average over all operations of the window, rounded down to nanoseconds; zero if the window is empty.
+    /// Returns the average over all operations of the window, rounded down to nanoseconds; zero if the window is empty. The current interval
+    /// belongs to the window when it has enough operations.
     pub fn average(&self) -> Duration {
-        let nanos: u128 = self.intervals.iter().map(|one| one.nanos).sum();
-        let count: u64 = self.intervals.iter().map(|one| one.count).sum();
+        let current = Some(&self.current).filter(|one| one.count >= self.min_count);
+        let all = || self.intervals.iter().chain(current);
+        let nanos: u128 = all().map(|one| one.nanos).sum();
+        let count: u64 = all().map(|one| one.count).sum();
         let average = nanos.checked_div(u128::from(count)).unwrap_or(0);
         Duration::from_nanos(u64::try_from(average).unwrap_or(u64::MAX))
     }
@@ -124,10 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn the_current_interval_is_not_in_the_average() {
+    fn the_current_interval_counts_when_it_has_enough_operations() {
         let mut window = TimeWindow::of_fetches();
         interval(&mut window, 100, 10);
-        window.record(Duration::MAX);
-        assert_eq!(window.average(), Duration::from_nanos(10));
+        for _ in 1..100 {
+            window.record(Duration::from_nanos(30));
+            assert_eq!(window.average(), Duration::from_nanos(10));
+        }
+        window.record(Duration::from_nanos(30));
+        assert_eq!(window.average(), Duration::from_nanos(20));
     }
 }
