@@ -1,6 +1,7 @@
 //! The report of a worker's store of artifacts to its scheduler, and the answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::address::ServiceAddress;
 use crate::artifact::{Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration};
@@ -81,6 +82,10 @@ pub struct DiskReport {
     pub condition: DiskCondition,
     /// The reason why it is not healthy, for people.
     pub problem: Option<Arc<str>>,
+    /// The average time of a write or sync of a copy; zero: there were too few in the last ten minutes.
+    pub flush_time: Duration,
+    /// The average time of a read for a peer; zero as above.
+    pub fetch_time: Duration,
 }
 
 /// A copy of an artifact on a disk.

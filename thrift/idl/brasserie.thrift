@@ -110,6 +110,9 @@ struct DiskStatus {
   5: i64 artifacts,
   // Why it is not healthy, if the worker says so.
   6: optional string problem,
+  // As in ArtifactDisk.
+  7: optional i64 flushMicros,
+  8: optional i64 fetchMicros,
 }
 
 struct WorkerStatus {

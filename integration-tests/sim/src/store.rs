@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::time::Duration;
 
 use brasserie_common::artifact_report::{
     ArtifactCopy, DiskCondition, DiskMedium, DiskReport, ListingPage, ListingWanted,
@@ -208,6 +209,8 @@ impl Store {
                 usable: disk.capacity.saturating_sub(disk.used()),
                 condition: DiskCondition::Healthy,
                 problem: None,
+                flush_time: Duration::ZERO,
+                fetch_time: Duration::ZERO,
             }
         };
         self.disks.iter().map(report).collect()

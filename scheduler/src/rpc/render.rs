@@ -13,6 +13,7 @@ use brasserie_scheduler_core::{
     JobStatus, JobTotals, JobVersion, KeptStory, ListedTask, OrderStage, OrderStatus, ReadBy,
     StoreStatus, TaskCursor, TaskPage, WorkCounts, WorkerStatus,
 };
+use brasserie_thrift::convert::known_micros;
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::generated::scheduler::{BistroCountWithSamples, BistroJobHistogram};
@@ -221,6 +222,8 @@ fn disk_status(disk: DiskReport) -> wire::DiskStatus {
         usable_bytes: Some(i64_of(disk.usable)),
         artifacts: Some(i64_of(disk.artifacts)),
         problem: disk.problem.map(|why| why.as_ref().to_owned()),
+        flush_micros: known_micros(disk.flush_time),
+        fetch_micros: known_micros(disk.fetch_time),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reports of stores of artifacts, and their answers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use brasserie_common::artifact_report::{
     ArtifactCopy, ArtifactCounters, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskMedium,
@@ -18,6 +19,16 @@ use crate::generated::scheduler as wire;
 
 fn bytes(path: &str, number: Option<i64>) -> Result<u64, WireError> {
     not_negative(path, number.unwrap_or(0))
+}
+
+fn micros(path: &str, number: Option<i64>) -> Result<Duration, WireError> {
+    bytes(path, number).map(Duration::from_micros)
+}
+
+/// Rounds up to microseconds, so that a known time is never zero, which stands for an unknown one.
+pub fn known_micros(time: Duration) -> Option<i64> {
+    let micros = time.as_nanos().div_ceil(1000);
+    (micros > 0).then(|| i64::try_from(micros).unwrap_or(i64::MAX))
 }
 
 fn after(path: &str, bytes: Option<Vec<u8>>) -> Result<Option<ArtifactId>, WireError> {
@@ -51,6 +62,8 @@ impl TryFrom<wire::ArtifactDisk> for DiskReport {
                 )
             })?,
             problem: disk.problem.map(Into::into),
+            flush_time: micros("ArtifactDisk.flushMicros", disk.flush_micros)?,
+            fetch_time: micros("ArtifactDisk.fetchMicros", disk.fetch_micros)?,
         })
     }
 }
@@ -67,6 +80,8 @@ impl From<DiskReport> for wire::ArtifactDisk {
             usable_bytes: Some(saturating_i64(disk.usable)),
             state: Some(disk.condition.as_str().to_owned()),
             problem: disk.problem.map(|problem| problem.to_string()),
+            flush_micros: known_micros(disk.flush_time),
+            fetch_micros: known_micros(disk.fetch_time),
         }
     }
 }

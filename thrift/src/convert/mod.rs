@@ -26,6 +26,7 @@ mod tests;
 pub use artifact::{
     busy_pieces, id as artifact_id, pieces as artifact_pieces, range as artifact_range,
 };
+pub use artifact_report::known_micros;
 pub use error::{FieldProblem, WireError};
 pub use logs::scheduler_log_query;
 pub use refusal::{bound_of, refusal, undeclared_refusal, worker_exception};

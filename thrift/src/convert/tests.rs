@@ -1881,10 +1881,16 @@ fn disk_report() -> impl Strategy<Value = DiskReport> {
             DiskCondition::HighUsage,
         ]),
         option::of(text()),
+        (0..1_u64 << 50, 0..1_u64 << 50),
     );
     let numbers = (number(), number(), number(), number());
     (any::<u128>(), any::<[u8; 32]>(), numbers, words).prop_map(
-        |(generation, digest, (artifacts, total, used, usable), (medium, condition, problem))| {
+        |(
+            generation,
+            digest,
+            (artifacts, total, used, usable),
+            (medium, condition, problem, times),
+        )| {
             DiskReport {
                 generation: DiskGeneration(generation),
                 digest: SetDigest::from_be_bytes(digest),
@@ -1895,6 +1901,8 @@ fn disk_report() -> impl Strategy<Value = DiskReport> {
                 usable,
                 condition,
                 problem: problem.map(Into::into),
+                flush_time: Duration::from_micros(times.0),
+                fetch_time: Duration::from_micros(times.1),
             }
         },
     )

@@ -935,6 +935,8 @@ pub struct DiskStatus {
     pub usable_bytes: Option<i64>,
     pub artifacts: Option<i64>,
     pub problem: Option<String>,
+    pub flush_micros: Option<i64>,
+    pub fetch_micros: Option<i64>,
 }
 
 impl TSerializable for DiskStatus {
@@ -946,6 +948,8 @@ impl TSerializable for DiskStatus {
         let mut f_4: Option<i64> = Some(0);
         let mut f_5: Option<i64> = Some(0);
         let mut f_6: Option<String> = None;
+        let mut f_7: Option<i64> = None;
+        let mut f_8: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -977,6 +981,14 @@ impl TSerializable for DiskStatus {
                     let val = i_prot.read_string()?;
                     f_6 = Some(val);
                 }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_8 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -991,6 +1003,8 @@ impl TSerializable for DiskStatus {
             usable_bytes: f_4,
             artifacts: f_5,
             problem: f_6,
+            flush_micros: f_7,
+            fetch_micros: f_8,
         };
         Ok(ret)
     }
@@ -1027,6 +1041,16 @@ impl TSerializable for DiskStatus {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.flush_micros {
+            o_prot.write_field_begin(&TFieldIdentifier::new("flushMicros", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.fetch_micros {
+            o_prot.write_field_begin(&TFieldIdentifier::new("fetchMicros", TType::I64, 8))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1041,6 +1065,8 @@ impl Default for DiskStatus {
             usable_bytes: Some(0),
             artifacts: Some(0),
             problem: None,
+            flush_micros: None,
+            fetch_micros: None,
         }
     }
 }

@@ -1130,6 +1130,8 @@ pub struct ArtifactDisk {
     pub usable_bytes: Option<i64>,
     pub state: Option<String>,
     pub problem: Option<String>,
+    pub flush_micros: Option<i64>,
+    pub fetch_micros: Option<i64>,
 }
 
 impl TSerializable for ArtifactDisk {
@@ -1144,6 +1146,8 @@ impl TSerializable for ArtifactDisk {
         let mut f_7: Option<i64> = Some(0);
         let mut f_8: Option<String> = Some("".to_owned());
         let mut f_9: Option<String> = None;
+        let mut f_10: Option<i64> = None;
+        let mut f_11: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1187,6 +1191,14 @@ impl TSerializable for ArtifactDisk {
                     let val = i_prot.read_string()?;
                     f_9 = Some(val);
                 }
+                10 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_10 = Some(val);
+                }
+                11 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_11 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1204,6 +1216,8 @@ impl TSerializable for ArtifactDisk {
             usable_bytes: f_7,
             state: f_8,
             problem: f_9,
+            flush_micros: f_10,
+            fetch_micros: f_11,
         };
         Ok(ret)
     }
@@ -1255,6 +1269,16 @@ impl TSerializable for ArtifactDisk {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.flush_micros {
+            o_prot.write_field_begin(&TFieldIdentifier::new("flushMicros", TType::I64, 10))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.fetch_micros {
+            o_prot.write_field_begin(&TFieldIdentifier::new("fetchMicros", TType::I64, 11))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1272,6 +1296,8 @@ impl Default for ArtifactDisk {
             usable_bytes: Some(0),
             state: Some("".to_owned()),
             problem: None,
+            flush_micros: None,
+            fetch_micros: None,
         }
     }
 }

@@ -305,6 +305,8 @@ impl Reporter {
                 usable: disk.usable,
                 condition,
                 problem,
+                flush_time: disk.flush_time,
+                fetch_time: disk.fetch_time,
             })
         };
         disks.filter_map(report).collect()

@@ -532,6 +532,42 @@ async fn a_peer_that_lies_about_sizes_is_given_up() {
     server.shutdown().await;
 }
 
+/// Both sides of a transfer of many artifacts know how fast their disks are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reports_have_the_times_of_disks() {
+    const FILES: usize = 260;
+    let (mut maker, mut user) = (Place::open().await, Place::open().await);
+    let script = format!("for i in $(seq {FILES}); do echo $i > $i; done");
+    let paths: Vec<String> = (1..=FILES).map(|number| number.to_string()).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let task = maker.leave(&script, &paths).await;
+    let (status, outputs) = maker.end(&task).await;
+    assert_eq!(outputs.len(), FILES, "{status}");
+    let artifacts = outputs.iter().map(|output| output.artifact.as_ref());
+    let named = artifacts.map(|artifact| artifact.expect("it is named"));
+    let inputs = paths.iter().zip(named);
+    let inputs = inputs.map(|(path, artifact)| input(path, artifact, &[0]));
+    let inputs = inputs.collect();
+    let holder = maker.holder().await;
+    let task = user.run("true", wants(&[], inputs, vec![holder])).await;
+    let (status, _) = user.end(&task).await;
+    assert!(status.contains("result_bits"), "{status}");
+    for (place, is_read) in [(&mut maker, true), (&mut user, false)] {
+        place.make("echo more > out", "out").await;
+        let has_times = |report: &ArtifactsReport| {
+            let disk = report.disks.iter().flatten().next();
+            let times = disk.map(|disk| (disk.flush_micros, disk.fetch_micros));
+            times.is_some_and(|(flush, fetch)| flush > Some(0) && (fetch > Some(0)) == is_read)
+        };
+        place
+            .stage
+            .until("report of times", |scene| {
+                scene.reports.iter().any(has_times)
+            })
+            .await;
+    }
+}
+
 /// A transfer goes on while others are refused, and one of the same host has a place of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_transfers_are_served_than_the_flag_says() {

@@ -46,6 +46,7 @@ struct Store {
     waiting: Vec<WaitingRun>,
     usable: u64,
     condition: DiskCondition,
+    fetch_time: Duration,
     /// The size of the outputs of its runs.
     output_size: u64,
     /// The artifacts whose holders the next report asks for.
@@ -68,6 +69,7 @@ impl Store {
             waiting: Vec::new(),
             usable: 1000,
             condition: DiskCondition::Healthy,
+            fetch_time: Duration::ZERO,
             output_size: 1,
             wanted: Vec::new(),
         };
@@ -94,6 +96,8 @@ impl Store {
             usable: self.usable,
             condition: self.condition,
             problem: None,
+            flush_time: Duration::ZERO,
+            fetch_time: self.fetch_time,
         };
         let report = ArtifactsReport {
             shard: self.worker.shard.clone(),
