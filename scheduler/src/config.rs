@@ -11,8 +11,8 @@ use brasserie_common::work::MAX_KNOWN_TASKS;
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::LogFormat;
 use brasserie_common_runtime::net::{self, AddressError, ListenAddress, NetworkExposure};
-use brasserie_scheduler_core::Retention;
 use brasserie_scheduler_core::credits::{DeadlineRule, RequestPolicy};
+use brasserie_scheduler_core::{Retention, SlotStrategy};
 use brasserie_thrift::rpc;
 use clap::{Args, Parser};
 
@@ -64,6 +64,11 @@ pub struct Flags {
     /// Keep at most this many bytes of the files that jobs name as inputs, below --data-dir: SIZE in bytes or with KiB, MiB, GiB or TiB
     #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = files_capacity)]
     pub files_capacity: u64,
+
+    /// Choose disks for further copies of outputs, and for programs that write artifacts: round-robin, or load-aware, which gives more to disks
+    /// that were faster in the last ten minutes
+    #[arg(long, value_name = "RULE", default_value = "round-robin", value_parser = slot_strategy)]
+    pub artifact_slots: SlotStrategy,
 
     /// The address for workers and the command line (Thrift)
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6789", value_parser = net::parse_socket)]
@@ -307,6 +312,10 @@ fn kill_wait(text: &str) -> Result<Duration, TimeError> {
     }
 }
 
+fn slot_strategy(text: &str) -> Result<SlotStrategy, &'static str> {
+    SlotStrategy::parse(text).ok_or("it must be round-robin or load-aware")
+}
+
 fn files_capacity(text: &str) -> Result<u64, &'static str> {
     parse_size(text)
         .ok_or("it must be a size: bytes, or a number with KiB, MiB, GiB or TiB, as in 10GiB")
@@ -367,6 +376,7 @@ impl Flags {
                 max_missing: self.retention.keep_missing_count,
             },
             files_capacity: self.files_capacity,
+            slots: self.artifact_slots,
             answered_folder: Some(SHARED_MEMORY.into()),
             ..StartOptions::new(self.data_dir, ConfigSource::File(self.config))
         })
@@ -432,6 +442,7 @@ mod tests {
         assert_eq!(options.call_timeouts, rpc::CallTimeouts::DEFAULT);
         assert_eq!(options.periods, Periods::default());
         assert_eq!(options.files_capacity, FILES_CAPACITY);
+        assert_eq!(options.slots, SlotStrategy::RoundRobin);
         assert_eq!(options.work, RequestPolicy::default());
         assert_eq!(options.listen.socket().port(), 6789);
         assert_eq!(options.http_listen.unwrap().socket().port(), 6790);

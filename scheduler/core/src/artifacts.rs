@@ -19,6 +19,7 @@ use brasserie_scheduler_artifacts::{
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
     RackName, Registry, RegistrySettings, Replicas, RestoredState, SetEnding, SetTerms, WorkerStay,
 };
+use brasserie_scheduler_slots::SlotStrategy;
 
 use crate::files::KnownFiles;
 use crate::jobs::HoldState;
@@ -90,7 +91,7 @@ impl Artifacts {
         namespace: ArtifactNamespace,
         restored: RestoredState,
         now: Clocks,
-        rng: Rng,
+        (strategy, rng): (SlotStrategy, Rng),
     ) -> Self {
         Artifacts {
             judge_at: (!restored.sets.is_empty()).then_some(now.time),
@@ -99,7 +100,7 @@ impl Artifacts {
             namespace,
             awaited: BTreeMap::new(),
             places: BTreeMap::new(),
-            slots: ArtifactSlots::new(now.time),
+            slots: ArtifactSlots::new(now.time, strategy),
             listings: BTreeMap::new(),
             rng,
             unfinished: BTreeMap::new(),
@@ -120,7 +121,7 @@ impl Artifacts {
             namespace: self.namespace.clone(),
             awaited: BTreeMap::new(),
             places: BTreeMap::new(),
-            slots: ArtifactSlots::new(Time::ZERO),
+            slots: ArtifactSlots::new(Time::ZERO, SlotStrategy::RoundRobin),
             listings: BTreeMap::new(),
             rng: self.rng.clone(),
             unfinished: BTreeMap::new(),

@@ -31,7 +31,7 @@ mod times;
 mod waits;
 mod work_requests;
 
-pub use brasserie_scheduler_slots::Replication;
+pub use brasserie_scheduler_slots::{Replication, SlotStrategy};
 pub use calls::{Call, CallReply, KilledTask, RunTaskCall};
 pub use jobs::{
     ConfigInForce, ConfigOrigin, ExpectedVersion, FileText, HoldState, JobChange, JobChanged,

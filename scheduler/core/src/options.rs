@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::Timeouts;
 use brasserie_common::fingerprint::Shape;
+use brasserie_scheduler_slots::SlotStrategy;
 
 use crate::credits::RequestPolicy;
 use crate::retention::Retention;
@@ -24,6 +25,8 @@ pub struct Options {
     /// The settings for pull workers.
     pub work: RequestPolicy,
     pub retention: Retention,
+    /// The rule that turns disks into budgets of slots.
+    pub slots: SlotStrategy,
     /// The seed of every random choice.
     pub seed: u64,
 }
@@ -40,11 +43,12 @@ impl Options {
             work,
             // Searched worlds are too short to forget completions.
             retention: _,
+            slots,
             // The seed only selects streams of random numbers.
             seed: _,
         } = self;
         s.put((timeouts, allow_bump_unhealthy_worker, startup_wait));
         s.put((new_cluster, call_deadline));
-        s.put(format!("{work:?}"));
+        s.put(format!("{work:?} {slots:?}"));
     }
 }

@@ -178,7 +178,7 @@ impl Scheduler {
                 namespace_of(cluster),
                 restored(&durable),
                 Clocks { time: now, wall },
-                Rng::new(options.seed, Purpose::PeerOrder),
+                (options.slots, Rng::new(options.seed, Purpose::PeerOrder)),
             ),
             orders: Orders::new(durable.orders),
             lost_producers: BTreeSet::new(),

@@ -14,8 +14,8 @@ use brasserie_scheduler_artifacts::{MissingReplicas, Registry};
 use brasserie_scheduler_slots::{
     Allocator, AllocatorSettings, ArtifactId as SlotNumber, Bytes, CopyRequest, DiskClass, DiskId,
     DiskPlace, DiskState, DrainState, ExceptWorkers, GrantRequest, HolderId, IneligibleReason,
-    NoOffer, Rack, Replication, ReservationId, WorkerDisk, WorkerRegistration, WorkerReport,
-    WorkloadLevel,
+    NoOffer, Rack, Replication, ReservationId, SlotSettings, SlotStrategy, WorkerDisk,
+    WorkerRegistration, WorkerReport, WorkloadLevel,
 };
 
 use crate::refusal::Rejection;
@@ -204,10 +204,16 @@ fn because(others: &[String]) -> String {
 }
 
 impl ArtifactSlots {
-    pub(crate) fn new(now: Time) -> Self {
+    pub(crate) fn new(now: Time, strategy: SlotStrategy) -> Self {
+        let settings = AllocatorSettings {
+            slots: SlotSettings {
+                strategy,
+                ..SlotSettings::default()
+            },
+            ..AllocatorSettings::default()
+        };
         ArtifactSlots {
-            // Round robin: workers do not measure the times of their disks, by which the other strategy tells fast ones from slow ones.
-            allocator: Allocator::new(AllocatorSettings::default(), now),
+            allocator: Allocator::new(settings, now),
             numbers: BTreeMap::new(),
             workers: BTreeMap::new(),
             next_number: 0,
@@ -642,8 +648,8 @@ fn worker_disk(disk: &DiskReport) -> WorkerDisk {
         },
         total: Bytes(disk.total),
         usable: Bytes(disk.usable),
-        flush_time: Duration::ZERO,
-        fetch_time: Duration::ZERO,
+        flush_time: disk.flush_time,
+        fetch_time: disk.fetch_time,
         active_slots: disk.artifacts,
         state: match disk.condition {
             DiskCondition::Healthy => DiskState::Healthy,

@@ -13,6 +13,23 @@ pub enum SlotStrategy {
     LoadAware(LoadAware),
 }
 
+impl SlotStrategy {
+    /// Parses the name of a strategy: `round-robin` or `load-aware`.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "round-robin" => Some(SlotStrategy::RoundRobin),
+            "load-aware" => Some(SlotStrategy::LoadAware(LoadAware {
+                // A copy is written before it is read.
+                flush_time_weight: Weight::ONE,
+                // Disks with much space would otherwise get more slots than fast ones.
+                intra_group: IntraGroup::Even,
+                ..LoadAware::default()
+            })),
+            _ => None,
+        }
+    }
+}
+
 /// Settings of the strategy that prefers fast disks. Disks are sorted by the sum of their weighted times, and form groups of equal size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadAware {

@@ -102,6 +102,7 @@ fn options() -> Options {
         call_deadline: Duration::from_secs(5),
         work: brasserie_scheduler_core::credits::RequestPolicy::default(),
         retention: brasserie_scheduler_core::Retention::default(),
+        slots: brasserie_scheduler_core::SlotStrategy::RoundRobin,
         seed: 1,
     }
 }

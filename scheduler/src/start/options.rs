@@ -7,7 +7,7 @@ use brasserie_common::Timeouts;
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::{ListenAddress, ServiceManager};
 use brasserie_scheduler_core::credits::RequestPolicy;
-use brasserie_scheduler_core::{Durable, Options, Retention};
+use brasserie_scheduler_core::{Durable, Options, Retention, SlotStrategy};
 use brasserie_thrift::rpc::CallTimeouts;
 
 use crate::sources::{ConfigSource, Periods};
@@ -88,6 +88,8 @@ pub struct StartOptions {
     pub periods: Periods,
     /// The most bytes of all files that jobs name as inputs.
     pub files_capacity: u64,
+    /// The rule for the choice of disks for copies of artifacts.
+    pub slots: SlotStrategy,
     /// The service manager, which learns from the watchdog that the driver is alive.
     pub manager: ServiceManager,
 }
@@ -115,6 +117,7 @@ impl StartOptions {
             retention: Retention::default(),
             periods: Periods::default(),
             files_capacity: FILES_CAPACITY,
+            slots: SlotStrategy::RoundRobin,
             manager: ServiceManager::default(),
         }
     }
@@ -129,6 +132,7 @@ impl StartOptions {
             call_deadline: calls.connect + calls.send + calls.receive + CALL_SLACK,
             work: self.work.clone(),
             retention: self.retention,
+            slots: self.slots,
             seed,
         }
     }

@@ -62,6 +62,7 @@ impl Cluster {
             call_deadline: SCHEDULER_CALL_DEADLINE,
             work: RequestPolicy::default(),
             retention: self.swarm.retention,
+            slots: brasserie_scheduler_core::SlotStrategy::RoundRobin,
             seed: self.identities.next_u64(),
         };
         let clocks = self.clocks_of(self.scheduler_post(place).machine);

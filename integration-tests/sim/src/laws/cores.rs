@@ -32,6 +32,7 @@ pub(crate) fn new_core() -> Scheduler {
         call_deadline: Duration::from_secs(10),
         work: RequestPolicy::default(),
         retention: Retention::UNLIMITED,
+        slots: brasserie_scheduler_core::SlotStrategy::RoundRobin,
         seed: 1,
     };
     Scheduler::new(options, Durable::default(), Time::ZERO, WallTime::default())

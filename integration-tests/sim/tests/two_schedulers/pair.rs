@@ -256,6 +256,7 @@ impl Pair {
             new_cluster: true,
             call_deadline: secs(5),
             retention: brasserie_scheduler_core::Retention::UNLIMITED,
+            slots: brasserie_scheduler_core::SlotStrategy::RoundRobin,
             seed: which as u64 + 1,
             work: brasserie_scheduler_core::credits::RequestPolicy::default(),
         };

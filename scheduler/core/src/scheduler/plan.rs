@@ -480,6 +480,7 @@ mod tests {
             call_deadline: Duration::from_secs(1),
             work: crate::credits::RequestPolicy::default(),
             retention: crate::retention::Retention::UNLIMITED,
+            slots: brasserie_scheduler_slots::SlotStrategy::RoundRobin,
             seed: 7,
         };
         Scheduler::new(options, durable, Time::ZERO, WallTime::from_secs(10))

@@ -199,6 +199,7 @@ impl World {
                 ..RequestPolicy::default()
             },
             retention: Retention::UNLIMITED,
+            slots: brasserie_scheduler_core::SlotStrategy::RoundRobin,
             seed: self.starts,
         }
     }

@@ -11,7 +11,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::{Config, ParseOptions, parse};
 use brasserie_scheduler_core::credits::RequestPolicy;
-use brasserie_scheduler_core::{Options, Retention};
+use brasserie_scheduler_core::{Options, Retention, SlotStrategy};
 
 /// Wall time, in seconds, at virtual time zero.
 pub const EPOCH: i64 = 1_700_000_000;
@@ -29,6 +29,7 @@ pub fn options() -> Options {
         call_deadline: Duration::from_secs(5),
         work: RequestPolicy::default(),
         retention: Retention::default(),
+        slots: SlotStrategy::RoundRobin,
         seed: 7,
     }
 }

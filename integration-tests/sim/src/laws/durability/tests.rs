@@ -203,6 +203,7 @@ mod records_add_up {
             call_deadline: std::time::Duration::from_secs(10),
             work: RequestPolicy::default(),
             retention: Retention::UNLIMITED,
+            slots: brasserie_scheduler_core::SlotStrategy::RoundRobin,
             seed: 1,
         };
         let core = Scheduler::new(options, durable, Time::ZERO, WallTime::default());

@@ -49,6 +49,7 @@ impl SmallWorld {
             call_deadline: CALL_DEADLINE,
             work: RequestPolicy::default(),
             retention: Retention::UNLIMITED,
+            slots: brasserie_scheduler_core::SlotStrategy::RoundRobin,
             seed: self.draw(),
         };
         let clocks = (self.now, self.wall());

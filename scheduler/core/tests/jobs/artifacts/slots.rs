@@ -6,7 +6,8 @@ use std::time::Duration;
 use brasserie_common::artifact_report::DiskCondition;
 use brasserie_common::{Principal, Shard};
 use brasserie_scheduler_core::{
-    Event, NoSlots, Replication, Reply, ReservedSlots, SlotPlace, SlotsCall, SlotsRequest,
+    Durable, Event, NoSlots, Options, Replication, Reply, ReservedSlots, SlotPlace, SlotStrategy,
+    SlotsCall, SlotsRequest,
 };
 
 use super::{Store, pass};
@@ -61,6 +62,38 @@ fn cluster(slots: &[u64]) -> (Script, Vec<Store>) {
     });
     let stores = stores.collect();
     (script, stores)
+}
+
+/// The order of the reports, and the numbers of the workers, say nothing: only the measured times do.
+#[test]
+fn fast_disks_get_more_slots_if_the_strategy_is_aware_of_the_load() {
+    let fetch_times = [3, 1, 2].map(Duration::from_millis);
+    let mut counts = Vec::new();
+    for name in ["round-robin", "load-aware"] {
+        let options = Options {
+            slots: SlotStrategy::parse(name).expect("a strategy"),
+            ..support::options()
+        };
+        let mut script = Script::new(options, Durable::default());
+        script.load(support::one_job(1, ""));
+        for (fetch_time, lock) in fetch_times.into_iter().zip(1..) {
+            let mut store = Store::join(&mut script, &format!("w{lock}"), lock);
+            store.usable = 1000 * 64 * MIB;
+            store.fetch_time = fetch_time;
+            store.report(&mut script);
+        }
+        let reserved = request(&mut script, wanted(331, Replication::None));
+        counts.push(primaries(&reserved.expect("there is space")));
+    }
+    let [even, aware] = <[[usize; 3]; 2]>::try_from(counts).expect("two");
+    assert!(
+        even.iter().all(|count| count.abs_diff(110) <= 1),
+        "{even:?}"
+    );
+    // The groups have 1.21, 1.1 and 1 parts of 3.31.
+    let expected = [100, 121, 110];
+    let is_near = |(count, expected): (&usize, usize)| count.abs_diff(expected) <= 2;
+    assert!(aware.iter().zip(expected).all(is_near), "{aware:?}");
 }
 
 /// Returns the number of primaries on each worker of a cluster of three.
