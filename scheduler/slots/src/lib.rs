@@ -36,5 +36,5 @@ pub use settings::{
 pub use time_window::TimeWindow;
 pub use workers::{
     ArtifactWorkers, DrainRequestError, ExceptWorkers, IneligibleReason, Registered, UnknownWorker,
-    WorkerGroup, WorkerPolicy, WorkerRegistration, WorkerReport, WorkloadLevel,
+    WorkerPolicy, WorkerRegistration, WorkerReport, WorkloadLevel,
 };
