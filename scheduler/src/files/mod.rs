@@ -253,6 +253,15 @@ impl Files {
 }
 
 impl Files {
+    /// Returns why the store has no space for a file of this size now, so that it need not be read to find out.
+    fn why_no_space(&self, needed: u64) -> Option<String> {
+        let disks = self.0.store.usage().into_iter();
+        let open = disks.filter(|disk| disk.generation.is_some());
+        let usable = open.map(|disk| disk.usable).max()?;
+        let error = WriteError::NoSpace { needed, usable };
+        (needed > usable).then(|| self.explain_write(&error))
+    }
+
     /// Looks at the disk again if it has failed or was full when the store last wrote.
     fn measure_again(&self) {
         if self.0.has_failed.swap(false, Ordering::Relaxed) {
