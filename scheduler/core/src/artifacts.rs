@@ -19,6 +19,7 @@ use brasserie_scheduler_artifacts::{
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
     RackName, Registry, RegistrySettings, Replicas, RestoredState, SetEnding, SetTerms, WorkerStay,
 };
+use brasserie_scheduler_engine::Task;
 
 use crate::files::KnownFiles;
 use crate::jobs::HoldState;
@@ -57,6 +58,8 @@ pub(crate) struct Artifacts {
     /// The time of the next look at the sets; `None`: no job has left outputs.
     judge_at: Option<Time>,
     files: Arc<KnownFiles>,
+    /// The running tasks with inputs that were not known yet when a worker listed them.
+    to_pin: BTreeMap<InvocationId, Task>,
 }
 
 /// The facts of a worker's last report that the registry does not keep.
@@ -104,6 +107,7 @@ impl Artifacts {
             rng,
             unfinished: BTreeMap::new(),
             files: Arc::default(),
+            to_pin: BTreeMap::new(),
         }
     }
 
@@ -126,6 +130,7 @@ impl Artifacts {
             unfinished: BTreeMap::new(),
             judge_at: None,
             files: Arc::clone(&self.files),
+            to_pin: BTreeMap::new(),
         }
     }
 
@@ -616,7 +621,18 @@ impl Artifacts {
         self.registry.pin(run, ids, now);
     }
 
+    /// Notes that some inputs of a running task are not known yet.
+    pub(crate) fn pin_later(&mut self, run: InvocationId, task: Task) {
+        self.to_pin.insert(run, task);
+    }
+
+    /// Takes the running tasks of which some inputs were not known.
+    pub(crate) fn take_pins_for_later(&mut self) -> BTreeMap<InvocationId, Task> {
+        std::mem::take(&mut self.to_pin)
+    }
+
     pub(crate) fn unpin(&mut self, now: Time, run: InvocationId) {
+        self.to_pin.remove(&run);
         if self.registry.has_pins(run) {
             self.registry.unpin(run, now);
         }
