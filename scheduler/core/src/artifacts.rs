@@ -574,11 +574,17 @@ impl Artifacts {
     }
 
     /// Returns whether all copies of a worker, and those of others, are known, as far as anything depends on that. A worker that has not
-    /// reported has no needed copy if each needed artifact has one elsewhere.
+    /// reported has no needed copy if each needed artifact has one elsewhere. It counts as one without a store when its time to report is
+    /// over.
     pub(crate) fn knows_copies_of(&self, lock: &MachinePortLock) -> bool {
         let is_complete = self.registry.completeness() == Completeness::Complete;
-        let has_reported = || self.places.get(lock).is_some_and(|store| store.is_known);
-        let knows_copies = || has_reported() || self.registry.lost().next().is_none();
+        let knows_copies = || {
+            let is_unlisted = match self.places.get(lock) {
+                Some(store) => !store.is_known,
+                None => self.awaited.contains_key(lock),
+            };
+            !is_unlisted || self.registry.lost().next().is_none()
+        };
         !self.are_used() || is_complete && knows_copies()
     }
 

@@ -316,6 +316,23 @@ fn a_decommission_goes_on_after_a_restart_of_the_scheduler() {
 }
 
 #[test]
+fn a_worker_without_a_store_is_drained_although_an_output_is_lost() {
+    let (mut script, a, _b) = a_has_the_only_copy();
+    let lost = 4 * options().timeouts.lose_unhealthy_worker_after;
+    pass(&mut script, lost, Some(&a.worker));
+    // It has associated and never reports.
+    let storeless = worker("c", 3, 100);
+    script.join(&storeless);
+    decommission(&mut script, "c", None);
+    pass(&mut script, Duration::from_secs(40), Some(&a.worker));
+    assert!(status(&mut script).left.unknown, "it may still report");
+    assert_eq!(take_drain(&mut script), None);
+    pass(&mut script, Duration::from_secs(30), Some(&a.worker));
+    assert!(!status(&mut script).left.unknown);
+    assert!(take_drain(&mut script).is_some());
+}
+
+#[test]
 fn a_scheduler_that_restarts_before_the_drain_drains_the_same_instance() {
     let mut script = Script::with_config(one_job(1, r#", "enabled": false"#));
     let w = worker("a", 1, 100);
