@@ -327,7 +327,7 @@ impl Artifacts {
             return;
         }
         let registry_page = RegistryPage {
-            listing: brasserie_scheduler_artifacts::ListingNumber(listing.0),
+            listing,
             after: page.wanted.after,
             ids: page.artifacts.iter().map(|(id, _)| *id).collect(),
             end: match page.is_last {
@@ -355,14 +355,13 @@ impl Artifacts {
         for generation in new {
             let lock = lock.clone();
             if let Some(listing) = self.registry.begin_listing(&Holder { lock, generation }) {
-                self.listings.insert(generation, ListingNumber(listing.0));
+                self.listings.insert(generation, listing);
             }
         }
         let disks = report.disks.iter().map(|disk| disk.generation);
         let wanted = disks.filter_map(|generation| {
             let listing = *self.listings.get(&generation)?;
-            let number = brasserie_scheduler_artifacts::ListingNumber(listing.0);
-            let after = self.registry.listing_position(number)?;
+            let after = self.registry.listing_position(listing)?;
             Some(ListingWanted {
                 generation,
                 listing,
