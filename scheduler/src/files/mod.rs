@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use brasserie_common::{ArtifactId, ArtifactNamespace, Principal};
 use brasserie_common_artifacts::{
     ArtifactStore, DiskFlag, DiskMistake, DiskNumber, OpenFinding, StoreOptions, WriteError,
@@ -245,8 +245,8 @@ impl Files {
         (size > most).then(|| {
             format!(
                 "it has {}, and the scheduler keeps {} of all files at most (its flag --files-capacity)",
-                mebibytes(size),
-                mebibytes(most)
+                readable_bytes(size),
+                readable_bytes(most)
             )
         })
     }
@@ -285,8 +285,8 @@ fn explain_write(error: &WriteError) -> String {
         WriteError::NoSpace { needed, usable } => format!(
             "the scheduler has no space for it: it needs {}, and {} of --files-capacity and of the disk of its data directory are left. \
              Remove files with `brasserie artifact rm --file`, or make space there",
-            mebibytes(*needed),
-            mebibytes(*usable)
+            readable_bytes(*needed),
+            readable_bytes(*usable)
         ),
         WriteError::DiskFull { error, .. } => {
             format!("the disk of the scheduler's data directory is full ({error}): make space there")

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use brasserie_common::{Artifact, ArtifactForm};
 use brasserie_thrift::generated::brasserie::OutputHolder;
 use brasserie_thrift::rpc::PeerAddr;
@@ -96,7 +96,7 @@ async fn get(args: &GetArgs) -> Result<CommandEnding> {
     let written = place.shown();
     let sentence = format!(
         "{written}: written, {} from {}, and its SHA-256 is right",
-        mebibytes(artifact.size),
+        readable_bytes(artifact.size),
         source.title
     );
     let mut document = wanted.document;
@@ -443,8 +443,8 @@ impl Progress {
             self.next_line.set(Instant::now() + LINE_EVERY);
             complain!(
                 "brasserie: {} of {} {}",
-                mebibytes(bytes),
-                mebibytes(self.size),
+                readable_bytes(bytes),
+                readable_bytes(self.size),
                 self.verb
             );
         }

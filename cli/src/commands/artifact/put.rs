@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use brasserie_common::{Artifact, ArtifactForm, ArtifactId};
 use brasserie_thrift::generated::brasserie::{BrasseriePutFileArgs, FileUpload};
 use clap::builder::NonEmptyStringValueParser;
@@ -63,7 +63,7 @@ pub(super) fn run(args: &PutArgs) -> Result<CommandEnding> {
         let sentence = format!(
             "{}: uploaded, {}, SHA-256 {}",
             printable(&name),
-            mebibytes(artifact.size),
+            readable_bytes(artifact.size),
             artifact.id
         );
         let document = json!({

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::file_name::file_name;
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use brasserie_common::{
     Artifact, ArtifactHolder, ArtifactId, InvocationId, JobId, JobName, MachinePortLock, NodeId,
     NodeName, OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput,
@@ -291,7 +291,7 @@ impl View<'_> {
             CopyProspect::Soon => "a worker will be asked for one within seconds".to_owned(),
             CopyProspect::NoSpace => format!(
                 "no other worker has room: no healthy disk has {} left",
-                mebibytes(artifact.size)
+                readable_bytes(artifact.size)
             ),
             CopyProspect::NoWorker => {
                 "there is none, because no other worker may keep artifacts: a copy needs a second worker that neither drains nor is \
@@ -332,7 +332,7 @@ impl View<'_> {
             true => "; no worker is known that has them".to_owned(),
             false => format!(", from {}", peers.join(" and ")),
         };
-        let (all, bytes) = (waiting.artifacts, mebibytes(waiting.missing_bytes));
+        let (all, bytes) = (waiting.artifacts, readable_bytes(waiting.missing_bytes));
         Some(format!(
             "it waits for {lacking} of {all} inputs, {bytes}{from}"
         ))

@@ -230,7 +230,7 @@ fn a_deadline_ends_the_worker_and_says_what_is_lost() {
     assert_eq!(take_drain(&mut script), None);
     let told = news(&mut script);
     let expected =
-        "ends with 1 task that still run, and 1 output (0.0 MiB) that no other worker has are lost";
+        "ends with 1 task that still run, and 1 output (1 B) that no other worker has are lost";
     assert!(told.contains(expected), "{told}");
     goodbye(&mut script, &a.worker);
     b.settle(&mut script);
