@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::health::Health;
 use crate::task::Hold;
-use crate::text::{counted, mebibytes, printable};
+use crate::text::{counted, printable, readable_bytes};
 use crate::time::readable_duration;
 
 pub use report::{Report, Table};
@@ -142,7 +142,7 @@ impl OrderView {
         text
     }
 
-    /// Formats what a decommission waits for, as in `2 tasks run, 14 outputs (1228.8 MiB) are only there`.
+    /// Formats what a decommission waits for, as in `2 tasks run, 14 outputs (1.2 GiB) are only there`.
     pub fn left(&self) -> String {
         let verb = |count: u64, one: &str, many: &str| match count {
             1 => one.to_owned(),
@@ -157,7 +157,7 @@ impl OrderView {
                 counted(self.running, "task"),
                 verb(self.running, "runs", "run"),
                 counted(self.only_here, "output"),
-                mebibytes(self.only_here_bytes),
+                readable_bytes(self.only_here_bytes),
                 verb(self.only_here, "is", "are"),
             ),
         }

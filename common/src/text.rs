@@ -47,9 +47,13 @@ pub fn shell_word(text: &str) -> String {
     }
 }
 
-/// Returns a number of bytes in mebibytes, as in `12.5 MiB`.
-pub fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / 1_048_576.0)
+/// Returns a number of bytes in the largest unit of which there is at least one, as in `77 B` or `12.5 MiB`.
+pub fn readable_bytes(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.into_iter().find(|(bits, _)| bytes >> bits > 0) {
+        Some((bits, unit)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << bits) as f64),
+        None => format!("{bytes} B"),
+    }
 }
 
 /// Returns whether a terminal may react to this character in another way than by showing it.
@@ -81,6 +85,21 @@ mod tests {
     use super::*;
 
     const HOSTILE: &str = "a\u{1b}[31m\"ß\"\u{7}\u{8}\r\u{7f}\u{9b}2J\u{202e}b\n\tc";
+
+    #[test]
+    fn bytes_are_shown_in_a_unit_that_fits() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_048_575, "1024.0 KiB"),
+            (13_107_200, "12.5 MiB"),
+            (1_288_490_189, "1.2 GiB"),
+            (u64::MAX, "16777216.0 TiB"),
+        ] {
+            assert_eq!(readable_bytes(bytes), text);
+        }
+    }
 
     #[test]
     fn one_line_has_no_control_characters() {

@@ -85,7 +85,7 @@ fn a_decommissioned_worker_hands_its_data_on_and_exits() {
         "--wait",
     ];
     let told = operator.run(&order);
-    assert!(told.contains("1 output (0.0 MiB) is only there"), "{told}");
+    assert!(told.contains("1 output (9 B) is only there"), "{told}");
     assert!(
         told.ends_with("Worker `one` is decommissioned, and has left.\n"),
         "{told}"

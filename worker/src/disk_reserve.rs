@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use nix::sys::statvfs::statvfs;
 
 /// Bytes of a disk that task output leaves free. A store reuses the space of its log after about 4 MiB, and 200,000 completions take the
@@ -31,9 +31,9 @@ pub(crate) fn check(folder: &Path, bytes: u64) -> io::Result<()> {
             "the disk of {} has {} of {} free, and task output leaves {} to the records of completions. Make room there or use a \
              --data-dir on a larger disk",
             folder.display(),
-            mebibytes(free),
-            mebibytes(all),
-            mebibytes(reserve)
+            readable_bytes(free),
+            readable_bytes(all),
+            readable_bytes(reserve)
         ),
     ))
 }

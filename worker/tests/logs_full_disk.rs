@@ -153,7 +153,7 @@ impl Bench {
 
 /// The part of an error message about the reserve.
 const RESERVE: &str =
-    "free, and task output leaves 0.2 MiB to the records of completions. Make room there";
+    "free, and task output leaves 256.0 KiB to the records of completions. Make room there";
 
 fn assert_reserve_is_free(disk: &Path) {
     let records = disk.join("records");

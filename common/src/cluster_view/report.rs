@@ -9,7 +9,7 @@ use super::{
     ClusterView, ConfigView, DiskView, JobState, JobView, StoreView, Urgency, WorkRequestsView,
     WorkerView, millis, most_urgent, with_kinds,
 };
-use crate::text::{mebibytes, printable};
+use crate::text::{printable, readable_bytes};
 use crate::time::readable_duration;
 
 const WORKER_COLUMNS: [&str; 9] = [
@@ -213,15 +213,18 @@ impl StoreView {
         let growth = growth.map(|(bytes, seconds)| {
             let sign = if bytes < 0 { "-" } else { "+" };
             let over = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-            let (bytes, over) = (mebibytes(bytes.unsigned_abs()), readable_duration(over));
+            let (bytes, over) = (
+                readable_bytes(bytes.unsigned_abs()),
+                readable_duration(over),
+            );
             format!(", {sign}{bytes} in {over}")
         });
         format!(
             "Store: {} completions{missing} in {}{}; {} of its disk are free.",
             self.completions,
-            mebibytes(self.bytes),
+            readable_bytes(self.bytes),
             growth.unwrap_or_default(),
-            mebibytes(self.disk_free_bytes)
+            readable_bytes(self.disk_free_bytes)
         )
     }
 }
@@ -284,7 +287,7 @@ impl WorkerView {
         let is_healthy = |disk: &&DiskView| disk.state == "healthy";
         let healthy: Vec<&DiskView> = self.disks.iter().filter(is_healthy).collect();
         let usable = healthy.iter().map(|disk| disk.usable_bytes);
-        let usable = mebibytes(usable.fold(0, u64::saturating_add));
+        let usable = readable_bytes(usable.fold(0, u64::saturating_add));
         let (healthy, all) = (healthy.len(), self.disks.len());
         (all > 0)
             .then(|| format!("{healthy} of {all} artifact disks are healthy, with {usable} usable"))

@@ -260,7 +260,7 @@ fn the_size_and_growth_of_the_store_are_shown() {
         store: Some(store),
         ..cluster(Vec::new())
     };
-    let line = "Store: 2000000 completions (1999999 of nodes or jobs that do not exist) in 276.0 MiB, +1.5 MiB in 2 h 0 min; 1024.0 MiB of its disk \
+    let line = "Store: 2000000 completions (1999999 of nodes or jobs that do not exist) in 276.0 MiB, +1.5 MiB in 2 h 0 min; 1.0 GiB of its disk \
                 are free.";
     assert_eq!(view.report(9).facts[1], line);
 }
@@ -398,7 +398,7 @@ fn an_order_says_what_is_left_to_do_and_who_gave_it() {
         ..order(DECOMMISSIONING)
     };
     let expected = format!(
-        "is being decommissioned: 2 tasks run, 14 outputs (1228.8 MiB) are only there; deadline in 3 h 0 min {given}"
+        "is being decommissioned: 2 tasks run, 14 outputs (1.2 GiB) are only there; deadline in 3 h 0 min {given}"
     );
     assert_eq!(leaving.clause(60_000), expected);
     let overdue = leaving.clause(60_000 + 4 * 3_600_000);

@@ -21,7 +21,7 @@ mod sets;
 mod types;
 
 pub use disks::DiskAnnouncement;
-pub use listing::{ListingNumber, ListingPage, PageAnswer, PageEnd};
+pub use listing::{ListingPage, PageAnswer, PageEnd};
 pub use outputs::{OutputName, TaskOutputs};
 pub use owners::OwnerHeartbeat;
 pub use registry::{ArtifactAvailability, MissingReplicas, OutputView, Registry, SetView};

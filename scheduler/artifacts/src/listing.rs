@@ -7,10 +7,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use brasserie_common::ArtifactId;
-
-/// The identity of one listing. No two listings of one registry have the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ListingNumber(pub u64);
+pub use brasserie_common::artifact_report::ListingNumber;
 
 /// Whether other pages follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

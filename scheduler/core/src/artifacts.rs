@@ -20,6 +20,7 @@ use brasserie_scheduler_artifacts::{
     RackName, Registry, RegistrySettings, Replicas, RestoredState, SetEnding, SetTerms, WorkerStay,
 };
 use brasserie_scheduler_slots::SlotStrategy;
+use brasserie_scheduler_engine::Task;
 
 use crate::files::KnownFiles;
 use crate::jobs::HoldState;
@@ -58,6 +59,8 @@ pub(crate) struct Artifacts {
     /// The time of the next look at the sets; `None`: no job has left outputs.
     judge_at: Option<Time>,
     files: Arc<KnownFiles>,
+    /// The running tasks with inputs that were not known yet when a worker listed them.
+    to_pin: BTreeMap<InvocationId, Task>,
 }
 
 /// The facts of a worker's last report that the registry does not keep.
@@ -105,6 +108,7 @@ impl Artifacts {
             rng,
             unfinished: BTreeMap::new(),
             files: Arc::default(),
+            to_pin: BTreeMap::new(),
         }
     }
 
@@ -127,6 +131,7 @@ impl Artifacts {
             unfinished: BTreeMap::new(),
             judge_at: None,
             files: Arc::clone(&self.files),
+            to_pin: BTreeMap::new(),
         }
     }
 
@@ -323,7 +328,7 @@ impl Artifacts {
             return;
         }
         let registry_page = RegistryPage {
-            listing: brasserie_scheduler_artifacts::ListingNumber(listing.0),
+            listing,
             after: page.wanted.after,
             ids: page.artifacts.iter().map(|(id, _)| *id).collect(),
             end: match page.is_last {
@@ -351,14 +356,13 @@ impl Artifacts {
         for generation in new {
             let lock = lock.clone();
             if let Some(listing) = self.registry.begin_listing(&Holder { lock, generation }) {
-                self.listings.insert(generation, ListingNumber(listing.0));
+                self.listings.insert(generation, listing);
             }
         }
         let disks = report.disks.iter().map(|disk| disk.generation);
         let wanted = disks.filter_map(|generation| {
             let listing = *self.listings.get(&generation)?;
-            let number = brasserie_scheduler_artifacts::ListingNumber(listing.0);
-            let after = self.registry.listing_position(number)?;
+            let after = self.registry.listing_position(listing)?;
             Some(ListingWanted {
                 generation,
                 listing,
@@ -570,11 +574,17 @@ impl Artifacts {
     }
 
     /// Returns whether all copies of a worker, and those of others, are known, as far as anything depends on that. A worker that has not
-    /// reported has no needed copy if each needed artifact has one elsewhere.
+    /// reported has no needed copy if each needed artifact has one elsewhere. It counts as one without a store when its time to report is
+    /// over.
     pub(crate) fn knows_copies_of(&self, lock: &MachinePortLock) -> bool {
         let is_complete = self.registry.completeness() == Completeness::Complete;
-        let has_reported = || self.places.get(lock).is_some_and(|store| store.is_known);
-        let knows_copies = || has_reported() || self.registry.lost().next().is_none();
+        let knows_copies = || {
+            let is_unlisted = match self.places.get(lock) {
+                Some(store) => !store.is_known,
+                None => self.awaited.contains_key(lock),
+            };
+            !is_unlisted || self.registry.lost().next().is_none()
+        };
         !self.are_used() || is_complete && knows_copies()
     }
 
@@ -617,7 +627,18 @@ impl Artifacts {
         self.registry.pin(run, ids, now);
     }
 
+    /// Notes that some inputs of a running task are not known yet.
+    pub(crate) fn pin_later(&mut self, run: InvocationId, task: Task) {
+        self.to_pin.insert(run, task);
+    }
+
+    /// Takes the running tasks of which some inputs were not known.
+    pub(crate) fn take_pins_for_later(&mut self) -> BTreeMap<InvocationId, Task> {
+        std::mem::take(&mut self.to_pin)
+    }
+
     pub(crate) fn unpin(&mut self, now: Time, run: InvocationId) {
+        self.to_pin.remove(&run);
         if self.registry.has_pins(run) {
             self.registry.unpin(run, now);
         }

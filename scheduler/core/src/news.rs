@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::text::{counted, mebibytes};
+use brasserie_common::text::{counted, readable_bytes};
 use brasserie_common::{JobName, Principal, Shard, TaskKey, WorkerId};
 
 use crate::orders::{AfterDecommission, WorkLeft};
@@ -408,7 +408,7 @@ fn fmt_decommission(
 ) -> fmt::Result {
     let amount = |left: WorkLeft| {
         let outputs = counted(left.only_here.artifacts, "output");
-        format!("{outputs} ({})", mebibytes(left.only_here.bytes))
+        format!("{outputs} ({})", readable_bytes(left.only_here.bytes))
     };
     match step {
         DecommissionNews::Done(then) => {

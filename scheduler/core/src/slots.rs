@@ -1,8 +1,9 @@
 //! The slots of artifacts: which worker is asked for a further copy of an artifact, and which places programs have reserved. The rules are
 //! those of `brasserie-scheduler-slots`; this file numbers the workers for them, and keeps the copies that workers were asked for.
 
+mod space;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{ArtifactsReport, DiskCondition, DiskMedium, DiskReport};
@@ -19,6 +20,7 @@ use brasserie_scheduler_slots::{
 };
 
 use crate::refusal::Rejection;
+use space::CopySpace;
 
 /// The most copies that one answer requests: a worker fetches a few at a time, and is asked again.
 const MOST_REQUESTED: usize = 64;
@@ -28,7 +30,7 @@ const MOST_CONSIDERED: usize = 1000;
 const MOST_CHOICES: usize = 16;
 /// The time that a worker has to fetch a copy before another one is asked, beside the time for its bytes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The bytes a second that a copy may take: less than a busy network brings, so that no worker is replaced that makes progress.
+/// The bytes a second that a worker fetches at least: less than a busy network brings, so that no worker is replaced that makes progress.
 const SLOWEST_BYTES_A_SECOND: u64 = 16 << 20;
 /// The time after which a reservation of a program ends by itself: enough to write some gigabytes, and short enough that the space is not
 /// missed if the program has forgotten it.
@@ -55,7 +57,7 @@ struct SlotWorker {
     lock: MachinePortLock,
     shard: Shard,
     instance: WorkerId,
-    rack: Option<Arc<str>>,
+    rack: Rack,
 }
 
 /// Artifacts of about the same size that the same workers may get.
@@ -73,7 +75,8 @@ struct CopyGroup {
 
 /// The slots, and the workers that were asked for copies.
 ///
-/// Invariant: `asked` has the pairs of `copies` whose time is not over, and some whose time is over.
+/// Invariants: `asked` has the pairs of `copies` whose time is not over, and some whose time is over. `space` never has more than a worker
+/// has. It may have less until the worker's next report.
 #[derive(Clone, Debug)]
 pub(crate) struct ArtifactSlots {
     allocator: Allocator,
@@ -83,7 +86,10 @@ pub(crate) struct ArtifactSlots {
     /// Workers that get no slots by order, or because they drain.
     excluded: BTreeSet<MachinePortLock>,
     copies: BTreeMap<ArtifactId, Vec<AskedWorker>>,
-    asked: BTreeMap<HolderId, BTreeSet<ArtifactId>>,
+    /// The copies that each worker was asked for, with their bytes.
+    asked: BTreeMap<HolderId, BTreeMap<ArtifactId, u64>>,
+    /// The workers that may be asked for copies now.
+    space: CopySpace,
     /// The artifact after which the next report begins.
     after: Option<ArtifactId>,
     /// The time of the last removal of old requests.
@@ -220,6 +226,7 @@ impl ArtifactSlots {
             excluded: BTreeSet::new(),
             copies: BTreeMap::new(),
             asked: BTreeMap::new(),
+            space: CopySpace::default(),
             after: None,
             cleaned: now,
             reserved: BTreeSet::new(),
@@ -240,6 +247,22 @@ impl ArtifactSlots {
         if !self.allocator.workers().is_eligible(holder) {
             self.withdraw(holder);
         }
+        self.note_space(holder);
+    }
+
+    /// Notes the space of a worker for copies, after it may have changed. A worker that was asked for many copies has none.
+    fn note_space(&mut self, holder: HolderId) {
+        let is_busy = self
+            .asked
+            .get(&holder)
+            .is_some_and(|asked| asked.len() >= MOST_REQUESTED);
+        match self.workers.get(&holder).filter(|_| !is_busy) {
+            Some(worker) => {
+                let space = self.allocator.largest_space(holder);
+                self.space.set(holder, &worker.rack, space);
+            }
+            None => self.space.remove(holder),
+        }
     }
 
     fn accept_disks(&mut self, holder: HolderId, lock: &MachinePortLock, report: &ArtifactsReport) {
@@ -252,8 +275,9 @@ impl ArtifactSlots {
             notice: None,
         };
         let known = self.workers.get(&holder);
+        let rack = Rack::new(report.rack.as_deref().unwrap_or_default());
         let is_known =
-            known.is_some_and(|known| known.instance == report.worker && known.rack == report.rack);
+            known.is_some_and(|known| known.instance == report.worker && known.rack == rack);
         if is_known {
             let allocator = &mut self.allocator;
             let event = allocator.heartbeat(holder, content, NO_SLOT_IS_REPORTED);
@@ -265,7 +289,7 @@ impl ArtifactSlots {
             return;
         }
         let registration = WorkerRegistration {
-            rack: rack(report.rack.as_deref()),
+            rack: rack.clone(),
             report: content,
         };
         self.allocator.register(holder, registration);
@@ -273,7 +297,7 @@ impl ArtifactSlots {
             lock: lock.clone(),
             shard: report.shard.clone(),
             instance: report.worker,
-            rack: report.rack.clone(),
+            rack,
         };
         self.workers.insert(holder, worker);
         if self.excluded.contains(lock) {
@@ -302,6 +326,7 @@ impl ArtifactSlots {
         self.allocator.readmit(holder);
         self.allocator.lose(holder, now);
         self.workers.remove(&holder);
+        self.note_space(holder);
     }
 
     /// Keeps a worker from getting slots, or ends that. Others are asked for the copies that it was asked for.
@@ -309,22 +334,21 @@ impl ArtifactSlots {
         if self.excluded.contains(lock) == is_excluded {
             return;
         }
-        let holder = self.numbers.get(lock).copied();
+        match is_excluded {
+            true => self.excluded.insert(lock.clone()),
+            false => self.excluded.remove(lock),
+        };
+        let Some(&holder) = self.numbers.get(lock) else {
+            return;
+        };
         match is_excluded {
             true => {
-                self.excluded.insert(lock.clone());
-                if let Some(holder) = holder {
-                    self.withdraw(holder);
-                    self.allocator.exclude(holder);
-                }
+                self.withdraw(holder);
+                self.allocator.exclude(holder);
             }
-            false => {
-                self.excluded.remove(lock);
-                if let Some(holder) = holder {
-                    self.allocator.readmit(holder);
-                }
-            }
+            false => self.allocator.readmit(holder),
         }
+        self.note_space(holder);
     }
 
     /// Counts the size of an output of an accepted completion.
@@ -334,7 +358,7 @@ impl ArtifactSlots {
 
     /// Ends all requests to a worker.
     fn withdraw(&mut self, holder: HolderId) {
-        for id in self.asked.remove(&holder).unwrap_or_default() {
+        for id in self.asked.remove(&holder).unwrap_or_default().into_keys() {
             self.forget(holder, id);
         }
     }
@@ -352,15 +376,18 @@ impl ArtifactSlots {
         }
     }
 
-    /// Chooses workers for missing copies.
+    /// Chooses workers for missing copies. An artifact for which no worker has space costs no more than a comparison.
     pub(crate) fn choose_workers(&mut self, now: Time, registry: &Registry, rng: &mut Rng) {
         self.clean(now);
         let mut groups: BTreeMap<CopyGroup, Vec<MissingReplicas>> = BTreeMap::new();
         let mut considered = 0;
         let mut is_full = false;
+        let largest = self.space.largest();
         for missing in registry.missing_replicas(self.after).take(MOST_CONSIDERED) {
             considered += 1;
-            if let Some(group) = self.group_of(now, registry, &missing) {
+            if Bytes(missing.size) <= largest
+                && let Some(group) = self.group_of(now, registry, &missing)
+            {
                 if groups.len() == MOST_CHOICES && !groups.contains_key(&group) {
                     is_full = true;
                     break;
@@ -397,7 +424,7 @@ impl ArtifactSlots {
         }
         taken.extend(waited);
         let racks = taken.iter().filter_map(|holder| self.workers.get(holder));
-        let racks = racks.map(|worker| rack(worker.rack.as_deref()));
+        let racks = racks.map(|worker| worker.rack.clone());
         // A worker whose rack is unknown may be in any of them.
         let racks = racks.chain([Rack::default()]).collect();
         Some(CopyGroup {
@@ -417,51 +444,72 @@ impl ArtifactSlots {
         rng: &mut Rng,
     ) {
         let busy = self.asked.iter();
-        let busy = busy.filter(|(_, ids)| ids.len() >= MOST_REQUESTED);
+        let busy = busy.filter(|(_, asked)| asked.len() >= MOST_REQUESTED);
         let busy = busy.map(|(holder, _)| *holder);
         let taken: BTreeSet<HolderId> = group.taken.iter().copied().chain(busy).collect();
         let with_failed = &taken | &group.failed;
-        let no_racks = BTreeSet::new();
         let attempts = [
-            (&with_failed, &group.racks),
-            (&with_failed, &no_racks),
-            (&taken, &no_racks),
+            (with_failed.clone(), group.racks),
+            (with_failed, BTreeSet::new()),
+            (taken, BTreeSet::new()),
         ];
         for (holders, racks) in attempts {
             let Some(size) = missing.iter().map(|missing| missing.size).max() else {
                 return;
             };
-            let until = now + PATIENCE + Duration::from_secs(size / SLOWEST_BYTES_A_SECOND);
             let request = CopyRequest {
                 ids: (0..).take(missing.len()).map(SlotNumber).collect(),
                 size: Bytes(size),
-                except: ExceptWorkers {
-                    holders: holders.clone(),
-                    racks: racks.clone(),
-                },
-                until,
+                except: ExceptWorkers { holders, racks },
             };
-            let granted = self.allocator.request_copies(&request, now, rng);
-            let mut chosen = BTreeSet::new();
-            for copy in granted.unwrap_or_default() {
-                let id = missing[copy.id.0 as usize].id;
-                let holder = copy.place.holder;
-                let asked = AskedWorker {
-                    holder,
-                    reservation: copy.reservation,
-                    until,
-                };
-                self.forget(holder, id);
-                self.copies.entry(id).or_default().push(asked);
-                self.asked.entry(holder).or_default().insert(id);
-                chosen.insert(id);
+            // A request that finds no space scans all workers.
+            if self.space.has(request.size, &request.except) {
+                let chosen = self.request_copies(now, &request, &missing, rng);
+                missing.retain(|missing| !chosen.contains(&missing.id));
             }
-            missing.retain(|missing| !chosen.contains(&missing.id));
         }
     }
 
-    /// Returns the artifacts of which the worker should fetch a copy, at most [`MOST_REQUESTED`]. Ends the requests that are no longer
-    /// wanted.
+    /// Asks workers for copies. Returns the artifacts for which one was found.
+    fn request_copies(
+        &mut self,
+        now: Time,
+        request: &CopyRequest,
+        missing: &[MissingReplicas],
+        rng: &mut Rng,
+    ) -> BTreeSet<ArtifactId> {
+        let mut queued: BTreeMap<HolderId, u64> = BTreeMap::new();
+        let asked = &self.asked;
+        let until = |id: SlotNumber, holder| {
+            // A worker fetches a copy after those that it was asked for before.
+            let bytes = queued.entry(holder).or_insert_with(|| {
+                let before = asked.get(&holder).into_iter().flat_map(BTreeMap::values);
+                before.fold(0, |sum, size| sum.saturating_add(*size))
+            });
+            *bytes = bytes.saturating_add(missing[id.0 as usize].size);
+            now + PATIENCE + Duration::from_secs(*bytes / SLOWEST_BYTES_A_SECOND)
+        };
+        let granted = self.allocator.request_copies(request, now, until, rng);
+        let mut chosen = BTreeSet::new();
+        for copy in granted.unwrap_or_default() {
+            let MissingReplicas { id, size, .. } = missing[copy.id.0 as usize];
+            let holder = copy.place.holder;
+            let asked = AskedWorker {
+                holder,
+                reservation: copy.reservation,
+                until: copy.until,
+            };
+            self.forget(holder, id);
+            self.copies.entry(id).or_default().push(asked);
+            self.asked.entry(holder).or_default().insert(id, size);
+            self.note_space(holder);
+            chosen.insert(id);
+        }
+        chosen
+    }
+
+    /// Returns the artifacts of which the worker should fetch a copy, at most [`MOST_REQUESTED`], those with the least time first. Ends the
+    /// requests that are no longer wanted.
     pub(crate) fn asked_of(
         &mut self,
         now: Time,
@@ -473,26 +521,23 @@ impl ArtifactSlots {
         else {
             return Vec::new();
         };
-        let mut remaining = BTreeSet::new();
-        for id in asked {
+        let (mut remaining, mut wanted) = (BTreeMap::new(), Vec::new());
+        for (id, size) in asked {
             let is_here = registry.holders(id).any(|holder| holder.lock == *lock);
             if is_here || registry.count_missing(id) == Some(0) {
                 self.forget(holder, id);
-            } else if self.is_waited_for(now, holder, id) {
-                remaining.insert(id);
+            } else if let Some(until) = waited_until(&self.copies, now, (holder, id)) {
+                remaining.insert(id, size);
+                wanted.push((until, id));
             }
         }
-        let wanted = remaining.iter().copied().take(MOST_REQUESTED).collect();
         if !remaining.is_empty() {
             self.asked.insert(holder, remaining);
         }
-        wanted
-    }
-
-    fn is_waited_for(&self, now: Time, holder: HolderId, id: ArtifactId) -> bool {
-        let asked = self.copies.get(&id);
-        let mut asked = asked.into_iter().flatten();
-        asked.any(|worker| worker.holder == holder && now < worker.until)
+        self.note_space(holder);
+        wanted.sort_unstable();
+        let wanted = wanted.into_iter().map(|(_, id)| id);
+        wanted.take(MOST_REQUESTED).collect()
     }
 
     /// Forgets the workers that have failed long ago. Until then, others are asked first.
@@ -505,15 +550,9 @@ impl ArtifactSlots {
             workers.retain(|worker| now < worker.until + PATIENCE);
             !workers.is_empty()
         });
-        let copies = &self.copies;
-        let is_waited = |holder: HolderId, id: &ArtifactId| {
-            let asked = copies.get(id).into_iter().flatten();
-            let mut asked = asked.filter(|worker| worker.holder == holder);
-            asked.any(|worker| now < worker.until)
-        };
-        self.asked.retain(|holder, ids| {
-            ids.retain(|id| is_waited(*holder, id));
-            !ids.is_empty()
+        self.asked.retain(|holder, asked| {
+            asked.retain(|id, _| waited_until(&self.copies, now, (*holder, *id)).is_some());
+            !asked.is_empty()
         });
     }
 
@@ -553,6 +592,9 @@ impl ArtifactSlots {
             others: self.why_not_eligible(),
         })?;
         self.reserved.insert(grant.reservation);
+        for holder in grant.offer.workers.keys() {
+            self.note_space(*holder);
+        }
         let place = |place: DiskPlace| (self.lock(place.holder), place.disk);
         let locations = grant.offer.locations.into_iter();
         Ok(ReservedPlaces {
@@ -586,7 +628,7 @@ impl ArtifactSlots {
     fn why_not_eligible(&self) -> Vec<String> {
         let workers = self.allocator.workers();
         let why = |(holder, worker): (&HolderId, &SlotWorker)| {
-            let why = match workers.reasons(*holder).first()? {
+            let why = match workers.reasons(*holder).next()? {
                 IneligibleReason::ExcludedDisks => "none of its disks is healthy",
                 IneligibleReason::ManuallyExcluded => "it drains or is excluded",
                 // The scheduler passes neither workloads nor states of a drain on.
@@ -619,10 +661,16 @@ impl ArtifactSlots {
             ..ExceptWorkers::default()
         };
         let workers = self.allocator.workers();
+        let size = Bytes(missing.size);
         let mut others = self.workers.keys();
-        if self.allocator.has_space(Bytes(missing.size), &except) {
+        let mut others_asked = self.asked.keys();
+        let is_other = |one: &&HolderId| !except.holders.contains(one);
+        // A worker that was asked for many copies has space for more of them later.
+        let has_space =
+            |one: &HolderId| is_other(&one) && size <= self.allocator.largest_space(*one);
+        if self.space.has(size, &except) || others_asked.any(has_space) {
             CopyProspect::Soon
-        } else if others.any(|one| !except.holders.contains(one) && workers.is_eligible(*one)) {
+        } else if others.any(|one| is_other(&one) && workers.is_eligible(*one)) {
             CopyProspect::NoSpace
         } else {
             CopyProspect::NoWorker
@@ -630,8 +678,15 @@ impl ArtifactSlots {
     }
 }
 
-fn rack(name: Option<&str>) -> Rack {
-    Rack::new(name.unwrap_or_default())
+/// Returns the time until which a worker is waited for that was asked for a copy; `None` if it is over.
+fn waited_until(
+    copies: &BTreeMap<ArtifactId, Vec<AskedWorker>>,
+    now: Time,
+    (holder, id): (HolderId, ArtifactId),
+) -> Option<Time> {
+    let asked = copies.get(&id)?.iter();
+    let mut untils = asked.filter(|worker| worker.holder == holder);
+    untils.find_map(|worker| (now < worker.until).then_some(worker.until))
 }
 
 /// Returns the number of a disk among those of its worker: the lower half of the random number of its data.
@@ -659,3 +714,6 @@ fn worker_disk(disk: &DiskReport) -> WorkerDisk {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

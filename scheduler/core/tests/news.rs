@@ -243,7 +243,7 @@ fn refusals_that_go_on_are_one_problem_until_a_task_is_accepted() {
     let shown = s.status().errors;
     assert_eq!(shown.len(), 1, "{shown:?}");
     assert!(
-        shown[0].contains(" ago: worker `w` did not start j on n"),
+        shown[0].contains(" ago: worker `w` did not start 2 tasks, the last one j on n"),
         "{shown:?}"
     );
     let logged = news(&mut s);
@@ -289,7 +289,7 @@ fn a_job_whose_tasks_get_no_process_shows_why_until_one_has_run() {
         let story = Story::not_started(why, Fault::Worker, Duration::ZERO);
         end_next(&mut s, &w, ReportedStatus::incomplete_backoff(why), story);
     }
-    let text = format!("0s ago: worker `w` could not start j on n1: {why}");
+    let text = format!("0s ago: worker `w` could not start 2 tasks, the last one j on n1: {why}");
     assert_eq!(s.status().errors, [text]);
     let logged = news(&mut s);
     let logged = logged.iter().filter(|line| line.contains(why));

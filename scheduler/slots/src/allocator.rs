@@ -4,7 +4,7 @@ use brasserie_common::Time;
 use brasserie_common::rng::Rng;
 
 use super::amounts::{Bytes, HolderId};
-use super::drain::{DrainEvent, DrainState};
+use super::drain::DrainEvent;
 use super::estimate::{EstimateSettings, SizeEstimate};
 use super::offers::{
     ArtifactId, ArtifactLocation, DiskPlace, NoOffer, SlotCandidate, SlotOffer, SlotPass,
@@ -13,8 +13,8 @@ use super::offers::{
 use super::reservations::{ReservationId, Reservations};
 use super::settings::{Replication, SlotSettings};
 use super::workers::{
-    ArtifactWorkers, DrainRequestError, ExceptWorkers, Registered, UnknownWorker, WorkerPolicy,
-    WorkerRegistration, WorkerReport,
+    ArtifactWorkers, ExceptWorkers, Registered, UnknownWorker, WorkerPolicy, WorkerRegistration,
+    WorkerReport,
 };
 
 /// The workers among which one is chosen for each copy: enough for an even use, and so few that a choice for some copies takes a fraction of a
@@ -49,8 +49,6 @@ pub struct CopyRequest {
     /// The size of the largest one.
     pub size: Bytes,
     pub except: ExceptWorkers,
-    /// The time at which the slots end by themselves.
-    pub until: Time,
 }
 
 /// The slot of one further copy.
@@ -60,6 +58,8 @@ pub struct GrantedCopy {
     pub place: DiskPlace,
     /// The number under which the slot is reserved.
     pub reservation: ReservationId,
+    /// The time at which the slot ends by itself.
+    pub until: Time,
 }
 
 /// The slots of a request.
@@ -128,34 +128,11 @@ impl Allocator {
         Ok(event)
     }
 
-    /// Accepts the announcement of a worker that it begins to drain.
-    pub fn announce_drain(
-        &mut self,
-        holder: HolderId,
-        state: DrainState,
-    ) -> Result<(), UnknownWorker> {
-        self.workers.announce_drain(holder, state)
-    }
-
     /// Records the loss of a worker.
     pub fn lose(&mut self, holder: HolderId, now: Time) {
         if self.workers.lose(holder, now) {
             self.reservations.forget(holder);
         }
-    }
-
-    /// Records an event of an operator.
-    pub fn request_event(
-        &mut self,
-        holder: HolderId,
-        event: DrainEvent,
-    ) -> Result<(), DrainRequestError> {
-        self.workers.request_event(holder, event)
-    }
-
-    /// Withdraws an event of an operator.
-    pub fn withdraw_event(&mut self, holder: HolderId) {
-        self.workers.withdraw_event(holder);
     }
 
     /// Excludes a worker by order of an operator.
@@ -196,12 +173,13 @@ impl Allocator {
         })
     }
 
-    /// Grants slots for further copies and reserves each of them. Leaves out copies for which no healthy disk has space. Errors if none is
-    /// left.
+    /// Grants slots for further copies and reserves each of them until the time that `until` returns for the copy and its worker. Leaves out
+    /// copies for which no healthy disk has space. Errors if none is left.
     pub fn request_copies(
         &mut self,
         request: &CopyRequest,
         now: Time,
+        mut until: impl FnMut(ArtifactId, HolderId) -> Time,
         rng: &mut Rng,
     ) -> Result<Vec<GrantedCopy>, NoOffer> {
         let replication = Replication::None;
@@ -222,10 +200,12 @@ impl Allocator {
         let reserve = |one: ArtifactLocation| {
             let place = one.primary;
             let space = [(place.holder, place.disk, request.size)];
+            let until = until(one.id, place.holder);
             GrantedCopy {
                 id: one.id,
                 place,
-                reservation: self.reservations.reserve(space, now, request.until),
+                reservation: self.reservations.reserve(space, now, until),
+                until,
             }
         };
         let granted: Vec<GrantedCopy> = locations.map(reserve).collect();
@@ -249,10 +229,9 @@ impl Allocator {
             .some_with_slots(size, &self.reservations, except, which)
     }
 
-    /// Returns whether a worker with space for an artifact of this size may get it.
-    pub fn has_space(&self, size: Bytes, except: &ExceptWorkers) -> bool {
-        let found = self.some_with_slots(size, except, (HolderId(0), 1));
-        !found.is_empty()
+    /// Returns the size of the largest artifact for which a healthy disk of the worker has space; zero if the worker may get none.
+    pub fn largest_space(&self, holder: HolderId) -> Bytes {
+        self.workers.largest_space(holder, &self.reservations)
     }
 
     /// Ends a grant: its tasks have completed or will not run.

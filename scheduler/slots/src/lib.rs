@@ -22,7 +22,7 @@ mod workers;
 pub use allocator::{Allocator, AllocatorSettings, CopyRequest, Grant, GrantRequest, GrantedCopy};
 pub use amounts::{Bytes, HolderId, Permille, Rack, Weight};
 pub use disk::{DiskClass, DiskId, DiskReserve, DiskSpace, DiskState, WorkerDisk, usable_space};
-pub use drain::{Drain, DrainEvent, DrainState, EventRefused, RemainingData};
+pub use drain::{DrainEvent, DrainState, EventRefused};
 pub use estimate::{EstimateSettings, SizeEstimate};
 pub use offers::{
     ArtifactId, ArtifactLocation, CandidateDisk, DiskPlace, NoOffer, SlotCandidate, SlotOffer,
@@ -34,5 +34,5 @@ pub use settings::{
 };
 pub use workers::{
     ArtifactWorkers, DrainRequestError, ExceptWorkers, IneligibleReason, Registered, UnknownWorker,
-    WorkerGroup, WorkerPolicy, WorkerRegistration, WorkerReport, WorkloadLevel,
+    WorkerPolicy, WorkerRegistration, WorkerReport, WorkloadLevel,
 };

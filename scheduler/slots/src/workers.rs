@@ -115,17 +115,6 @@ pub enum IneligibleReason {
     ShuttingDown,
 }
 
-/// The one group of a worker that decides whether it gets slots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerGroup {
-    Unknown,
-    Lost,
-    Draining,
-    /// Registered, not draining, and excluded.
-    Excluded,
-    Eligible,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exclusion {
     Disks,
@@ -371,7 +360,7 @@ impl ArtifactWorkers {
     }
 
     /// Returns all reasons why a worker gets no slots; none if it is eligible.
-    pub fn reasons(&self, holder: HolderId) -> Vec<IneligibleReason> {
+    pub fn reasons(&self, holder: HolderId) -> impl Iterator<Item = IneligibleReason> {
         let worker = self.registered.get(&holder);
         let exclusion = worker.and_then(|worker| worker.exclusion);
         let state = worker.map(|worker| worker.state);
@@ -395,38 +384,11 @@ impl ArtifactWorkers {
             listed(&self.decommissioned, IneligibleReason::Decommissioned),
             listed(&self.shutting_down, IneligibleReason::ShuttingDown),
         ];
-        reasons.into_iter().flatten().collect()
-    }
-
-    /// Returns the group of a worker.
-    pub fn group(&self, holder: HolderId) -> WorkerGroup {
-        let mut group = WorkerGroup::Eligible;
-        for reason in self.reasons(holder) {
-            match reason {
-                IneligibleReason::Lost { .. } => return WorkerGroup::Lost,
-                IneligibleReason::NotRegistered => group = WorkerGroup::Unknown,
-                IneligibleReason::Draining(_)
-                | IneligibleReason::PendingEvent(_)
-                | IneligibleReason::Decommissioned
-                | IneligibleReason::ShuttingDown => {
-                    if group != WorkerGroup::Unknown {
-                        group = WorkerGroup::Draining;
-                    }
-                }
-                IneligibleReason::ExcludedDisks
-                | IneligibleReason::ExcludedWorkload
-                | IneligibleReason::ManuallyExcluded => {
-                    if group == WorkerGroup::Eligible {
-                        group = WorkerGroup::Excluded;
-                    }
-                }
-            }
-        }
-        group
+        reasons.into_iter().flatten()
     }
 
     pub fn is_eligible(&self, holder: HolderId) -> bool {
-        self.group(holder) == WorkerGroup::Eligible
+        self.reasons(holder).next().is_none()
     }
 
     /// Returns the workers that are excluded automatically or manually, for owners of artifacts. These should write nothing to them.
@@ -454,6 +416,16 @@ impl ArtifactWorkers {
     pub fn disks(&self, holder: HolderId) -> impl Iterator<Item = &WorkerDisk> {
         let worker = self.registered.get(&holder);
         worker.into_iter().flat_map(|worker| worker.disks.values())
+    }
+
+    /// Returns the size of the largest artifact for which a healthy disk of the worker has space; zero if the worker is not eligible.
+    pub fn largest_space(&self, holder: HolderId, reservations: &Reservations) -> Bytes {
+        if !self.is_eligible(holder) {
+            return Bytes::ZERO;
+        }
+        let disks = self.disks(holder).filter(|disk| disk.is_healthy());
+        let spaces = disks.map(|disk| disk.usable.less(reservations.reserved(holder, disk.id)));
+        spaces.max().unwrap_or_default()
     }
 
     /// Returns the eligible workers by number, with the slots of their disks that no reservation takes.

@@ -7,9 +7,10 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_common::text::printable;
+use brasserie_common::time::readable_duration;
 use brasserie_common::{Artifact, ArtifactId, OutputPath};
 use brasserie_common_artifacts::{OutputRefusal, StopCheck, TakeInError, TaskFolder, TaskUser};
 use brasserie_common_config::{Config, InputSource};
@@ -30,6 +31,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The most files and folders in a folder: a look at that many takes some ten milliseconds.
 const MAX_ENTRIES: u64 = 10_000;
+/// The pause after a read that failed, as a multiple of its time. So a large folder that cannot be kept uses the disk a twentieth of the
+/// time. A read that took less than a twentieth of the time between two looks is repeated at the next look.
+const PAUSE_PER_READ: u32 = 20;
 
 /// The folder of the configuration.
 ///
@@ -47,18 +51,22 @@ pub(super) struct ConfigFolder {
     stop: CancellationToken,
     /// The files that have changed, with the metadata at the last look.
     changing: BTreeMap<PathBuf, FileStamp>,
+    /// The files that could not be read, with their metadata then. They are read again after that time, or when they have changed.
+    refused: BTreeMap<PathBuf, (FileStamp, Instant)>,
 }
 
 /// A file that the configuration names, and that exists.
-struct Found {
+pub(super) struct Found {
     /// The path without links, below the folder.
     below: PathBuf,
     is_folder: bool,
     stamp: FileStamp,
+    /// The bytes of all its files.
+    size: u64,
 }
 
 /// The state of a file at a look.
-enum Look {
+pub(super) enum Look {
     Known(ConfiguredFile),
     /// It has changed, and may still change.
     Changing,
@@ -76,6 +84,7 @@ impl ConfigFolder {
             file,
             stop,
             changing: BTreeMap::new(),
+            refused: BTreeMap::new(),
         }
     }
 
@@ -111,6 +120,7 @@ impl ConfigFolder {
         let folder = in_force.folder(file.as_deref(), folder).to_owned();
         let is_named = |path: &PathBuf| names.iter().any(|name| *path == folder.join(&**name));
         self.changing.retain(|path, _| is_named(path));
+        self.refused.retain(|path, _| is_named(path));
         let mut states = BTreeMap::new();
         let (mut to_read, mut is_settled) = (Vec::new(), true);
         for name in names {
@@ -149,7 +159,7 @@ impl ConfigFolder {
         }
     }
 
-    fn look_at(&mut self, folder: &Path, name: &str) -> Look {
+    pub(super) fn look_at(&mut self, folder: &Path, name: &str) -> Look {
         let path = folder.join(name);
         let found = match find(folder, name) {
             Ok(Some(found)) => found,
@@ -158,9 +168,17 @@ impl ConfigFolder {
         };
         let names = self.files.0.names.lock();
         let last = names.last_read(&path);
-        // A file that has just come may still be written.
-        let is_new = names.configured().get(name) == Some(&ConfiguredFile::Absent);
+        let before = names.configured().get(name).cloned();
         drop(names);
+        if let Some(state @ ConfiguredFile::Unusable(_)) = &before
+            && let Some((stamp, until)) = self.refused.get(&path)
+            && *stamp == found.stamp
+            && Instant::now() < *until
+        {
+            return Look::Known(state.clone());
+        }
+        // A file that has just come may still be written.
+        let is_new = before == Some(ConfiguredFile::Absent);
         match last {
             Some(last) if last.stamp == found.stamp => {
                 self.changing.remove(&path);
@@ -180,7 +198,9 @@ impl ConfigFolder {
     /// Reads one file into the store. Returns false if it has changed meanwhile.
     fn read(&mut self, folder: &Path, name: &str, found: &Found) -> bool {
         let path = folder.join(name);
+        let began = Instant::now();
         let taken = self.take(folder, found);
+        let pause = began.elapsed() * PAUSE_PER_READ;
         let again = find(folder, name);
         let is_same = matches!(&again, Ok(Some(again)) if again.stamp == found.stamp);
         let state = match taken {
@@ -202,7 +222,15 @@ impl ConfigFolder {
                 return false;
             }
             Err(TakeFailure::Stopped) => return true,
-            Err(TakeFailure::Refused(why)) => ConfiguredFile::Unusable(why),
+            Err(TakeFailure::Refused(why)) if pause <= LOOK => ConfiguredFile::Unusable(why),
+            Err(TakeFailure::Refused(why)) => {
+                let until = Instant::now() + pause;
+                self.refused.insert(path, (found.stamp, until));
+                ConfiguredFile::Unusable(format!(
+                    "{why}. The scheduler reads it again in {}, or when it has changed",
+                    readable_duration(pause)
+                ))
+            }
         };
         self.files.0.names.lock().set(name, state);
         true
@@ -211,14 +239,8 @@ impl ConfigFolder {
     fn take(&self, folder: &Path, found: &Found) -> Result<Artifact, TakeFailure> {
         let refused = |error: io::Error| TakeFailure::Refused(error.to_string());
         let root = fs::File::open(fs::canonicalize(folder).map_err(refused)?).map_err(refused)?;
-        let size = match found.is_folder {
-            true => 0,
-            false => {
-                let path = folder.join(&found.below);
-                fs::metadata(path).map_err(refused)?.len()
-            }
-        };
-        if let Some(why) = self.files.why_too_large(size) {
+        // The archive of a folder is larger than its files.
+        if let Some(why) = self.files.why_too_large(found.size) {
             return Err(TakeFailure::Refused(why));
         }
         let end = if found.is_folder { "/" } else { "" };
@@ -235,6 +257,9 @@ impl ConfigFolder {
             stop: StopCheck(&stops),
         };
         self.files.measure_again();
+        if let Some(why) = self.files.why_no_space(found.size) {
+            return Err(TakeFailure::Refused(why));
+        }
         let parts = &self.files.0;
         let taken = parts.store.take_in(&parts.namespace, task, &below);
         taken.map_err(|error| match error {
@@ -242,6 +267,16 @@ impl ConfigFolder {
             TakeInError::Store(error) => TakeFailure::Refused(self.files.explain_write(&error)),
             TakeInError::Output { path, why } => TakeFailure::of(&path, why),
         })
+    }
+}
+
+#[cfg(test)]
+impl ConfigFolder {
+    /// Counts a file as one of which a long read has just failed.
+    pub(super) fn refuse_for_an_hour(&mut self, folder: &Path, name: &str) {
+        let found = find(folder, name).ok().flatten().expect("a file");
+        let until = Instant::now() + Duration::from_secs(3600);
+        self.refused.insert(folder.join(name), (found.stamp, until));
     }
 }
 
@@ -307,12 +342,14 @@ fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
     let mut stamp = StampMaker {
         hasher: Sha256::new(),
         left: MAX_ENTRIES,
+        size: 0,
     };
     let added = stamp.add(&path, &about);
     added.map_err(|error| error.to_string())?;
     Ok(Some(Found {
         below: below.to_owned(),
         is_folder: about.is_dir(),
+        size: stamp.size,
         stamp: FileStamp(ArtifactId(stamp.hasher.finalize().into())),
     }))
 }
@@ -321,6 +358,8 @@ struct StampMaker {
     hasher: Sha256,
     /// The number of entries that may follow.
     left: u64,
+    /// The bytes of all files so far.
+    size: u64,
 }
 
 impl StampMaker {
@@ -347,8 +386,13 @@ impl StampMaker {
         ] {
             self.hasher.update(time.to_le_bytes());
         }
+        if about.is_file() {
+            self.size = self.size.saturating_add(about.len());
+        }
         if about.is_dir() {
-            let entries = fs::read_dir(path)?;
+            // One more than may follow is an error, whichever ones they are.
+            let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+            let entries = fs::read_dir(path)?.take(most.saturating_add(1));
             let mut paths = entries
                 .map(|entry| entry.map(|entry| entry.path()))
                 .collect::<io::Result<Vec<PathBuf>>>()?;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use brasserie_common::{ArtifactId, ArtifactNamespace, Principal};
 use brasserie_common_artifacts::{
     ArtifactStore, DiskFlag, DiskMistake, DiskNumber, OpenFinding, ServedTransfers, StoreOptions,
@@ -245,14 +245,23 @@ impl Files {
         (size > most).then(|| {
             format!(
                 "it has {}, and the scheduler keeps {} of all files at most (its flag --files-capacity)",
-                mebibytes(size),
-                mebibytes(most)
+                readable_bytes(size),
+                readable_bytes(most)
             )
         })
     }
 }
 
 impl Files {
+    /// Returns why the store has no space for a file of this size now, so that it need not be read to find out.
+    fn why_no_space(&self, needed: u64) -> Option<String> {
+        let disks = self.0.store.usage().into_iter();
+        let open = disks.filter(|disk| disk.generation.is_some());
+        let usable = open.map(|disk| disk.usable).max()?;
+        let error = WriteError::NoSpace { needed, usable };
+        (needed > usable).then(|| self.explain_write(&error))
+    }
+
     /// Looks at the disk again if it has failed or was full when the store last wrote.
     fn measure_again(&self) {
         if self.0.has_failed.swap(false, Ordering::Relaxed) {
@@ -276,8 +285,8 @@ fn explain_write(error: &WriteError) -> String {
         WriteError::NoSpace { needed, usable } => format!(
             "the scheduler has no space for it: it needs {}, and {} of --files-capacity and of the disk of its data directory are left. \
              Remove files with `brasserie artifact rm --file`, or make space there",
-            mebibytes(*needed),
-            mebibytes(*usable)
+            readable_bytes(*needed),
+            readable_bytes(*usable)
         ),
         WriteError::DiskFull { error, .. } => {
             format!("the disk of the scheduler's data directory is full ({error}): make space there")

@@ -12,6 +12,7 @@ use brasserie_scheduler_core::files::ConfiguredFile;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use super::folder::Look;
 use super::uploads::PutProgress;
 use super::*;
 use crate::inbox::{Lanes, lanes};
@@ -280,6 +281,63 @@ fn a_file_beyond_the_capacity_is_refused_with_the_flag() {
         "{refused}"
     );
     assert_eq!(bench.incoming(), 0);
+}
+
+/// Returns the number of writes to the folder in which contents arrive.
+fn arrivals(bench: &Bench) -> std::time::SystemTime {
+    let incoming = bench.root.path().join("data/files/incoming");
+    let about = fs::metadata(incoming).expect("a folder");
+    about.modified().expect("a time")
+}
+
+#[test]
+fn a_folder_for_which_there_is_no_space_is_not_read() {
+    let mut bench = Bench::new(&["large", "a", "b"]);
+    let before = arrivals(&bench);
+    for number in 0..3 {
+        bench.write(&format!("large/{number}"), vec![0; 500 << 10]);
+    }
+    assert!(bench.look());
+    let why = bench.why("large");
+    assert!(why.contains("--files-capacity"), "{why}");
+    assert_eq!(arrivals(&bench), before, "no byte was copied");
+    bench.write("a/c", "a".repeat(600 << 10));
+    bench.settle();
+    assert!(matches!(
+        bench.configured()["a"],
+        ConfiguredFile::Present(_)
+    ));
+    let before = arrivals(&bench);
+    bench.write("b/c", "b".repeat(600 << 10));
+    bench.settle();
+    let why = bench.why("b");
+    assert!(why.contains("no space"), "{why}");
+    assert_eq!(arrivals(&bench), before, "no byte was copied");
+}
+
+#[test]
+fn a_file_that_could_not_be_read_for_long_is_read_again_later_or_when_it_has_changed() {
+    let mut bench = Bench::new(&["a"]);
+    bench.write("a/link", "content");
+    bench.settle();
+    let link = bench.path("a/other");
+    symlink("link", &link).expect("a link");
+    bench.settle();
+    let why = bench.why("a");
+    assert!(why.contains("is a symbolic link"), "{why}");
+    let conf = bench.root.path().join("conf");
+    // A short read is repeated at the next look.
+    let state = bench.folder.look_at(&conf, "a");
+    assert!(matches!(state, Look::ToRead(_)));
+    bench.folder.refuse_for_an_hour(&conf, "a");
+    let state = bench.folder.look_at(&conf, "a");
+    assert!(matches!(state, Look::Known(ConfiguredFile::Unusable(_))));
+    fs::remove_file(link).expect("removed");
+    bench.settle();
+    assert!(matches!(
+        bench.configured()["a"],
+        ConfiguredFile::Present(_)
+    ));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! or folder.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, Permissions};
 use std::io::{self, BufReader, IsTerminal as _, Seek as _, stderr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use brasserie_common::{Artifact, ArtifactForm};
 use brasserie_thrift::generated::brasserie::OutputHolder;
 use brasserie_thrift::rpc::PeerAddr;
@@ -21,7 +21,7 @@ use tempfile::{Builder, NamedTempFile};
 
 use super::files::{self, find_files};
 use super::outputs::{address_of, artifact_of, find};
-use super::transfer::{FetchFailure, Transfers};
+use super::transfer::{BusyWait, FetchFailure, PartialCopy, Transfers};
 use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on, peer};
 use crate::failure::Failure;
@@ -30,8 +30,6 @@ use crate::output::{complain, printable};
 
 /// The pause after all workers were busy: as between workers.
 const BUSY_PAUSE: Duration = Duration::from_millis(150);
-/// The longest time in which all workers are busy. Transfers between workers take seconds.
-const BUSY_LIMIT: Duration = Duration::from_secs(120);
 /// The time between two lines about the progress, if standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -90,13 +88,13 @@ async fn get(args: &GetArgs) -> Result<CommandEnding> {
         artifact,
         progress: Progress::new(artifact.size, "have arrived"),
     };
-    let mut copy = place.temporary(artifact.form)?;
+    let mut copy = PartialCopy::new(place.temporary(artifact.form)?);
     let source = fetch.fetch_from_any(&wanted, &mut copy).await?;
-    place.keep(copy, artifact.form)?;
+    place.keep(copy.into_file(), artifact.form)?;
     let written = place.shown();
     let sentence = format!(
         "{written}: written, {} from {}, and its SHA-256 is right",
-        mebibytes(artifact.size),
+        readable_bytes(artifact.size),
         source.title
     );
     let mut document = wanted.document;
@@ -345,15 +343,23 @@ struct Fetch {
 }
 
 impl Fetch {
-    /// Fetches the artifact from the first source that sends a good copy. Returns that source.
-    async fn fetch_from_any(&self, wanted: &Wanted, copy: &mut NamedTempFile) -> Result<Source> {
+    /// Fetches the artifact from the first source that sends a good copy. Each continues where the one before it has stopped. Returns the
+    /// source of the last bytes.
+    async fn fetch_from_any(
+        &self,
+        wanted: &Wanted,
+        copy: &mut PartialCopy<NamedTempFile>,
+    ) -> Result<Source> {
         let mut left: VecDeque<&Source> = wanted.sources.iter().collect();
         let mut problems = Vec::new();
-        let (give_up, mut busy) = (Instant::now() + BUSY_LIMIT, 0);
+        // The sources of the bytes so far.
+        let mut senders = BTreeSet::new();
+        let (mut wait, mut busy) = (BusyWait::new(Instant::now()), 0);
         while let Some(source) = left.pop_front() {
+            let before = copy.offset();
             let failure = match peer(&source.address) {
                 None => FetchFailure::Gone("its address is not known".to_owned()),
-                Some(peer) => match self.fetch_from_one(&peer, copy).await {
+                Some(peer) => match self.fetch_from_one(&peer, copy, &mut senders).await {
                     Ok(()) => {
                         self.progress.end();
                         for problem in &problems {
@@ -368,14 +374,23 @@ impl Fetch {
                     Err(failure) => failure,
                 },
             };
-            if matches!(failure, FetchFailure::Busy) && Instant::now() < give_up {
-                left.push_back(source);
-                busy += 1;
-                if busy >= left.len() {
-                    busy = 0;
-                    tokio::time::sleep(BUSY_PAUSE).await;
+            wait.reached(copy.offset(), Instant::now());
+            match failure {
+                FetchFailure::Busy if !wait.is_over(Instant::now()) => {
+                    left.push_back(source);
+                    busy += 1;
+                    if busy >= left.len() {
+                        busy = 0;
+                        tokio::time::sleep(BUSY_PAUSE).await;
+                    }
+                    continue;
                 }
-                continue;
+                // The damaged bytes may be those of an earlier source.
+                FetchFailure::Damaged if before > 0 => {
+                    left.push_front(source);
+                    continue;
+                }
+                _ => {}
             }
             problems.push(format!("{} at {}: {failure}", source.title, source.address));
         }
@@ -392,18 +407,24 @@ impl Fetch {
     async fn fetch_from_one(
         &self,
         peer: &PeerAddr,
-        copy: &mut NamedTempFile,
+        copy: &mut PartialCopy<NamedTempFile>,
+        senders: &mut BTreeSet<PeerAddr>,
     ) -> Result<(), FetchFailure> {
-        let file = copy.as_file_mut();
-        file.set_len(0).map_err(FetchFailure::Local)?;
-        file.rewind().map_err(FetchFailure::Local)?;
+        let before = copy.offset();
         let received = |bytes| self.progress.reached(bytes);
         let fetched = self
             .transfers
-            .fetch(peer, &self.artifact, file, received)
+            .fetch(peer, &self.artifact, copy, received)
             .await;
-        if let Err(FetchFailure::Damaged) = fetched {
-            self.transfers.have_checked(peer, self.artifact.id).await;
+        match &fetched {
+            Err(FetchFailure::Damaged) => {
+                senders.insert(peer.clone());
+                for sender in std::mem::take(senders) {
+                    self.transfers.have_checked(&sender, self.artifact.id).await;
+                }
+            }
+            _ if copy.offset() > before => drop(senders.insert(peer.clone())),
+            _ => {}
         }
         fetched
     }
@@ -443,8 +464,8 @@ impl Progress {
             self.next_line.set(Instant::now() + LINE_EVERY);
             complain!(
                 "brasserie: {} of {} {}",
-                mebibytes(bytes),
-                mebibytes(self.size),
+                readable_bytes(bytes),
+                readable_bytes(self.size),
                 self.verb
             );
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use brasserie_common::text::{counted, mebibytes};
+use brasserie_common::text::{counted, readable_bytes};
 use brasserie_common::{Artifact, ArtifactId};
 use brasserie_common_config::nearest;
 use brasserie_thrift::convert::parse;
@@ -282,7 +282,7 @@ pub(super) fn set_text(set: &OutputSet) -> String {
         "Outputs of job `{}`: {} with {} of {}{lost}, {keep}{until}{readers}.",
         printable(set.job.as_deref().unwrap_or_default()),
         counted(count(set.artifacts), "artifact"),
-        mebibytes(count(set.bytes)),
+        readable_bytes(count(set.bytes)),
         counted(count(set.tasks), "task"),
     )
 }

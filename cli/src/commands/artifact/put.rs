@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use brasserie_common::{Artifact, ArtifactForm, ArtifactId};
 use brasserie_thrift::generated::brasserie::{BrasseriePutFileArgs, FileUpload};
 use clap::builder::NonEmptyStringValueParser;
@@ -16,6 +16,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::get::Progress;
+use super::transfer::BusyWait;
 use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::Failure;
@@ -24,9 +25,8 @@ use crate::output::printable;
 
 /// The bytes of one piece, as of transfers between workers.
 const PIECE: usize = 2 << 20;
-/// The pause after the scheduler was busy, and the longest time in which it is.
+/// The pause after the scheduler was busy.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
-const BUSY_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -63,7 +63,7 @@ pub(super) fn run(args: &PutArgs) -> Result<CommandEnding> {
         let sentence = format!(
             "{}: uploaded, {}, SHA-256 {}",
             printable(&name),
-            mebibytes(artifact.size),
+            readable_bytes(artifact.size),
             artifact.id
         );
         let document = json!({
@@ -162,7 +162,7 @@ async fn put(
     (file, artifact): (&mut LocalFile, Artifact),
 ) -> Result<()> {
     let progress = Progress::new(artifact.size, "are sent");
-    let give_up = Instant::now() + BUSY_LIMIT;
+    let mut wait = BusyWait::new(Instant::now());
     let (mut upload, mut offset, mut bytes) = (0, 0, Vec::new());
     loop {
         let arguments = BrasseriePutFileArgs {
@@ -181,7 +181,7 @@ async fn put(
                 offset = u64::try_from(next.offset.unwrap_or(0))?;
                 false
             }
-            Err(refused) if refused.busy == Some(true) && Instant::now() < give_up => {
+            Err(refused) if refused.busy == Some(true) && !wait.is_over(Instant::now()) => {
                 tokio::time::sleep(BUSY_PAUSE).await;
                 false
             }
@@ -196,6 +196,7 @@ async fn put(
             return Ok(());
         }
         progress.reached(offset);
+        wait.reached(offset, Instant::now());
         bytes = match upload {
             0 => Vec::new(),
             _ => file.piece(offset)?,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use brasserie_common::logs::LineId;
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
 use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::STORE_FAILS;
@@ -348,9 +348,9 @@ fn room_on_disk(directory: &Path) -> Option<String> {
         " The disk of {} has {} of {} free; logged task output takes {} of it ({}). If the disk is full, make room there, and the run \
          goes on by itself; or end the run, and name a --data-dir on a larger disk",
         directory.display(),
-        mebibytes(disk.blocks_available() * disk.fragment_size()),
-        mebibytes(disk.blocks() * disk.fragment_size()),
-        mebibytes(logs),
+        readable_bytes(disk.blocks_available() * disk.fragment_size()),
+        readable_bytes(disk.blocks() * disk.fragment_size()),
+        readable_bytes(logs),
         folder.display()
     ))
 }

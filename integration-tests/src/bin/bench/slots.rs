@@ -188,9 +188,8 @@ fn copies() -> f64 {
             ids: (0..COPIES).map(ArtifactId).collect(),
             size: Bytes::from_mib(10),
             except: ExceptWorkers::default(),
-            until: Time::NEVER,
         };
-        let granted = all.request_copies(&request, Time::ZERO, &mut rng);
+        let granted = all.request_copies(&request, Time::ZERO, |_, _| Time::NEVER, &mut rng);
         assert_eq!(granted.map(|granted| granted.len()), Ok(COPIES as usize));
     });
     times.at(50)

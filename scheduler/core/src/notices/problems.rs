@@ -1,7 +1,7 @@
 //! A bounded list of recent problems for `status`. Lasting states, such as an unwritable store, are in
 //! `scheduler/view/problems.rs`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ const MAX_PROBLEMS: usize = 20;
 const MAX_HIDDEN: usize = 200;
 /// The most characters of one problem: a few names of the longest kind, and a sentence.
 const MAX_PROBLEM_CHARS: usize = 4096;
+/// The most tasks of one problem that are counted.
+const MAX_TASKS: usize = 1000;
 /// How long a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
 const PROBLEM_LIFE: Duration = Duration::from_secs(300);
 /// The time for which refusals because of a race must repeat before they are shown.
@@ -41,12 +43,14 @@ enum Subject {
     Start(FailedStart),
 }
 
-/// A failure of one job's tasks to start on one worker, for one reason.
+/// A failure of tasks to start on one worker, for one kind of reason: those of several jobs on a full disk are one.
 #[derive(Clone, Debug)]
 struct FailedStart {
     shard: Shard,
-    /// The latest such task.
-    task: TaskKey,
+    /// The tasks that did not start, at most [`MAX_TASKS`].
+    tasks: BTreeSet<TaskKey>,
+    /// The latest such task, and its reason.
+    last: TaskKey,
     trouble: StartTrouble,
     why: String,
 }
@@ -63,9 +67,44 @@ pub enum StartTrouble {
 }
 
 impl FailedStart {
-    fn is_of(&self, shard: &Shard, job: &JobName) -> bool {
-        (&self.shard, &self.task.job) == (shard, job)
+    /// Returns whether both are the same problem, possibly of different tasks. Refusals because of a race are those of one job, which the
+    /// worker ends when it accepts a task of the job.
+    fn is_same(&self, other: &FailedStart) -> bool {
+        let is_same_job = self.last.job == other.last.job;
+        (&self.shard, self.trouble) == (&other.shard, other.trouble)
+            && (is_same_job || self.trouble != StartTrouble::Race)
+            && is_alike(&self.why, &other.why)
     }
+
+    /// Forgets tasks. Returns whether any are left.
+    fn keep_tasks(&mut self, is_kept: impl Fn(&TaskKey) -> bool) -> bool {
+        self.tasks.retain(&is_kept);
+        match (is_kept(&self.last), self.tasks.last()) {
+            (true, _) => true,
+            (false, None) => false,
+            (false, Some(other)) => {
+                self.last = other.clone();
+                true
+            }
+        }
+    }
+
+    /// Names the tasks.
+    fn of_tasks(&self) -> String {
+        let TaskKey { job, node } = &self.last;
+        match self.tasks.len() {
+            0 | 1 => format!("{job} on {node}"),
+            MAX_TASKS => format!("{MAX_TASKS} or more tasks, the last one {job} on {node}"),
+            count => format!("{count} tasks, the last one {job} on {node}"),
+        }
+    }
+}
+
+/// Returns whether two reasons differ at most in words with digits, such as amounts of bytes and the ids of artifacts.
+fn is_alike(one: &str, other: &str) -> bool {
+    let is_plain = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
+    let words = |text| str::split_whitespace(text).filter(is_plain);
+    words(one).eq(words(other))
 }
 
 impl Subject {
@@ -73,10 +112,7 @@ impl Subject {
     fn is_same(&self, other: &Subject) -> bool {
         match (self, other) {
             (Subject::Text(one), Subject::Text(other)) => one == other,
-            (Subject::Start(one), Subject::Start(other)) => {
-                one.is_of(&other.shard, &other.task.job)
-                    && (one.trouble, &one.why) == (other.trouble, &other.why)
-            }
+            (Subject::Start(one), Subject::Start(other)) => one.is_same(other),
             (Subject::Text(_), Subject::Start(_)) | (Subject::Start(_), Subject::Text(_)) => false,
         }
     }
@@ -84,20 +120,16 @@ impl Subject {
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FailedStart {
-            shard,
-            task: TaskKey { job, node },
-            trouble,
-            why,
-        } = match self {
+        let start = match self {
             Subject::Text(text) => return f.write_str(text),
             Subject::Start(start) => start,
         };
-        let verb = match trouble {
+        let verb = match start.trouble {
             StartTrouble::Race | StartTrouble::Refused => "did not start",
             StartTrouble::Failed => "could not start",
         };
-        write!(f, "worker `{shard}` {verb} {job} on {node}: {why}")
+        let (shard, tasks, why) = (&start.shard, start.of_tasks(), &start.why);
+        write!(f, "worker `{shard}` {verb} {tasks}: {why}")
     }
 }
 
@@ -143,19 +175,28 @@ impl RecentProblems {
     ) -> Option<String> {
         let start = FailedStart {
             shard: shard.clone(),
-            task,
+            tasks: BTreeSet::from([task.clone()]),
+            last: task,
             trouble,
             why: bounded(why),
         };
         self.add(now, Subject::Start(start))
     }
 
-    fn add(&mut self, now: Time, what: Subject) -> Option<String> {
+    fn add(&mut self, now: Time, mut what: Subject) -> Option<String> {
         let found = self.0.iter().position(|known| known.what.is_same(&what));
         let known = found.and_then(|at| self.0.remove(at));
         let known = known.filter(|known| known.is_fresh(now));
         let was_shown = known.as_ref().is_some_and(|known| known.is_shown(now));
-        let since = known.map_or(now, |known| known.since);
+        let since = known.as_ref().map_or(now, |known| known.since);
+        if let (Some(Subject::Start(before)), Subject::Start(start)) =
+            (known.map(|known| known.what), &mut what)
+        {
+            start.tasks.extend(before.tasks);
+            if start.tasks.len() > MAX_TASKS {
+                start.tasks.pop_first();
+            }
+        }
         let problem = RecentProblem {
             since,
             at: now,
@@ -187,27 +228,33 @@ impl RecentProblems {
 
     /// Removes the refusals of the job by the worker, which has accepted a task of the job.
     pub(super) fn start_accepted(&mut self, shard: &Shard, job: &JobName) {
-        self.forget_starts(|of| of.trouble != StartTrouble::Failed && of.is_of(shard, job));
+        self.keep_starts(|of| {
+            let is_other = of.trouble == StartTrouble::Failed || of.shard != *shard;
+            of.keep_tasks(|task| is_other || task.job != *job)
+        });
     }
 
     /// Removes the job's failures on the worker, where a process of the job has run.
     pub(super) fn process_ran(&mut self, shard: &Shard, job: &JobName) {
-        self.forget_starts(|of| of.is_of(shard, job));
+        self.keep_starts(|of| {
+            let is_other = of.shard != *shard;
+            of.keep_tasks(|task| is_other || task.job != *job)
+        });
     }
 
     /// Removes all failures on the shard, which another worker instance has taken.
     pub(super) fn another_instance(&mut self, shard: &Shard) {
-        self.forget_starts(|of| of.shard == *shard);
+        self.keep_starts(|of| of.shard != *shard);
     }
 
     /// Removes the failures of all jobs but these.
     pub(super) fn keep_jobs(&mut self, is_kept: impl Fn(&JobName) -> bool) {
-        self.forget_starts(|of| !is_kept(&of.task.job));
+        self.keep_starts(|of| of.keep_tasks(|task| is_kept(&task.job)));
     }
 
-    fn forget_starts(&mut self, is_over: impl Fn(&FailedStart) -> bool) {
-        self.0.retain(|known| match &known.what {
-            Subject::Start(of) => !is_over(of),
+    fn keep_starts(&mut self, is_kept: impl Fn(&mut FailedStart) -> bool) {
+        self.0.retain_mut(|known| match &mut known.what {
+            Subject::Start(of) => is_kept(of),
             Subject::Text(_) => true,
         });
     }
@@ -229,16 +276,61 @@ mod tests {
 
     use super::*;
 
+    fn task(job: &str, node: u64) -> TaskKey {
+        TaskKey {
+            job: JobName::try_from(job).unwrap(),
+            node: NodeName::try_from(format!("n{node}").as_str()).unwrap(),
+        }
+    }
+
+    #[test]
+    fn the_tasks_that_a_full_disk_keeps_from_starting_are_one_problem() {
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        let (one, two) = (
+            Shard::try_from("w1").unwrap(),
+            Shard::try_from("w2").unwrap(),
+        );
+        let mut problems = RecentProblems::default();
+        let failed = StartTrouble::Failed;
+        let mut logged = 0;
+        for number in 0..40 {
+            let of = task(["a", "b"][usize::try_from(number % 2).unwrap()], number);
+            let why = format!("cannot keep its input {number:x}e1f: no space for {number} bytes");
+            let told = problems.note_start(at(number), (&one, of), failed, &why);
+            logged += usize::from(told.is_some());
+        }
+        let other = "it asks for the user root";
+        problems.note_start(at(40), (&one, task("a", 1)), failed, other);
+        problems.note_start(at(40), (&two, task("a", 1)), failed, other);
+        assert_eq!(logged, 1);
+        let shown = problems.shown(at(40));
+        assert_eq!(
+            shown,
+            [
+                "the first time 40s ago, the last time 1s ago: worker `w1` could not start 40 tasks, the last one b on n39: \
+                 cannot keep its input 27e1f: no space for 39 bytes",
+                "0s ago: worker `w1` could not start a on n1: it asks for the user root",
+                "0s ago: worker `w2` could not start a on n1: it asks for the user root",
+            ]
+        );
+        // A task of one job has run there. Those of the other one still do not.
+        problems.process_ran(&one, &task("b", 0).job);
+        let shown = problems.shown(at(40));
+        assert!(
+            shown[0].contains("could not start 20 tasks, the last one a on n"),
+            "{shown:?}"
+        );
+        problems.keep_jobs(|job| job.as_str() != "a");
+        assert_eq!(problems.shown(at(40)), [""; 0]);
+    }
+
     #[test]
     fn refusals_that_are_not_shown_take_no_room_of_problems() {
         let at = |secs| Time::ZERO + Duration::from_secs(secs);
         let mut problems = RecentProblems::default();
         let disk = "the disk is full";
         assert!(problems.note(at(0), disk).is_some());
-        let task = TaskKey {
-            job: JobName::try_from("j").unwrap(),
-            node: NodeName::try_from("n").unwrap(),
-        };
+        let task = task("j", 0);
         for number in 0..2 * MAX_HIDDEN {
             let shard = Shard::try_from(format!("w{number}").as_str()).unwrap();
             let start = (&shard, task.clone());

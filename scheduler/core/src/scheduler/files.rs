@@ -64,6 +64,7 @@ impl Scheduler {
     /// Handles [`Event::FilesKnown`](super::event::Event::FilesKnown). Running tasks keep the files with which they have started.
     pub(super) fn files_known(&mut self, now: Time, files: Arc<KnownFiles>) {
         self.artifacts.set_files(now, files);
+        self.pin_more_inputs(now);
     }
 }
 

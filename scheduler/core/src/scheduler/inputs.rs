@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::file_name::file_name;
-use brasserie_common::text::mebibytes;
+use brasserie_common::text::readable_bytes;
 use brasserie_common::{
     Artifact, ArtifactHolder, ArtifactId, InvocationId, JobId, JobName, MachinePortLock, NodeId,
     NodeName, OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput,
@@ -141,13 +141,19 @@ impl Scheduler {
         }
     }
 
-    /// Keeps the inputs of a run that a worker lists, as far as they are known.
+    /// Keeps the inputs of a run that a worker lists. A file that is not known yet is kept when it is.
     pub(super) fn pin_inputs(&mut self, now: Time, task: Task, invocation: InvocationId) {
-        let needed = self.engine.job_config(task.job);
-        let needed = needed.and_then(|job| self.view().inputs().needed(task, job).ok());
-        if let Some((needed, _)) = needed.filter(|(needed, _)| !needed.is_empty()) {
-            let ids = needed.iter().map(|needed| needed.artifact.id);
-            self.artifacts.pin(now, invocation, ids);
+        let (ids, lacks_some) = self.view().inputs().known(task);
+        self.artifacts.pin(now, invocation, ids);
+        if lacks_some {
+            self.artifacts.pin_later(invocation, task);
+        }
+    }
+
+    /// Keeps the inputs of the runs that had some unknown ones.
+    pub(super) fn pin_more_inputs(&mut self, now: Time) {
+        for (invocation, task) in self.artifacts.take_pins_for_later() {
+            self.pin_inputs(now, task, invocation);
         }
     }
 
@@ -285,7 +291,7 @@ impl View<'_> {
             CopyProspect::Soon => "a worker will be asked for one within seconds".to_owned(),
             CopyProspect::NoSpace => format!(
                 "no other worker has room: no healthy disk has {} left",
-                mebibytes(artifact.size)
+                readable_bytes(artifact.size)
             ),
             CopyProspect::NoWorker => {
                 "there is none, because no other worker may keep artifacts: a copy needs a second worker that neither drains nor is \
@@ -326,7 +332,7 @@ impl View<'_> {
             true => "; no worker is known that has them".to_owned(),
             false => format!(", from {}", peers.join(" and ")),
         };
-        let (all, bytes) = (waiting.artifacts, mebibytes(waiting.missing_bytes));
+        let (all, bytes) = (waiting.artifacts, readable_bytes(waiting.missing_bytes));
         Some(format!(
             "it waits for {lacking} of {all} inputs, {bytes}{from}"
         ))
@@ -435,6 +441,22 @@ impl Inputs<'_> {
         }
     }
 
+    /// Returns the artifacts among the inputs of a run that are known, and whether others are not.
+    fn known(&self, task: Task) -> (Vec<ArtifactId>, bool) {
+        let Some(job) = self.engine.job_config(task.job) else {
+            return (Vec::new(), true);
+        };
+        let (mut all, mut lacks_some) = (Vec::new(), false);
+        for input in &job.inputs {
+            match self.add_input(task, job, input, (&mut all, &mut Vec::new())) {
+                Ok(()) => {}
+                Err(_) => lacks_some = true,
+            }
+        }
+        let ids = all.into_iter().map(|needed| needed.artifact.id);
+        (ids.collect(), lacks_some)
+    }
+
     /// Returns the artifacts that a run of the task needs.
     ///
     /// The second list is of tasks that have left no such outputs: they ran before their job had them, or the outputs have expired.
@@ -445,12 +467,24 @@ impl Inputs<'_> {
     ) -> Result<(Vec<Needed>, Vec<TaskKey>), LackingInput> {
         let (mut all, mut missing) = (Vec::new(), Vec::new());
         for input in &job.inputs {
-            match &input.source {
-                InputSource::Job { .. } => self.add_needed(task, input, (&mut all, &mut missing)),
-                InputSource::File { path } => all.extend(self.needed_file(&job.name, path, input)?),
-            }
+            self.add_input(task, job, input, (&mut all, &mut missing))?;
         }
         Ok((all, missing))
+    }
+
+    /// Adds the artifacts of one input, and the tasks that have left none.
+    fn add_input(
+        &self,
+        task: Task,
+        job: &JobConfig,
+        input: &JobInput,
+        (all, missing): (&mut Vec<Needed>, &mut Vec<TaskKey>),
+    ) -> Result<(), LackingInput> {
+        match &input.source {
+            InputSource::Job { .. } => self.add_needed(task, input, (all, missing)),
+            InputSource::File { path } => all.extend(self.needed_file(&job.name, path, input)?),
+        }
+        Ok(())
     }
 
     /// Returns the file that a job names. It has no place if its name is none, which the config refuses.

@@ -23,32 +23,53 @@ impl Scheduler {
         let Some(config) = self.engine.config().cloned() else {
             return;
         };
-        let clocks = self.clocks(now);
-        let mut consumers = consumers(&config);
+        let mut consumers = consumers(&config, |_| true);
         let jobs = config.jobs.iter().filter(|job| !job.outputs.is_empty());
         let mut defined = BTreeSet::new();
         for job in jobs {
-            let terms = SetTerms {
-                owner: match job.keep {
-                    KeepOutputs::WhileHeld => SetOwner::Session(holder_of(&job.name)),
-                    KeepOutputs::UntilConsumed | KeepOutputs::For(_) | KeepOutputs::Forever => {
-                        SetOwner::Scheduler
-                    }
-                },
-                retention: match job.keep {
-                    KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
-                    KeepOutputs::For(time) => SetRetention::For(time),
-                    KeepOutputs::WhileHeld | KeepOutputs::Forever => SetRetention::Forever,
-                },
-            };
+            let consumers = consumers.remove(&job.name).unwrap_or_default();
             let replicas = self.view().replicas(job);
             self.artifacts.set_replicas(&job.name, replicas, now);
-            let consumers = consumers.remove(&job.name).unwrap_or_default();
-            self.artifacts.define(clocks, &job.name, terms, consumers);
+            self.define_output_set(now, job, consumers);
             defined.insert(job.name.clone());
         }
-        self.artifacts.keep_sets(clocks, &defined);
+        self.artifacts.keep_sets(self.clocks(now), &defined);
         self.artifacts.judge_at(now);
+    }
+
+    /// Defines how long the outputs of one job are kept.
+    fn define_output_set(&mut self, now: Time, job: &JobConfig, consumers: BTreeSet<JobName>) {
+        let terms = SetTerms {
+            owner: match job.keep {
+                KeepOutputs::WhileHeld => SetOwner::Session(holder_of(&job.name)),
+                KeepOutputs::UntilConsumed | KeepOutputs::For(_) | KeepOutputs::Forever => {
+                    SetOwner::Scheduler
+                }
+            },
+            retention: match job.keep {
+                KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
+                KeepOutputs::For(time) => SetRetention::For(time),
+                KeepOutputs::WhileHeld | KeepOutputs::Forever => SetRetention::Forever,
+            },
+        };
+        let clocks = self.clocks(now);
+        self.artifacts.define(clocks, &job.name, terms, consumers);
+    }
+
+    /// Defines anew the sets of these jobs, whose holds have ended: their next outputs are held anew.
+    fn define_again(&mut self, now: Time, jobs: &BTreeSet<&JobName>) {
+        let Some(config) = self.engine.config().cloned() else {
+            return;
+        };
+        let mut consumers = consumers(&config, |job| jobs.contains(job));
+        for name in jobs {
+            let job = self.engine.find_job(name.as_str());
+            let job = job.and_then(|job| self.engine.job_config(job)).cloned();
+            if let Some(job) = job.filter(|job| !job.outputs.is_empty()) {
+                let consumers = consumers.remove(*name).unwrap_or_default();
+                self.define_output_set(now, &job, consumers);
+            }
+        }
     }
 
     /// Forgets the outputs that nobody needs any more. Called once a turn.
@@ -66,9 +87,9 @@ impl Scheduler {
             self.artifacts.set_unfinished(clocks, &job, unfinished);
         }
         let expired = self.artifacts.expire(clocks);
-        // The next outputs of a job whose hold has ended are held anew.
         if !expired.is_empty() {
-            self.define_output_sets(now);
+            let jobs = expired.iter().map(|(job, _)| job).collect();
+            self.define_again(now, &jobs);
         }
         for (job, had_outputs) in expired {
             if had_outputs {
@@ -154,12 +175,17 @@ impl View<'_> {
     }
 }
 
-/// Returns, for each job, the jobs that have its outputs as inputs.
-fn consumers(config: &Config) -> BTreeMap<JobName, BTreeSet<JobName>> {
+/// Returns, for each wanted job, the jobs that have its outputs as inputs.
+fn consumers(
+    config: &Config,
+    is_wanted: impl Fn(&JobName) -> bool,
+) -> BTreeMap<JobName, BTreeSet<JobName>> {
     let mut consumers: BTreeMap<JobName, BTreeSet<JobName>> = BTreeMap::new();
     for job in &config.jobs {
         for input in &job.inputs {
-            if let InputSource::Job { job: from, .. } = &input.source {
+            if let InputSource::Job { job: from, .. } = &input.source
+                && is_wanted(from)
+            {
                 let of = consumers.entry(from.clone()).or_default();
                 of.insert(job.name.clone());
             }

@@ -651,7 +651,7 @@ fn an_explanation_shows_how_far_the_inputs_are() {
     }];
     store.report(&mut script);
     let why = explain(&script, "join", "n0").join("; ");
-    let expected = "it waits for 3 of 12 inputs, 1228.8 MiB, from `a` (busy twice) and `w7`";
+    let expected = "it waits for 3 of 12 inputs, 1.2 GiB, from `a` (busy twice) and `w7`";
     assert!(why.contains(expected), "{why}");
     store.waiting.clear();
     store.report(&mut script);

@@ -8,8 +8,9 @@ use proptest::prelude::*;
 
 use super::super::amounts::Rack;
 use super::super::disk::{DiskClass, DiskId, DiskState, WorkerDisk};
+use super::super::drain::DrainState;
 use super::super::offers::SlotPass;
-use super::super::workers::{WorkerGroup, WorkloadLevel};
+use super::super::workers::{IneligibleReason, WorkloadLevel};
 use super::*;
 
 const A: HolderId = HolderId(1);
@@ -116,7 +117,8 @@ fn a_registration_and_a_loss_end_reservations() {
     let nobody = all.request_slots(&request(1, Replication::None), second(4), &mut rng(4));
     assert_eq!(nobody, Err(NoOffer::NoWorker));
     all.advance(second(1804));
-    assert_eq!(all.workers().group(A), WorkerGroup::Unknown);
+    let reasons: Vec<IneligibleReason> = all.workers().reasons(A).collect();
+    assert_eq!(reasons, [IneligibleReason::NotRegistered]);
 }
 
 #[test]
@@ -147,11 +149,12 @@ fn operators_and_requesters_keep_workers_out() {
     all.exclude(A);
     assert_eq!(ask(&mut all, &two), Err(NoOffer::OneWorker));
     all.readmit(A);
-    all.request_event(A, DrainEvent::Graceful).unwrap();
-    assert_eq!(ask(&mut all, &two), Err(NoOffer::OneWorker));
-    all.withdraw_event(A);
     assert_eq!(ask(&mut all, &two), Ok(2));
-    all.announce_drain(A, DrainState::Decommissioning).unwrap();
+    let draining = WorkerReport {
+        state: DrainState::Decommissioning,
+        ..report(&[10])
+    };
+    all.heartbeat(A, draining, second(1)).unwrap();
     assert_eq!(ask(&mut all, &two), Err(NoOffer::OneWorker));
 }
 
@@ -163,14 +166,13 @@ fn artifacts_of_known_size_get_only_space_that_is_there() {
             ids: (0..5).map(ArtifactId).collect(),
             size: Bytes::from_mib(mib),
             except: ExceptWorkers::default(),
-            until: second(61),
         };
-        let copies = all.request_copies(&request, second(now), &mut rng(1));
+        let copies = all.request_copies(&request, second(now), |_, _| second(61), &mut rng(1));
         copies.map(|copies| copies.len())
     };
     assert_eq!(granted(&mut all, 65, 1), Ok(1), "only disk A has 65 MiB");
-    assert!(all.has_space(Bytes::from_mib(64), &ExceptWorkers::default()));
-    assert!(!all.has_space(Bytes::from_mib(65), &ExceptWorkers::default()));
+    let largest = [A, B].map(|holder| all.largest_space(holder));
+    assert_eq!(largest, [63, 64].map(Bytes::from_mib));
     assert_eq!(granted(&mut all, 65, 2), Err(NoOffer::NoSpace));
     // 63 MiB of A are left, and 64 of B.
     assert_eq!(granted(&mut all, 30, 2), Ok(4));
@@ -182,9 +184,12 @@ fn artifacts_of_known_size_get_only_space_that_is_there() {
         ids: vec![ArtifactId(0), ArtifactId(1)],
         size: Bytes::from_mib(50),
         except: ExceptWorkers::default(),
-        until: second(99),
     };
-    let copies = all.request_copies(&copy, second(61), &mut rng(1)).unwrap();
+    let until = |id: ArtifactId, _| second(70 + u64::from(id.0));
+    let copies = all.request_copies(&copy, second(61), until, &mut rng(1));
+    let copies = copies.unwrap();
+    let untils: Vec<Time> = copies.iter().map(|copy| copy.until).collect();
+    assert_eq!(untils, [second(70), second(71)]);
     all.release(copies[0].reservation);
     let place = copies[0].place;
     let others = copies[1..].iter().filter(|one| one.place == place).count() as u64;
@@ -194,6 +199,10 @@ fn artifacts_of_known_size_get_only_space_that_is_there() {
         Bytes::from_mib(50 * others),
         "only one copy is released"
     );
+    all.exclude(A);
+    assert_eq!(all.largest_space(A), Bytes::ZERO);
+    all.advance(second(71));
+    assert_eq!(all.reservations().count(), 0);
 }
 
 #[test]

@@ -70,6 +70,10 @@ fn beat(workers: &mut ArtifactWorkers, report: WorkerReport) -> Option<DrainEven
     workers.heartbeat(A, report, SIZE).unwrap()
 }
 
+fn reasons(workers: &ArtifactWorkers, holder: HolderId) -> Vec<IneligibleReason> {
+    workers.reasons(holder).collect()
+}
+
 fn candidates(workers: &ArtifactWorkers) -> Vec<HolderId> {
     let all = workers.candidates(SIZE, &Reservations::default(), &ExceptWorkers::default());
     all.into_iter().map(|one| one.holder).collect()
@@ -235,7 +239,7 @@ const LISTS: &[Row] = &[
 #[test]
 fn every_list_is_entered_and_left_as_in_the_table() {
     for (row, (name, list, enter, stay, leave)) in LISTS.iter().enumerate() {
-        let on = |workers: &ArtifactWorkers| workers.reasons(A).iter().any(list);
+        let on = |workers: &ArtifactWorkers| workers.reasons(A).any(|reason| list(&reason));
         let mut workers = registered(WorkerPolicy::default());
         assert!(!on(&workers) && workers.is_eligible(A));
         for step in *enter {
@@ -269,8 +273,7 @@ fn heartbeats_of_unknown_workers_change_nothing() {
     assert_eq!(asked, Err(UnknownWorker(B).into()));
     assert!(!workers.lose(B, second(1)));
     assert_eq!(workers, before);
-    assert_eq!(workers.reasons(B), [IneligibleReason::NotRegistered]);
-    assert_eq!(workers.group(B), WorkerGroup::Unknown);
+    assert_eq!(reasons(&workers, B), [IneligibleReason::NotRegistered]);
 }
 
 #[test]
@@ -285,7 +288,7 @@ fn a_recommissioned_worker_is_on_no_list() {
     assert_eq!(beat(&mut workers, report(draining)), Some(idle));
     assert_eq!(beat(&mut workers, report(DrainState::Idle)), None);
     assert_eq!(
-        workers.reasons(A),
+        reasons(&workers, A),
         [
             IneligibleReason::Draining(DrainState::Idle),
             IneligibleReason::Decommissioned
@@ -295,7 +298,7 @@ fn a_recommissioned_worker_is_on_no_list() {
     let back = Some(DrainEvent::Recommission);
     assert_eq!(beat(&mut workers, report(DrainState::Idle)), back);
     assert_eq!(beat(&mut workers, report(DrainState::Normal)), None);
-    assert_eq!(workers.reasons(A), []);
+    assert_eq!(reasons(&workers, A), []);
     assert!(workers.leaving().is_empty());
     assert_eq!(candidates(&workers), [A]);
 }
@@ -312,7 +315,7 @@ fn another_registration_replaces_disks_and_keeps_the_manual_exclusion() {
     assert_eq!(again, Registered::Again);
     let ids: Vec<u64> = workers.disks(A).map(|disk| disk.id.0).collect();
     assert_eq!(ids, [8, 9]);
-    assert_eq!(workers.reasons(A), [IneligibleReason::ManuallyExcluded]);
+    assert_eq!(reasons(&workers, A), [IneligibleReason::ManuallyExcluded]);
     LOSE(&mut workers);
     assert_eq!(workers.disks(A).count(), 0);
     assert_eq!(register(&mut workers, A), Registered::Again);
@@ -350,9 +353,9 @@ fn a_worker_that_registers_while_it_drains_is_not_eligible() {
     let mut workers = ArtifactWorkers::new(WorkerPolicy::default());
     let draining = DrainState::DecommissioningThenIdle;
     workers.register(A, registration(report(draining)), SIZE);
-    assert_eq!(workers.group(A), WorkerGroup::Draining);
+    assert_eq!(reasons(&workers, A), [IneligibleReason::Draining(draining)]);
     workers.register(B, registration(with_disks(Vec::new())), SIZE);
-    assert_eq!(workers.reasons(B), [IneligibleReason::ExcludedDisks]);
+    assert_eq!(reasons(&workers, B), [IneligibleReason::ExcludedDisks]);
 }
 
 #[test]
@@ -378,7 +381,7 @@ fn events_replace_each_other_and_leaving_workers_refuse_them() {
     // A late heartbeat does not bring it back.
     workers.withdraw_event(A);
     beat(&mut workers, report(DrainState::Normal));
-    assert_eq!(workers.reasons(A), [IneligibleReason::Draining(leaving)]);
+    assert_eq!(reasons(&workers, A), [IneligibleReason::Draining(leaving)]);
 }
 
 #[test]
@@ -397,7 +400,7 @@ fn the_part_of_unhealthy_disks_decides() {
         });
         for unhealthy in 0..=4 {
             beat(&mut workers, report(unhealthy));
-            let excluded = workers.reasons(A) == [IneligibleReason::ExcludedDisks];
+            let excluded = reasons(&workers, A) == [IneligibleReason::ExcludedDisks];
             assert_eq!(
                 excluded,
                 unhealthy >= excluded_from,
@@ -416,7 +419,7 @@ fn an_excluded_worker_returns_with_slots_only() {
     beat(&mut workers, busy());
     assert_eq!(workers.excluded(), BTreeSet::from([A]));
     beat(&mut workers, full());
-    assert_eq!(workers.reasons(A), [IneligibleReason::ExcludedWorkload]);
+    assert_eq!(reasons(&workers, A), [IneligibleReason::ExcludedWorkload]);
     beat(
         &mut workers,
         with_disks(vec![disk(1, DiskState::Healthy, 64)]),
@@ -469,13 +472,13 @@ fn lost_workers_expire_after_half_an_hour() {
     ANNOUNCE_EXIT(&mut workers);
     workers.exclude(A);
     LOSE(&mut workers);
-    assert_eq!(workers.group(A), WorkerGroup::Lost);
+    assert!(workers.reasons(A).any(|reason| LOST(&reason)));
     assert_eq!(workers.lost().collect::<Vec<_>>(), [(A, second(100))]);
     workers.expire(second(1900));
-    assert_eq!(workers.group(A), WorkerGroup::Lost);
+    assert!(workers.reasons(A).any(|reason| LOST(&reason)));
     assert_eq!(workers.leaving(), BTreeSet::from([A]));
     workers.expire(second(1901));
-    assert_eq!(workers.group(A), WorkerGroup::Unknown);
+    assert!(!workers.reasons(A).any(|reason| LOST(&reason)));
     assert!(workers.leaving().is_empty());
     assert_eq!(workers.excluded(), BTreeSet::from([A]), "by an operator");
 }
@@ -568,7 +571,7 @@ integration_tests_properties::properties! {
             let getting = candidates(&workers);
             for (&number, &state) in &states {
                 let holder = HolderId(number);
-                let reasons = workers.reasons(holder);
+                let reasons = reasons(&workers, holder);
                 prop_assert_eq!(workers.is_eligible(holder), reasons.is_empty());
                 prop_assert_eq!(getting.contains(&holder), reasons.is_empty());
                 if state != Some(DrainState::Normal) {
@@ -576,7 +579,6 @@ integration_tests_properties::properties! {
                 }
                 let lost = reasons.iter().any(LOST);
                 prop_assert!(!lost || reasons.contains(&IneligibleReason::NotRegistered));
-                prop_assert_eq!(lost, workers.group(holder) == WorkerGroup::Lost);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::{Artifact, ArtifactHolder, JobName, Principal};
+use brasserie_common::{Artifact, ArtifactHolder, JobName, Principal, WorkerSetId};
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::files::{ConfiguredFile, KnownFiles};
 use brasserie_scheduler_core::{
@@ -11,7 +11,7 @@ use brasserie_scheduler_core::{
 };
 
 use super::{Run, Store, artifact, explain, pass, start, starts};
-use crate::support::{Script, config};
+use crate::support::{Script, config, options};
 
 /// One node and a job that reads `dims.csv`.
 fn one_reader() -> Arc<Config> {
@@ -148,6 +148,48 @@ fn a_file_that_is_replaced_stays_for_the_runs_that_have_started_with_it() {
         [artifact(8).id].into(),
         "the new file is kept without a run"
     );
+}
+
+#[test]
+fn a_run_that_a_restarted_scheduler_adopts_keeps_all_its_inputs() {
+    let two_inputs = || {
+        config(
+            r#"{"bistro_settings": {"nodes": {"levels": ["l"],
+                "node_sources": [{"source": "manual", "prefs": {"n0": []}}]}, "resources": {}},
+                "bistro_job->extract": {"owner": "o", "command": ["/bin/true"], "outputs": ["table"]},
+                "bistro_job->read": {"owner": "o", "command": ["/bin/true"],
+                    "inputs": [{"file": "dims.csv"}, {"from": "extract"}]}}"#,
+        )
+    };
+    let mut script = Script::with_config(two_inputs());
+    let mut store = Store::join(&mut script, "a", 1);
+    let extract = start(&mut script, "extract", "n0");
+    store.done(&mut script, &extract, &[1]);
+    know(&mut script, ConfiguredFile::Present(artifact(7)), None);
+    let read = start(&mut script, "read", "n0");
+    let mut script = script.restart(options());
+    script.load(two_inputs());
+    know(&mut script, ConfiguredFile::Reading, None);
+    script
+        .heartbeat(&store.worker, WorkerSetId::default())
+        .expect("the same instance");
+    script.answer_fetch(vec![read.task.clone()]);
+    script.answer_healthcheck(&store.worker);
+    store.has_copied(artifact(7).id);
+    store.settle(&mut script);
+    let readers = |script: &Script| {
+        let ids = vec![artifact(1).id, artifact(7).id];
+        script
+            .scheduler
+            .answer(script.now, &Query::FileReaders(ids))
+    };
+    let table = [artifact(1).id].into();
+    assert_eq!(readers(&script), Answer::FileReaders(table));
+    know(&mut script, ConfiguredFile::Present(artifact(7)), None);
+    let both = [artifact(1).id, artifact(7).id].into();
+    assert_eq!(readers(&script), Answer::FileReaders(both));
+    store.done(&mut script, &read, &[]);
+    assert_eq!(readers(&script), Answer::FileReaders([].into()));
 }
 
 #[test]

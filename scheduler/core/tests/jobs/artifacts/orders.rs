@@ -230,7 +230,7 @@ fn a_deadline_ends_the_worker_and_says_what_is_lost() {
     assert_eq!(take_drain(&mut script), None);
     let told = news(&mut script);
     let expected =
-        "ends with 1 task that still run, and 1 output (0.0 MiB) that no other worker has are lost";
+        "ends with 1 task that still run, and 1 output (1 B) that no other worker has are lost";
     assert!(told.contains(expected), "{told}");
     goodbye(&mut script, &a.worker);
     b.settle(&mut script);
@@ -312,6 +312,23 @@ fn a_decommission_goes_on_after_a_restart_of_the_scheduler() {
     assert_eq!(status(&mut script).left.only_here.artifacts, 1);
     assert_eq!(replicate(&mut script, &mut b), 1);
     pass(&mut script, A_WHILE, None);
+    assert!(take_drain(&mut script).is_some());
+}
+
+#[test]
+fn a_worker_without_a_store_is_drained_although_an_output_is_lost() {
+    let (mut script, a, _b) = a_has_the_only_copy();
+    let lost = 4 * options().timeouts.lose_unhealthy_worker_after;
+    pass(&mut script, lost, Some(&a.worker));
+    // It has associated and never reports.
+    let storeless = worker("c", 3, 100);
+    script.join(&storeless);
+    decommission(&mut script, "c", None);
+    pass(&mut script, Duration::from_secs(40), Some(&a.worker));
+    assert!(status(&mut script).left.unknown, "it may still report");
+    assert_eq!(take_drain(&mut script), None);
+    pass(&mut script, Duration::from_secs(30), Some(&a.worker));
+    assert!(!status(&mut script).left.unknown);
     assert!(take_drain(&mut script).is_some());
 }
 
