@@ -24,8 +24,6 @@ use outputs::{FoundOutputs, find, output_document, set_document};
 /// Outputs are the files and folders that jobs declare by `outputs`. Workers keep them for the tasks that have them as inputs, for as long as
 /// the job's key `keep` says. A file that a job names as an input by `file` comes from the config file's folder, or `put` uploads it. The
 /// scheduler keeps such files.
-///
-/// These commands need a running scheduler. A `brasserie run` has none that they could call: let its last job copy what you need.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -37,6 +35,9 @@ Try it:
   brasserie artifact hold extract -- ./report.sh  keep the outputs of a job until a program has ended
   brasserie artifact put dims.csv                 upload a file for inputs such as {\"file\": \"dims.csv\"}
   brasserie artifact rm --file dims.csv           remove an uploaded file
+
+These commands need a running scheduler. A `brasserie run` has none that they could call: let its last job copy
+what you need.
 
 Exit codes:
   0    success; also `list` without outputs
