@@ -230,6 +230,9 @@ fn no_data_dir(error: &clap::Error, words: &[String]) -> Option<Failure> {
         "job forgive" => {
             "Name one with --scheduler HOST:PORT. `brasserie run FILE --data-dir DIR --retry-failed` runs the failed tasks of a run again"
         }
+        artifact if artifact.starts_with("artifact") => {
+            "Name one with --scheduler HOST:PORT. The outputs of a `brasserie run` cannot be fetched: let a job that has them as inputs copy them"
+        }
         _ => {
             "Name one with --scheduler HOST:PORT. Only `brasserie run` changes the data directory of a run; `status`, `task list`, `explain` and \
              `logs` read it"

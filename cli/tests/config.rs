@@ -188,6 +188,37 @@ fn a_script_and_a_working_directory_are_looked_for_on_this_machine() {
 }
 
 #[test]
+fn files_that_cannot_be_inputs_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::write(elsewhere.path().join("dims.csv"), "").unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let config = format!(
+        r#"{{{SETTINGS}, "bistro_job->x": {{"command": ["true"], "inputs": [{{"file": "dims.csv"}}, {{"file": "tables"}}]}}}}"#
+    );
+    fs::write(at("c.json"), config).unwrap();
+    let check = || {
+        let (code, all) = out(&brasserie(folder.path(), &["config", "check", "c.json"]));
+        assert_eq!(code, Some(0), "{all}");
+        all
+    };
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, at(name)).unwrap();
+    link(&elsewhere.path().join("dims.csv"), "dims.csv");
+    fs::create_dir(at("tables")).unwrap();
+    link(Path::new("t1"), "tables/t2");
+    let found = check();
+    for part in ["outside of the config file's folder", "is a symbolic link"] {
+        assert!(found.contains(part), "{part}: {found}");
+    }
+    // A link within the folder is good.
+    fs::write(at("other.csv"), "").unwrap();
+    fs::remove_file(at("dims.csv")).unwrap();
+    link(Path::new("other.csv"), "dims.csv");
+    fs::remove_file(at("tables/t2")).unwrap();
+    assert_eq!(check(), "the config is good\n");
+}
+
+#[test]
 fn the_output_for_a_file_of_mistakes_is_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let jobs: Vec<String> = (0..5000)

@@ -91,7 +91,7 @@ pub struct OrderView {
     pub state: String,
     /// The reason that the operator gave; empty if none.
     pub reason: String,
-    /// The address of the caller that gave the order.
+    /// The caller that gave the order: the user, if the caller has named one, and the address.
     pub by: String,
     /// The time of the order, in milliseconds since the epoch by the scheduler's clock.
     pub since_ms: i64,

@@ -202,7 +202,7 @@ struct WorkerOrder {
   // as the answer to "recommission".
   2: string state,
   3: string reason,
-  // The caller who gave it.
+  // The caller who gave it: the user, if the caller has named one, and the address without its port.
   4: string by,
   // Milliseconds since the epoch, by the scheduler's clock.
   5: i64 sinceMs,
@@ -232,6 +232,8 @@ struct WorkerOrderRequest {
   // From now on.
   3: optional i64 deadlineMs,
   4: bool thenIdle,
+  // The name of the caller's user, as the caller says. Ignored if it has more than 100 bytes.
+  5: optional string user,
 }
 
 // No order has changed.

@@ -51,7 +51,7 @@ HOW IT WORKS
 service manager start it again. A worker with several schedulers kills only the tasks of that one, and goes \
 on: for that scheduler it begins anew, as if it had just been started.
 
-  A task's program runs in DIR/jobs/JOB; the worker keeps its output in DIR/logs (`brasserie logs`), or compressed in DIR/output if the job says so. The program must exist on this machine.
+  A task's program runs in DIR/jobs/JOB, or in a new folder DIR/runs/RUN/work that is deleted after the run if the job has inputs or outputs. The worker keeps its output in DIR/logs (`brasserie logs`), or compressed in DIR/output if the job says so. The program must exist on this machine.
 
   With --on-sigterm drain the worker starts no more tasks, stays healthy, and exits when its running tasks have completed. Its scheduler shows it as draining.
 

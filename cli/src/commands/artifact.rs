@@ -36,11 +36,14 @@ Try it:
   brasserie artifact put dims.csv                 upload a file for inputs such as {\"file\": \"dims.csv\"}
   brasserie artifact rm --file dims.csv           remove an uploaded file
 
+These commands need a running scheduler. A `brasserie run` has none that they could call: let its last job copy
+what you need.
+
 Exit codes:
-  0    success
+  0    success; also `list` without outputs
   1    the scheduler gave no answer, knows no such job, output or file, or refused; `locate`: an output has no
        known copy; `get`: no worker has sent a good copy, or something is at its place; `put`: the file cannot be read
-  2    wrong usage
+  2    wrong usage; `get`: the folder of `--to` does not exist
   130  `get` or `put` was interrupted, and has changed nothing")]
 pub(crate) struct ArtifactArgs {
     #[command(subcommand)]
@@ -60,7 +63,7 @@ enum ArtifactCommand {
     List(ListArgs),
     /// Show which workers have the outputs of a job, of a task, one output, or a file.
     Locate(LocateArgs),
-    /// Fetch an output from a worker that has it, and write it as a file or folder.
+    /// Fetch one output from a worker that has it, and write it as a file or folder.
     ///
     /// The command connects to the worker as other workers do, so this machine must reach the worker's address. It verifies the SHA-256 of the
     /// output before it writes the result. If a worker is gone or its copy is damaged, the command tries the next one. A file comes from the
@@ -92,7 +95,7 @@ struct ListArgs {
     /// List only outputs of this job.
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     job: Option<String>,
-    /// List only outputs of the task on this node.
+    /// List only outputs of the task on this node of JOB.
     #[arg(long, requires = "job", value_parser = NonEmptyStringValueParser::new())]
     node: Option<String>,
     /// List at most N outputs.

@@ -1,7 +1,7 @@
 //! `brasserie config`: checks and exports config files without running anything.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::iter::successors;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,9 @@ use serde_json::{Map, Value, json};
 use crate::CommandEnding;
 use crate::failure::{Failure, path_remedy};
 use crate::output::{print, print_json};
+
+/// The most files and folders of a folder that is an input, as in the scheduler.
+const MAX_INPUT_ENTRIES: usize = 10_000;
 
 /// Check and export config files: JSON, or TOML (.toml) or YAML (.yaml, .yml).
 #[derive(Debug, clap::Args)]
@@ -259,9 +262,10 @@ pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> 
         (Ok(about), PathUse::WorkingDirectory) => {
             (!about.is_dir()).then(|| format!("{shown} is not a directory"))
         }
-        (Ok(about), PathUse::InputFile) => {
-            let is_good = about.is_file() || about.is_dir();
-            (!is_good).then(|| format!("{shown} is neither a file nor a folder"))
+        (Ok(_), PathUse::InputFile) => {
+            let fault =
+                input_fault(file.parent()?, &path).unwrap_or_else(|error| Some(error.to_string()));
+            fault.map(|fault| format!("{shown}: {fault}"))
         }
         (Ok(about), PathUse::Program) if !about.is_file() => Some(format!("{shown} is not a file")),
         (Ok(about), PathUse::Program) => {
@@ -272,6 +276,45 @@ pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> 
         }
         (Err(error), _) => Some(format!("{shown}: {error}")),
     }
+}
+
+/// Returns why a file or folder that exists cannot be an input of tasks, as the scheduler checks it. Errors if it cannot be read.
+fn input_fault(folder: &Path, path: &Path) -> io::Result<Option<String>> {
+    let (folder, path) = (fs::canonicalize(folder)?, fs::canonicalize(path)?);
+    if !path.starts_with(&folder) {
+        let to = path.display();
+        return Ok(Some(format!(
+            "a link leads to {to}, outside of the config file's folder: copy the file into the folder"
+        )));
+    }
+    let mut left = MAX_INPUT_ENTRIES;
+    let mut open = vec![path];
+    while let Some(path) = open.pop() {
+        let (about, shown) = (fs::symlink_metadata(&path)?, path.display());
+        if about.is_symlink() {
+            return Ok(Some(format!(
+                "{shown} is a symbolic link: copy the file in its place"
+            )));
+        }
+        if !about.is_file() && !about.is_dir() {
+            return Ok(Some(format!("{shown} is neither a file nor a folder")));
+        }
+        left -= 1;
+        if left == 0 {
+            return Ok(Some(format!(
+                "it has more than {MAX_INPUT_ENTRIES} files and folders: pack them into an archive"
+            )));
+        }
+        if about.is_dir() {
+            let entries = fs::read_dir(&path)?;
+            open.extend(
+                entries
+                    .map(|entry| Ok(entry?.path()))
+                    .collect::<io::Result<Vec<_>>>()?,
+            );
+        }
+    }
+    Ok(None)
 }
 
 fn problem(problem: &Problem) -> Value {

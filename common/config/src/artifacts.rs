@@ -22,7 +22,8 @@ pub const MAX_INPUTS: usize = 256;
 pub struct JobOutput {
     pub path: OutputPath,
     pub replicas: Replicas,
-    /// Whether a task is done only when a second worker has a copy. Has no effect for a single replica.
+    /// Whether a task that reads the output starts only when as many workers have a copy as `replicas` says. Has no effect for a single
+    /// replica.
     pub wait_for_replica: bool,
 }
 

@@ -1,16 +1,16 @@
-//! Checks the inputs of each job against the jobs from which they come: their outputs, and the levels of their tasks.
+//! Checks the inputs of each job against the jobs from which they come: their outputs, the levels of their tasks, and whether they run.
 //!
 //! `depends` reports jobs that do not exist, and cycles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::artifacts::InputNodes;
+use crate::artifacts::{InputNodes, KeepOutputs};
 use crate::inputs::{FROM, INPUTS, NODE, NeededOutputs};
-use crate::jobs::Draft;
+use crate::jobs::{Draft, JOB_PREFIX};
 use crate::model::LevelId;
-use crate::outputs::{OUTPUTS, OutputsRead, PATH};
+use crate::outputs::{KEEP, OUTPUTS, OutputsRead, PATH};
 use crate::problem::Problem;
-use crate::read::suggest;
+use crate::read::{At, suggest};
 use crate::tree::{Place, quote};
 
 /// The number of unknown outputs for which the nearest one is searched. A file with more has another problem.
@@ -46,6 +46,44 @@ pub(crate) fn check(drafts: &mut [Draft], levels: &[String]) {
     }
 }
 
+/// Returns warnings about inputs that may never be there, and about outputs that are kept for readers that do not exist. Only `config
+/// check` prints them, because submitted jobs may have the outputs as inputs, and a job may be disabled for a while.
+pub(crate) fn questionable(root: &At, drafts: &[Draft], levels: &[String]) -> Vec<Problem> {
+    let by_name: BTreeMap<&str, &Draft> = drafts
+        .iter()
+        .map(|draft| (draft.job.name.as_str(), draft))
+        .collect();
+    let mut read: BTreeSet<&str> = BTreeSet::new();
+    let mut found = Vec::new();
+    for own in drafts {
+        for outputs in &own.needed_outputs {
+            read.insert(outputs.job.as_str());
+            if let Some(&other) = by_name.get(outputs.job.as_str()) {
+                let check = Check {
+                    own,
+                    outputs,
+                    other,
+                    levels,
+                };
+                found.extend(check.never_made());
+            }
+        }
+    }
+    let unread = drafts.iter().filter(|draft| {
+        let job = &draft.job;
+        let is_left = !job.outputs.is_empty() && job.keep == KeepOutputs::UntilConsumed;
+        is_left && !read.contains(job.name.as_str())
+    });
+    found.extend(unread.filter_map(|draft| {
+        let at = root.get(&format!("{JOB_PREFIX}{}", draft.job.name))?;
+        let at = at.get(KEEP)?;
+        let text = "no job of the file has these outputs as inputs, so they are kept for ever";
+        let help = format!("name the job in `{INPUTS}` of another one, or keep the outputs for a time, as in \"7d\"");
+        Some(at.problem(text).help(help))
+    }));
+    found
+}
+
 /// The check of one input of a job.
 struct Check<'a> {
     own: &'a Draft,
@@ -64,6 +102,33 @@ impl Check<'_> {
 
     fn other_name(&self) -> String {
         quote(self.other.job.name.as_str())
+    }
+
+    /// Returns the problem that the other job does not run on some nodes of the input. `depends` reports a job that runs nowhere, if the
+    /// whole of that job has to be done.
+    fn never_made(&self) -> Option<Problem> {
+        let (own, other) = (&self.own.job, &self.other.job);
+        let is_of_one_task = match self.outputs.nodes {
+            InputNodes::Same => true,
+            InputNodes::Parent => false,
+            InputNodes::Children | InputNodes::All => return None,
+        };
+        let name = self.other_name();
+        let place = self.outputs.from_place;
+        if is_of_one_task && !other.enabled {
+            let text = format!("the job {name} is disabled, so it leaves no outputs");
+            let help = format!("enable {name}, or disable this job, too");
+            return Some(self.problem(FROM, place, text).help(help));
+        }
+        let has_filter = |(level, filter)| own.filters.get(level) == Some(filter);
+        if other.filters.iter().all(has_filter) {
+            return None;
+        }
+        let text = format!(
+            "the job {name} has `filters` that this job does not have: a task waits for ever if they leave out the node of its input"
+        );
+        let help = format!("give both jobs the same `filters`, if {name} runs on fewer nodes");
+        Some(self.problem(FROM, place, text).help(help))
     }
 
     /// Returns the problem that the other job has no tasks on the nodes that the input names.
@@ -117,6 +182,15 @@ impl Check<'_> {
         let text = format!("the job {name} has no output {}", quote(path.as_str()));
         let place = self.outputs.path_place?;
         let problem = self.problem(PATH, place, text);
+        if let Some(same) = known.clone().find(|output| output.overlaps(path))
+            && same.parts().eq(path.parts())
+        {
+            let what = match same.is_folder() {
+                true => "a folder, whose path ends with `/`",
+                false => "a file, whose path does not end with `/`",
+            };
+            return Some(problem.help(format!("did you mean `{same}`? It is {what}")));
+        }
         Some(match suggestions.checked_sub(1) {
             Some(left) => {
                 *suggestions = left;

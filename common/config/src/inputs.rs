@@ -73,6 +73,7 @@ pub(crate) struct NeededOutputs {
 /// Reads the inputs of a job. Returns the outputs that they need, also those of inputs with another mistake.
 pub(crate) fn inputs(at: &At, job: &mut JobConfig, notes: &mut Notes) -> Vec<NeededOutputs> {
     let mut needed = Vec::new();
+    at.report_misspelt(INPUTS, notes);
     let Some(at) = at.get(INPUTS) else {
         return needed;
     };

@@ -268,12 +268,13 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
     if at.expect_object(&mut notes) {
         at.check_duplicates(&mut notes);
         at.check_keys(KEYS, &mut notes);
-        misspelt_command(at, &mut notes);
+        at.report_misspelt(COMMAND, &mut notes);
         misplaced_rights(at, &mut notes);
         placement(at, &mut job, config, &mut notes);
         process(at, &mut job, &mut notes);
         labels(at, &mut job, &mut notes);
         outputs_read = outputs::outputs(at, &mut job, &mut notes);
+        refuse_cwd_beside_outputs(at, &job, &mut notes);
         needed_outputs = inputs::inputs(at, &mut job, &mut notes);
         mentions = waits::waits(at, &mut job, &needed_outputs, &mut notes);
         old_errors = at
@@ -291,23 +292,16 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
     }
 }
 
-/// Reports a misspelt `command` as an error, because the job would otherwise run the worker's default program.
-fn misspelt_command(at: &At, notes: &mut Notes) {
-    let is_misspelt =
-        |entry: &At| entry.key() != COMMAND && problem::is_misspelt(entry.key(), COMMAND);
-    if at.get(COMMAND).is_some() || notes.has_refused_key() {
-        return;
-    }
-    let entries: Vec<At> = at.entries().collect();
-    if let Some(entry) = entries.iter().find(|entry| is_misspelt(entry)) {
-        let problem = entry.key_problem("unknown key, and the job has no `command`");
-        // The error replaces the warning about the same key.
-        notes.warnings.retain(|w| w.place() != problem.place());
-        notes.error(
-            problem
-                .value(quote(entry.key()))
-                .help("did you mean `command`?"),
+/// Reports `cwd` of a job with outputs as an error. Its runs would share the directory, so a task could take the file of another one, or an
+/// old one, for its own output.
+fn refuse_cwd_beside_outputs(at: &At, job: &JobConfig, notes: &mut Notes) {
+    if let Some(at) = at.get(CWD).filter(|_| !job.outputs.is_empty()) {
+        let text = format!(
+            "a job with `{}` has no `{CWD}`: each run leaves its outputs in a new folder, in which it starts",
+            outputs::OUTPUTS
         );
+        let help = r#"remove the key; a program that needs the directory changes to it, as in ["/bin/sh", "-ec", "out=$PWD; cd DIR; ./x > $out/FILE"]"#;
+        notes.error(at.key_problem(text).help(help));
     }
 }
 

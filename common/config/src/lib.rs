@@ -407,6 +407,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> ParseOutcome {
             drafts.push(draft);
         }
     }
+    only_checked.extend(input_checks::questionable(&root, &drafts, &config.levels));
     input_checks::check(&mut drafts, &config.levels);
     depends::check(&mut drafts, &config.levels);
     let has_refused_key = drafts.iter().any(|draft| draft.notes.has_refused_key());

@@ -28,12 +28,12 @@ const OUTPUT_KEYS: &[Key] = &[
     Key::new(
         REPLICAS,
         Shape::Integer(1, Replicas::MAX as i64),
-        "The number of workers that keep a copy, with the one on which the task ran.",
+        "The number of workers that keep a copy, with the one on which the task ran. The largest number of a job counts for all of its outputs.",
     ),
     Key::new(
         WAIT_FOR_REPLICA,
         Shape::Truth,
-        "With `true`, a task is done only when a second worker has a copy.",
+        "With `true`, a task that reads the output starts only when as many workers have a copy as `replicas` says.",
     ),
 ];
 pub(crate) const OUTPUTS: &str = "outputs";
@@ -62,12 +62,17 @@ pub(crate) fn outputs(at: &At, job: &mut JobConfig, notes: &mut Notes) -> Output
     let list = at.get(OUTPUTS);
     let read = match &list {
         Some(list) => output_list(list, &mut job.outputs, notes),
+        None if at.report_misspelt(OUTPUTS, notes) => OutputsRead::Some,
         None => OutputsRead::All,
     };
+    at.report_misspelt(KEEP, notes);
     if let Some(at) = at.get(KEEP) {
         set(&mut job.keep, keep(&at, notes));
-        let is_empty = |list: &At| list.as_array().is_some_and(<[_]>::is_empty);
-        if list.as_ref().is_none_or(is_empty) {
+        let is_empty = match &list {
+            Some(list) => list.as_array().is_some_and(<[_]>::is_empty),
+            None => read == OutputsRead::All,
+        };
+        if is_empty {
             notes.warning(
                 at.key_problem(format!("has no effect: the job has no `{OUTPUTS}`"))
                     .help("remove the key, or list the files that its tasks leave"),
@@ -92,6 +97,7 @@ fn output_list(at: &At, outputs: &mut Vec<JobOutput>, notes: &mut Notes) -> Outp
     let mut positions: Vec<usize> = Vec::new();
     for (position, item) in at.items().take(MAX_OUTPUTS).enumerate() {
         let output = output(&item, notes);
+        let output = output.inspect(|output| warn_of_pattern(&item, &output.path, notes));
         let output = output.filter(|output| {
             let overlaps = |other: &JobOutput| other.path.overlaps(&output.path);
             let other = outputs.iter().position(overlaps);
@@ -110,6 +116,20 @@ fn output_list(at: &At, outputs: &mut Vec<JobOutput>, notes: &mut Notes) -> Outp
         }
     }
     read
+}
+
+/// Warns of a path that looks like a shell's pattern.
+fn warn_of_pattern(item: &At, path: &OutputPath, notes: &mut Notes) {
+    if path.as_str().contains(['*', '?', '[']) {
+        let text = format!(
+            "the path {} is no pattern: the task must leave a file of exactly this name",
+            quote(path.as_str())
+        );
+        let help =
+            "let the tasks put the files into a folder, and list the folder, as in \"tables/\"";
+        let at_path = item.get(PATH);
+        notes.warning(at_path.as_ref().unwrap_or(item).problem(text).help(help));
+    }
 }
 
 /// Reports an output that is also, contains or lies in an earlier one, so that a file would belong to two artifacts.

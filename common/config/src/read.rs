@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::problem::{Problem, nearest};
+use crate::problem::{Problem, is_misspelt, nearest};
 use crate::tree::{Node, Object, Place, Value, quote};
 
 /// The handling of unknown keys.
@@ -371,6 +371,25 @@ impl<'a> At<'a> {
                 notes.error(problem.help(suggest(entry.key(), names)));
             }
         }
+    }
+
+    /// Reports a misspelt key that a job lacks as an error: without `command` the job would run the worker's default program, and without a
+    /// key about artifacts its tasks would run without their data, or leave none. Returns whether there is one.
+    pub fn report_misspelt(&self, key: &str, notes: &mut Notes) -> bool {
+        let is_it = |entry: &At| entry.key() != key && is_misspelt(entry.key(), key);
+        let entries: Vec<At> = self.entries().collect();
+        let entry = entries.iter().find(|entry| is_it(entry));
+        let Some(entry) = entry.filter(|_| self.get(key).is_none()) else {
+            return false;
+        };
+        if !notes.has_refused_key() {
+            let problem = entry.key_problem(format!("unknown key, and the job has no `{key}`"));
+            // The error replaces the warning about the same key.
+            notes.warnings.retain(|w| w.place() != problem.place());
+            let help = format!("did you mean `{key}`?");
+            notes.error(problem.value(quote(entry.key())).help(help));
+        }
+        true
     }
 
     /// Returns the value of a required key.

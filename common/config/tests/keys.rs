@@ -802,6 +802,7 @@ fn the_guide_names_each_key() {
         include_str!("../../../docs/src/guide/config.md"),
         include_str!("../../../docs/src/guide/schedules.md"),
         include_str!("../../../docs/src/guide/jobs.md"),
+        include_str!("../../../docs/src/guide/artifacts.md"),
         include_str!("../../../docs/src/guide/limits.md"),
         include_str!("../../../docs/src/guide/gpus.md"),
         include_str!("../../../docs/src/guide/tasks.md"),

@@ -282,14 +282,14 @@ impl WorkerView {
         cell
     }
 
-    /// Returns the state of the worker's artifact disks, if it has any.
+    /// Returns the state of the worker's artifact disks, if it has any. The disks of a worker that is not healthy are not known.
     fn disks_sentence(&self) -> Option<String> {
         let is_healthy = |disk: &&DiskView| disk.state == "healthy";
         let healthy: Vec<&DiskView> = self.disks.iter().filter(is_healthy).collect();
         let usable = healthy.iter().map(|disk| disk.usable_bytes);
         let usable = readable_bytes(usable.fold(0, u64::saturating_add));
         let (healthy, all) = (healthy.len(), self.disks.len());
-        (all > 0)
+        (all > 0 && self.is_healthy())
             .then(|| format!("{healthy} of {all} artifact disks are healthy, with {usable} usable"))
     }
 

@@ -343,6 +343,10 @@ fn the_artifact_disks_of_a_worker_are_a_remark() {
     };
     let expected = "w: 2 of 3 artifact disks are healthy, with 12.0 MiB usable";
     assert_eq!(view.report(9).remarks, [expected]);
+    // Nobody knows the disks of a worker that does not answer.
+    let mut away = view;
+    away.workers[0].state = "unhealthy".to_owned();
+    assert_eq!(away.report(9).remarks, [""; 0]);
 }
 
 #[test]

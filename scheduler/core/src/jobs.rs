@@ -13,7 +13,8 @@ use std::sync::Arc;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{Hold, JobName, RecordSeq};
 use brasserie_common_config::{
-    Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, Shared, parse_job,
+    Config, ConfigErrors, InputNodes, InputSource, JobConfig, JobInput, ParseOptions, ParsedJob,
+    Place, Problem, Shared, parse_job,
 };
 use combined::{CombinedConfig, File};
 use file::FileSource;
@@ -316,19 +317,33 @@ impl Jobs {
     /// Returns warnings about dependencies that do not exist or will never be done. They are no errors, because the job may be submitted
     /// later.
     fn missing(&self, job: &JobConfig) -> Vec<Problem> {
+        const DEPENDS_ON: &str = "depends_on";
+        const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
         if job.waits_for().next().is_none() {
             return Vec::new();
         }
         let jobs = self.upcoming();
-        let problem = |key: &str, position: usize, message: String| {
-            Problem::new(Place::START, format!("{key}[{position}]"), message)
+        // A job waits for the jobs of its inputs without a key that says so.
+        let key_of = |list: &str, position: usize, on: &JobName| {
+            let of_same_node = list == DEPENDS_ON;
+            let is_it = |input: &JobInput| match &input.source {
+                InputSource::Job { job, nodes, .. } => {
+                    job == on && (*nodes == InputNodes::Same) == of_same_node
+                }
+                InputSource::File { .. } => false,
+            };
+            match job.inputs.iter().position(is_it) {
+                Some(input) => format!("inputs[{input}].from"),
+                None => format!("{list}[{position}]"),
+            }
         };
+        let problem = |key: String, message: String| Problem::new(Place::START, key, message);
         let is_missing = |on: &JobName| !jobs.contains_key(on.as_str());
         let of_same_node = job.depends_on.iter().enumerate();
         let of_same_node = of_same_node.filter(|(_, on)| is_missing(on));
         let of_same_node = of_same_node.map(|(position, on)| {
             let message = format!("there is no job `{on}`, so no task will start");
-            problem("depends_on", position, message)
+            problem(key_of(DEPENDS_ON, position, on), message)
         });
         let all = &job.run_only_after_all_nodes_are_done_for;
         let of_all = all.iter().enumerate().filter_map(|(position, on)| {
@@ -339,8 +354,7 @@ impl Jobs {
                 }
                 Some(_) => return None,
             };
-            let key = "run_only_after_all_nodes_are_done_for";
-            Some(problem(key, position, message))
+            Some(problem(key_of(AFTER_ALL, position, on), message))
         });
         of_same_node.chain(of_all).collect()
     }

@@ -62,7 +62,7 @@ pub use scheduler::files::{FileOrigin, FilePage, ListedFile, MAX_LISTED_FILES};
 pub use scheduler::history::{History, HistoryNames, PastEnd};
 pub use scheduler::plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
-    Proposal, ProposedNodes, TasksPlan, Total, WhatIf,
+    Proposal, ProposedInputs, ProposedNodes, TasksPlan, Total, WhatIf,
 };
 pub use scheduler::questions::MAX_ANSWER_WAIT;
 pub use scheduler::view::listing::{ListedTask, TaskPage};

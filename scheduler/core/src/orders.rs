@@ -105,6 +105,8 @@ pub enum OrderRequest {
 pub struct OrderCall {
     pub request: RequestId,
     pub from: Principal,
+    /// The name of the caller's user, as the caller says; for people.
+    pub user: Option<Arc<str>>,
     pub shard: Shard,
     pub order: OrderRequest,
 }

@@ -44,7 +44,7 @@ use std::ops::Deref;
 use artifacts::{namespace_of, restored};
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common::{ArtifactNamespace, RecordSeq, SchedulerId, TaskKey, Time, WallTime};
+use brasserie_common::{ArtifactNamespace, JobId, RecordSeq, SchedulerId, TaskKey, Time, WallTime};
 use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_artifacts::Clocks;
 use brasserie_scheduler_engine::{Engine, NodesOwner, Task};
@@ -91,6 +91,8 @@ pub struct Scheduler {
     safety: SafetyWaits,
     fences: Fences,
     nodes: NodesInForce,
+    /// The times since which the tasks of each job may start; for people.
+    configured_since: BTreeMap<JobId, WallTime>,
     orphans: Orphans,
     jobs: Jobs,
     bulk_changes: BulkChanges,
@@ -164,6 +166,7 @@ impl Scheduler {
             fences: Fences::new(durable.fence_generation, start_time),
             safety: SafetyWaits::default(),
             nodes: NodesInForce::default(),
+            configured_since: BTreeMap::new(),
             orphans: Orphans::default(),
             jobs: Jobs::new(&durable),
             bulk_changes: BulkChanges::default(),
@@ -234,6 +237,7 @@ impl Scheduler {
             safety: SafetyWaits::default(),
             fences: self.fences.clone(),
             nodes: self.nodes.clone(),
+            configured_since: self.configured_since.clone(),
             orphans: self.orphans.clone(),
             jobs: self.jobs.clone(),
             bulk_changes: self.bulk_changes.clone(),

@@ -460,6 +460,20 @@ fn unknown_keys_and_dependencies_are_told_and_harm_nothing() {
         warnings[1].contains("depends_on[0]: there is no job `later`"),
         "{warnings:?}"
     );
+    let text = r#"{"command": ["x"], "inputs": [{"file": "f"}, {"from": "later"}, {"from": "gone", "node": "all"}]}"#.into();
+    let expected = ExpectedVersion::Nothing;
+    let saved = change(&mut s, "reader", JobChange::Save { text, expected }).1;
+    let Ok(JobChanged::Saved { warnings, .. }) = saved else {
+        panic!("{saved:?}")
+    };
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "1:1: inputs[1].from: there is no job `later`, so no task will start",
+            "1:1: inputs[2].from: there is no job `gone`, so no task will start",
+        ]
+    );
     create(&mut s, "off", r#"{"enabled": false}"#);
     let key = "run_only_after_all_nodes_are_done_for";
     let text = format!(r#"{{"command": ["x"], "{key}": ["api", "later", "off"]}}"#).into();

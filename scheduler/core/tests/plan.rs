@@ -15,7 +15,8 @@ use brasserie_common::{
 use brasserie_common_config::{Changes, Config, NodeSource};
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, ConfigOrigin, Durable, Event, ExpectedVersion, JobChange,
-    MAX_PLANNED_NODES, Options, OrphanPlan, Plan, Proposal, ProposedNodes, Query, Total,
+    MAX_PLANNED_NODES, Options, OrphanPlan, Plan, Proposal, ProposedInputs, ProposedNodes, Query,
+    Total,
 };
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 use integration_tests_properties::{check, place};
@@ -66,7 +67,12 @@ fn plan_with(s: &Script, config: &Arc<Config>, nodes: ProposedNodes) -> Plan {
         panic!("a copy");
     };
     let config = Arc::clone(config);
-    let plan = copy.plan(Proposal { config, nodes });
+    let inputs = ProposedInputs::default();
+    let plan = copy.plan(Proposal {
+        config,
+        nodes,
+        inputs,
+    });
     assert_eq!(
         s.scheduler.fingerprint(s.now),
         before,

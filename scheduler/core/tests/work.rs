@@ -16,8 +16,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, Event, Options, Proposal, ProposedNodes, Query, Reply, Scheduler,
-    StatusUpdate, Total, WorkCounts,
+    Answer, Call, CallReply, Event, Options, Proposal, ProposedInputs, ProposedNodes, Query, Reply,
+    Scheduler, StatusUpdate, Total, WorkCounts,
 };
 use support::*;
 
@@ -392,6 +392,7 @@ fn a_plan_starts_what_is_asked_for_and_nothing_that_would_be_late() {
         let proposal = Proposal {
             config: job(8),
             nodes: ProposedNodes::Kept,
+            inputs: ProposedInputs::default(),
         };
         copy.plan(proposal).tasks.starts
     };

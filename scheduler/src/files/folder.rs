@@ -1,6 +1,6 @@
 //! Reads the files that the configuration in force names, from its folder into the store, and again when they have changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::fd::AsFd;
@@ -319,6 +319,14 @@ fn names_in(config: &Config) -> Vec<Arc<str>> {
     names.sort_unstable();
     names.dedup();
     names
+}
+
+/// Returns the names of the files that the configuration's jobs have as inputs and that are not in the folder.
+pub(crate) fn absent_files(config: &Config, folder: &Path) -> BTreeSet<Arc<str>> {
+    let names = names_in(config).into_iter();
+    names
+        .filter(|name| matches!(find(folder, name), Ok(None)))
+        .collect()
 }
 
 /// Finds a file below a folder, which links must not leave. Returns `None` if it does not exist. The error is for people.

@@ -36,6 +36,7 @@ use folder::ConfigFolder;
 use index::{FileNames, IndexError};
 use uploads::Uploads;
 
+pub(crate) use folder::absent_files;
 pub(crate) use uploads::{Put, PutProgress, PutRefusal};
 
 /// The folder of the store, in the data directory.

@@ -538,3 +538,14 @@ fn a_full_disk_is_an_error_for_people_and_no_crash() {
         bench.put("up", &[2; 1000]).expect("there is space");
     });
 }
+
+#[test]
+fn a_plan_finds_the_files_that_are_not_in_the_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("here"), "").expect("it is written");
+    symlink("/etc/passwd", folder.path().join("outside")).expect("a link");
+    let config = config(&["here", "./gone", "outside"]);
+    let absent = absent_files(&config, folder.path());
+    // A file that is there and cannot be an input is another problem.
+    assert_eq!(absent, [Arc::from("gone")].into());
+}

@@ -15,7 +15,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use brasserie_common::Principal;
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS};
-use brasserie_scheduler_core::{Answer, MAX_LISTED_JOBS, Query};
+use brasserie_scheduler_core::{Answer, FileList, MAX_LISTED_JOBS, Query};
 use brasserie_thrift::generated::brasserie::{BrasserieGetJobStatusPageArgs, JobStatus};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -27,6 +27,7 @@ use crate::rpc::answers::{QueryFailure, job_status, job_status_page};
 use crate::rpc::render;
 use hosts::Hosts;
 pub(crate) use hosts::host_name;
+use page::PageArtifacts;
 use selection::{BadSelection, Selection};
 
 /// Limit for the core's answer. The core needs milliseconds, and probes give up after some seconds.
@@ -89,7 +90,31 @@ async fn page(
     Wanted(parameters): Parameters,
 ) -> Result<Response, NoAnswer> {
     let (view, selection) = view_of(&inbox, parameters, DEFAULT_ROWS).await?;
-    Ok(Html(page::render(&view, &selection)).into_response())
+    let artifacts = artifacts(&inbox).await?;
+    Ok(Html(page::render(&view, &selection, &artifacts)).into_response())
+}
+
+/// Returns what the page shows of outputs and files.
+async fn artifacts(inbox: &Inbox) -> Result<PageArtifacts, NoAnswer> {
+    let limit = DEFAULT_ROWS;
+    let sets = Query::OutputSets { limit };
+    let Answer::OutputSets(sets, more_sets) = ask(inbox, EventLane::Ordinary, sets).await? else {
+        return Err(NoAnswer::Ending);
+    };
+    let files = Query::Files(FileList {
+        name: None,
+        after: None,
+        limit,
+    });
+    let Answer::Files(files) = ask(inbox, EventLane::Ordinary, files).await? else {
+        return Err(NoAnswer::Ending);
+    };
+    Ok(PageArtifacts {
+        sets,
+        more_sets,
+        files: files.files,
+        has_more_files: files.has_more,
+    })
 }
 
 /// Returns the cluster with the jobs that a query chooses, at most `limit` unless it gives another limit.

@@ -114,7 +114,7 @@ async fn readers(inbox: &Inbox, from: Principal, name: &str) -> Result<Option<St
             others => format!(" and {others} others"),
         };
         format!(
-            "the file `{name}` is an input of {}{others}, whose tasks would wait for it: delete the jobs first, or use --force",
+            "the file `{name}` is an input of {}{others}, whose tasks would wait for it, also those that run again: change or delete the jobs first, or use --force",
             jobs.join(", ")
         )
     }))

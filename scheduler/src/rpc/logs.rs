@@ -138,24 +138,46 @@ fn unusable(peers: &LogPeers) -> Vec<String> {
             "worker `{shard}` on host `{host}` is unhealthy and is not asked: its lines are missing here until it recovers"
         )
     });
-    let lost = peers.lost.iter().map(|lost| {
-        let LostLogs {
+    let mut all = bounded(unhealthy);
+    all.extend(lost(&peers.lost));
+    all
+}
+
+/// Returns one notice for all workers that have left, because a cluster may have had many of them.
+fn lost(lost: &[LostLogs]) -> Option<String> {
+    if let [
+        LostLogs {
             shard,
             hostname,
             folder,
-        } = lost;
+        },
+    ] = lost
+    {
         let place = match folder {
             Some(folder) => folder.to_string(),
             None => "the folder `logs` of the worker's data directory".to_owned(),
         };
-        format!(
+        return Some(format!(
             "worker `{shard}` on host `{hostname}` has left or is lost: its lines are missing here, and lie on that host in {place}; they are shown once the worker \
              is started there again"
+        ));
+    }
+    let named = lost.iter().take(MAX_NAMED);
+    let named: Vec<String> = named
+        .map(|lost| format!("`{}` on host `{}`", lost.shard, lost.hostname))
+        .collect();
+    let more = match lost.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} others"),
+    };
+    (!named.is_empty()).then(|| {
+        format!(
+            "{} workers have left or are lost ({}{more}): their lines are missing here, and lie on these hosts in the folder `logs` of each worker's data directory; \
+             they are shown once the worker is started there again",
+            lost.len(),
+            named.join(", ")
         )
-    });
-    let mut all = bounded(unhealthy);
-    all.extend(bounded(lost));
-    all
+    })
 }
 
 /// Returns the first sentences, and one that counts the rest.
@@ -360,21 +382,25 @@ mod tests {
                 .collect(),
         };
         let notices = unusable(&peers);
-        assert_eq!(notices.len(), 1 + MAX_NAMED + 1, "{notices:?}");
+        assert_eq!(notices.len(), 2, "{notices:?}");
         assert!(
             notices[0].starts_with("worker `u` on host `h` is unhealthy"),
             "{notices:?}"
         );
-        let lost = "has left or is lost: its lines are missing here, and lie on that host in";
+        let text = &notices[1];
+        let first = "12 workers have left or are lost (`l0` on host `h`, `l1` on host `h`, ";
+        assert!(text.starts_with(first), "{text}");
+        assert!(text.contains(" and 2 others): their lines"), "{text}");
+        let one = unusable(&LogPeers {
+            lost: peers.lost[..1].to_vec(),
+            ..LogPeers::default()
+        });
         assert_eq!(
-            notices[1],
-            format!(
-                "worker `l0` on host `h` {lost} /data/logs; they are shown once the worker is started there again"
-            )
+            one,
+            [
+                "worker `l0` on host `h` has left or is lost: its lines are missing here, and lie on that host in /data/logs; they are shown once the worker is started there again"
+            ]
         );
-        let lost = format!("worker `l1` on host `h` {lost} the folder `logs`");
-        assert!(notices[2].starts_with(&lost), "{notices:?}");
-        assert!(notices[11].ends_with("2 more workers"), "{notices:?}");
         assert_eq!(unusable(&LogPeers::default()), [""; 0]);
     }
 

@@ -17,6 +17,9 @@ use super::render::worker_order;
 use crate::inbox::{EventLane, Inbox, Stopped};
 use crate::store::QueueRoom;
 
+/// The longest name of a caller's user.
+const MAX_USER_BYTES: usize = 100;
+
 /// Serves `orderWorker`.
 pub(super) struct Ordering {
     inbox: Inbox,
@@ -77,6 +80,8 @@ async fn ask(
 ) -> Result<wire::WorkerOrder, OrderFailure> {
     let shard = Shard::try_from(args.shard)?;
     let name = shard.as_str().to_owned();
+    let user = args.order.user.clone();
+    let user = user.filter(|user| (1..=MAX_USER_BYTES).contains(&user.len()));
     let order = parse(args.order)?;
     if room.is_full() {
         return Err(OrderFailure::StoreIsFull);
@@ -85,6 +90,7 @@ async fn ask(
         Event::OrderWorker(Box::new(OrderCall {
             request,
             from,
+            user: user.map(Arc::from),
             shard,
             order,
         }))
@@ -136,6 +142,7 @@ mod tests {
             reason: Some("disk".to_owned()),
             deadline_ms,
             then_idle: Some(true),
+            user: None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use brasserie_common::Principal;
 use brasserie_common_config::{Config, ConfigErrors, Format, Parsed, Problem};
 use brasserie_scheduler_core::{
-    Answer, Plan, Proposal, ProposedNodes, Query, WhatIf, has_same_nodes,
+    Answer, Plan, Proposal, ProposedInputs, ProposedNodes, Query, WhatIf, has_same_nodes,
 };
 use brasserie_thrift::generated::brasserie as generated;
 use brasserie_thrift::generated::brasserie::{
@@ -16,6 +16,7 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::rpc::Responder;
 
+use crate::files::absent_files;
 use crate::inbox::{Inbox, Stopped};
 use crate::sources::{Draft, NotBegun, Proposals};
 
@@ -108,12 +109,24 @@ async fn make(
     };
     let nodes = match same_sources(inbox, from.clone(), &config).await? {
         true => ProposedNodes::Kept,
-        false => proposals.nodes(&config, folder).await,
+        false => proposals.nodes(&config, folder.clone()).await,
     };
+    let read = Arc::clone(&config);
+    let absent = tokio::task::spawn_blocking(move || absent_files(&read, &folder)).await?;
+    let lost = Query::LostOutputs(Arc::clone(&config));
+    let Answer::LostOutputs(lost) = inbox.query(from.clone(), lost).await? else {
+        return Err(PlanFailure::AnotherAnswer);
+    };
+    let inputs = ProposedInputs { lost, absent };
     let Answer::WhatIf(copy) = inbox.query(from, Query::WhatIf).await? else {
         return Err(PlanFailure::AnotherAnswer);
     };
-    let mut plan = try_out(copy, Proposal { config, nodes }).await?;
+    let proposal = Proposal {
+        config,
+        nodes,
+        inputs,
+    };
+    let mut plan = try_out(copy, proposal).await?;
     plan.notes.extend(other_format(begun.file, format));
     made.plan = Some(plan);
     drop(begun.room);

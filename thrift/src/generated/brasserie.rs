@@ -1975,6 +1975,7 @@ pub struct WorkerOrderRequest {
     pub reason: Option<String>,
     pub deadline_ms: Option<i64>,
     pub then_idle: Option<bool>,
+    pub user: Option<String>,
 }
 
 impl TSerializable for WorkerOrderRequest {
@@ -1986,6 +1987,7 @@ impl TSerializable for WorkerOrderRequest {
         let mut f_2: Option<String> = Some("".to_owned());
         let mut f_3: Option<i64> = None;
         let mut f_4: Option<bool> = Some(false);
+        let mut f_5: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2009,6 +2011,10 @@ impl TSerializable for WorkerOrderRequest {
                     let val = i_prot.read_bool()?;
                     f_4 = Some(val);
                 }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2021,6 +2027,7 @@ impl TSerializable for WorkerOrderRequest {
             reason: f_2,
             deadline_ms: f_3,
             then_idle: f_4,
+            user: f_5,
         };
         Ok(ret)
     }
@@ -2047,6 +2054,11 @@ impl TSerializable for WorkerOrderRequest {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.user {
+            o_prot.write_field_begin(&TFieldIdentifier::new("user", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2059,6 +2071,7 @@ impl Default for WorkerOrderRequest {
             reason: Some("".to_owned()),
             deadline_ms: None,
             then_idle: Some(false),
+            user: None,
         }
     }
 }

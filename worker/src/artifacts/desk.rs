@@ -280,6 +280,8 @@ impl DeskTask {
             // Only runs with artifacts come here.
             return;
         };
+        let shares_folder =
+            request.options.working_directory.is_some() && !artifacts.outputs.is_empty();
         let of = request.association;
         self.last += 1;
         let run = WaitingTask(self.last);
@@ -301,6 +303,11 @@ impl DeskTask {
         let leads_others = self.runs.values().any(|other| other.of == of);
         self.numbers.insert(led.key.clone(), run);
         self.runs.insert(run, led);
+        if shares_folder {
+            // Another run may leave its files there, so nobody could tell whose output a file is.
+            let why = "its job has outputs and a `cwd`, and outputs are taken from a new folder of each run: remove the `cwd`";
+            return self.end_by_fault(run, why, Fault::Task);
+        }
         let side = &mut self.sides[of.0];
         if side.namespace.as_ref() != Some(&namespace) {
             if leads_others {

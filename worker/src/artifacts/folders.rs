@@ -1,4 +1,5 @@
-//! The folders of runs with artifacts: one for each run, with its inputs and, if the job names no `cwd`, its working directory.
+//! The folders of runs with artifacts: one for each run, with its inputs and, unless the job has a `cwd` and thus no outputs, its working
+//! directory.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -6,12 +7,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
-use brasserie_common::TaskSubprocessOptions;
 use brasserie_common_artifacts::TaskUser;
 use rustix::fs::{Mode, OFlags};
 
-use crate::process::{Accounts, PASSAGE, PRIVATE, RunKey, create_folder};
-use brasserie_common::file_name::file_name;
+use crate::process::{Accounts, PASSAGE, PRIVATE, SpawnRequest, create_folder};
 
 /// The folder of all runs with artifacts, below the data directory.
 pub(crate) const RUNS: &str = "runs";
@@ -48,13 +47,10 @@ impl RunFolders {
     }
 
     /// Makes the folder of a run. The error is a message.
-    pub(crate) fn make(
-        &self,
-        key: &RunKey,
-        options: &TaskSubprocessOptions,
-    ) -> Result<RunFolder, String> {
+    pub(crate) fn make(&self, request: &SpawnRequest) -> Result<RunFolder, String> {
+        let options = &request.options;
         let user = self.accounts.user_of(options)?;
-        let root = self.root.join(file_name(&key.to_string()));
+        let root = self.root.join(folder_name(request));
         let made = self.make_for(&root, user, options.working_directory.as_deref());
         let made = made.inspect_err(|_| drop(remove_all(&root)));
         made.map_err(|error| {
@@ -87,6 +83,13 @@ impl RunFolders {
             user,
         })
     }
+}
+
+/// Returns the name of the folder of a run: letters, digits and `-`, because tasks put its path into shell commands and formats. Only one
+/// scheduler's invocations differ from each other, so the name begins with the association.
+fn folder_name(request: &SpawnRequest) -> String {
+    let invocation = request.key.invocation.to_string();
+    format!("{}-{}", request.association.0, invocation.replace(':', "-"))
 }
 
 impl RunFolder {

@@ -79,7 +79,7 @@ pub(super) fn prepare(
     (namespace, inputs): (&ArtifactNamespace, &[TaskInput]),
     stop: StopCheck<'_>,
 ) -> Result<RunFolder, StageFailure> {
-    let folder = folders.make(&request.key, &request.options);
+    let folder = folders.make(request);
     let folder = folder.map_err(StageFailure::Other)?;
     let mut incomplete = IncompleteFolder(Some(&folder));
     stage_all(store, &folder, (namespace, inputs), stop)?;

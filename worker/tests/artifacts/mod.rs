@@ -228,6 +228,47 @@ async fn an_output_that_is_missing_or_hostile_is_an_error_that_names_it() {
     assert_eq!(outputs, [], "a failed run leaves nothing: {status}");
 }
 
+/// A file of another run, or an old one, would count as the output.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_with_outputs_in_a_shared_directory_does_not_start() {
+    let mut place = Place::open().await;
+    let shared = tempfile::tempdir().expect("a folder");
+    fs::write(shared.path().join("table"), "old").expect("it is written");
+    let task = place.stage.task("job", "node");
+    let options = TaskSubprocessOptions {
+        status_from: Some("exit_code".to_owned()),
+        working_directory: Some(shared.path().to_string_lossy().into_owned()),
+        artifacts: Some(wants(&["table"], vec![], vec![])),
+        ..TaskSubprocessOptions::default()
+    };
+    let command = vec!["/bin/true".to_owned()];
+    let started = place.stage.run_with(&task, command, options).await;
+    started.expect("the worker accepts it");
+    let (status, outputs) = place.end(&task).await;
+    assert!(status.contains("remove the `cwd`"), "{status}");
+    assert_eq!(outputs, []);
+}
+
+/// Tasks put these paths into shell commands and formats.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_paths_of_a_run_have_plain_names() {
+    let mut place = Place::open().await;
+    let task = place
+        .leave("printf \"$PWD $BRASSERIE_INPUTS\" > paths", &["paths"])
+        .await;
+    let (status, outputs) = place.end(&task).await;
+    let artifact = outputs.first().and_then(|output| output.artifact.as_ref());
+    let file = place.file(artifact.expect(&status));
+    let paths = fs::read_to_string(file).expect("it is there");
+    let runs = place.dir.path().join("runs");
+    for path in paths.split(' ') {
+        let below = Path::new(path).strip_prefix(&runs).expect("it is below");
+        let below = below.to_str().expect("plain text");
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-/".contains(c);
+        assert!(below.chars().all(is_plain), "{paths}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inputs_come_from_a_peer_to_where_the_task_looks_for_them() {
     let (mut maker, mut user) = (Place::open().await, Place::open().await);

@@ -53,6 +53,14 @@ impl FoundFiles {
         &self.cluster
     }
 
+    /// Returns whether one of the files is in the config file's folder.
+    pub(super) fn has_configured(&self) -> bool {
+        let is_configured = |file: &ListedFile| file.origin.as_deref() == Some("config");
+        self.files
+            .iter()
+            .any(|file| is_configured(file) && file.artifact.is_some())
+    }
+
     /// Returns the file with this name: the one in the config file's folder before an uploaded one. Errors if tasks can have none.
     pub(super) fn named(&self, name: &str) -> Result<&ListedFile> {
         if let Some(file) = self.files.iter().find(|file| file.artifact.is_some()) {

@@ -211,6 +211,11 @@ impl Place {
         let own_name = path.trim_end_matches('/').rsplit('/').next();
         let own_name = own_name.filter(|name| !matches!(*name, "" | "." | ".."));
         let own_name = own_name.context("the scheduler sent an output without a name")?;
+        if args.to.as_deref() == Some(Path::new("-")) {
+            let failure = Failure::usage("an output is written to a file, not to standard output");
+            let remedy = "Name a file or folder with --to; a file called `-` is `./-`";
+            return Err(failure.remedy(remedy).into());
+        }
         let path = match &args.to {
             None => PathBuf::from(own_name),
             Some(to) if to.is_dir() => to.join(own_name),

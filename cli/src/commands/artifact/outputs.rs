@@ -191,6 +191,7 @@ pub(super) fn places(output: &ListedOutput) -> Vec<Vec<String>> {
             )
         })
         .collect();
+    rows.sort_unstable();
     if rows.is_empty() {
         let state = text(&output.state).replace('_', " ");
         rows.push(row(format!("- ({state})"), "-".to_owned(), "-".to_owned()));

@@ -15,13 +15,14 @@ use nix::fcntl::OFlag;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+use super::files::find_files;
 use super::get::Progress;
 use super::transfer::BusyWait;
 use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
-use crate::output::printable;
+use crate::output::{complain, printable};
 
 /// The bytes of one piece, as of transfers between workers.
 const PIECE: usize = 2 << 20;
@@ -66,10 +67,19 @@ pub(super) fn run(args: &PutArgs) -> Result<CommandEnding> {
             readable_bytes(artifact.size),
             artifact.id
         );
+        // The upload is on disk, whether or not the scheduler answers this.
+        let files = find_files(&connection, &name).await.unwrap_or_default();
+        let is_shadowed = files.has_configured();
         let document = json!({
-            "file": name, "outcome": "uploaded", "bytes": artifact.size, "sha256": artifact.id.to_string(),
+            "file": name, "outcome": "uploaded", "bytes": artifact.size, "sha256": artifact.id.to_string(), "shadowed": is_shadowed,
         });
         args.ask.say(&sentence, &document)?;
+        if is_shadowed {
+            complain!(
+                "brasserie: the config file's folder has a file `{}`, too: jobs of the config file get that one, and only submitted jobs this one",
+                printable(&name)
+            );
+        }
         Ok(CommandEnding::Success)
     })?
 }

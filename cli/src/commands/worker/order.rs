@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use brasserie_common::cluster_view::{ClusterView, OrderView};
+use brasserie_common::cluster_view::{ClusterView, OrderView, WorkerView};
 use brasserie_common::time::parse_duration;
 use brasserie_thrift::generated::brasserie::WorkerOrderRequest;
+use nix::unistd::{Uid, User};
 use serde_json::{Value, json};
 
 use crate::CommandEnding;
@@ -59,8 +60,8 @@ Exit codes:
 pub(super) struct DecommissionArgs {
     #[command(flatten)]
     of: OrderArgs,
-    /// End the worker after this time, such as 30m or 2h, even if its tasks run or data is only there. The tasks run again elsewhere, and the
-    /// scheduler logs which amount of outputs is lost [default: no limit].
+    /// End the worker after this time, such as 30m or 2h, even if its tasks run or data is only there. It then exits with code 1. The tasks
+    /// run again elsewhere, and the scheduler logs which amount of outputs is lost [default: no limit].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     deadline: Option<Duration>,
     /// Let the worker stay when it is done, without tasks and needed data.
@@ -73,7 +74,8 @@ pub(super) struct DecommissionArgs {
 
 /// End an exclusion or a decommission: the worker gets tasks again at once.
 ///
-/// A worker that drains already exits nevertheless, and gets tasks when it is started again.
+/// A worker that drains already exits nevertheless, and gets tasks when it is started again. The command says so, and also if the worker is
+/// not connected.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -124,13 +126,45 @@ pub(super) fn exclude(args: &ExcludeArgs) -> Result<CommandEnding> {
 pub(super) fn recommission(args: &RecommissionArgs) -> Result<CommandEnding> {
     let scheduler = args.ask.connect_patiently()?;
     let request = request("recommission", "");
-    let ordered = block_on(scheduler.order_worker(&args.shard, request))??;
-    say(&args.ask, ordered, |order| {
-        format!(
-            "Worker `{}` is in service: it gets tasks.",
-            printable(&order.shard)
-        )
-    })
+    let (ordered, status) = block_on(async {
+        let ordered = scheduler.order_worker(&args.shard, request).await?;
+        // The order is over, whatever its worker does.
+        let status = scheduler.bounded_status().await;
+        anyhow::Ok((ordered, status.ok().map(ClusterView::from)))
+    })??;
+    let workers = status.iter().flat_map(|status| &status.workers);
+    let mut workers = workers.filter(|worker| worker.shard == args.shard);
+    let worker = workers.next();
+    match ordered {
+        Ok(_) => {
+            let document = json!({ "order": null, "worker": worker });
+            let is_known = status.is_some();
+            args.ask
+                .say(&in_service(&args.shard, worker, is_known), &document)?;
+            Ok(CommandEnding::Success)
+        }
+        refused => say(&args.ask, refused, |_| String::new()),
+    }
+}
+
+/// Says that no order about a worker is in force, and when it gets tasks. `is_known` is false if the scheduler has not answered about it.
+fn in_service(shard: &str, worker: Option<&WorkerView>, is_known: bool) -> String {
+    let begin = format!("Worker `{}` is in service", printable(shard));
+    let is_here = |worker: &&WorkerView| worker.state != "lost";
+    match worker.filter(is_here).map(|worker| worker.state.as_str()) {
+        Some("healthy") => format!("{begin}: it gets tasks."),
+        Some("draining") => {
+            format!("{begin}, but it drains and exits: it gets tasks when it is started again.")
+        }
+        Some(state) => format!(
+            "{begin}, and {}: it gets tasks once it is healthy.",
+            printable(state)
+        ),
+        None if is_known => {
+            format!("{begin}, but not connected: it gets tasks when it is started.")
+        }
+        None => format!("{begin}: it gets tasks once it is connected and healthy."),
+    }
 }
 
 pub(super) fn decommission(args: &DecommissionArgs) -> Result<CommandEnding> {
@@ -176,6 +210,10 @@ fn request(order: &str, reason: &str) -> WorkerOrderRequest {
         reason: Some(reason.to_owned()),
         deadline_ms: None,
         then_idle: None,
+        user: User::from_uid(Uid::current())
+            .ok()
+            .flatten()
+            .map(|user| user.name),
     }
 }
 
@@ -246,5 +284,31 @@ async fn wait(
             print(&format!("Worker `{shard}`: {change}.\n"))?;
         }
         tokio::time::sleep(BETWEEN_CHECKS).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recommission_says_when_the_worker_gets_tasks() {
+        let text = |state: &str| {
+            let worker = WorkerView {
+                state: state.to_owned(),
+                ..WorkerView::default()
+            };
+            in_service("w\n", Some(&worker), true)
+        };
+        assert_eq!(
+            text("healthy"),
+            r"Worker `w\n` is in service: it gets tasks."
+        );
+        assert!(text("draining").contains("drains and exits"));
+        assert!(text("unhealthy").contains(", and unhealthy: it gets tasks once"));
+        let away = in_service("w", None, true);
+        assert_eq!(text("lost"), in_service("w\n", None, true));
+        assert!(away.contains("not connected"), "{away}");
+        assert!(!in_service("w", None, false).contains("not connected"));
     }
 }

@@ -23,7 +23,12 @@ fn an_input_is_an_output_of_its_job() {
         (
             r#"{"from": "y", "path": "stats"}"#,
             outputs,
-            "3:52: bistro_job->x.inputs[0].path: the job \"y\" has no output \"stats\"; did you mean `stats/`?",
+            "3:52: bistro_job->x.inputs[0].path: the job \"y\" has no output \"stats\"; did you mean `stats/`? It is a folder, whose path ends with `/`",
+        ),
+        (
+            r#"{"from": "y", "path": "d"}"#,
+            r#"["f", "d/"]"#,
+            "3:52: bistro_job->x.inputs[0].path: the job \"y\" has no output \"d\"; did you mean `d/`? It is a folder, whose path ends with `/`",
         ),
         (
             r#"{"file": "f"}, {"from": "y", "path": "index"}"#,
@@ -53,7 +58,7 @@ fn an_input_is_an_output_of_its_job() {
 
 #[test]
 fn the_nearest_output_is_searched_for_the_first_mistakes_only() {
-    let input = |i: usize| format!(r#"{{"from": "y", "path": "stats", "as": "i{i}"}}"#);
+    let input = |i: usize| format!(r#"{{"from": "y", "path": "stat/", "as": "i{i}"}}"#);
     let inputs: Vec<String> = (0..101).map(input).collect();
     let other = "\"bistro_job->y\": {\"outputs\": [\"stats/\"]}";
     let found = errors_across(&inputs.join(","), other);
@@ -138,4 +143,60 @@ fn an_input_with_two_mistakes_has_both_reported() {
         ],
         "{found:#?}"
     );
+}
+
+/// Returns the warnings that only `config check` prints, without those about missing commands.
+fn questions(jobs: &str) -> Vec<String> {
+    let found = lines(&checked(file("", jobs).as_bytes()).warnings);
+    let is_other = |line: &String| !line.contains("there is no `command`");
+    found.into_iter().filter(is_other).collect()
+}
+
+#[test]
+fn inputs_that_may_never_be_made_are_worth_a_look() {
+    let of = |input: &str, other: &str| {
+        let own = r#""filters": {"db": {"whitelist": ["a"]}}"#;
+        questions(&format!(
+            "\"bistro_job->x\": {{\"inputs\": [{input}], {own}}},\n\"bistro_job->y\": {{\"outputs\": [\"o\"], {other}}}"
+        ))
+    };
+    let from_y = r#"{"from": "y"}"#;
+    let parent = r#"{"from": "y", "node": "parent"}"#;
+    assert_eq!(
+        of(from_y, r#""enabled": false"#),
+        [
+            "3:39: bistro_job->x.inputs[0].from: the job \"y\" is disabled, so it leaves no outputs; enable \"y\", or disable this job, too"
+        ]
+    );
+    let filtered = [
+        "3:39: bistro_job->x.inputs[0].from: the job \"y\" has `filters` that this job does not have: a task waits for ever if they leave out the node of its input; give both jobs the same `filters`, if \"y\" runs on fewer nodes",
+    ];
+    let other = r#""filters": {"db": {"whitelist": ["b"]}}"#;
+    assert_eq!(of(from_y, other), filtered);
+    let above = r#""level_for_tasks": "host", "filters": {"host": {"whitelist": ["h"]}}"#;
+    assert_eq!(of(parent, above), filtered);
+    for (input, fitting) in [
+        (from_y, r#""filters": {"db": {"whitelist": ["a"]}}"#),
+        (from_y, r#""enabled": true"#),
+        (r#"{"from": "y", "node": "all"}"#, other),
+    ] {
+        assert_eq!(of(input, fitting), [""; 0], "{input} {fitting}");
+    }
+}
+
+#[test]
+fn outputs_that_are_kept_for_no_reader_are_worth_a_look() {
+    let of = |keep: &str, inputs: &str| {
+        questions(&format!(
+            "\"bistro_job->x\": {{\"outputs\": [\"a\"], \"keep\": \"{keep}\"}},\n\"bistro_job->y\": {{\"inputs\": [{inputs}]}}"
+        ))
+    };
+    assert_eq!(
+        of("until_consumed", ""),
+        [
+            "3:45: bistro_job->x.keep: no job of the file has these outputs as inputs, so they are kept for ever; name the job in `inputs` of another one, or keep the outputs for a time, as in \"7d\""
+        ]
+    );
+    assert_eq!(of("until_consumed", r#"{"from": "x"}"#), [""; 0]);
+    assert_eq!(of("forever", ""), [""; 0]);
 }

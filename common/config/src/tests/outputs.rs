@@ -201,6 +201,81 @@ fn keys_of_outputs_without_effect_are_warnings() {
 }
 
 #[test]
+fn an_output_that_looks_like_a_pattern_is_worth_a_look() {
+    let (errors, warnings) = found(r#""outputs": ["*.csv", {"path": "a[1]/"}, "b"]"#);
+    assert_eq!(errors, [""; 0]);
+    let told = |place: &str, path: &str| {
+        format!(
+            "3:{place}: the path \"{path}\" is no pattern: the task must leave a file of exactly this name; let the tasks put the files into a folder, and list the folder, as in \"tables/\""
+        )
+    };
+    assert_eq!(
+        warnings,
+        [
+            told("31: bistro_job->x.outputs[0]", "*.csv"),
+            told("49: bistro_job->x.outputs[1].path", "a[1]/"),
+        ]
+    );
+}
+
+/// The runs of the job would share the directory.
+#[test]
+fn a_job_with_outputs_has_no_working_directory() {
+    let told = "a job with `outputs` has no `cwd`: each run leaves its outputs in a new folder, in which it starts; remove the key; a program that needs the directory changes to it, as in [\"/bin/sh\", \"-ec\", \"out=$PWD; cd DIR; ./x > $out/FILE\"]";
+    for cwd in ["/data", "."] {
+        assert_eq!(
+            errors(&format!(r#""outputs": ["a"], "cwd": "{cwd}""#)),
+            [format!("3:37: bistro_job->x.cwd: {told}")]
+        );
+    }
+    assert_eq!(errors(r#""outputs": [], "cwd": "/data""#), [""; 0]);
+    let text = r#"{"command": ["x"], "outputs": ["a"], "cwd": "/data"}"#;
+    let submitted = parse_job(
+        &"api".try_into().unwrap(),
+        text,
+        &config(""),
+        ParseOptions::default(),
+    );
+    assert_eq!(
+        lines(&submitted.unwrap().problems),
+        [format!("1:38: cwd: {told}")]
+    );
+}
+
+/// The tasks of the job would run without their data, or leave none.
+#[test]
+fn a_misspelt_key_about_artifacts_is_an_error() {
+    for (misspelt, key) in [
+        ("input", "inputs"),
+        ("inptus", "inputs"),
+        ("output", "outputs"),
+        ("Outputs", "outputs"),
+        ("kepe", "keep"),
+    ] {
+        let outputs = match key {
+            "outputs" => "",
+            _ => r#""outputs": ["a"], "#,
+        };
+        let (errors, warnings) = found(&format!("{outputs}\"{misspelt}\": [\"a\"]"));
+        let column = 19 + outputs.len();
+        assert_eq!(
+            errors,
+            [format!(
+                "3:{column}: bistro_job->x.{misspelt}: unknown key, and the job has no `{key}`; did you mean `{key}`?"
+            )]
+        );
+        assert_eq!(warnings, [""; 0]);
+    }
+    // A job with the right key has a comment beside it, or a duplicate.
+    let (errors, warnings) = found(r#""outputs": ["a"], "output": ["b"]"#);
+    assert_eq!((errors.len(), warnings.len()), (0, 1));
+    // One message is enough for a job whose outputs are misspelt, also about a job that has them as inputs.
+    let text = r#""bistro_job->x": {"output": ["a"], "keep": "1d"}, "bistro_job->y": {"inputs": [{"from": "x"}]}"#;
+    let parsed = good("", text);
+    assert_eq!((parsed.job_problems().len(), parsed.warnings.len()), (1, 0));
+}
+
+#[test]
 fn an_unknown_key_of_an_output_is_an_error_in_any_case() {
     let text = file(
         "",

@@ -215,8 +215,11 @@ fn inputs() -> impl Strategy<Value = Vec<JobInput>> {
     })
 }
 
-/// Adds the jobs from which the inputs come to those for which the job waits, as an export has them.
+/// Adds the jobs from which the inputs come to those for which the job waits, as an export has them. A job with outputs has no `cwd`.
 fn wait_for_inputs(mut job: JobConfig) -> JobConfig {
+    if !job.outputs.is_empty() {
+        job.task_subprocess.working_directory = None;
+    }
     for input in &job.inputs {
         let InputSource::Job {
             job: from, nodes, ..

@@ -489,6 +489,7 @@ impl SchedulerTurn<'_> {
             SchedulerInput::Order { shard, order } => Event::OrderWorker(Box::new(OrderCall {
                 request: self.expect(RequestSubject::Operator),
                 from: Principal::Own,
+                user: None,
                 shard,
                 order,
             })),

@@ -59,12 +59,23 @@ impl Scheduler {
         let before = self.engine.config().cloned();
         let before = before.filter(|_| self.view().wanted().is_known_of_all());
         self.apply_config(now, config);
+        self.note_configured_jobs();
         self.define_output_sets(now);
         self.recheck_runs(before.as_deref());
         let engine = &self.engine;
         let is_configured = |job: JobId| engine.job_config(job).is_some();
         for job in self.estimates.keep_jobs(is_configured) {
             self.engine.set_learned(job, None);
+        }
+    }
+
+    /// Notes the jobs whose tasks may start since now; for people.
+    fn note_configured_jobs(&mut self) {
+        let engine = &self.engine;
+        let may_start = |job: &JobId| engine.job_config(*job).is_some_and(|job| job.can_run());
+        self.configured_since.retain(|job, _| may_start(job));
+        for job in engine.jobs().filter(may_start) {
+            self.configured_since.entry(job).or_insert(self.wall);
         }
     }
 

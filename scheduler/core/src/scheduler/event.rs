@@ -191,6 +191,10 @@ pub enum Query {
     Tasks(TaskList),
     /// One page of outputs.
     Outputs(OutputList),
+    /// How long the outputs of jobs are kept, of at most `limit` jobs in the order of names.
+    OutputSets {
+        limit: usize,
+    },
     /// One page of the files that jobs may name as inputs.
     Files(FileList),
     /// Those of these artifacts that running tasks read.
@@ -199,6 +203,8 @@ pub enum Query {
     LogPeers,
     /// A copy of the scheduler, to plan a configuration.
     WhatIf,
+    /// The done tasks whose outputs the jobs of this configuration have as inputs, and which have no outputs any more.
+    LostOutputs(Arc<Config>),
 }
 
 /// A request for one page of tasks.

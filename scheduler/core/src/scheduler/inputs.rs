@@ -576,7 +576,12 @@ impl Inputs<'_> {
     }
 
     /// Returns the nodes of whose tasks an input takes the outputs.
-    fn nodes_of_input(&self, task: Task, job: &JobName, nodes: InputNodes) -> Vec<NodeName> {
+    pub(super) fn nodes_of_input(
+        &self,
+        task: Task,
+        job: &JobName,
+        nodes: InputNodes,
+    ) -> Vec<NodeName> {
         let below = match nodes {
             InputNodes::Same => return vec![self.engine.node_name(task.node)],
             InputNodes::Parent => {

@@ -35,13 +35,14 @@ impl Scheduler {
         OrderCall {
             request,
             from,
+            user,
             shard,
             order,
         }: OrderCall,
     ) {
         let (after, outcome) = match self.view().check_order(&shard, &order) {
             Ok(()) => {
-                let recorded = self.accept_order(now, &from, &shard, order);
+                let recorded = self.accept_order(now, (&from, user.as_deref()), &shard, order);
                 (Some(recorded), Ok(self.view().order_status(&shard)))
             }
             Err(refusal) => (None, Err(refusal)),
@@ -54,12 +55,12 @@ impl Scheduler {
     fn accept_order(
         &mut self,
         now: Time,
-        from: &Principal,
+        (from, user): (&Principal, Option<&str>),
         shard: &Shard,
         order: OrderRequest,
     ) -> RecordSeq {
         let what = sentence(shard, &order);
-        let order = order.order(self.wall, from.to_string().into());
+        let order = order.order(self.wall, caller(from, user).into());
         if order.is_none() && self.orders.get(shard).is_none() {
             return self.outbox.last_record();
         }
@@ -329,6 +330,18 @@ fn because(reason: &str) -> String {
     match reason.is_empty() {
         true => String::new(),
         false => format!(" ({})", printable(reason)),
+    }
+}
+
+/// Returns who gave an order, for people. The port of the caller's address belongs to one call, so it says nothing.
+fn caller(from: &Principal, user: Option<&str>) -> String {
+    let place = match from {
+        Principal::Unauthenticated(address) => address.ip().to_string(),
+        Principal::Own => from.to_string(),
+    };
+    match user {
+        Some(user) => format!("{user} at {place}"),
+        None => place,
     }
 }
 

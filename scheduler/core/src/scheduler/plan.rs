@@ -1,5 +1,6 @@
 //! Plans: the effects of a proposed configuration, found by loading it into a copy of the scheduler.
 
+mod inputs;
 mod nodes;
 mod tasks;
 
@@ -19,7 +20,9 @@ use crate::nodes::has_same_nodes;
 use crate::orphans::snapshot::{OrphanNow, RunNow};
 use crate::record::Durable;
 use crate::times::schedules;
+use inputs::LackingInputs;
 
+pub use inputs::ProposedInputs;
 pub use nodes::{LevelChanges, NodeChanges};
 pub use tasks::{JobPlan, OrphanPlan, PlannedKill, TasksPlan, Total};
 
@@ -76,6 +79,7 @@ impl<T> Listed<T> {
 pub struct Proposal {
     pub config: Arc<Config>,
     pub nodes: ProposedNodes,
+    pub inputs: ProposedInputs,
 }
 
 /// The nodes of the proposed configuration.
@@ -173,7 +177,11 @@ impl WhatIf {
             self.copy.finish_refresh(now);
             self.problems = self.copy.engine().problems().into_iter().collect();
         }
-        let Proposal { config, nodes } = proposal;
+        let Proposal {
+            config,
+            nodes,
+            inputs,
+        } = proposal;
         let runs = self
             .runs
             .take()
@@ -216,7 +224,10 @@ impl WhatIf {
             Some(_) => NodeChanges::counts(self.nodes.as_deref(), table.as_deref()),
         };
         if plan.not_counted.is_none() {
-            tasks::add_starts(&mut plan.tasks, &mut self.copy, now, &hopeless);
+            let mut lacking = LackingInputs::new(&inputs);
+            let moment = (now, &hopeless);
+            tasks::add_starts(&mut plan.tasks, &mut self.copy, moment, &mut lacking);
+            plan.notes.extend(lacking.notes(&self.copy));
         }
         let problems = self.copy.engine().problems().into_iter();
         plan.problems = problems.filter(|p| !self.problems.contains(p)).collect();

@@ -78,10 +78,12 @@ fn counts_completions(query: &Query) -> bool {
         | Query::Unfinished { .. }
         | Query::Tasks(_)
         | Query::Outputs(_)
+        | Query::OutputSets { .. }
         | Query::Files(_)
         | Query::FileReaders(_)
         | Query::LogPeers
-        | Query::WhatIf => false,
+        | Query::WhatIf
+        | Query::LostOutputs(_) => false,
     }
 }
 

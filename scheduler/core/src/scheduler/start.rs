@@ -33,7 +33,7 @@ const MAX_STARTS_PER_TURN: usize = 256;
 const MAX_TRIES_PER_TURN: u32 = 1000;
 
 /// The wait of a task whose inputs were not there: their producers take seconds at least.
-const LACKING_INPUT_RETRY: Duration = Duration::from_secs(1);
+pub(super) const LACKING_INPUT_RETRY: Duration = Duration::from_secs(1);
 
 /// The components that know the work of each worker, and which ones hold inputs.
 struct PlacementAdvice<'a> {
@@ -328,16 +328,28 @@ impl Scheduler {
 }
 
 impl View<'_> {
-    /// Returns how long the task has been ready, by its last completion and the changes of its job and of the nodes; `None` if one is
-    /// unknown.
+    /// Returns how long the task has been ready, by its last completion, the completions for which it waited on its node, and the changes
+    /// of its job and of the nodes. Returns `None` if one is unknown: if the task has no completion any more, or waited for whole jobs.
     pub(super) fn queued(&self, task: Task) -> Option<Duration> {
         let job = self.engine.job_config(task.job)?;
+        let previous = self.engine.previous_status(task);
+        let was_forgotten = previous.is_none() && self.runs.last_deleted(task).is_some();
+        if was_forgotten || !job.run_only_after_all_nodes_are_done_for.is_empty() {
+            return None;
+        }
         let changed = WallTime::from_secs(job.modify_time);
-        let over = self.engine.previous_status(task).map(|status| {
+        let over = previous.map(|status| {
             let wait = status.backoff_seconds.max(status.safety_seconds);
             status.time + Duration::from_secs(u64::from(wait))
         });
-        let since = over.max(Some(changed)).max(self.nodes.since())?;
+        let waited_for = job.depends_on.iter().filter_map(|on| {
+            let (job, node) = (self.engine.find_job(on.as_str())?, task.node);
+            let status = self.engine.previous_status(Task { job, node })?;
+            Some(status.time)
+        });
+        let since = waited_for.max().max(over).max(Some(changed));
+        let since = since.max(self.configured_since.get(&task.job).copied());
+        let since = since.max(Some(self.nodes.since()?))?;
         let queued = self.wall.as_millis().checked_sub(since.as_millis())?;
         Some(Duration::from_millis(u64::try_from(queued).unwrap_or(0)))
     }

@@ -26,7 +26,7 @@ use brasserie_common::{
 use brasserie_common_config::{Config, nearest};
 use brasserie_scheduler_engine::{Engine, LateBy, Reason, Task, TaskState};
 use listing::TaskPage;
-use outputs::OutputPage;
+use outputs::{ListedSet, OutputPage};
 
 use super::event::Query;
 use super::files::FilePage;
@@ -76,11 +76,14 @@ pub enum Answer {
     JobStatus(Box<JobStatus>, WallTime),
     Tasks(TaskPage),
     Outputs(OutputPage),
+    /// The sets of outputs, and the number of further ones.
+    OutputSets(Vec<ListedSet>, usize),
     Files(FilePage),
     /// The artifacts that running tasks read.
     FileReaders(BTreeSet<ArtifactId>),
     LogPeers(LogPeers),
     WhatIf(Box<WhatIf>),
+    LostOutputs(BTreeSet<TaskKey>),
     Unknown(String),
 }
 
@@ -288,10 +291,15 @@ impl View<'_> {
             Query::JobStatus { job } => self.status_of(now, job),
             Query::Tasks(list) => self.list_tasks(now, list),
             Query::Outputs(list) => self.list_outputs(now, list),
+            Query::OutputSets { limit } => {
+                let (sets, more) = self.list_sets(now, *limit);
+                Answer::OutputSets(sets, more)
+            }
             Query::Files(list) => Answer::Files(self.list_files(list)),
             Query::FileReaders(ids) => Answer::FileReaders(self.read_artifacts(ids)),
             Query::LogPeers => Answer::LogPeers(self.log_peers()),
             Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self.0, now))),
+            Query::LostOutputs(config) => Answer::LostOutputs(self.lost_outputs(config)),
         }
     }
 

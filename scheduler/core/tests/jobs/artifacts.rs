@@ -9,6 +9,8 @@ mod copies;
 mod files;
 #[path = "artifacts/orders.rs"]
 mod orders;
+#[path = "artifacts/plans.rs"]
+mod plans;
 #[path = "artifacts/slots.rs"]
 mod slots;
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    CallOutcome, InvocationId, NodeName, RecordSeq, ReportedStatus, RunningTask, TaskKey, Time,
-    WorkerDescription, WorkerSetId,
+    CallOutcome, Fault, InvocationId, NodeName, Principal, RecordSeq, ReportedStatus, RunningTask,
+    Story, TaskKey, Time, WorkerDescription, WorkerSetId,
 };
 use brasserie_scheduler_core::{
     CallReply, Durable, Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, MAX_NAMED_NODES,
-    Record, Reply,
+    Record, Reply, StatusUpdate,
 };
 use brasserie_scheduler_engine::{NodeTableBuilder, Row};
 
@@ -686,4 +686,50 @@ fn the_ends_of_all_runs_are_deleted() {
     s.answer_fetch(vec![listed]);
     assert_eq!(s.status().workers[0].running, 0);
     assert_eq!(stored(&s, "n0"), None);
+}
+
+/// Ends a run with a story, and returns for how long its task had been ready, as the record says.
+fn ready_for(s: &mut Script, w: &WorkerDescription, task: &RunningTask) -> Option<Duration> {
+    let request = s.request();
+    let story = Story::not_started("", Fault::Nobody, Duration::ZERO);
+    let update = Box::new(StatusUpdate {
+        job: task.job.clone(),
+        node: task.node.clone(),
+        shard: task.shard.clone(),
+        invocation: task.invocation,
+        next_backoff: task.next_backoff,
+        gpus: task.gpus.clone(),
+        status: ReportedStatus::done(),
+        story: Some(Arc::new(story)),
+        outputs: Vec::new(),
+        scheduler: s.scheduler.id(),
+        worker: w.id,
+    });
+    s.event(Event::UpdateStatus {
+        request,
+        from: Principal::Own,
+        update,
+    });
+    let last = s.records.iter().rev().find_map(|record| match record {
+        Record::TaskEnded(ended) => ended.story.clone(),
+        _ => None,
+    });
+    last.expect("a story").queued
+}
+
+#[test]
+fn a_task_is_ready_since_its_job_may_run_and_for_an_unknown_time_without_its_history() {
+    let (mut s, w) = one(r#", "enabled": false"#);
+    s.advance(Duration::from_secs(50));
+    s.load(one_job(1, ""));
+    let first = begin(&mut s);
+    let ready = ready_for(&mut s, &w, &first);
+    assert!(
+        ready.is_some_and(|ready| ready < Duration::from_secs(1)),
+        "{ready:?}"
+    );
+    s.advance(Duration::from_secs(50));
+    delete_history(&mut s, "j", &[]);
+    let again = begin(&mut s);
+    assert_eq!(ready_for(&mut s, &w, &again), None);
 }

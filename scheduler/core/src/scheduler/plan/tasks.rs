@@ -7,6 +7,7 @@ use brasserie_common::{InvocationId, JobId, JobName, KillRequest, NodeName, Shar
 use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{Counts, NodeTable, Task, Tries};
 
+use super::inputs::LackingInputs;
 use super::{Listed, MAX_LISTED};
 use crate::orphans::snapshot::RunNow;
 use crate::orphans::wanted::{allowed, why_unwanted};
@@ -104,11 +105,16 @@ pub(super) fn hopeless(scheduler: &Scheduler) -> Hopeless {
 }
 
 /// Adds the tasks that the copy, which has the configuration, would start now.
-pub(super) fn add_starts(plan: &mut TasksPlan, copy: &mut Scheduler, now: Time, before: &Hopeless) {
+pub(super) fn add_starts(
+    plan: &mut TasksPlan,
+    copy: &mut Scheduler,
+    (now, before): (Time, &Hopeless),
+    lacking: &mut LackingInputs<'_>,
+) {
     plan.held = copy.view().why_nothing_starts(now);
     let mut started: BTreeMap<JobId, (u64, Vec<NodeName>)> = BTreeMap::new();
     if plan.held.is_empty() {
-        plan.starts = start_all(copy, now, |copy, task| {
+        plan.starts = start_all(copy, now, lacking, |copy, task| {
             let (count, named) = started.entry(task.job).or_default();
             *count += 1;
             if named.len() < MAX_NAMED {
@@ -134,13 +140,21 @@ pub(super) fn add_starts(plan: &mut TasksPlan, copy: &mut Scheduler, now: Time, 
     }
 }
 
-/// Starts tasks as the scheduler does in its turns, but on workers that accept every task. Pull workers get the work that they requested,
-/// as long as no task misses its deadline.
-fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler, Task)) -> Total {
+/// Starts tasks as the scheduler does in its turns, but on workers that accept every task, and without those that lack an input. Pull
+/// workers get the work that they requested, as long as no task misses its deadline.
+fn start_all(
+    copy: &mut Scheduler,
+    now: Time,
+    lacking: &mut LackingInputs<'_>,
+    mut started: impl FnMut(&Scheduler, Task),
+) -> Total {
     copy.engine.handle_timeout(now);
     copy.engine.disable_standby();
     let mut count = 0;
     while let Some(placement) = copy.place(now, &mut Tries::endless()) {
+        if lacking.hold_back(copy, now, placement.task) {
+            continue;
+        }
         count += 1;
         copy.spend_planned(now, placement);
         started(copy, placement.task);

@@ -121,6 +121,19 @@ impl View<'_> {
         Answer::Outputs(page)
     }
 
+    /// Returns the first sets that have artifacts, in the order of their jobs, and the number of further ones.
+    pub(in crate::scheduler) fn list_sets(
+        &self,
+        now: Time,
+        limit: usize,
+    ) -> (Vec<ListedSet>, usize) {
+        let sets = self.artifacts.registry().sets(None);
+        let mut sets = sets.filter(|set| set.totals.amount.artifacts > 0);
+        let first = sets.by_ref().take(limit);
+        let first = first.map(|set| self.listed_set(now, &set)).collect();
+        (first, sets.count())
+    }
+
     fn select_outputs(&self, list: &OutputList) -> Result<Selection, String> {
         let Some(text) = &list.job else {
             return Ok(Selection::All);

@@ -36,7 +36,7 @@ fn names(page: &OutputPage) -> Vec<String> {
         .collect()
 }
 
-fn forget(
+pub(super) fn forget(
     script: &mut Script,
     job: &str,
     nodes: &[&str],

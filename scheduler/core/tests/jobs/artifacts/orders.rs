@@ -25,7 +25,8 @@ fn order(script: &mut Script, shard: &str, order: OrderRequest) -> Ordered {
     let request = script.request();
     script.event(Event::OrderWorker(Box::new(OrderCall {
         request,
-        from: Principal::Own,
+        from: Principal::Unauthenticated(([10, 0, 0, 7], 60604).into()),
+        user: Some("ann".into()),
         shard: Shard::try_from(shard).expect("a name"),
         order,
     })));
@@ -33,6 +34,10 @@ fn order(script: &mut Script, shard: &str, order: OrderRequest) -> Ordered {
         (after, Reply::WorkerOrdered(result)) => {
             let is_change = matches!(result, Ok(Some(_)));
             assert!(!is_change || after.is_some(), "an order is on disk");
+            if let Ok(Some(status)) = &result {
+                // The port belongs to this call.
+                assert_eq!(&*status.order.by, "ann at 10.0.0.7");
+            }
             result
         }
         other => panic!("an order is answered as such, not {other:?}"),

@@ -1,0 +1,177 @@
+//! The inputs of planned tasks that are not there: outputs whose tasks run again first, and files that do not exist.
+//!
+//! The copy of a plan has no registry of artifacts, so the scheduler itself finds the lost outputs ([`crate::Query::LostOutputs`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use brasserie_common::{JobName, TaskKey, Time};
+use brasserie_common_config::{Config, InputSource};
+use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness};
+use brasserie_scheduler_engine::{Restart, Task, TaskState};
+
+use super::MAX_NAMED_JOBS;
+use crate::files::known_name;
+use crate::scheduler::start::LACKING_INPUT_RETRY;
+use crate::scheduler::{Scheduler, View, task_key};
+
+/// The most tasks whose outputs are checked for a plan: some tens of milliseconds of a turn.
+const MAX_CHECKED: usize = 100_000;
+
+/// The inputs of a proposed configuration that are not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProposedInputs {
+    /// The tasks that are done and whose outputs are lost, have expired or were removed.
+    pub lost: BTreeSet<TaskKey>,
+    /// The names of files that are not in the folder of the configuration.
+    pub absent: BTreeSet<Arc<str>>,
+}
+
+impl View<'_> {
+    /// Returns the done tasks without outputs of the jobs that the configuration's jobs have as inputs: of at most [`MAX_CHECKED`] tasks.
+    pub(in crate::scheduler) fn lost_outputs(&self, config: &Config) -> BTreeSet<TaskKey> {
+        let inputs = config.jobs.iter().filter(|job| job.enabled);
+        let inputs = inputs.flat_map(|job| &job.inputs);
+        let makers = inputs.filter_map(|input| match &input.source {
+            InputSource::Job { job, .. } => Some(job),
+            InputSource::File { .. } => None,
+        });
+        let makers: BTreeSet<&JobName> = makers.collect();
+        let makers = makers.into_iter();
+        let ids = makers.filter_map(|maker| self.engine.find_job(maker.as_str()));
+        let tasks = ids.flat_map(|id| self.engine.tasks_below(id, None));
+        let done = tasks.filter(|(_, state)| *state == TaskState::Done);
+        let keys = done
+            .take(MAX_CHECKED)
+            .map(|(task, _)| task_key(&self.engine, task));
+        keys.filter(|key| self.are_outputs_lost(key)).collect()
+    }
+
+    /// Returns whether the task runs again once another one needs its outputs.
+    fn are_outputs_lost(&self, key: &TaskKey) -> bool {
+        let registry = self.artifacts.registry();
+        if registry.exhausted_reruns(key).is_some() {
+            return false;
+        }
+        let left = registry.outputs(key);
+        left.filter(|left| left.liveness == Liveness::Live)
+            .is_none_or(|left| {
+                left.outputs.iter().any(|output| {
+                    match self.artifacts.availability(output.artifact.id) {
+                        ArtifactAvailability::Available | ArtifactAvailability::Unknown => false,
+                        ArtifactAvailability::Lost
+                        | ArtifactAvailability::GivenUp(_)
+                        | ArtifactAvailability::Unnamed => true,
+                    }
+                })
+            })
+    }
+}
+
+/// The tasks of a plan that lack inputs.
+pub(super) struct LackingInputs<'a> {
+    inputs: &'a ProposedInputs,
+    /// The tasks that run again.
+    again: BTreeSet<Task>,
+    /// The jobs whose tasks wait for a file, with its name.
+    waiting: BTreeSet<(JobName, Arc<str>)>,
+}
+
+impl<'a> LackingInputs<'a> {
+    pub(super) fn new(inputs: &'a ProposedInputs) -> Self {
+        LackingInputs {
+            inputs,
+            again: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+        }
+    }
+
+    /// Takes back the start of a task that lacks an input, and lets the tasks run again that make it. Returns false if the task lacks none.
+    pub(super) fn hold_back(&mut self, copy: &mut Scheduler, now: Time, task: Task) -> bool {
+        let (makers, files) = (self.makers(copy, task), self.files(copy, task));
+        if makers.is_empty() && files.is_empty() {
+            return false;
+        }
+        self.waiting.extend(files);
+        let not_before = Some(now + LACKING_INPUT_RETRY);
+        copy.engine
+            .never_began(now, task, not_before, Restart::AtOnce);
+        for maker in makers {
+            if self.again.insert(maker) {
+                copy.engine.forget_status(maker);
+            }
+        }
+        true
+    }
+
+    fn makers(&self, copy: &Scheduler, task: Task) -> Vec<Task> {
+        if self.inputs.lost.is_empty() {
+            return Vec::new();
+        }
+        let job = copy.engine.job_config(task.job);
+        let inputs = job.into_iter().flat_map(|job| &job.inputs);
+        let mut makers = Vec::new();
+        for input in inputs {
+            let InputSource::Job { job, nodes, .. } = &input.source else {
+                continue;
+            };
+            let Some(id) = copy.engine.find_job(job.as_str()) else {
+                continue;
+            };
+            for node in copy.view().inputs().nodes_of_input(task, job, *nodes) {
+                let key = TaskKey {
+                    job: job.clone(),
+                    node,
+                };
+                let node = copy.engine.find_node(key.node.as_str());
+                if let Some(node) = node.filter(|_| self.inputs.lost.contains(&key)) {
+                    makers.push(Task { job: id, node });
+                }
+            }
+        }
+        makers.retain(|maker| !self.again.contains(maker));
+        makers
+    }
+
+    /// Returns the files that the task waits for.
+    fn files(&self, copy: &Scheduler, task: Task) -> Vec<(JobName, Arc<str>)> {
+        if self.inputs.absent.is_empty() {
+            return Vec::new();
+        }
+        let job = copy.engine.job_config(task.job);
+        let inputs = job.iter().flat_map(|job| {
+            let name = &job.name;
+            job.inputs.iter().map(move |input| (name, input))
+        });
+        let uploaded = &copy.artifacts.files().uploaded;
+        let lacking = inputs.filter_map(|(job, input)| match &input.source {
+            InputSource::File { path } => {
+                let name = self.inputs.absent.get(known_name(path))?;
+                let is_absent = !uploaded.contains_key(name);
+                is_absent.then(|| (job.clone(), Arc::clone(name)))
+            }
+            InputSource::Job { .. } => None,
+        });
+        lacking.collect()
+    }
+
+    /// Returns what people should know.
+    pub(super) fn notes(&self, copy: &Scheduler) -> Vec<String> {
+        let mut again: BTreeMap<&JobName, u64> = BTreeMap::new();
+        for task in &self.again {
+            *again.entry(copy.engine.job_name(task.job)).or_default() += 1;
+        }
+        let again = again.into_iter().map(|(job, tasks)| {
+            let tasks = match tasks {
+                1 => "1 done task".to_owned(),
+                tasks => format!("{tasks} done tasks"),
+            };
+            format!("{tasks} of `{job}` would run again first: other tasks have the outputs as inputs, and these are lost, have expired or were removed")
+        });
+        let waiting = self.waiting.iter().map(|(job, file)| {
+            format!("the tasks of `{job}` would wait for the file `{file}`: it is not in the folder of the configuration, and none was uploaded under this name")
+        });
+        let named = again.take(MAX_NAMED_JOBS);
+        named.chain(waiting.take(MAX_NAMED_JOBS)).collect()
+    }
+}
