@@ -19,8 +19,8 @@ use brasserie_scheduler_artifacts::{
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
     RackName, Registry, RegistrySettings, Replicas, RestoredState, SetEnding, SetTerms, WorkerStay,
 };
-use brasserie_scheduler_slots::SlotStrategy;
 use brasserie_scheduler_engine::Task;
+use brasserie_scheduler_slots::SlotStrategy;
 
 use crate::files::KnownFiles;
 use crate::jobs::HoldState;
