@@ -43,7 +43,7 @@ impl Bench {
     fn new(artifacts: &[(u8, u64)]) -> Bench {
         let mut bench = Bench {
             registry: Registry::new(RegistrySettings::default()),
-            slots: ArtifactSlots::new(Time::ZERO),
+            slots: ArtifactSlots::new(Time::ZERO, SlotStrategy::RoundRobin),
             rng: Rng::new(1, Purpose::Placement),
         };
         bench.report(0, 0, 0);
@@ -104,6 +104,8 @@ impl Bench {
             usable,
             condition: DiskCondition::Healthy,
             problem: None,
+            flush_time: Duration::ZERO,
+            fetch_time: Duration::ZERO,
         };
         let report = ArtifactsReport {
             shard: Shard::try_from(format!("w{worker}").as_str()).expect("a name"),
