@@ -4,6 +4,7 @@ use brasserie_common::Time;
 use brasserie_common::rng::Rng;
 
 use super::amounts::{Bytes, HolderId};
+use super::disk::DiskId;
 use super::drain::{DrainEvent, DrainState};
 use super::estimate::{EstimateSettings, SizeEstimate};
 use super::offers::{
@@ -253,6 +254,22 @@ impl Allocator {
     pub fn has_space(&self, size: Bytes, except: &ExceptWorkers) -> bool {
         let found = self.some_with_slots(size, except, (HolderId(0), 1));
         !found.is_empty()
+    }
+
+    /// Returns the healthy disk of a worker with the most space that is not reserved, and that space; `None` without a healthy disk.
+    pub fn roomiest_disk(&self, holder: HolderId) -> Option<(Bytes, DiskId)> {
+        let disks = self.workers.disks(holder).filter(|disk| disk.is_healthy());
+        let space = disks.map(|disk| {
+            let reserved = self.reservations.reserved(holder, disk.id);
+            (disk.usable.less(reserved), disk.id)
+        });
+        space.max()
+    }
+
+    /// Reserves space on a disk, whether or not it has some, until the reservation is released or the worker is lost.
+    pub fn reserve(&mut self, place: DiskPlace, size: Bytes, now: Time) -> ReservationId {
+        let space = [(place.holder, place.disk, size)];
+        self.reservations.reserve(space, now, Time::NEVER)
     }
 
     /// Ends a grant: its tasks have completed or will not run.
