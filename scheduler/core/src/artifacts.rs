@@ -240,6 +240,27 @@ impl Artifacts {
         self.slots.release(now, reservation)
     }
 
+    /// Reserves space for the outputs of a run of the job that starts at the worker with this lock.
+    pub(crate) fn reserve_for_run(
+        &mut self,
+        now: Time,
+        of: (&MachinePortLock, InvocationId),
+        job: &JobName,
+    ) {
+        self.slots.reserve_for_run(now, of, job);
+    }
+
+    /// Returns the bytes that a run of the job is expected to leave.
+    pub(crate) fn size_of_outputs(&self, job: &JobName) -> u64 {
+        self.slots.size_of_outputs(job)
+    }
+
+    /// Returns the workers whose space for outputs may have changed, each with the bytes of its disk with the most; `None` for a worker
+    /// that has not reported.
+    pub(crate) fn take_changed_space(&mut self) -> Vec<(MachinePortLock, Option<u64>)> {
+        self.slots.take_changed()
+    }
+
     /// Returns the store of a worker that reports it.
     pub(crate) fn store(&self, lock: &MachinePortLock) -> Option<&StoreOfWorker> {
         self.places.get(lock)
@@ -367,11 +388,12 @@ impl Artifacts {
         wanted.collect()
     }
 
-    /// Returns the workers with copies of any of the artifacts, those with the most bytes first, and then the other workers in their racks.
+    /// Returns the workers with copies of any of the artifacts, those with the most bytes first, and then the other workers in their racks,
+    /// with 0 bytes.
     pub(crate) fn nearest(
         &self,
         artifacts: impl Iterator<Item = Artifact>,
-    ) -> Vec<MachinePortLock> {
+    ) -> Vec<(MachinePortLock, u64)> {
         let mut bytes: BTreeMap<&MachinePortLock, u64> = BTreeMap::new();
         let mut in_rack: BTreeMap<&str, u64> = BTreeMap::new();
         for artifact in artifacts {
@@ -398,8 +420,9 @@ impl Artifacts {
         for list in [&mut holders, &mut others] {
             list.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         }
+        let others = others.into_iter().map(|(_, lock)| (0, lock));
         let all = holders.into_iter().chain(others);
-        all.map(|(_, lock)| lock.clone()).collect()
+        all.map(|(bytes, lock)| (lock.clone(), bytes)).collect()
     }
 
     fn rack_of(&self, lock: &MachinePortLock) -> Option<&str> {
@@ -435,6 +458,9 @@ impl Artifacts {
                 .stored(&holder, left.output.artifact.id, now.time);
             self.slots.record_output(left.output.artifact.size);
         }
+        let sizes = outputs.iter().map(|left| left.output.artifact.size);
+        let bytes = sizes.fold(0, u64::saturating_add);
+        self.slots.record_run(&key.job, bytes);
         let outputs = outputs.into_iter().map(|left| left.output).collect();
         self.registry
             .record(key, invocation, outputs, replicas, now);
@@ -493,6 +519,7 @@ impl Artifacts {
 
     /// Notes that only these jobs leave outputs.
     pub(crate) fn keep_sets(&mut self, now: Clocks, jobs: &BTreeSet<JobName>) {
+        self.slots.keep_sizes(jobs);
         let all = self.registry.sets(None);
         let gone = all.filter(|set| !jobs.contains(set.job) && set.ending.is_none());
         let gone: Vec<JobName> = gone.map(|set| set.job.clone()).collect();
@@ -617,6 +644,7 @@ impl Artifacts {
     }
 
     pub(crate) fn unpin(&mut self, now: Time, run: InvocationId) {
+        self.slots.end_run(run);
         if self.registry.has_pins(run) {
             self.registry.unpin(run, now);
         }

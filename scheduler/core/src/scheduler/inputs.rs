@@ -350,13 +350,18 @@ pub(super) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Returns the workers with inputs of the task, those with the most bytes first, and then the workers in the racks of these.
-    pub(super) fn nearest(&self, task: Task) -> Vec<MachinePortLock> {
+    /// Returns the workers with inputs of the task, those with the most bytes first, and then the workers in the racks of these, with 0 bytes.
+    pub(super) fn nearest(&self, task: Task) -> Vec<(MachinePortLock, u64)> {
         let needed = self.engine.job_config(task.job);
         let needed = needed.and_then(|job| self.needed(task, job).ok());
         let (needed, _) = needed.unwrap_or_default();
         let artifacts = needed.into_iter().map(|needed| needed.artifact);
         self.artifacts.nearest(artifacts)
+    }
+
+    /// Returns whether a run of the task would find its inputs.
+    pub(super) fn are_there(&self, task: Task) -> bool {
+        self.available(task).is_ok()
     }
 
     /// Returns the artifacts that a run of the task needs, if none of them is lost.

@@ -7,10 +7,14 @@ mod calls;
 mod copies;
 #[path = "artifacts/files.rs"]
 mod files;
+#[path = "artifacts/locality.rs"]
+mod locality;
 #[path = "artifacts/orders.rs"]
 mod orders;
 #[path = "artifacts/slots.rs"]
 mod slots;
+#[path = "artifacts/space.rs"]
+mod space;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
