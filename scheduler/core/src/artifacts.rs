@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{
-    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskReport, ListingNumber, ListingPage,
-    ListingWanted, WaitingRun,
+    ArtifactCopy, ArtifactCounters, ArtifactsAnswer, ArtifactsReport, DiskReport, ListingNumber,
+    ListingPage, ListingWanted, WaitingRun,
 };
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::Rng;
@@ -30,6 +30,9 @@ const MOST_HOLDERS: usize = 8;
 const REPORT_WAIT: Duration = Duration::from_secs(60);
 /// The most copies that one answer has deleted.
 const MOST_UNWANTED: usize = 10_000;
+
+/// The most artifacts that a copy for a plan knows: some tens of megabytes and milliseconds.
+const MOST_PLANNED: usize = 100_000;
 
 /// Stands for the run that reads all files that jobs may have as inputs. No run has this number: its time is before all schedulers.
 const FILES: InvocationId = InvocationId(InstanceId {
@@ -57,6 +60,7 @@ pub(crate) struct Artifacts {
     /// The time of the next look at the sets; `None`: no job has left outputs.
     judge_at: Option<Time>,
     files: Arc<KnownFiles>,
+    locality: LocalityCounts,
 }
 
 /// The facts of a worker's last report that the registry does not keep.
@@ -69,6 +73,14 @@ pub(crate) struct StoreOfWorker {
     /// The runs that wait for inputs.
     waiting: Vec<WaitingRun>,
     pub disks: Vec<DiskReport>,
+    pub counters: Option<ArtifactCounters>,
+}
+
+/// The starts of tasks with inputs: those at a worker with at least half of the bytes, and the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalityCounts {
+    pub hits: u64,
+    pub misses: u64,
 }
 
 /// Whether a task starts only if its inputs are there.
@@ -76,6 +88,8 @@ pub(crate) struct StoreOfWorker {
 pub(crate) enum InputChecks {
     On,
     Off,
+    /// The registry is empty, too, so that nobody knows where inputs are.
+    OffAndUnknown,
 }
 
 /// The tasks that may still make or read the outputs of a job.
@@ -104,6 +118,7 @@ impl Artifacts {
             rng,
             unfinished: BTreeMap::new(),
             files: Arc::default(),
+            locality: LocalityCounts::default(),
         }
     }
 
@@ -111,21 +126,33 @@ impl Artifacts {
         &self.registry
     }
 
-    /// Returns artifacts for a copy of the scheduler that places tasks for a plan. The registry, which may be large, stays behind, so that
-    /// the inputs of each task count as present.
+    /// Returns artifacts for a copy of the scheduler that places tasks for a plan. The inputs of each task count as present. The registry
+    /// stays behind if it is large.
     pub(crate) fn for_a_plan(&self) -> Self {
+        let is_known = self.registry.count_artifacts() <= MOST_PLANNED;
+        let (registry, checks) = match is_known {
+            true => (self.registry.clone(), InputChecks::Off),
+            false => (
+                Registry::new(RegistrySettings::default()),
+                InputChecks::OffAndUnknown,
+            ),
+        };
+        let places = self.places.iter().filter(|_| is_known);
         Artifacts {
-            registry: Registry::new(RegistrySettings::default()),
-            checks: InputChecks::Off,
+            registry,
+            checks,
             namespace: self.namespace.clone(),
             awaited: BTreeMap::new(),
-            places: BTreeMap::new(),
+            places: places
+                .map(|(lock, store)| (lock.clone(), store.clone()))
+                .collect(),
             slots: ArtifactSlots::new(Time::ZERO),
             listings: BTreeMap::new(),
             rng: self.rng.clone(),
             unfinished: BTreeMap::new(),
             judge_at: None,
             files: Arc::clone(&self.files),
+            locality: LocalityCounts::default(),
         }
     }
 
@@ -182,6 +209,7 @@ impl Artifacts {
             place: ArtifactHolder { rack, ..place },
             is_known: is_ours,
             waiting: report.waiting.clone(),
+            counters: report.counters,
             // A worker that does not know the namespace yet names no disks.
             disks: match is_ours {
                 true => report.disks.clone(),
@@ -423,6 +451,48 @@ impl Artifacts {
         let others = others.into_iter().map(|(_, lock)| (0, lock));
         let all = holders.into_iter().chain(others);
         all.map(|(bytes, lock)| (lock.clone(), bytes)).collect()
+    }
+
+    /// Returns the bytes of the artifacts that a worker lacks, and those of all.
+    pub(crate) fn bytes_elsewhere(
+        &self,
+        lock: &MachinePortLock,
+        artifacts: impl Iterator<Item = Artifact>,
+    ) -> (u64, u64) {
+        artifacts.fold((0, 0), |(elsewhere, all): (u64, u64), artifact| {
+            let mut holders = self.registry.holders(artifact.id);
+            let moved = match holders.any(|holder| holder.lock == *lock) {
+                true => 0,
+                false => artifact.size,
+            };
+            (
+                elsewhere.saturating_add(moved),
+                all.saturating_add(artifact.size),
+            )
+        })
+    }
+
+    /// Counts the start of a task with these inputs at a worker.
+    pub(crate) fn count_start(
+        &mut self,
+        lock: &MachinePortLock,
+        artifacts: impl Iterator<Item = Artifact>,
+    ) {
+        let (elsewhere, all) = self.bytes_elsewhere(lock, artifacts);
+        match elsewhere <= all / 2 {
+            true => self.locality.hits += 1,
+            false => self.locality.misses += 1,
+        }
+    }
+
+    /// Returns the sums of the counters of all workers; `None` if none has reported any.
+    pub(crate) fn sum_of_counters(&self) -> Option<ArtifactCounters> {
+        let counters = self.places.values().filter_map(|store| store.counters);
+        counters.reduce(|sum, one| sum.plus(&one))
+    }
+
+    pub(crate) fn locality(&self) -> LocalityCounts {
+        self.locality
     }
 
     fn rack_of(&self, lock: &MachinePortLock) -> Option<&str> {

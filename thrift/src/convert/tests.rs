@@ -1939,7 +1939,7 @@ prop_compose! {
 }
 
 fn artifact_counters() -> impl Strategy<Value = ArtifactCounters> {
-    proptest::array::uniform7(0..=i64::MAX.cast_unsigned()).prop_map(|numbers| {
+    proptest::array::uniform8(0..=i64::MAX.cast_unsigned()).prop_map(|numbers| {
         let [
             transfers_taken,
             transfers_served,
@@ -1948,6 +1948,7 @@ fn artifact_counters() -> impl Strategy<Value = ArtifactCounters> {
             busy_given,
             busy_received,
             inputs_present,
+            transfers_failed,
         ] = numbers;
         ArtifactCounters {
             transfers_taken,
@@ -1957,6 +1958,7 @@ fn artifact_counters() -> impl Strategy<Value = ArtifactCounters> {
             busy_given,
             busy_received,
             inputs_present,
+            transfers_failed,
         }
     })
 }

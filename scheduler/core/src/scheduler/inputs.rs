@@ -11,7 +11,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness, Replicas};
-use brasserie_scheduler_engine::{Engine, Reason, Task, TaskState};
+use brasserie_scheduler_engine::{Engine, Placement, Reason, Task, TaskState};
 
 use super::{Scheduler, View, task_key};
 use crate::artifacts::{Artifacts, InputChecks};
@@ -106,14 +106,19 @@ impl Scheduler {
     pub(super) fn check_inputs(
         &mut self,
         now: Time,
-        task: Task,
-        invocation: InvocationId,
+        (task, invocation): (Task, InvocationId),
+        shard: &Shard,
     ) -> InputsCheck {
         match self.view().inputs().available(task) {
             Ok(needed) => {
                 if !needed.is_empty() {
                     let ids = needed.iter().map(|needed| needed.artifact.id);
                     self.artifacts.pin(now, invocation, ids);
+                    if let Some(remote) = self.pool.get(shard) {
+                        let artifacts = needed.iter().map(|needed| needed.artifact);
+                        let lock = &remote.description().machine_lock;
+                        self.artifacts.count_start(lock, artifacts);
+                    }
                 }
                 InputsCheck::Present
             }
@@ -330,6 +335,22 @@ impl View<'_> {
         Some(format!(
             "it waits for {lacking} of {all} inputs, {bytes}{from}"
         ))
+    }
+
+    /// Returns the bytes of a task's inputs that its worker lacks; `None` for a task without inputs, and if it is unknown.
+    pub(super) fn bytes_to_move(&self, placement: Placement) -> Option<u64> {
+        let Placement { task, worker } = placement;
+        let job = self.engine.job_config(task.job);
+        let job = job.filter(|job| !job.inputs.is_empty())?;
+        if self.artifacts.checks() == InputChecks::OffAndUnknown {
+            return None;
+        }
+        let (needed, _) = self.inputs().needed(task, job).ok()?;
+        let remote = self.pool.get(self.pool.shard_of(worker)?)?;
+        let lock = &remote.description().machine_lock;
+        let artifacts = needed.into_iter().map(|needed| needed.artifact);
+        let (elsewhere, _) = self.artifacts.bytes_elsewhere(lock, artifacts);
+        Some(elsewhere)
     }
 
     pub(super) fn inputs(&self) -> Inputs<'_> {

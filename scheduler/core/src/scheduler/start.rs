@@ -121,7 +121,7 @@ impl Scheduler {
             .shard_of(index)
             .cloned()
             .expect("Invariant: the engine places on announced workers");
-        let inputs = self.check_inputs(now, task, invocation);
+        let inputs = self.check_inputs(now, (task, invocation), &shard);
         let remote = self
             .pool
             .get_mut(&shard)

@@ -1,9 +1,13 @@
 //! Tasks that wait for the worker with most of their inputs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::ReportedStatus;
 use brasserie_common::worker::Intake;
+
+use brasserie_common_config::Config;
+use brasserie_scheduler_core::{Answer, LocalityCounts, Proposal, ProposedNodes, Query};
 
 use super::{Run, Store, explain, pass, start, starts};
 use crate::support::{Script, config};
@@ -11,16 +15,21 @@ use crate::support::{Script, config};
 /// The size of the input of `join`.
 const SIZE: u64 = 3 << 20;
 
-/// A cluster in which `a` has the input of `join` and runs `block` in its only slot, and `b` is idle.
-fn cluster(keys: &str) -> (Script, [Store; 2], Run) {
-    let mut script = Script::with_config(config(&format!(
+/// One node, workers with one slot each, and these keys of `join`.
+fn jobs(keys: &str) -> Arc<Config> {
+    config(&format!(
         r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_sources": [
             {{"source": "manual", "prefs": {{"n0": []}}}}]}},
             "resources": {{"worker": {{"slot": {{"limit": 1, "default": 1}}}}}}}},
         "bistro_job->extract": {{"owner": "o", "command": ["/bin/true"], "outputs": ["table"]}},
         "bistro_job->block": {{"owner": "o", "command": ["/bin/true"]}},
         "bistro_job->join": {{"owner": "o", "command": ["/bin/true"], "inputs": [{{"from": "extract"}}] {keys}}}}}"#
-    )));
+    ))
+}
+
+/// A cluster in which `a` has the input of `join` and runs `block` in its only slot, and `b` is idle.
+fn cluster(keys: &str) -> (Script, [Store; 2], Run) {
+    let mut script = Script::with_config(jobs(keys));
     let mut a = Store::join(&mut script, "a", 1);
     let extract = start(&mut script, "extract", "n0");
     // The jobs take turns, so `block` comes next.
@@ -44,6 +53,8 @@ fn a_task_waits_for_the_worker_with_most_of_its_inputs() {
     assert!(why.contains("in 10s at the latest"), "{why}");
     a.done(&mut script, &block, &[]);
     assert_eq!(start(&mut script, "join", "n0").on.shard.as_str(), "a");
+    let counts = LocalityCounts { hits: 1, misses: 0 };
+    assert_eq!(script.status().locality, counts);
 }
 
 #[test]
@@ -59,6 +70,8 @@ fn the_wait_for_a_worker_ends_by_time_without_another_event() {
 fn a_task_waits_for_no_worker_without_the_key() {
     let (mut script, _, _) = cluster("");
     assert_eq!(start(&mut script, "join", "n0").on.shard.as_str(), "b");
+    let counts = LocalityCounts { hits: 0, misses: 1 };
+    assert_eq!(script.status().locality, counts);
 }
 
 #[test]
@@ -81,4 +94,25 @@ fn a_task_that_runs_again_has_the_whole_wait_again() {
     assert!(starts(&script).is_empty());
     script.advance(Duration::from_secs(1));
     assert_eq!(start(&mut script, "join", "n0").on.shard.as_str(), "b");
+}
+
+#[test]
+fn a_plan_counts_the_bytes_that_its_starts_would_move() {
+    let (mut script, [mut a, _], block) = cluster(r#", "enabled": false"#);
+    let planned = |script: &Script| {
+        let Answer::WhatIf(copy) = script.scheduler.answer(script.now, &Query::WhatIf) else {
+            panic!("a copy for a plan");
+        };
+        let plan = copy.plan(Proposal {
+            config: jobs(""),
+            nodes: ProposedNodes::Kept,
+        });
+        let jobs = plan.tasks.jobs.first.into_iter();
+        let of_job =
+            |job: brasserie_scheduler_core::JobPlan| (job.name.to_string(), job.bytes_to_move);
+        jobs.map(of_job).collect::<Vec<_>>()
+    };
+    assert_eq!(planned(&script), [("join".to_owned(), Some(SIZE))]);
+    a.done(&mut script, &block, &[]);
+    assert_eq!(planned(&script), [("join".to_owned(), Some(0))]);
 }
