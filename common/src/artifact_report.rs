@@ -162,6 +162,24 @@ pub struct ArtifactCounters {
     pub busy_received: u64,
     /// Inputs of runs that the store had when the run came.
     pub inputs_present: u64,
+    /// Transfers from other workers that ended with a failed call.
+    pub transfers_failed: u64,
+}
+
+impl ArtifactCounters {
+    /// Returns the sums with the numbers of another worker.
+    pub fn plus(self, other: &ArtifactCounters) -> ArtifactCounters {
+        ArtifactCounters {
+            transfers_taken: self.transfers_taken.saturating_add(other.transfers_taken),
+            transfers_served: self.transfers_served.saturating_add(other.transfers_served),
+            bytes_taken: self.bytes_taken.saturating_add(other.bytes_taken),
+            bytes_served: self.bytes_served.saturating_add(other.bytes_served),
+            busy_given: self.busy_given.saturating_add(other.busy_given),
+            busy_received: self.busy_received.saturating_add(other.busy_received),
+            inputs_present: self.inputs_present.saturating_add(other.inputs_present),
+            transfers_failed: self.transfers_failed.saturating_add(other.transfers_failed),
+        }
+    }
 }
 
 /// The state of a worker's store, and its changes.

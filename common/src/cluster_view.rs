@@ -81,6 +81,10 @@ pub struct ClusterView {
     pub schedules: Vec<ScheduleView>,
     /// Operators' orders about workers, connected or not, sorted by worker. At most 10,000.
     pub orders: Vec<OrderView>,
+    /// The sums over all workers. `None`: no worker has reported numbers, or an older scheduler answers.
+    pub transfers: Option<TransfersView>,
+    /// Counts since the scheduler's start. `None`: no task with inputs has started, or an older scheduler answers.
+    pub locality: Option<LocalityView>,
 }
 
 /// An operator's order about a worker, and how far it is.
@@ -290,6 +294,26 @@ pub struct WorkerView {
     pub slots: Vec<SlotsView>,
     /// The disks of its store of artifacts, as it last reported them. Empty without a report, and from older schedulers.
     pub disks: Vec<DiskView>,
+    /// Counts since its start. `None`: it has reported no numbers, or an older scheduler answers.
+    pub transfers: Option<TransfersView>,
+}
+
+/// The transfers that have brought artifacts to a worker, or to several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TransfersView {
+    pub done: u64,
+    pub bytes: u64,
+    /// Answers of "busy" to their calls.
+    pub busy: u64,
+    /// Those that ended with a failed call.
+    pub failed: u64,
+}
+
+/// The starts of tasks with inputs: those at a worker with at least half of the bytes, and the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LocalityView {
+    pub hits: u64,
+    pub misses: u64,
 }
 
 /// A disk of a worker's store of artifacts.

@@ -115,6 +115,21 @@ struct DiskStatus {
   8: optional i64 fetchMicros,
 }
 
+// The transfers that have brought artifacts to a worker, or to several.
+struct TransferCounts {
+  1: i64 done,
+  2: i64 bytes,
+  // Answers of "busy" to their calls, and transfers that ended with a failed call.
+  3: i64 busy,
+  4: i64 failed,
+}
+
+// The starts of tasks with inputs since the scheduler has started: those at a worker with at least half of the bytes of the inputs, and the others.
+struct LocalityCounts {
+  1: i64 hits,
+  2: i64 misses,
+}
+
 struct WorkerStatus {
   1: string shard,
   2: string hostname,
@@ -153,6 +168,8 @@ struct WorkerStatus {
   19: optional i64 takenBack,
   // Unset: it has reported no store of artifacts.
   20: optional list<DiskStatus> disks,
+  // Since the worker's start. Unset: it has reported no such numbers.
+  21: optional TransferCounts transfers,
 }
 
 // What became of the requests for work that workers have sent since the scheduler has started.
@@ -288,6 +305,10 @@ struct ClusterStatus {
   18: optional string nodesError,
   // The operators' orders about workers, connected or not, 10,000 at most. Unset: an older scheduler answers.
   19: optional list<WorkerOrder> orders,
+  // The sums over all workers that are not lost. Unset: none has reported such numbers.
+  20: optional TransferCounts transfers,
+  // Unset: no task with inputs has started.
+  21: optional LocalityCounts locality,
 }
 
 // How some of the jobs are, in the order of the bytes of their names.
@@ -552,6 +573,8 @@ struct PlannedStarts {
   // Tasks that would wait for room, for other jobs or for a backoff.
   3: i64 waiting,
   4: i64 infeasible,
+  // Bytes of inputs that the workers of these starts lack. Unset: the job has no inputs, or nobody knows.
+  5: optional i64 bytesToMove,
 }
 
 // A running task that nobody would want.

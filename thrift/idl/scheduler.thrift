@@ -175,6 +175,8 @@ struct ArtifactCounters {
   6: i64 busyReceived,
   // Inputs of runs that the store had when the run came.
   7: i64 inputsPresent,
+  // Transfers from other workers that ended with a failed call. Unset: 0.
+  8: optional i64 transfersFailed,
 }
 
 // What a worker tells about its store, every 10 seconds, and at once when it has changed.

@@ -249,7 +249,7 @@ structs! {
         BistroWorkerRunTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
         BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult, BistroWorkerKillTaskArgs,
         BistroWorkerKillTaskResult, BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult;
-    brasserie: JobStatus, TaskCounts, JobTotals, JobStatusPage, SlotUse, WorkAskedOfType, WorkAsked, DiskStatus, WorkerStatus, WorkRequestCounts, ConfigStatus, ClusterStatus,
+    brasserie: JobStatus, TaskCounts, JobTotals, JobStatusPage, SlotUse, WorkAskedOfType, WorkAsked, DiskStatus, TransferCounts, LocalityCounts, WorkerStatus, WorkRequestCounts, ConfigStatus, ClusterStatus,
         BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
         BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
         SubmittedJob, JobRefusedException, PlannedKey, PlannedJob, PlannedNames, PlannedNodes, PlannedStarts,

@@ -7,7 +7,7 @@ use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSu
 use serde_json::{Map, Value, json};
 
 use crate::artifacts::{InputNodes, InputSource, JobInput, JobOutput, KeepOutputs, Replicas};
-use crate::inputs::{AS, FILE, FROM, INPUTS, NODE};
+use crate::inputs::{AS, FILE, FROM, INPUTS, LOCALITY_WAIT, NODE};
 use crate::jobs::{BUFFERABLE, CWD, DEADLINE, ENV, EST_DURATION, MAX_RUNNING, REPORT, TIMEOUT};
 use crate::json;
 use crate::limits;
@@ -142,6 +142,11 @@ fn artifacts(job: &JobConfig, put: &mut impl FnMut(&str, Option<Value>)) {
     put(KEEP, has_keep.then(|| keep(job.keep)));
     let inputs: Vec<Value> = job.inputs.iter().map(input).collect();
     put(INPUTS, (!inputs.is_empty()).then_some(json!(inputs)));
+    let wait = job.locality_wait;
+    put(
+        LOCALITY_WAIT,
+        (!wait.is_zero()).then(|| json!(wait.as_secs_f64())),
+    );
 }
 
 fn input(input: &JobInput) -> Value {

@@ -3,11 +3,13 @@
 //! `input_checks` compares them with the jobs that they name, and `waits` makes the job wait for these jobs.
 
 use std::fmt;
+use std::time::Duration;
 
 use brasserie_common::{JobName, OutputPath, OutputPathError};
 
 use crate::PathUse;
 use crate::artifacts::{InputNodes, InputPath, InputSource, JobInput, MAX_INPUTS};
+use crate::coerce::set;
 use crate::keys::{Key, Shape};
 use crate::model::JobConfig;
 use crate::outputs::{PATH, output_path};
@@ -19,6 +21,11 @@ pub(crate) const INPUTS_KEY: Key = Key::new(
     INPUTS,
     Shape::List(&Shape::Fields(INPUT_KEYS)),
     "The files that each task finds below `$BRASSERIE_INPUTS`. The job waits for the jobs from which they come.",
+);
+pub(crate) const LOCALITY_WAIT_KEY: Key = Key::new(
+    LOCALITY_WAIT,
+    Shape::Duration,
+    "The time for which a task waits for the worker with the most bytes of its inputs, at most `1h`, if another worker could start it.",
 );
 const INPUT_KEYS: &[Key] = &[
     Key::new(
@@ -48,10 +55,14 @@ const INPUT_KEYS: &[Key] = &[
     ),
 ];
 pub(crate) const INPUTS: &str = "inputs";
+pub(crate) const LOCALITY_WAIT: &str = "locality_wait";
 pub(crate) const FROM: &str = "from";
 pub(crate) const NODE: &str = "node";
 pub(crate) const FILE: &str = "file";
 pub(crate) const AS: &str = "as";
+
+/// The longest [`LOCALITY_WAIT`]: in an hour, a worker fetches terabytes.
+const MAX_LOCALITY_WAIT: Duration = Duration::from_secs(3600);
 
 const HELP: &str =
     "as in {\"from\": \"JOB\"}, or {\"file\": \"PATH\"} for a file in the config file's folder";
@@ -70,11 +81,32 @@ pub(crate) struct NeededOutputs {
     pub path_place: Option<Place>,
 }
 
+fn locality_wait(at: &At, notes: &mut Notes) -> Option<Duration> {
+    let wait = at.duration(notes)?;
+    if wait > MAX_LOCALITY_WAIT {
+        let text = format!("{} is too long to wait for a worker", at.node);
+        notes.error(at.problem(text).help("a duration of at most 1h"));
+        return None;
+    }
+    Some(wait)
+}
+
 /// Reads the inputs of a job. Returns the outputs that they need, also those of inputs with another mistake.
 pub(crate) fn inputs(at: &At, job: &mut JobConfig, notes: &mut Notes) -> Vec<NeededOutputs> {
     let mut needed = Vec::new();
     at.report_misspelt(INPUTS, notes);
-    let Some(at) = at.get(INPUTS) else {
+    let list = at.get(INPUTS);
+    if let Some(at) = at.get(LOCALITY_WAIT) {
+        set(&mut job.locality_wait, locality_wait(&at, notes));
+        let is_empty = |list: &At| list.as_array().is_some_and(<[_]>::is_empty);
+        if list.as_ref().is_none_or(is_empty) {
+            notes.warning(
+                at.key_problem(format!("has no effect: the job has no `{INPUTS}`"))
+                    .help("remove the key, or list the files that its tasks need"),
+            );
+        }
+    }
+    let Some(at) = list else {
         return needed;
     };
     if !at.expect_array("inputs", notes) {

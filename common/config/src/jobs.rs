@@ -169,6 +169,7 @@ pub(crate) const KEYS: &[Key] = &[
     outputs::OUTPUTS_KEY,
     outputs::KEEP_KEY,
     inputs::INPUTS_KEY,
+    inputs::LOCALITY_WAIT_KEY,
 ];
 const COMMAND: &str = "command";
 pub(crate) const ENV: &str = "env";
@@ -251,6 +252,7 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
         outputs: Vec::new(),
         keep: KeepOutputs::default(),
         inputs: Vec::new(),
+        locality_wait: Duration::ZERO,
         create_time: 0,
         modify_time: 0,
         version_id: -1,

@@ -437,6 +437,8 @@ pub struct JobConfig {
     /// The files that each task needs: at most [`MAX_INPUTS`](crate::MAX_INPUTS), none at the place of another. The lists above have the jobs
     /// from which they come.
     pub inputs: Vec<JobInput>,
+    /// How long a task waits for the worker with the most bytes of its inputs, at most; 0 for not at all.
+    pub locality_wait: Duration,
     pub create_time: i64,
     pub modify_time: i64,
     /// -1 for none.

@@ -50,6 +50,10 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../../scheduler/engine/src/tests/add_time.rs"),
     ),
     (
+        "scheduler/core/tests/jobs/artifacts/locality.rs",
+        include_str!("../../../scheduler/core/tests/jobs/artifacts/locality.rs"),
+    ),
+    (
         "scheduler/core/tests/keys.rs",
         include_str!("../../../scheduler/core/tests/keys.rs"),
     ),
@@ -645,6 +649,10 @@ const OF_JOBS: &[(&str, Proof)] = &[
     ("inputs[].path", INPUTS),
     ("inputs[].file", INPUTS),
     ("inputs[].as", INPUTS),
+    (
+        "locality_wait",
+        Tests(&["a_task_waits_for_the_worker_with_most_of_its_inputs"]),
+    ),
 ];
 const INPUTS: Proof = Tests(&["a_job_lists_its_inputs"]);
 const OUTPUTS: Proof = Tests(&["a_job_lists_its_outputs"]);

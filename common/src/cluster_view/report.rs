@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    ClusterView, ConfigView, DiskView, JobState, JobView, StoreView, Urgency, WorkRequestsView,
-    WorkerView, millis, most_urgent, with_kinds,
+    ClusterView, ConfigView, DiskView, JobState, JobView, LocalityView, StoreView, TransfersView,
+    Urgency, WorkRequestsView, WorkerView, millis, most_urgent, with_kinds,
 };
 use crate::text::{printable, readable_bytes};
 use crate::time::readable_duration;
@@ -168,6 +168,8 @@ impl ClusterView {
         let schedules = self.schedules.iter();
         facts.extend(schedules.map(|schedule| capitalized(&schedule.clause(wall)) + "."));
         facts.extend(self.store.as_ref().map(StoreView::sentence));
+        facts.extend(self.transfers.as_ref().map(TransfersView::sentence));
+        facts.extend(self.locality.as_ref().map(LocalityView::sentence));
         facts.extend(
             self.work_requests
                 .iter()
@@ -225,6 +227,32 @@ impl StoreView {
             readable_bytes(self.bytes),
             growth.unwrap_or_default(),
             readable_bytes(self.disk_free_bytes)
+        )
+    }
+}
+
+impl TransfersView {
+    /// Formats the counts, as in `12 transfers with 1.5 MiB`.
+    fn clause(&self) -> String {
+        let TransfersView {
+            done, busy, failed, ..
+        } = self;
+        let bytes = readable_bytes(self.bytes);
+        let noun = if *done == 1 { "transfer" } else { "transfers" };
+        format!("{done} {noun} with {bytes}, {busy} answers of busy peers, {failed} failed")
+    }
+
+    fn sentence(&self) -> String {
+        format!("Artifacts between workers: {}.", self.clause())
+    }
+}
+
+impl LocalityView {
+    fn sentence(&self) -> String {
+        let all = self.hits.saturating_add(self.misses);
+        format!(
+            "Tasks with inputs: {} of {all} starts at a worker with half of the bytes or more.",
+            self.hits
         )
     }
 }
@@ -321,7 +349,11 @@ impl WorkerView {
         let asked = self.asked.as_ref().map(|asked| asked.text.clone());
         let sentences = waits.into_iter().chain(asked);
         let sentences = sentences.map(|text| format!("{shard} {text}"));
+        let is_some = |transfers: &&TransfersView| **transfers != TransfersView::default();
+        let transfers = self.transfers.as_ref().filter(is_some);
+        let transfers = transfers.map(TransfersView::clause);
         let notes = self.notes.iter().cloned().chain(self.disks_sentence());
+        let notes = notes.chain(transfers);
         let notes = notes.map(|note| format!("{shard}: {note}"));
         sentences.chain(notes).collect()
     }

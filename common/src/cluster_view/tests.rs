@@ -350,6 +350,40 @@ fn the_artifact_disks_of_a_worker_are_a_remark() {
 }
 
 #[test]
+fn the_transfers_of_artifacts_are_a_fact_and_a_remark() {
+    let transfers = TransfersView {
+        done: 12,
+        bytes: 3 << 20,
+        busy: 2,
+        failed: 1,
+    };
+    let worker = |shard: &str, transfers| WorkerView {
+        shard: shard.to_owned(),
+        state: "healthy".to_owned(),
+        transfers: Some(transfers),
+        ..WorkerView::default()
+    };
+    let view = ClusterView {
+        workers: vec![
+            worker("w", transfers.clone()),
+            worker("idle", TransfersView::default()),
+        ],
+        transfers: Some(transfers),
+        locality: Some(LocalityView { hits: 3, misses: 1 }),
+        ..cluster(Vec::new())
+    };
+    let report = view.report(9);
+    let clause = "12 transfers with 3.0 MiB, 2 answers of busy peers, 1 failed";
+    assert_eq!(report.remarks, [format!("w: {clause}")]);
+    let starts = "Tasks with inputs: 3 of 4 starts at a worker with half of the bytes or more.";
+    let facts = [
+        format!("Artifacts between workers: {clause}."),
+        starts.to_owned(),
+    ];
+    assert_eq!(report.facts[1..], facts);
+}
+
+#[test]
 fn the_slots_of_a_worker_fill_one_narrow_column() {
     let slots = |resource: &str, in_use, limit| SlotsView {
         resource: resource.to_owned(),

@@ -145,6 +145,11 @@ impl ArtifactTable {
         copies.iter().map(|copy| copy.place.disk)
     }
 
+    /// Returns the number of artifacts with a name, a copy or a pin.
+    pub fn count_known(&self) -> usize {
+        self.known.len()
+    }
+
     /// Returns the number of copies.
     pub fn count_copies(&self, id: ArtifactId) -> usize {
         self.known

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{
-    ArtifactCopy, ArtifactsAnswer, ArtifactsReport, DiskReport, ListingNumber, ListingPage,
-    ListingWanted, WaitingRun,
+    ArtifactCopy, ArtifactCounters, ArtifactsAnswer, ArtifactsReport, DiskReport, ListingNumber,
+    ListingPage, ListingWanted, WaitingRun,
 };
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::Rng;
@@ -32,6 +32,9 @@ const MOST_HOLDERS: usize = 8;
 const REPORT_WAIT: Duration = Duration::from_secs(60);
 /// The most copies that one answer has deleted.
 const MOST_UNWANTED: usize = 10_000;
+
+/// The most artifacts that a copy for a plan knows: some tens of megabytes and milliseconds.
+const MOST_PLANNED: usize = 100_000;
 
 /// Stands for the run that reads all files that jobs may have as inputs. No run has this number: its time is before all schedulers.
 const FILES: InvocationId = InvocationId(InstanceId {
@@ -61,6 +64,7 @@ pub(crate) struct Artifacts {
     files: Arc<KnownFiles>,
     /// The running tasks with inputs that were not known yet when a worker listed them.
     to_pin: BTreeMap<InvocationId, Task>,
+    locality: LocalityCounts,
 }
 
 /// The facts of a worker's last report that the registry does not keep.
@@ -73,6 +77,14 @@ pub(crate) struct StoreOfWorker {
     /// The runs that wait for inputs.
     waiting: Vec<WaitingRun>,
     pub disks: Vec<DiskReport>,
+    pub counters: Option<ArtifactCounters>,
+}
+
+/// The starts of tasks with inputs: those at a worker with at least half of the bytes, and the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LocalityCounts {
+    pub hits: u64,
+    pub misses: u64,
 }
 
 /// Whether a task starts only if its inputs are there.
@@ -80,6 +92,8 @@ pub(crate) struct StoreOfWorker {
 pub(crate) enum InputChecks {
     On,
     Off,
+    /// The registry is empty, too, so that nobody knows where inputs are.
+    OffAndUnknown,
 }
 
 /// The tasks that may still make or read the outputs of a job.
@@ -109,6 +123,7 @@ impl Artifacts {
             unfinished: BTreeMap::new(),
             files: Arc::default(),
             to_pin: BTreeMap::new(),
+            locality: LocalityCounts::default(),
         }
     }
 
@@ -116,15 +131,26 @@ impl Artifacts {
         &self.registry
     }
 
-    /// Returns artifacts for a copy of the scheduler that places tasks for a plan. The registry, which may be large, stays behind, so that
-    /// the inputs of each task count as present.
+    /// Returns artifacts for a copy of the scheduler that places tasks for a plan. The inputs of each task count as present. The registry
+    /// stays behind if it is large.
     pub(crate) fn for_a_plan(&self) -> Self {
+        let is_known = self.registry.count_artifacts() <= MOST_PLANNED;
+        let (registry, checks) = match is_known {
+            true => (self.registry.clone(), InputChecks::Off),
+            false => (
+                Registry::new(RegistrySettings::default()),
+                InputChecks::OffAndUnknown,
+            ),
+        };
+        let places = self.places.iter().filter(|_| is_known);
         Artifacts {
-            registry: Registry::new(RegistrySettings::default()),
-            checks: InputChecks::Off,
+            registry,
+            checks,
             namespace: self.namespace.clone(),
             awaited: BTreeMap::new(),
-            places: BTreeMap::new(),
+            places: places
+                .map(|(lock, store)| (lock.clone(), store.clone()))
+                .collect(),
             slots: ArtifactSlots::new(Time::ZERO, SlotStrategy::RoundRobin),
             listings: BTreeMap::new(),
             rng: self.rng.clone(),
@@ -132,6 +158,7 @@ impl Artifacts {
             judge_at: None,
             files: Arc::clone(&self.files),
             to_pin: BTreeMap::new(),
+            locality: LocalityCounts::default(),
         }
     }
 
@@ -188,6 +215,7 @@ impl Artifacts {
             place: ArtifactHolder { rack, ..place },
             is_known: is_ours,
             waiting: report.waiting.clone(),
+            counters: report.counters,
             // A worker that does not know the namespace yet names no disks.
             disks: match is_ours {
                 true => report.disks.clone(),
@@ -244,6 +272,27 @@ impl Artifacts {
     /// Ends a reservation of a program. Returns false if it has ended before.
     pub(crate) fn release_slots(&mut self, now: Time, reservation: u64) -> bool {
         self.slots.release(now, reservation)
+    }
+
+    /// Reserves space for the outputs of a run of the job that starts at the worker with this lock.
+    pub(crate) fn reserve_for_run(
+        &mut self,
+        now: Time,
+        of: (&MachinePortLock, InvocationId),
+        job: &JobName,
+    ) {
+        self.slots.reserve_for_run(now, of, job);
+    }
+
+    /// Returns the bytes that a run of the job is expected to leave.
+    pub(crate) fn size_of_outputs(&self, job: &JobName) -> u64 {
+        self.slots.size_of_outputs(job)
+    }
+
+    /// Returns the workers whose space for outputs may have changed, each with the bytes of its disk with the most; `None` for a worker
+    /// that has not reported.
+    pub(crate) fn take_changed_space(&mut self) -> Vec<(MachinePortLock, Option<u64>)> {
+        self.slots.take_changed()
     }
 
     /// Returns the store of a worker that reports it.
@@ -372,11 +421,12 @@ impl Artifacts {
         wanted.collect()
     }
 
-    /// Returns the workers with copies of any of the artifacts, those with the most bytes first, and then the other workers in their racks.
+    /// Returns the workers with copies of any of the artifacts, those with the most bytes first, and then the other workers in their racks,
+    /// with 0 bytes.
     pub(crate) fn nearest(
         &self,
         artifacts: impl Iterator<Item = Artifact>,
-    ) -> Vec<MachinePortLock> {
+    ) -> Vec<(MachinePortLock, u64)> {
         let mut bytes: BTreeMap<&MachinePortLock, u64> = BTreeMap::new();
         let mut in_rack: BTreeMap<&str, u64> = BTreeMap::new();
         for artifact in artifacts {
@@ -403,8 +453,51 @@ impl Artifacts {
         for list in [&mut holders, &mut others] {
             list.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         }
+        let others = others.into_iter().map(|(_, lock)| (0, lock));
         let all = holders.into_iter().chain(others);
-        all.map(|(_, lock)| lock.clone()).collect()
+        all.map(|(bytes, lock)| (lock.clone(), bytes)).collect()
+    }
+
+    /// Returns the bytes of the artifacts that a worker lacks, and those of all.
+    pub(crate) fn bytes_elsewhere(
+        &self,
+        lock: &MachinePortLock,
+        artifacts: impl Iterator<Item = Artifact>,
+    ) -> (u64, u64) {
+        artifacts.fold((0, 0), |(elsewhere, all): (u64, u64), artifact| {
+            let mut holders = self.registry.holders(artifact.id);
+            let moved = match holders.any(|holder| holder.lock == *lock) {
+                true => 0,
+                false => artifact.size,
+            };
+            (
+                elsewhere.saturating_add(moved),
+                all.saturating_add(artifact.size),
+            )
+        })
+    }
+
+    /// Counts the start of a task with these inputs at a worker.
+    pub(crate) fn count_start(
+        &mut self,
+        lock: &MachinePortLock,
+        artifacts: impl Iterator<Item = Artifact>,
+    ) {
+        let (elsewhere, all) = self.bytes_elsewhere(lock, artifacts);
+        match elsewhere <= all / 2 {
+            true => self.locality.hits += 1,
+            false => self.locality.misses += 1,
+        }
+    }
+
+    /// Returns the sums of the counters of all workers; `None` if none has reported any.
+    pub(crate) fn sum_of_counters(&self) -> Option<ArtifactCounters> {
+        let counters = self.places.values().filter_map(|store| store.counters);
+        counters.reduce(|sum, one| sum.plus(&one))
+    }
+
+    pub(crate) fn locality(&self) -> LocalityCounts {
+        self.locality
     }
 
     fn rack_of(&self, lock: &MachinePortLock) -> Option<&str> {
@@ -440,6 +533,9 @@ impl Artifacts {
                 .stored(&holder, left.output.artifact.id, now.time);
             self.slots.record_output(left.output.artifact.size);
         }
+        let sizes = outputs.iter().map(|left| left.output.artifact.size);
+        let bytes = sizes.fold(0, u64::saturating_add);
+        self.slots.record_run(&key.job, bytes);
         let outputs = outputs.into_iter().map(|left| left.output).collect();
         self.registry
             .record(key, invocation, outputs, replicas, now);
@@ -498,6 +594,7 @@ impl Artifacts {
 
     /// Notes that only these jobs leave outputs.
     pub(crate) fn keep_sets(&mut self, now: Clocks, jobs: &BTreeSet<JobName>) {
+        self.slots.keep_sizes(jobs);
         let all = self.registry.sets(None);
         let gone = all.filter(|set| !jobs.contains(set.job) && set.ending.is_none());
         let gone: Vec<JobName> = gone.map(|set| set.job.clone()).collect();
@@ -639,6 +736,7 @@ impl Artifacts {
 
     pub(crate) fn unpin(&mut self, now: Time, run: InvocationId) {
         self.to_pin.remove(&run);
+        self.slots.end_run(run);
         if self.registry.has_pins(run) {
             self.registry.unpin(run, now);
         }

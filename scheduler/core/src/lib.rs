@@ -31,6 +31,7 @@ mod times;
 mod waits;
 mod work_requests;
 
+pub use artifacts::LocalityCounts;
 pub use brasserie_scheduler_slots::{Replication, SlotStrategy};
 pub use calls::{Call, CallReply, KilledTask, RunTaskCall};
 pub use jobs::{

@@ -9,7 +9,8 @@ use std::time::Duration;
 use brasserie_common::artifact_report::{ArtifactsReport, DiskCondition, DiskMedium, DiskReport};
 use brasserie_common::rng::Rng;
 use brasserie_common::{
-    ArtifactHolder, ArtifactId, DiskGeneration, MachinePortLock, SchedulerId, Shard, Time, WorkerId,
+    ArtifactHolder, ArtifactId, DiskGeneration, InvocationId, JobName, MachinePortLock,
+    SchedulerId, Shard, Time, WorkerId,
 };
 use brasserie_scheduler_artifacts::{MissingReplicas, Registry};
 use brasserie_scheduler_slots::{
@@ -39,6 +40,10 @@ pub(crate) const RESERVED_FOR: Duration = Duration::from_secs(600);
 const MOST_RESERVATIONS: usize = 1000;
 /// The most workers that a refusal names.
 const MOST_NAMED: usize = 5;
+/// The bytes that the outputs of a run are expected to take before any run of its job has left some: a fresh cluster starts at once.
+const FIRST_SIZE: u64 = 1;
+/// The most bytes that the outputs of a run are expected to take, so that one huge output does not keep a job from all workers.
+const LARGEST_SIZE: u64 = 4 << 30;
 /// No report of a worker says which of its slots are used. So a slot stays reserved until its copy is reported, or until it ends.
 const NO_SLOT_IS_REPORTED: Time = Time::ZERO;
 
@@ -97,6 +102,12 @@ pub(crate) struct ArtifactSlots {
     /// The reservations of programs. Some may have ended.
     reserved: BTreeSet<ReservationId>,
     are_requested: bool,
+    /// The reservations of running tasks for their outputs, with their workers. Those of lost workers have ended.
+    runs: BTreeMap<InvocationId, (ReservationId, MachinePortLock)>,
+    /// The average of the bytes that the last runs of each job have left.
+    sizes: BTreeMap<JobName, u64>,
+    /// The workers whose space may have changed since the last call of [`ArtifactSlots::take_changed`].
+    changed: BTreeSet<MachinePortLock>,
 }
 
 /// Why an artifact that lacks a copy lacks it.
@@ -231,6 +242,9 @@ impl ArtifactSlots {
             cleaned: now,
             reserved: BTreeSet::new(),
             are_requested: false,
+            runs: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            changed: BTreeSet::new(),
         }
     }
 
@@ -244,6 +258,7 @@ impl ArtifactSlots {
         self.allocator.advance(now);
         let holder = self.number(lock);
         self.accept_disks(holder, lock, report);
+        self.changed.insert(lock.clone());
         if !self.allocator.workers().is_eligible(holder) {
             self.withdraw(holder);
         }
@@ -327,6 +342,79 @@ impl ArtifactSlots {
         self.allocator.lose(holder, now);
         self.workers.remove(&holder);
         self.note_space(holder);
+        self.changed.insert(lock.clone());
+    }
+
+    /// Reserves space for the outputs of a run that starts. A worker that has not reported has no disk to reserve it on.
+    pub(crate) fn reserve_for_run(
+        &mut self,
+        now: Time,
+        (lock, run): (&MachinePortLock, InvocationId),
+        job: &JobName,
+    ) {
+        let holder = self.numbers.get(lock).copied();
+        let holder = holder.filter(|holder| self.workers.contains_key(holder));
+        let roomiest = holder.and_then(|holder| {
+            let (_, disk) = self.allocator.roomiest_disk(holder)?;
+            Some(DiskPlace { holder, disk })
+        });
+        if let Some(place) = roomiest {
+            let size = Bytes(self.size_of_outputs(job));
+            let reservation = self.allocator.reserve(place, size, now);
+            self.runs.insert(run, (reservation, lock.clone()));
+            self.note_reserved(lock.clone());
+        }
+    }
+
+    /// Ends the reservation of a run, if it has one.
+    pub(crate) fn end_run(&mut self, run: InvocationId) {
+        if let Some((reservation, lock)) = self.runs.remove(&run) {
+            self.allocator.release(reservation);
+            self.note_reserved(lock);
+        }
+    }
+
+    /// Notes that the reserved space of a worker has changed.
+    fn note_reserved(&mut self, lock: MachinePortLock) {
+        if let Some(&holder) = self.numbers.get(&lock) {
+            self.note_space(holder);
+        }
+        self.changed.insert(lock);
+    }
+
+    /// Counts the bytes of all outputs of an accepted completion.
+    pub(crate) fn record_run(&mut self, job: &JobName, bytes: u64) {
+        let bytes = bytes.clamp(FIRST_SIZE, LARGEST_SIZE);
+        let average = |before: u64| before - before / 4 + bytes / 4;
+        let known = self.sizes.get(job).copied();
+        let size = known.map_or(bytes, average).max(FIRST_SIZE);
+        self.sizes.insert(job.clone(), size);
+    }
+
+    /// Forgets the sizes of jobs that leave no outputs any more.
+    pub(crate) fn keep_sizes(&mut self, jobs: &BTreeSet<JobName>) {
+        self.sizes.retain(|job, _| jobs.contains(job));
+    }
+
+    /// Returns the bytes that a run of the job is expected to leave. Before the first completion, any space is enough.
+    pub(crate) fn size_of_outputs(&self, job: &JobName) -> u64 {
+        self.sizes.get(job).copied().unwrap_or(FIRST_SIZE)
+    }
+
+    /// Returns the workers whose space for outputs may have changed, with the unreserved bytes of their healthy disk with the most; `None`
+    /// for a worker that has not reported.
+    pub(crate) fn take_changed(&mut self) -> Vec<(MachinePortLock, Option<u64>)> {
+        let changed = std::mem::take(&mut self.changed).into_iter();
+        let with_space = |lock: MachinePortLock| {
+            let holder = self.numbers.get(&lock);
+            let holder = holder.filter(|holder| self.workers.contains_key(holder));
+            let space = holder.map(|holder| {
+                let roomiest = self.allocator.roomiest_disk(*holder);
+                roomiest.map_or(0, |(space, _)| space.0)
+            });
+            (lock, space)
+        };
+        changed.map(with_space).collect()
     }
 
     /// Keeps a worker from getting slots, or ends that. Others are asked for the copies that it was asked for.

@@ -18,13 +18,13 @@ use brasserie_common_config::{Config, JobConfig, WorkerSelector};
 
 use demand::{Demand, Load};
 use standby::{Claims, Standby, StandbyTask};
-use work_need::{LearnedStep, Refusal};
+use work_need::{LearnedStep, OutputSize, Refusal};
 use worker::{PoolWorker, RunCards, WorkerPresence};
 
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
 use crate::slots::Slots;
-use crate::types::{Allowances, Due, Eligibility, Task, WorkerIndex, WorkerResources};
+use crate::types::{Allowances, Due, Eligibility, NearWorker, Task, WorkerIndex, WorkerResources};
 
 /// Whether a group of jobs existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +181,7 @@ impl Pool {
             cpu_slots: None,
             card_slots: Vec::new(),
             standby: Standby::default(),
+            output_space: None,
         };
         let index = match self.unused.pop() {
             Some(index) => {
@@ -208,6 +209,7 @@ impl Pool {
         slot.presence = WorkerPresence::Gone;
         slot.eligibility = Eligibility::Ineligible;
         slot.allowances = None;
+        slot.output_space = None;
         self.present -= 1;
         let host = slot.host;
         self.forget_late(worker);
@@ -263,6 +265,13 @@ impl Pool {
             self.forget_turned_down(worker);
         }
         true
+    }
+
+    /// Sets the bytes that a worker has for the outputs of a task; `None` if it has not reported any disks. Returns whether that is new.
+    pub(crate) fn set_output_space(&mut self, worker: WorkerIndex, space: Option<u64>) -> bool {
+        let slot = self.workers.get_mut(worker.index());
+        let slot = slot.filter(|slot| slot.presence == WorkerPresence::Present);
+        slot.is_some_and(|slot| std::mem::replace(&mut slot.output_space, space) != space)
     }
 
     pub(crate) fn task_started(&mut self, worker: WorkerIndex) {
@@ -495,14 +504,38 @@ impl Pool {
         &self,
         demand: usize,
         host: Option<NodeId>,
-        workers: &[WorkerIndex],
+        workers: &[NearWorker],
     ) -> Option<WorkerIndex> {
         let fits = &self.demands[demand].fits;
-        let is_there = |worker: &WorkerIndex| {
-            host.is_none_or(|host| self.workers[worker.index()].host == host)
+        let workers = workers.iter().map(|near| near.worker);
+        let mut fitting = workers.filter(|worker| fits.contains(worker.index()));
+        fitting.find(|worker| self.is_on_host(*worker, host))
+    }
+
+    fn is_on_host(&self, worker: WorkerIndex, host: Option<NodeId>) -> bool {
+        host.is_none_or(|host| self.workers[worker.index()].host == host)
+    }
+
+    /// Returns whether a worker has room for a demand.
+    pub(crate) fn fits(&self, demand: usize, worker: WorkerIndex) -> bool {
+        let demand = self.demands.get(demand);
+        demand.is_some_and(|demand| demand.fits.contains(worker.index()))
+    }
+
+    /// Returns whether a worker lacks nothing but free slots or GPUs for a task of a demand, or a request for more work.
+    pub(crate) fn is_only_in_use(
+        &self,
+        (worker, host): (WorkerIndex, Option<NodeId>),
+        demand: usize,
+        slots: &Slots,
+    ) -> bool {
+        let Some(slot) = self.get(worker).filter(|_| !self.fits(demand, worker)) else {
+            return false;
         };
-        let mut fitting = workers.iter().filter(|w| fits.contains(w.index()));
-        fitting.find(|worker| is_there(worker)).copied()
+        let wanted = &self.demands[demand];
+        let refusal = wanted.refusal(slot, slots, Load::Idle);
+        let is_in_use = matches!(refusal, None | Some(Refusal::Full | Refusal::NotAsked));
+        is_in_use && self.is_on_host(worker, host)
     }
 
     /// Chooses a worker with room, by the configured selector, and moves the cursor.
@@ -608,6 +641,7 @@ impl Pool {
             s.put((resources.has_worker_command, resources.takes_standby));
             worker.standby.shape(s);
             s.put(resources.room.as_ref().map(|room| room.most));
+            s.put(worker.output_space);
         });
         s.each(&self.returning, |s, (task, asked)| {
             s.put((task.job, task.node));
@@ -728,13 +762,15 @@ impl Pool {
         &mut self,
         config: &Config,
         slots: &Slots,
-        (job, learned): (&JobConfig, Option<LearnedStep>),
+        of: (&JobConfig, Option<LearnedStep>, OutputSize),
         filter: Option<&CompiledFilter>,
     ) -> (usize, Group) {
-        let mut demand = Demand::new(config, slots, job, learned, filter);
+        let mut demand = Demand::new(config, slots, of, filter);
+        let (job, ..) = of;
         let per_job = filter.is_some_and(CompiledFilter::is_per_job);
         let key = format!(
-            "{:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
+            demand.output_bytes,
             demand.may_stand_by,
             demand.needs,
             demand.root_needs,

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use brasserie_common::cards::Milli;
 use brasserie_common::cluster_view::NO_WORKER;
-use brasserie_common::text::shell_word;
+use brasserie_common::text::{readable_bytes, shell_word};
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::TaskRoom;
 use brasserie_common::{Card, Hold, JobName, NodeName, Shard};
 
+use crate::pool::work_need::OutputSize;
 use crate::types::TaskState;
 
 /// The rest of the sentence about a node that its schedule has disabled.
@@ -46,10 +47,34 @@ pub struct Refusers {
 }
 
 impl Refusers {
+    pub(crate) const NONE: Refusers = Refusers {
+        count: 0,
+        first: None,
+    };
+
+    /// Returns these workers as those without space for outputs of this size, if there are any.
+    pub(crate) fn lack_of_space(self, size: OutputSize) -> Option<Box<NoSpace>> {
+        let lack = |first| NoSpace {
+            workers: self.count,
+            first,
+            bytes: size.bytes(),
+        };
+        self.first.map(lack).map(Box::new)
+    }
+
     pub(crate) fn add(&mut self, shard: &Shard) {
         self.count += 1;
         self.first.get_or_insert_with(|| shard.clone());
     }
+}
+
+/// Workers none of whose healthy disks has space for the outputs of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoSpace {
+    pub workers: u32,
+    pub first: Shard,
+    /// Bytes that the outputs are expected to take; 1 if no task of the job has left any.
+    pub bytes: u64,
 }
 
 /// The cause of a missed deadline.
@@ -119,6 +144,13 @@ pub enum Reason {
         wait: RunWait,
         remaining: Duration,
         status: String,
+    },
+    /// Another worker could start it, and the task waits for one with more of its inputs.
+    WaitsForInputs {
+        /// The workers with the most bytes of its inputs.
+        at: Vec<Shard>,
+        bytes: u64,
+        remaining: Duration,
     },
     /// Every task waits, because unknown tasks may be running.
     HeldBackFor {
@@ -190,6 +222,7 @@ pub enum Reason {
         late_by: LateBy,
         /// Number of workers that choose GPUs and had none a moment ago for such a task, which may not be queued.
         turned_down: u32,
+        no_space: Option<Box<NoSpace>>,
         /// Why it does not stand by, if workers without room take such tasks.
         not_on_standby: Option<&'static str>,
     },
@@ -310,6 +343,7 @@ impl fmt::Display for Reason {
                 shell_word(job.as_str())
             ),
             Reason::WaitsAfterItsLastRun { .. } => self.fmt_wait(f),
+            Reason::WaitsForInputs { .. } => self.fmt_locality(f),
             Reason::HeldBackFor { remaining } => {
                 let left = format_duration(rounded_up(*remaining));
                 write!(f, "hold-back: nothing starts for {left}, as lost workers may still be running unknown tasks")
@@ -382,6 +416,25 @@ impl Reason {
         )
     }
 
+    fn fmt_locality(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reason::WaitsForInputs {
+            at,
+            bytes,
+            remaining,
+        } = self
+        else {
+            return Ok(());
+        };
+        let workers: Vec<String> = at.iter().map(|shard| format!("`{shard}`")).collect();
+        let (workers, bytes) = (workers.join(" or "), readable_bytes(*bytes));
+        let remaining = format_duration(rounded_up(*remaining));
+        write!(
+            f,
+            "it waits for {workers}, with {bytes} of its inputs and no free slots; in {remaining} at the latest it starts at another worker \
+             (`locality_wait`)"
+        )
+    }
+
     fn fmt_above_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Reason::AboveLimit {
             level,
@@ -413,6 +466,7 @@ impl Reason {
             late,
             late_by,
             turned_down,
+            no_space,
             not_on_standby,
         } = self
         else {
@@ -422,6 +476,7 @@ impl Reason {
         if let Some(host) = host {
             write!(f, " on its host `{host}`")?;
         }
+        let without_space = no_space.as_ref().map_or(0, |lack| lack.workers);
         let mut separator = ": ";
         for (count, what) in [
             (&not_ready.count, "not healthy or busy"),
@@ -433,6 +488,7 @@ impl Reason {
             (&not_asked.count, "with as much work as they asked for"),
             (late, late_by.at_workers()),
             (turned_down, "without free GPUs for it a moment ago"),
+            (&without_space, "without space for its outputs"),
         ] {
             if *count > 0 {
                 write!(f, "{separator}{count} {what}")?;
@@ -445,10 +501,25 @@ impl Reason {
         if let Some((shard, room)) = fullest {
             write!(f, " (worker `{shard}` runs {room})")?;
         }
+        if let Some(lack) = no_space {
+            fmt_no_space(f, lack)?;
+        }
         match not_on_standby {
             Some(why) => write!(f, "; it does not stand by: {why}"),
             None => Ok(()),
         }
+    }
+}
+
+fn fmt_no_space(f: &mut fmt::Formatter<'_>, lack: &NoSpace) -> fmt::Result {
+    let shard = &lack.first;
+    write!(
+        f,
+        " (worker `{shard}`: none of its disks has space for its outputs"
+    )?;
+    match lack.bytes {
+        0 | 1 => f.write_str(")"),
+        bytes => write!(f, ", about {})", readable_bytes(bytes)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod job;
 pub(crate) mod links;
+pub(crate) mod locality;
 pub(crate) mod runs;
 mod statuses;
 mod waits;
@@ -17,9 +18,10 @@ use brasserie_common_config::{JobConfig, ResourceId, Shared};
 use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
 use crate::names::Names;
-use crate::pool::work_need::LearnedStep;
+use crate::pool::work_need::{LearnedStep, OutputSize};
 use crate::types::{NodesOwner, QueuePlace, Task};
 use job::Job;
+use locality::LocalityWaits;
 use runs::{PlacedRun, RunTable};
 use waits::Waits;
 
@@ -41,6 +43,7 @@ pub(crate) struct Tasks {
     nodes_owner: NodesOwner,
     runs: RunTable,
     waits: Waits,
+    locality: LocalityWaits,
 }
 
 /// Whether a caller had noted that a job was missing before it was configured.
@@ -61,6 +64,7 @@ impl Tasks {
             nodes_owner: NodesOwner::default(),
             runs: RunTable::default(),
             waits: Waits::default(),
+            locality: LocalityWaits::default(),
         }
     }
 
@@ -191,6 +195,11 @@ impl Tasks {
         std::mem::replace(&mut self.jobs[id.index()].learned, learned)
     }
 
+    /// Sets the expected size of the outputs of a job's tasks. Returns the former one.
+    pub(crate) fn set_output_size(&mut self, id: JobId, size: OutputSize) -> OutputSize {
+        std::mem::replace(&mut self.jobs[id.index()].output_size, size)
+    }
+
     /// Notes since when a job is missing; `None` drops the note.
     pub(crate) fn note_missing(&mut self, id: JobId, since: Option<u32>) {
         if let Some(job) = self.jobs.get_mut(id.index()) {
@@ -280,6 +289,14 @@ impl Tasks {
         &self.waits
     }
 
+    pub(crate) fn locality(&self) -> &LocalityWaits {
+        &self.locality
+    }
+
+    pub(crate) fn locality_mut(&mut self) -> &mut LocalityWaits {
+        &mut self.locality
+    }
+
     pub(crate) fn waits_mut(&mut self) -> &mut Waits {
         &mut self.waits
     }
@@ -290,6 +307,7 @@ impl Tasks {
             if let Some(learned) = job.learned {
                 s.put(learned);
             }
+            s.put(job.output_size);
             s.each(job.statuses.iter(), |s, (node, status)| {
                 s.put(node);
                 s.stored(&status);
@@ -306,5 +324,6 @@ impl Tasks {
             s.put(run.place);
         });
         self.waits.shape(s);
+        self.locality.shape(s);
     }
 }

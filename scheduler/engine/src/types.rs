@@ -178,6 +178,14 @@ pub struct Placement {
     pub worker: WorkerIndex,
 }
 
+/// A worker near the inputs of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NearWorker {
+    pub worker: WorkerIndex,
+    /// Bytes of the inputs that the worker has; 0 for one that is only in the rack of a worker with some.
+    pub bytes: u64,
+}
+
 /// The earliest restart of a task whose status has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {

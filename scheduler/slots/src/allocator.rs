@@ -4,6 +4,7 @@ use brasserie_common::Time;
 use brasserie_common::rng::Rng;
 
 use super::amounts::{Bytes, HolderId};
+use super::disk::DiskId;
 use super::drain::DrainEvent;
 use super::estimate::{EstimateSettings, SizeEstimate};
 use super::offers::{
@@ -232,6 +233,22 @@ impl Allocator {
     /// Returns the size of the largest artifact for which a healthy disk of the worker has space; zero if the worker may get none.
     pub fn largest_space(&self, holder: HolderId) -> Bytes {
         self.workers.largest_space(holder, &self.reservations)
+    }
+
+    /// Returns the healthy disk of a worker with the most space that is not reserved, and that space; `None` without a healthy disk.
+    pub fn roomiest_disk(&self, holder: HolderId) -> Option<(Bytes, DiskId)> {
+        let disks = self.workers.disks(holder).filter(|disk| disk.is_healthy());
+        let space = disks.map(|disk| {
+            let reserved = self.reservations.reserved(holder, disk.id);
+            (disk.usable.less(reserved), disk.id)
+        });
+        space.max()
+    }
+
+    /// Reserves space on a disk, whether or not it has some, until the reservation is released or the worker is lost.
+    pub fn reserve(&mut self, place: DiskPlace, size: Bytes, now: Time) -> ReservationId {
+        let space = [(place.holder, place.disk, size)];
+        self.reservations.reserve(space, now, Time::NEVER)
     }
 
     /// Ends a grant: its tasks have completed or will not run.

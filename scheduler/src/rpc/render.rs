@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::artifact_report::DiskReport;
+use brasserie_common::artifact_report::{ArtifactCounters, DiskReport};
 use brasserie_common::cluster_view::{
     DECOMMISSIONED, DECOMMISSIONING, DRAINING, EXCLUDED, ScheduleView, SlotsView,
 };
@@ -10,8 +10,8 @@ use brasserie_common::{Health, Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{RequestView, RequestedType};
 use brasserie_scheduler_core::{
     AfterDecommission, ClusterStatus, ConfigInForce, CursorPlace, Histograms, JobHistogram,
-    JobStatus, JobTotals, JobVersion, KeptStory, ListedTask, OrderStage, OrderStatus, ReadBy,
-    StoreStatus, TaskCursor, TaskPage, WorkCounts, WorkerStatus,
+    JobStatus, JobTotals, JobVersion, KeptStory, ListedTask, LocalityCounts, OrderStage,
+    OrderStatus, ReadBy, StoreStatus, TaskCursor, TaskPage, WorkCounts, WorkerStatus,
 };
 use brasserie_thrift::convert::known_micros;
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
@@ -54,6 +54,20 @@ pub(crate) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
         schedules: Some(status.schedules.into_iter().map(schedule).collect()),
         nodes_error: status.nodes_error,
         orders: Some(status.orders.into_iter().map(worker_order).collect()),
+        transfers: status.counters.as_ref().map(transfer_counts),
+        locality: (status.locality != LocalityCounts::default()).then(|| wire::LocalityCounts {
+            hits: Some(i64_of(status.locality.hits)),
+            misses: Some(i64_of(status.locality.misses)),
+        }),
+    }
+}
+
+fn transfer_counts(counters: &ArtifactCounters) -> wire::TransferCounts {
+    wire::TransferCounts {
+        done: Some(i64_of(counters.transfers_taken)),
+        bytes: Some(i64_of(counters.bytes_taken)),
+        busy: Some(i64_of(counters.busy_received)),
+        failed: Some(i64_of(counters.transfers_failed)),
     }
 }
 
@@ -211,6 +225,7 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         containment: worker.containment.map(|text| text.as_ref().to_owned()),
         disks: (!worker.disks.is_empty())
             .then(|| worker.disks.into_iter().map(disk_status).collect()),
+        transfers: worker.counters.as_ref().map(transfer_counts),
     }
 }
 

@@ -274,6 +274,10 @@ impl TryFrom<wire::ArtifactCounters> for ArtifactCounters {
             busy_given: bytes("ArtifactCounters.busyGiven", counters.busy_given)?,
             busy_received: bytes("ArtifactCounters.busyReceived", counters.busy_received)?,
             inputs_present: bytes("ArtifactCounters.inputsPresent", counters.inputs_present)?,
+            transfers_failed: bytes(
+                "ArtifactCounters.transfersFailed",
+                counters.transfers_failed,
+            )?,
         })
     }
 }
@@ -288,6 +292,7 @@ impl From<ArtifactCounters> for wire::ArtifactCounters {
             busy_given: Some(saturating_i64(counters.busy_given)),
             busy_received: Some(saturating_i64(counters.busy_received)),
             inputs_present: Some(saturating_i64(counters.inputs_present)),
+            transfers_failed: Some(saturating_i64(counters.transfers_failed)),
         }
     }
 }

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::cluster_view::{
-    AskedOfTypeView, AskedView, ClusterView, ConfigView, DiskView, JobFacts, JobView, OrderView,
-    ScheduleView, SlotsView, StoreView, TaskCounts, WorkRequestsView, WorkerView,
+    AskedOfTypeView, AskedView, ClusterView, ConfigView, DiskView, JobFacts, JobView, LocalityView,
+    OrderView, ScheduleView, SlotsView, StoreView, TaskCounts, TransfersView, WorkRequestsView,
+    WorkerView,
 };
 use brasserie_common::{Hold, InstanceId};
 use thrift::OrderedFloat;
@@ -75,6 +76,22 @@ impl From<wire::ClusterStatus> for ClusterView {
                 .into_iter()
                 .map(Into::into)
                 .collect(),
+            transfers: status.transfers.map(Into::into),
+            locality: status.locality.map(|counts| LocalityView {
+                hits: count(counts.hits),
+                misses: count(counts.misses),
+            }),
+        }
+    }
+}
+
+impl From<wire::TransferCounts> for TransfersView {
+    fn from(counts: wire::TransferCounts) -> Self {
+        TransfersView {
+            done: count(counts.done),
+            bytes: count(counts.bytes),
+            busy: count(counts.busy),
+            failed: count(counts.failed),
         }
     }
 }
@@ -231,6 +248,7 @@ impl From<wire::WorkerStatus> for WorkerView {
                 .into_iter()
                 .map(Into::into)
                 .collect(),
+            transfers: worker.transfers.map(Into::into),
         }
     }
 }

@@ -1947,7 +1947,7 @@ prop_compose! {
 }
 
 fn artifact_counters() -> impl Strategy<Value = ArtifactCounters> {
-    proptest::array::uniform7(0..=i64::MAX.cast_unsigned()).prop_map(|numbers| {
+    proptest::array::uniform8(0..=i64::MAX.cast_unsigned()).prop_map(|numbers| {
         let [
             transfers_taken,
             transfers_served,
@@ -1956,6 +1956,7 @@ fn artifact_counters() -> impl Strategy<Value = ArtifactCounters> {
             busy_given,
             busy_received,
             inputs_present,
+            transfers_failed,
         ] = numbers;
         ArtifactCounters {
             transfers_taken,
@@ -1965,6 +1966,7 @@ fn artifact_counters() -> impl Strategy<Value = ArtifactCounters> {
             busy_given,
             busy_received,
             inputs_present,
+            transfers_failed,
         }
     })
 }

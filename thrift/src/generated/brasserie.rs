@@ -1072,6 +1072,164 @@ impl Default for DiskStatus {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TransferCounts {
+    pub done: Option<i64>,
+    pub bytes: Option<i64>,
+    pub busy: Option<i64>,
+    pub failed: Option<i64>,
+}
+
+impl TSerializable for TransferCounts {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<TransferCounts> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TransferCounts {
+            done: f_1,
+            bytes: f_2,
+            busy: f_3,
+            failed: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TransferCounts");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.done {
+            o_prot.write_field_begin(&TFieldIdentifier::new("done", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytes", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.busy {
+            o_prot.write_field_begin(&TFieldIdentifier::new("busy", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.failed {
+            o_prot.write_field_begin(&TFieldIdentifier::new("failed", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TransferCounts {
+    fn default() -> Self {
+        TransferCounts {
+            done: Some(0),
+            bytes: Some(0),
+            busy: Some(0),
+            failed: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct LocalityCounts {
+    pub hits: Option<i64>,
+    pub misses: Option<i64>,
+}
+
+impl TSerializable for LocalityCounts {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<LocalityCounts> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = LocalityCounts {
+            hits: f_1,
+            misses: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("LocalityCounts");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.hits {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hits", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.misses {
+            o_prot.write_field_begin(&TFieldIdentifier::new("misses", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for LocalityCounts {
+    fn default() -> Self {
+        LocalityCounts {
+            hits: Some(0),
+            misses: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct WorkerStatus {
     pub shard: Option<String>,
     pub hostname: Option<String>,
@@ -1093,6 +1251,7 @@ pub struct WorkerStatus {
     pub standby_tasks: Option<i32>,
     pub taken_back: Option<i64>,
     pub disks: Option<Vec<DiskStatus>>,
+    pub transfers: Option<TransferCounts>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -1118,6 +1277,7 @@ impl TSerializable for WorkerStatus {
         let mut f_18: Option<i32> = None;
         let mut f_19: Option<i64> = None;
         let mut f_20: Option<Vec<DiskStatus>> = None;
+        let mut f_21: Option<TransferCounts> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1229,6 +1389,10 @@ impl TSerializable for WorkerStatus {
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
                 }
+                21 if field_ident.field_type == TType::Struct => {
+                    let val = TransferCounts::read_from_in_protocol(i_prot)?;
+                    f_21 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1257,6 +1421,7 @@ impl TSerializable for WorkerStatus {
             standby_tasks: f_18,
             taken_back: f_19,
             disks: f_20,
+            transfers: f_21,
         };
         Ok(ret)
     }
@@ -1379,6 +1544,11 @@ impl TSerializable for WorkerStatus {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.transfers {
+            o_prot.write_field_begin(&TFieldIdentifier::new("transfers", TType::Struct, 21))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1407,6 +1577,7 @@ impl Default for WorkerStatus {
             standby_tasks: None,
             taken_back: None,
             disks: None,
+            transfers: None,
         }
     }
 }
@@ -2256,6 +2427,8 @@ pub struct ClusterStatus {
     pub schedules: Option<Vec<ScheduleStatus>>,
     pub nodes_error: Option<String>,
     pub orders: Option<Vec<WorkerOrder>>,
+    pub transfers: Option<TransferCounts>,
+    pub locality: Option<LocalityCounts>,
 }
 
 impl TSerializable for ClusterStatus {
@@ -2280,6 +2453,8 @@ impl TSerializable for ClusterStatus {
         let mut f_17: Option<Vec<ScheduleStatus>> = None;
         let mut f_18: Option<String> = None;
         let mut f_19: Option<Vec<WorkerOrder>> = None;
+        let mut f_20: Option<TransferCounts> = None;
+        let mut f_21: Option<LocalityCounts> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2399,6 +2574,14 @@ impl TSerializable for ClusterStatus {
                     i_prot.read_list_end()?;
                     f_19 = Some(val);
                 }
+                20 if field_ident.field_type == TType::Struct => {
+                    let val = TransferCounts::read_from_in_protocol(i_prot)?;
+                    f_20 = Some(val);
+                }
+                21 if field_ident.field_type == TType::Struct => {
+                    let val = LocalityCounts::read_from_in_protocol(i_prot)?;
+                    f_21 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2426,6 +2609,8 @@ impl TSerializable for ClusterStatus {
             schedules: f_17,
             nodes_error: f_18,
             orders: f_19,
+            transfers: f_20,
+            locality: f_21,
         };
         Ok(ret)
     }
@@ -2551,6 +2736,16 @@ impl TSerializable for ClusterStatus {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.transfers {
+            o_prot.write_field_begin(&TFieldIdentifier::new("transfers", TType::Struct, 20))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.locality {
+            o_prot.write_field_begin(&TFieldIdentifier::new("locality", TType::Struct, 21))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2578,6 +2773,8 @@ impl Default for ClusterStatus {
             schedules: None,
             nodes_error: None,
             orders: None,
+            transfers: None,
+            locality: None,
         }
     }
 }
@@ -5101,6 +5298,7 @@ pub struct PlannedStarts {
     pub nodes: Option<PlannedNames>,
     pub waiting: Option<i64>,
     pub infeasible: Option<i64>,
+    pub bytes_to_move: Option<i64>,
 }
 
 impl TSerializable for PlannedStarts {
@@ -5110,6 +5308,7 @@ impl TSerializable for PlannedStarts {
         let mut f_2: Option<PlannedNames> = None;
         let mut f_3: Option<i64> = Some(0);
         let mut f_4: Option<i64> = Some(0);
+        let mut f_5: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -5133,6 +5332,10 @@ impl TSerializable for PlannedStarts {
                     let val = i_prot.read_i64()?;
                     f_4 = Some(val);
                 }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -5145,6 +5348,7 @@ impl TSerializable for PlannedStarts {
             nodes: f_2,
             waiting: f_3,
             infeasible: f_4,
+            bytes_to_move: f_5,
         };
         Ok(ret)
     }
@@ -5171,6 +5375,11 @@ impl TSerializable for PlannedStarts {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.bytes_to_move {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytesToMove", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -5183,6 +5392,7 @@ impl Default for PlannedStarts {
             nodes: None,
             waiting: Some(0),
             infeasible: Some(0),
+            bytes_to_move: None,
         }
     }
 }

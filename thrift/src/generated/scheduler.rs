@@ -1725,6 +1725,7 @@ pub struct ArtifactCounters {
     pub busy_given: Option<i64>,
     pub busy_received: Option<i64>,
     pub inputs_present: Option<i64>,
+    pub transfers_failed: Option<i64>,
 }
 
 impl TSerializable for ArtifactCounters {
@@ -1737,6 +1738,7 @@ impl TSerializable for ArtifactCounters {
         let mut f_5: Option<i64> = Some(0);
         let mut f_6: Option<i64> = Some(0);
         let mut f_7: Option<i64> = Some(0);
+        let mut f_8: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1772,6 +1774,10 @@ impl TSerializable for ArtifactCounters {
                     let val = i_prot.read_i64()?;
                     f_7 = Some(val);
                 }
+                8 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_8 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1787,6 +1793,7 @@ impl TSerializable for ArtifactCounters {
             busy_given: f_5,
             busy_received: f_6,
             inputs_present: f_7,
+            transfers_failed: f_8,
         };
         Ok(ret)
     }
@@ -1828,6 +1835,11 @@ impl TSerializable for ArtifactCounters {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.transfers_failed {
+            o_prot.write_field_begin(&TFieldIdentifier::new("transfersFailed", TType::I64, 8))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1843,6 +1855,7 @@ impl Default for ArtifactCounters {
             busy_given: Some(0),
             busy_received: Some(0),
             inputs_present: Some(0),
+            transfers_failed: None,
         }
     }
 }

@@ -158,6 +158,7 @@ impl Transfers {
                     return self.end(writer, TransferOutcome::Busy).await;
                 }
                 Answer::Failed => {
+                    self.counters.change(|all| all.transfers_failed += 1);
                     return self.end(writer, TransferOutcome::ConnectionFailed).await;
                 }
             };

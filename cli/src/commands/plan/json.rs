@@ -82,6 +82,7 @@ fn job(job: &PlannedStarts) -> Value {
         "starts": names(job.nodes.as_ref()),
         "waiting": job.waiting,
         "never": job.infeasible,
+        "bytes_to_move": job.bytes_to_move,
     })
 }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::text::readable_bytes;
 use brasserie_thrift::generated::brasserie::{
     Plan, PlannedKey, PlannedNames, PlannedNodes, PlannedOrphan, PlannedOrphans, PlannedStarts,
 };
@@ -180,6 +181,17 @@ fn add_starts(plan: &Plan, text: &mut String) {
     text.push_str(&table(&headers, &rows));
     let known = plan.jobs_total.map(usize_of);
     add_more(known.unwrap_or(jobs.len()), text);
+    for job in jobs.iter().take(ROWS) {
+        let bytes = job
+            .bytes_to_move
+            .and_then(|bytes| u64::try_from(bytes).ok());
+        if let (Some(bytes @ 1..), Some(name)) = (bytes, &job.job) {
+            let (name, bytes) = (printable(name), readable_bytes(bytes));
+            text.push_str(&format!(
+                "The workers of these tasks of `{name}` lack {bytes} of their inputs, and would fetch them.\n"
+            ));
+        }
+    }
     let is_short = jobs.iter().any(|job| job.waiting.unwrap_or(0) > 0);
     if jobs.len() > 1 && is_short {
         text.push_str("If these jobs compete for slots, the numbers are one possible outcome: the scheduler decides anew when the change is made.\n");
@@ -438,6 +450,7 @@ mod tests {
                 nodes: names(2, &["db2", "db3"]),
                 waiting: Some(1),
                 infeasible: Some(0),
+                bytes_to_move: Some(3 << 20),
             }]),
             killed: Some(PlannedOrphans {
                 total: Some(1),
@@ -462,6 +475,7 @@ nodes: 2 -> 3
 2 tasks start at once
 job  starts  waiting  never  first
 a         2        1      0  db2, db3
+The workers of these tasks of `a` lack 3.0 MiB of their inputs, and would fetch them.
 
 1 running task is killed
 task        worker  when      how                        why

@@ -142,6 +142,7 @@ fn good_files_are_good_to_both() {
         json!({"outputs": [], "keep": "until_consumed"}),
         json!({"inputs": [{"from": "y", "node": "all", "path": "a", "as": "b/c"}, {"file": 5}, {"file": "./d/e", "as": "f"}]}),
         json!({"outputs": ["a"], "keep": 3.5}),
+        json!({"inputs": [{"file": "a"}], "locality_wait": "1h"}),
         json!({"kill_orphan_tasks_after_sec": 0.5, "task_subprocess": {"max_log_lines_per_poll_interval": 0}}),
     ] {
         assert_eq!(both(&json!({}), &job), (true, true), "{job}");

@@ -1297,7 +1297,7 @@ fn an_unknown_key_of_a_job_refuses_the_file_too() {
         lines(&of("\"priority\": [], \"prio\": 2").unwrap_err().0),
         [
             "3:31: bistro_job->x.priority: expected a number, found an empty array",
-            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, retries, retry_delay, depends_on, run_only_after_all_nodes_are_done_for, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, env, cwd, max_running and 12 more",
+            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, retries, retry_delay, depends_on, run_only_after_all_nodes_are_done_for, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, env, cwd, max_running and 13 more",
         ]
     );
 }

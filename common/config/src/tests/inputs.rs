@@ -1,5 +1,7 @@
 //! Tests of `inputs`.
 
+use std::time::Duration;
+
 use super::*;
 
 /// Returns the errors of a job whose body is on the third line, which begins with the 18 characters `"bistro_job->x": {`.
@@ -26,6 +28,30 @@ fn of_job(job: &str, nodes: InputNodes, path: Option<&str>) -> InputSource {
 
 fn names(names: &[JobName]) -> Vec<&str> {
     names.iter().map(JobName::as_str).collect()
+}
+
+#[test]
+fn a_task_waits_for_a_worker_at_most_an_hour() {
+    let wait = |keys: &str| job(keys).locality_wait;
+    assert_eq!(wait(r#""inputs": [{"from": "a"}]"#), Duration::ZERO);
+    for (value, seconds) in [("0", 0), ("\"90s\"", 90), ("\"1h\"", 3600)] {
+        let keys = format!(r#""inputs": [{{"from": "a"}}], "locality_wait": {value}"#);
+        assert_eq!(wait(&keys), Duration::from_secs(seconds), "{value}");
+    }
+    assert_eq!(
+        errors(r#""inputs": [{"from": "y"}], "locality_wait": "61 min""#),
+        [
+            "3:63: bistro_job->x.locality_wait: \"61 min\" is too long to wait for a worker; a duration of at most 1h"
+        ]
+    );
+    let parsed = good("", r#""bistro_job->x": {"locality_wait": "5s"}"#);
+    let warnings = parsed.warnings.iter().map(ToString::to_string);
+    let warnings: Vec<String> = warnings.collect();
+    let expected = "bistro_job->x.locality_wait: has no effect: the job has no `inputs`; remove the key, or list the files that its tasks need";
+    assert!(
+        warnings.iter().any(|warning| warning.ends_with(expected)),
+        "{warnings:?}"
+    );
 }
 
 #[test]

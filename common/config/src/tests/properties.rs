@@ -46,7 +46,7 @@ fn mutated_file() -> impl Strategy<Value = String> {
         "limit": 2}}}, "backoff": [1, 2, "repeat"]}, "bistro_job->x": {"command": ["a"], "depends_on": ["y"], "resources": {"disk": 1}},
         "bistro_job->y": {"filters": {"host": {"whitelist": ["a"]}}, "kill_subprocess": {"method": "term"},
         "outputs": ["o", {"path": "p/", "replicas": 2}], "keep": "forever"}, "bistro_job->z": {"inputs": [{"from": "y", "node": "all",
-        "path": "o"}, {"file": "f", "as": "g"}]}}"#;
+        "path": "o"}, {"file": "f", "as": "g"}], "locality_wait": "5s"}}"#;
     let pieces = [
         "[\"host\", \"db\"]",
         "\"manual\"",
@@ -278,7 +278,7 @@ prop_compose! {
         command in vec(name(), 0..3),
         (est_duration, bufferable, report, max_running) in (time_limit(), any::<bool>(), option::of(proptest::sample::select(ReportPolicy::ALL.to_vec())), option::of(1..=i32::MAX as u32)),
         (create_time, modify_time, version_id) in any::<(i64, i64, i64)>(),
-        (outputs, keep, inputs) in (outputs(), keep(), inputs()),
+        (outputs, keep, inputs, locality) in (outputs(), keep(), inputs(), 0..=3_600_000_u64),
         errors in vec(any::<String>(), 0..3),
     ) -> JobConfig {
         // The text that the parser would have written.
@@ -309,6 +309,7 @@ prop_compose! {
             outputs,
             keep,
             inputs,
+            locality_wait: Duration::from_millis(locality),
             create_time,
             modify_time,
             version_id,
@@ -366,6 +367,7 @@ fn bad_values_are_reported_and_not_exported() {
         r#""inputs": [{"from": "y", "node": "children", "as": "/a"}]"#,
         r#""inputs": [{"from": "../y", "node": "all"}]"#,
         r#""inputs": [{"from": "x"}]"#,
+        r#""inputs": [{"from": "y"}], "locality_wait": "2h""#,
         r#""filters": {"instance": {"fraction_of_nodes": 2}}"#,
     ] {
         let text = format!(

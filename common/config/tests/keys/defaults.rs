@@ -120,6 +120,7 @@ const DEFAULTS: &[(&str, Default)] = &[
     ("wait_for_replica", Same("false")),
     ("keep", Same("\"7d\"")),
     ("inputs", Same("[]")),
+    ("locality_wait", Same("0")),
     ("from", NONE),
     ("node", Same("\"same\"")),
     ("inputs[].path", Words("all outputs of the job")),

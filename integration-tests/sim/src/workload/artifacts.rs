@@ -11,6 +11,8 @@ pub(super) struct JobArtifacts {
     pub is_at_top: bool,
     /// The jobs whose outputs the tasks need, each with the value of the key `node`.
     inputs: Vec<(u16, &'static str)>,
+    /// How long a task waits for a worker with its inputs, in seconds.
+    locality_wait: usize,
 }
 
 /// The outputs of a job. What their content depends on is in `hosts/desk/content.rs`.
@@ -32,6 +34,9 @@ const KEEPS: [&str; 4] = [
     r#", "keep": "until_consumed""#,
     r#", "keep": "2 min""#,
 ];
+
+/// Seconds below which the waits for a worker with inputs are drawn: some end by time, and some because the worker has a free slot.
+const LONGEST_LOCALITY_WAIT: usize = 90;
 
 impl Workload {
     pub(super) fn draw_artifacts(&mut self) -> JobArtifacts {
@@ -59,6 +64,9 @@ impl Workload {
                 drawn.inputs.push((source.number, node));
             }
         }
+        if !drawn.inputs.is_empty() && dice.per_mille(500) {
+            drawn.locality_wait = dice.below(LONGEST_LOCALITY_WAIT);
+        }
         drawn
     }
 
@@ -84,7 +92,11 @@ impl Workload {
         let inputs: Vec<String> = inputs.collect();
         let mut keys = artifacts.outputs.clone();
         if !inputs.is_empty() {
-            keys += &format!(r#", "inputs": [{}]"#, inputs.join(", "));
+            let wait = artifacts.locality_wait;
+            keys += &format!(
+                r#", "inputs": [{}], "locality_wait": {wait}"#,
+                inputs.join(", ")
+            );
         }
         if artifacts.is_at_top {
             keys += r#", "level_for_tasks": "instance""#;

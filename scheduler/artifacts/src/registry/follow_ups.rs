@@ -118,6 +118,11 @@ impl Registry {
         missing.map(|(id, size, replicas)| MissingReplicas { id, size, replicas })
     }
 
+    /// Returns the number of artifacts with a name, a copy or a pin.
+    pub fn count_artifacts(&self) -> usize {
+        self.artifacts.count_known()
+    }
+
     /// Returns the number of other workers that should get a copy of an artifact. `None` while the registry is incomplete.
     pub fn count_missing(&self, id: ArtifactId) -> Option<usize> {
         self.if_complete()?;

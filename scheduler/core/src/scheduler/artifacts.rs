@@ -14,6 +14,7 @@ use brasserie_scheduler_artifacts::{
     Clocks, Liveness, Replicas, RestoredSet, RestoredState, RestoredTask, SetOwner, SetRetention,
     SetTerms,
 };
+use brasserie_scheduler_engine::Task;
 
 use super::effect::Reply;
 use super::{Scheduler, View};
@@ -160,6 +161,35 @@ impl Scheduler {
         let outputs = (outputs, replicas);
         self.artifacts
             .record(now, (key, invocation), &lock, outputs);
+        if let Some(job) = self.engine.find_job(key.job.as_str()) {
+            let size = self.artifacts.size_of_outputs(&key.job);
+            self.engine.set_output_size(job, size);
+        }
+    }
+
+    /// Reserves space at a worker for the outputs of a run that starts there.
+    pub(super) fn reserve_for_run(
+        &mut self,
+        now: Time,
+        (shard, invocation): (&Shard, InvocationId),
+        task: Task,
+    ) {
+        let job = self.engine.job_config(task.job);
+        let job = job.filter(|job| !job.outputs.is_empty());
+        if let (Some(job), Some(remote)) = (job, self.pool.get(shard)) {
+            let of = (&remote.description().machine_lock, invocation);
+            self.artifacts.reserve_for_run(now, of, &job.name);
+        }
+        self.pass_on_space();
+    }
+
+    /// Passes on to the engine the space for outputs of the workers where it may have changed.
+    pub(super) fn pass_on_space(&mut self) {
+        for (lock, space) in self.artifacts.take_changed_space() {
+            for remote in self.pool.with_lock(&lock) {
+                self.engine.set_output_space(remote.index(), space);
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness, Replicas};
-use brasserie_scheduler_engine::{Engine, Reason, Task, TaskState};
+use brasserie_scheduler_engine::{Engine, Placement, Reason, Task, TaskState};
 
 use super::{Scheduler, View, task_key};
 use crate::artifacts::{Artifacts, InputChecks};
@@ -106,14 +106,19 @@ impl Scheduler {
     pub(super) fn check_inputs(
         &mut self,
         now: Time,
-        task: Task,
-        invocation: InvocationId,
+        (task, invocation): (Task, InvocationId),
+        shard: &Shard,
     ) -> InputsCheck {
         match self.view().inputs().available(task) {
             Ok(needed) => {
                 if !needed.is_empty() {
                     let ids = needed.iter().map(|needed| needed.artifact.id);
                     self.artifacts.pin(now, invocation, ids);
+                    if let Some(remote) = self.pool.get(shard) {
+                        let artifacts = needed.iter().map(|needed| needed.artifact);
+                        let lock = &remote.description().machine_lock;
+                        self.artifacts.count_start(lock, artifacts);
+                    }
                 }
                 InputsCheck::Present
             }
@@ -338,6 +343,22 @@ impl View<'_> {
         ))
     }
 
+    /// Returns the bytes of a task's inputs that its worker lacks; `None` for a task without inputs, and if it is unknown.
+    pub(super) fn bytes_to_move(&self, placement: Placement) -> Option<u64> {
+        let Placement { task, worker } = placement;
+        let job = self.engine.job_config(task.job);
+        let job = job.filter(|job| !job.inputs.is_empty())?;
+        if self.artifacts.checks() == InputChecks::OffAndUnknown {
+            return None;
+        }
+        let (needed, _) = self.inputs().needed(task, job).ok()?;
+        let remote = self.pool.get(self.pool.shard_of(worker)?)?;
+        let lock = &remote.description().machine_lock;
+        let artifacts = needed.into_iter().map(|needed| needed.artifact);
+        let (elsewhere, _) = self.artifacts.bytes_elsewhere(lock, artifacts);
+        Some(elsewhere)
+    }
+
     pub(super) fn inputs(&self) -> Inputs<'_> {
         Inputs {
             engine: &self.engine,
@@ -356,13 +377,18 @@ pub(super) struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// Returns the workers with inputs of the task, those with the most bytes first, and then the workers in the racks of these.
-    pub(super) fn nearest(&self, task: Task) -> Vec<MachinePortLock> {
+    /// Returns the workers with inputs of the task, those with the most bytes first, and then the workers in the racks of these, with 0 bytes.
+    pub(super) fn nearest(&self, task: Task) -> Vec<(MachinePortLock, u64)> {
         let needed = self.engine.job_config(task.job);
         let needed = needed.and_then(|job| self.needed(task, job).ok());
         let (needed, _) = needed.unwrap_or_default();
         let artifacts = needed.into_iter().map(|needed| needed.artifact);
         self.artifacts.nearest(artifacts)
+    }
+
+    /// Returns whether a run of the task would find its inputs.
+    pub(super) fn are_there(&self, task: Task) -> bool {
+        self.available(task).is_ok()
     }
 
     /// Returns the artifacts that a run of the task needs, if none of them is lost.

@@ -9,7 +9,7 @@ use brasserie_common::{
     CallOutcome, Fence, InvocationId, RefusalCode, ReportedStatus, Shard, Time, WallTime, WorkerId,
 };
 use brasserie_scheduler_engine::{
-    Advice, Due, Engine, Judged, Placement, Task, Tries, WorkerIndex,
+    Advice, Due, Engine, Judged, NearWorker, Placement, Task, Tries, WorkerIndex,
 };
 
 use super::artifacts::{RunOrigin, outputs_since};
@@ -48,16 +48,28 @@ impl Advice for PlacementAdvice<'_> {
         self.pool.keeps_deadlines(self.now, worker, due)
     }
 
-    fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<WorkerIndex> {
-        let (artifacts, jobs) = (self.artifacts, self.jobs);
-        let locks = Inputs {
+    fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<NearWorker> {
+        let near = self.inputs(engine).nearest(task).into_iter();
+        let workers = near.flat_map(|(lock, bytes)| {
+            let indices = self.pool.with_lock(&lock).map(Remote::index);
+            let near = indices.map(|worker| NearWorker { worker, bytes });
+            near.collect::<Vec<NearWorker>>()
+        });
+        workers.collect()
+    }
+
+    fn has_inputs(&mut self, engine: &Engine, task: Task) -> bool {
+        self.inputs(engine).are_there(task)
+    }
+}
+
+impl PlacementAdvice<'_> {
+    fn inputs<'a>(&'a self, engine: &'a Engine) -> Inputs<'a> {
+        Inputs {
             engine,
-            artifacts,
-            jobs,
+            artifacts: self.artifacts,
+            jobs: self.jobs,
         }
-        .nearest(task);
-        let indices = |lock| self.pool.with_lock(lock).map(Remote::index);
-        locks.iter().flat_map(indices).collect()
     }
 }
 
@@ -77,6 +89,7 @@ impl Scheduler {
     /// Starts tasks. Called once a turn, after everything else.
     pub(super) fn start_tasks(&mut self, now: Time) {
         self.more_to_place = false;
+        self.pass_on_space();
         if !self.view().why_nothing_starts(now).is_empty() {
             return;
         }
@@ -108,7 +121,7 @@ impl Scheduler {
             .shard_of(index)
             .cloned()
             .expect("Invariant: the engine places on announced workers");
-        let inputs = self.check_inputs(now, task, invocation);
+        let inputs = self.check_inputs(now, (task, invocation), &shard);
         let remote = self
             .pool
             .get_mut(&shard)
@@ -148,6 +161,7 @@ impl Scheduler {
                 return self.fail_start(now, &shard, (task, invocation), &status);
             }
         }
+        self.reserve_for_run(now, (&shard, invocation), task);
         self.note_run_again(task, &shard);
         self.send_start(now, &shard, task, invocation);
         if sabotage::on(Sabotage::MarkRunningAfterSending) {

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::artifact_report::{DiskCondition, DiskReport};
+use brasserie_common::artifact_report::{ArtifactCounters, DiskCondition, DiskReport};
 use brasserie_common::cluster_view::{
     MAX_SCHEDULES, ScheduleView, SlotsView, Urgency, most_urgent,
 };
@@ -32,6 +32,7 @@ use super::event::Query;
 use super::files::FilePage;
 use super::plan::WhatIf;
 use super::{Scheduler, View, task_key};
+use crate::artifacts::LocalityCounts;
 use crate::credits::RequestView;
 use crate::jobs::ConfigInForce;
 use crate::orders::{OrderStage, OrderStatus};
@@ -132,6 +133,9 @@ pub struct ClusterStatus {
     pub nodes_error: Option<String>,
     /// Operators' orders about workers, also about those that are not connected.
     pub orders: Vec<OrderStatus>,
+    /// The sums of the workers' counters; `None` if no worker has reported any.
+    pub counters: Option<ArtifactCounters>,
+    pub locality: LocalityCounts,
 }
 
 /// The status of one worker.
@@ -173,6 +177,8 @@ pub struct WorkerStatus {
     pub slots: Vec<SlotsView>,
     /// The disks of its store of artifacts, as it last reported them.
     pub disks: Vec<DiskReport>,
+    /// The counters of its store, since its start.
+    pub counters: Option<ArtifactCounters>,
 }
 
 /// One running task.
@@ -346,6 +352,8 @@ impl View<'_> {
                 .collect(),
             nodes_error: self.nodes_error.clone(),
             orders: self.all_orders(),
+            counters: self.artifacts.sum_of_counters(),
+            locality: self.artifacts.locality(),
         }
     }
 
@@ -795,6 +803,7 @@ impl View<'_> {
             containment: worker.description().containment.clone(),
             slots,
             disks: disks.to_vec(),
+            counters: store.and_then(|store| store.counters),
         }
     }
 }

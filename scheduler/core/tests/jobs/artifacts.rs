@@ -7,12 +7,16 @@ mod calls;
 mod copies;
 #[path = "artifacts/files.rs"]
 mod files;
+#[path = "artifacts/locality.rs"]
+mod locality;
 #[path = "artifacts/orders.rs"]
 mod orders;
 #[path = "artifacts/plans.rs"]
 mod plans;
 #[path = "artifacts/slots.rs"]
 mod slots;
+#[path = "artifacts/space.rs"]
+mod space;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

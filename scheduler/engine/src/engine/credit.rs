@@ -7,7 +7,7 @@ use brasserie_common_config::{Config, JobConfig};
 
 use super::Engine;
 use crate::pool::Group;
-use crate::pool::work_need::{LearnedStep, Refusal, WorkNeed};
+use crate::pool::work_need::{LearnedStep, OutputSize, Refusal, WorkNeed};
 use crate::pool::worker::PoolWorker;
 use crate::queues::wait_lists::WaitKey;
 use crate::types::{Allowances, Eligibility, Task, WorkFound, WorkerIndex};
@@ -22,9 +22,26 @@ impl Engine {
         };
         let before = self.tasks.set_learned(id, learned);
         let counts = |job: &JobConfig| WorkNeed::of(job, before) != WorkNeed::of(job, learned);
-        if before == learned || !self.tasks.settings(id).is_some_and(counts) {
-            return;
+        if before != learned && self.tasks.settings(id).is_some_and(counts) {
+            self.rejoin_pool(id, left);
         }
+    }
+
+    /// Sets the bytes that the outputs of a job's tasks are expected to take. Costs nothing while they stay about the same.
+    pub fn set_output_size(&mut self, id: JobId, bytes: u64) {
+        let Some(left) = self.tasks.get(id).map(|job| job.demand) else {
+            return;
+        };
+        let size = OutputSize::of(bytes);
+        let before = self.tasks.set_output_size(id, size);
+        let has_outputs = |job: &JobConfig| !job.outputs.is_empty();
+        if before != size && self.tasks.settings(id).is_some_and(has_outputs) {
+            self.rejoin_pool(id, left);
+        }
+    }
+
+    /// Moves a job, whose demand has changed, from one group of the pool to another.
+    fn rejoin_pool(&mut self, id: JobId, left: usize) {
         let Some(config) = self.config.clone() else {
             return;
         };

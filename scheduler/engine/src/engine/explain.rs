@@ -130,6 +130,15 @@ impl Engine {
                 status,
             });
         }
+        if let Some(wait) = self.tasks.locality().get(task) {
+            let workers = wait.workers.iter();
+            let shards = workers.filter_map(|worker| Some(self.pool.get(*worker)?.shard.clone()));
+            reasons.push(Reason::WaitsForInputs {
+                at: shards.collect(),
+                bytes: wait.bytes,
+                remaining: wait.until.since(now),
+            });
+        }
         if let Some(until) = self.tasks.waits().all_held_until() {
             reasons.push(Reason::HeldBackFor {
                 remaining: until.since(now),
@@ -381,8 +390,8 @@ impl Engine {
             return;
         }
         let host = required_host(forest, job_config, row);
-        let (mut not_ready, mut not_asked) = (Refusers::default(), Refusers::default());
-        let mut barred = Refusers::default();
+        let [mut not_ready, mut not_asked, mut barred, mut no_space] =
+            [const { Refusers::NONE }; 4];
         let (mut draining, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
         let (mut full, mut fullest, mut late, mut turned_down) = (0, None, 0, 0);
         for (index, worker) in self.pool.present().filter(|(_, worker)| is_here(worker)) {
@@ -402,20 +411,15 @@ impl Engine {
                 Some(Refusal::NotAsked) => not_asked.add(&worker.shard),
                 Some(Refusal::Late) => late += 1,
                 Some(Refusal::TurnedDown) => turned_down += 1,
+                Some(Refusal::NoSpace) => no_space.add(&worker.shard),
                 Some(Refusal::Full) => {
                     full += 1;
                     let room = worker.resources.room.clone();
                     fullest = fullest.or_else(|| Some((worker.shard.clone(), room?)));
                 }
-                Some(Refusal::Short(id, limit)) => {
+                Some(refusal @ (Refusal::Short(..) | Refusal::Cards)) => {
                     short += 1;
-                    let need = need_of(&job_config.resources, id);
-                    let lack = || self.lack_of_slots(config, worker, (id, need, limit));
-                    example = example.or_else(|| Some((worker.shard.clone(), lack())));
-                }
-                Some(Refusal::Cards) => {
-                    short += 1;
-                    let lack = || self.lack_of_cards(worker, job.demand);
+                    let lack = || self.lack(config, worker, (job_config, job), refusal);
                     example = example.or_else(|| Some((worker.shard.clone(), lack())));
                 }
             }
@@ -435,6 +439,7 @@ impl Engine {
             late,
             late_by: self.late_by(job.demand),
             turned_down,
+            no_space: no_space.lack_of_space(job.output_size),
             not_on_standby: self.why_not_on_standby(short, (job_config, job)),
         });
     }
@@ -471,6 +476,23 @@ impl Engine {
         match demand.is_some_and(|demand| demand.work.is_late_anywhere()) {
             true => LateBy::ItsOwnLength,
             false => LateBy::OtherWork,
+        }
+    }
+
+    /// Returns what a worker is short of that refuses a task for this reason.
+    fn lack(
+        &self,
+        config: &Config,
+        worker: &PoolWorker,
+        (job_config, job): (&JobConfig, &Job),
+        refusal: Refusal,
+    ) -> Lack {
+        match refusal {
+            Refusal::Short(id, limit) => {
+                let need = need_of(&job_config.resources, id);
+                self.lack_of_slots(config, worker, (id, need, limit))
+            }
+            _ => self.lack_of_cards(worker, job.demand),
         }
     }
 

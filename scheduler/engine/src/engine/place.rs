@@ -10,13 +10,16 @@ use crate::pool::Tier;
 use crate::pool::standby::Claims;
 use crate::queues::states::{Reach, Structure, structure};
 use crate::queues::wait_lists::WaitKey;
+use crate::tasks::locality::LocalityWait;
 use crate::tasks::runs::PlacedRun;
-use crate::types::{Due, Judged, Placement, QueuePlace, Task, Timeliness, Tries, WorkerIndex};
+use crate::types::{
+    Due, Judged, NearWorker, Placement, QueuePlace, Task, Timeliness, Tries, WorkerIndex,
+};
 
 /// The result of trying a task.
 enum Attempt {
     Started(Placement),
-    /// The task waits for slots of a node or for a host.
+    /// The task waits for slots of a node, for a host, or for a worker with its inputs.
     Waits,
     /// The chosen worker has too much work. Others may have less.
     Late,
@@ -42,8 +45,12 @@ pub trait Advice {
     /// Judges whether a worker's tasks meet their deadlines with one more task.
     fn judge(&mut self, worker: WorkerIndex, due: Due) -> Judged;
 
-    /// Returns the workers near the inputs of a task, the nearest first. A worker with room among them gets the task.
-    fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<WorkerIndex>;
+    /// Returns the workers near the inputs of a task: those with the most bytes first, and then those without any. The first with room gets
+    /// the task.
+    fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<NearWorker>;
+
+    /// Returns whether a task that is started now finds its inputs. Asked before the task waits for a worker with most of them.
+    fn has_inputs(&mut self, engine: &Engine, task: Task) -> bool;
 }
 
 /// Advice about deadlines alone.
@@ -52,8 +59,12 @@ impl<F: FnMut(WorkerIndex, Due) -> Judged> Advice for F {
         self(worker, due)
     }
 
-    fn nearest(&mut self, _: &Engine, _: Task) -> Vec<WorkerIndex> {
+    fn nearest(&mut self, _: &Engine, _: Task) -> Vec<NearWorker> {
         Vec::new()
+    }
+
+    fn has_inputs(&mut self, _: &Engine, _: Task) -> bool {
+        true
     }
 }
 
@@ -203,6 +214,11 @@ impl Engine {
                             (&mut *tries, tier, &mut *advice),
                         ) {
                             Ok(worker) => {
+                                let to = (job_config, host, &near[..]);
+                                let task = (id, canonical);
+                                if self.wait_for_nearer(now, task, to, (worker, &mut *advice)) {
+                                    return Attempt::Waits;
+                                }
                                 let at = (worker, tier);
                                 let placement = self.start(now, (id, job_config), row, at);
                                 return placement.map_or(Attempt::NoWorker, Attempt::Started);
@@ -226,7 +242,7 @@ impl Engine {
         job: &JobConfig,
         (id, canonical): (JobId, u32),
         advice: &mut dyn Advice,
-    ) -> Vec<WorkerIndex> {
+    ) -> Vec<NearWorker> {
         match &self.forest {
             Some(forest) if !job.inputs.is_empty() => {
                 let node = forest.node(canonical);
@@ -234,6 +250,50 @@ impl Engine {
             }
             Some(_) | None => Vec::new(),
         }
+    }
+
+    /// Has a task wait for the workers with most bytes of its inputs, if they have more than the one that could start it now, and lack only
+    /// free slots. Returns whether it waits, which it does once, for `locality_wait` at most.
+    fn wait_for_nearer(
+        &mut self,
+        now: Time,
+        (id, canonical): (JobId, u32),
+        (job_config, host, near): (&JobConfig, Option<NodeId>, &[NearWorker]),
+        (worker, advice): (WorkerIndex, &mut dyn Advice),
+    ) -> bool {
+        let (longest, demand) = (job_config.locality_wait, self.tasks.job(id).demand);
+        let Some(forest) = self.forest.as_deref().filter(|_| !longest.is_zero()) else {
+            return false;
+        };
+        let node = forest.node(canonical);
+        let task = Task { job: id, node };
+        let here = near.iter().find(|one| one.worker == worker);
+        let here = here.map_or(0, |one| one.bytes);
+        let nearer = near.iter().filter(|one| one.bytes > here).filter(|one| {
+            let at = (one.worker, host);
+            self.pool.is_only_in_use(at, demand, &self.slots)
+        });
+        let mut nearer = nearer.peekable();
+        let Some(bytes) = nearer.peek().map(|first| first.bytes) else {
+            return false;
+        };
+        let equal = nearer.take_while(|one| one.bytes == bytes);
+        let workers: Vec<WorkerIndex> = equal.map(|one| one.worker).collect();
+        if !advice.has_inputs(self, task) {
+            return false;
+        }
+        let until = self.tasks.locality_mut().since(now, task) + longest;
+        if until <= now {
+            return false;
+        }
+        let wait = LocalityWait {
+            workers,
+            bytes,
+            until,
+        };
+        self.tasks.locality_mut().begin(task, wait);
+        self.refresh(task, Reach::Own);
+        true
     }
 
     /// Makes a task wait at the places that lack slots for it: one for each replica.
@@ -258,7 +318,7 @@ impl Engine {
     fn find_worker_for(
         &mut self,
         config: &Config,
-        (id, host, near): (JobId, Option<NodeId>, &[WorkerIndex]),
+        (id, host, near): (JobId, Option<NodeId>, &[NearWorker]),
         (tries, tier, advice): Search<'_>,
     ) -> Result<WorkerIndex, NoWorker> {
         let demand = self.tasks.job(id).demand;

@@ -72,6 +72,7 @@ impl Engine {
             None => self.change_config(config),
         }
         self.check_standby();
+        self.recheck_locality();
     }
 
     /// Puts a configuration into force that differs from the former one in more than jobs.
@@ -206,7 +207,7 @@ impl Engine {
             return Group::Known;
         };
         let filter = job.filters.at(config.worker_level());
-        let job_config = (&**job_config, job.learned);
+        let job_config = (&**job_config, job.learned, job.output_size);
         let (demand, group) = self.pool.join(config, &self.slots, job_config, filter);
         self.tasks.set_demand(id, demand);
         group
@@ -347,6 +348,7 @@ impl Engine {
             && was.host_placement == is.host_placement
             && was.level_for_host_placement == is.level_for_host_placement
             && was.command.is_empty() == is.command.is_empty()
+            && was.outputs.is_empty() == is.outputs.is_empty()
             && WorkNeed::of(was, job.learned) == WorkNeed::of(is, job.learned);
         match (same_columns, same_waits) {
             (true, true) => JobEffect::Nothing,

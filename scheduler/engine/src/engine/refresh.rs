@@ -260,6 +260,7 @@ impl Engine {
         self.count_all_ready();
         self.check_root();
         self.check_standby();
+        self.recheck_locality();
     }
 
     /// Applies a task's change to the refresh, too.

@@ -93,6 +93,7 @@ impl Engine {
     pub fn forget_status(&mut self, task: Task) {
         if self.knows(task) && !self.is_running(task) {
             self.tasks.remove_status(task);
+            self.tasks.locality_mut().forget(task);
             self.tasks
                 .waits_mut()
                 .set_restart(task, None, Restart::HeldUntilReleased);
@@ -146,7 +147,8 @@ impl Engine {
 
     /// Returns when [`Engine::handle_timeout`] has work next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let first = self.tasks.waits().next();
+        let first = [self.tasks.waits().next(), self.tasks.locality().next()];
+        let first = first.into_iter().flatten().min();
         first.filter(|time| *time < Time::NEVER)
     }
 
@@ -158,6 +160,9 @@ impl Engine {
     pub(super) fn expire(&mut self, now: Time) {
         self.tasks.waits_mut().end_hold_of_all(now);
         while let Some(task) = self.tasks.waits_mut().pop(now) {
+            self.refresh(task, Reach::Own);
+        }
+        while let Some(task) = self.tasks.locality_mut().pop(now) {
             self.refresh(task, Reach::Own);
         }
     }
@@ -189,6 +194,7 @@ impl Engine {
         restart: Restart,
     ) {
         self.tasks.set_status(task, status);
+        self.tasks.locality_mut().forget(task);
         // The retention age of the status counts from now.
         self.tasks.note_missing(task.job, None);
         self.node_names.note_present(task.node.0);

@@ -3,17 +3,20 @@
 //! Jobs that wait at a crowded place are woken one at a time, in the order of the policy. So a freed slot does not cost a check by each of
 //! ten thousand jobs.
 
+use std::collections::BTreeSet;
+
 use brasserie_common::JobId;
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common_config::LevelId;
+use brasserie_common_config::{JobConfig, LevelId};
 
 use super::Engine;
 use crate::pool::HasReady;
 use crate::queues::NextInLine;
 use crate::queues::gates::Gate;
+use crate::queues::states::Reach;
 use crate::queues::wait_lists::WaitKey;
 use crate::slots::Charge;
-use crate::types::WorkerIndex;
+use crate::types::{Eligibility, Task, WorkerIndex};
 
 /// The most jobs at a place that are woken at once, which is cheaper for a few. One in tests, so that they cover both ways.
 const FEW_JOBS: usize = if cfg!(test) { 1 } else { 16 };
@@ -21,6 +24,10 @@ const FEW_JOBS: usize = if cfg!(test) { 1 } else { 16 };
 /// The most open places at a time. Each one costs a check for every start, which adds up where no worker has room. Beyond this number, all
 /// jobs that wait at one of them are woken.
 const MAX_OPEN: usize = if cfg!(test) { 2 } else { 64 };
+
+/// The most tasks that a worker with freed slots wakes that wait for it because of their inputs. Each is tried at once, and most of them wait
+/// again; the others end their wait by time at the latest.
+const MOST_WOKEN: usize = 16;
 
 /// The next job to wake at an open place.
 enum Next {
@@ -107,6 +114,53 @@ impl Engine {
         {
             self.wake_all(WaitKey::Host(host));
         }
+        self.wake_waiters_for(worker, !opened.is_empty());
+    }
+
+    /// Ends the waits of some tasks that wait for a worker with their inputs, after it has got room, or of all if it can take none of them.
+    fn wake_waiters_for(&mut self, worker: WorkerIndex, has_opened: bool) {
+        let slot = self.pool.get(worker);
+        let is_eligible = slot.is_some_and(|slot| slot.eligibility == Eligibility::Eligible);
+        if is_eligible && !has_opened {
+            return;
+        }
+        let most = if is_eligible { MOST_WOKEN } else { usize::MAX };
+        let tasks = self.tasks.locality().at(worker);
+        let may_start = |task: &Task| {
+            let demand = self.tasks.job(task.job).demand;
+            !is_eligible || self.pool.fits(demand, worker)
+        };
+        let woken: Vec<Task> = tasks.filter(may_start).take(most).collect();
+        self.end_locality_waits(woken);
+    }
+
+    fn end_locality_waits(&mut self, tasks: Vec<Task>) {
+        for task in tasks {
+            self.tasks.locality_mut().end(task);
+            self.refresh(task, Reach::Own);
+        }
+    }
+
+    /// Has each task that waits for a worker with its inputs judge that anew, after the configuration or the nodes have changed.
+    pub(super) fn recheck_locality(&mut self) {
+        let forest = self.forest.as_deref();
+        let is_wanted = |task: Task| {
+            let job = self.tasks.settings(task.job);
+            let job = job.filter(|job| !job.locality_wait.is_zero());
+            let row = |job: &JobConfig| forest?.row_of(job.level_for_tasks, task.node);
+            job.is_some_and(|job| row(job).is_some())
+        };
+        let wanted = self
+            .tasks
+            .locality()
+            .tasks()
+            .filter(|task| is_wanted(*task));
+        let wanted: BTreeSet<Task> = wanted.collect();
+        let waiting = self
+            .tasks
+            .locality_mut()
+            .end_all(|task| wanted.contains(&task));
+        self.end_locality_waits(waiting);
     }
 
     /// Wakes tasks that wait for slots of a path of the forest in force.

@@ -48,6 +48,14 @@ impl Engine {
         self.offer_worker(worker);
     }
 
+    /// Sets the bytes of the worker's disk with the most space for outputs; `None` if the worker has not reported any disks, so that tasks
+    /// with outputs may try it. Ignored for a worker that is not present.
+    pub fn set_output_space(&mut self, worker: WorkerIndex, space: Option<u64>) {
+        if self.pool.set_output_space(worker, space) {
+            self.offer_worker(worker);
+        }
+    }
+
     /// Removes a worker. Tasks that run there keep their charges until they complete.
     pub fn remove_worker(&mut self, worker: WorkerIndex) {
         let before = self.pool.infeasible();
@@ -192,6 +200,7 @@ impl Engine {
         self.pool.task_started(worker);
         self.note_short(task);
         self.tasks.waits_mut().set(task, None);
+        self.tasks.locality_mut().end(task);
         self.refresh(task, Reach::Dependents);
         self.count_ready(task.job);
         self.offer_worker(worker);

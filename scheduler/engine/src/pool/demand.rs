@@ -4,7 +4,7 @@ use brasserie_common::{CardNeed, CardUse};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::limits::over_fixed_limits;
-use super::work_need::{LearnedStep, Refusal, WorkNeed};
+use super::work_need::{LearnedStep, OutputSize, Refusal, WorkNeed};
 use super::worker::{PoolWorker, WorkerPresence};
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
@@ -52,6 +52,8 @@ pub(crate) struct Demand {
     pub late: BitTree,
     /// Workers that choose GPUs and had none for a task of the group that may not be queued. Something must change there first.
     pub turned_down: BitTree,
+    /// Bytes that a worker must have for the outputs of a task; `None` for tasks without outputs.
+    pub output_bytes: Option<u64>,
     /// Workers that would have room if they were idle and eligible.
     pub feasible: BitTree,
     /// Whether the needs exceed a limit of the configuration that holds for every worker.
@@ -84,8 +86,7 @@ impl Demand {
     pub(crate) fn new(
         config: &Config,
         slots: &Slots,
-        job: &JobConfig,
-        learned: Option<LearnedStep>,
+        (job, learned, output_size): (&JobConfig, Option<LearnedStep>, OutputSize),
         filter: Option<&CompiledFilter>,
     ) -> Self {
         let needs_at = |level| -> Vec<i32> {
@@ -109,6 +110,7 @@ impl Demand {
             job: job.name.to_string(),
             host: job.host_placement.clone().filter(|h| !h.is_empty()),
             needs_worker_command: job.command.is_empty(),
+            output_bytes: (!job.outputs.is_empty()).then(|| output_size.bytes()),
             fits: BitTree::default(),
             standby_at: BitTree::default(),
             late: BitTree::default(),
@@ -137,6 +139,12 @@ impl Demand {
         self.cards.is_nothing()
             || cards.is_empty()
             || self.cards.pack(cards, &CardUse::default()).is_some()
+    }
+
+    /// Returns whether a worker has space for the outputs of a task, as far as it has reported its disks.
+    fn has_space(&self, worker: &PoolWorker) -> bool {
+        let needed = self.output_bytes.unwrap_or(0);
+        worker.output_space.is_none_or(|space| needed <= space)
     }
 
     /// Returns why a worker cannot take a task now, by the same conditions as [`Demand::check_worker`].
@@ -169,6 +177,7 @@ impl Demand {
             return Some(Refusal::Cards);
         }
         match worker.eligibility {
+            Eligibility::Eligible if !self.has_space(worker) => Some(Refusal::NoSpace),
             Eligibility::Eligible if worker.is_full() => Some(Refusal::Full),
             Eligibility::Eligible => worker.asked_for(&self.work, &self.cards),
             Eligibility::Ineligible | Eligibility::Gone => Some(Refusal::Ineligible),
@@ -194,6 +203,7 @@ impl Demand {
         let is_eligible = worker.eligibility == Eligibility::Eligible;
         let fits = acceptable
             && is_eligible
+            && self.has_space(worker)
             && !worker.is_full()
             && worker.asked_for(&self.work, &self.cards).is_none()
             && !self.late.contains(i)
@@ -203,6 +213,7 @@ impl Demand {
         let stands_by = self.may_stand_by
             && is_feasible
             && is_eligible
+            && self.has_space(worker)
             && !worker.is_full()
             && worker.takes_standby()
             // A task behind one that is not short would wait long, and other tasks would find no room meanwhile.

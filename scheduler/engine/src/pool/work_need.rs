@@ -93,6 +93,24 @@ impl LearnedStep {
     }
 }
 
+/// The bytes that the outputs of a task are expected to take, rounded up to three binary digits, so that jobs share groups and rarely change
+/// them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct OutputSize(u64);
+
+impl OutputSize {
+    pub(crate) fn of(bytes: u64) -> Self {
+        let digits = u64::BITS - bytes.leading_zeros();
+        let unit = 1_u64 << digits.saturating_sub(3);
+        OutputSize(bytes.checked_next_multiple_of(unit).unwrap_or(bytes))
+    }
+
+    /// Returns the bytes; at least one, because a worker without space can take no output.
+    pub(crate) fn bytes(self) -> u64 {
+        self.0.max(1)
+    }
+}
+
 /// The reason why a worker cannot take a task now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -114,4 +132,18 @@ pub(crate) enum Refusal {
     Late,
     /// The worker chooses GPUs, and had none for such a task a moment ago.
     TurnedDown,
+    /// None of the worker's healthy disks has space for the outputs of the task.
+    NoSpace,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_outputs_are_rounded_up_to_three_digits() {
+        let rounded =
+            [0, 1, 7, 8, 9, 1000, 1025, u64::MAX].map(|bytes| OutputSize::of(bytes).bytes());
+        assert_eq!(rounded, [1, 1, 7, 8, 10, 1024, 1280, u64::MAX]);
+    }
 }

@@ -49,6 +49,8 @@ pub(crate) struct PoolWorker {
     /// Resources whose slots are all of its GPUs, without a reserve.
     pub card_slots: Vec<ResourceId>,
     pub standby: Standby,
+    /// Bytes of its healthy disk with the most space for outputs; `None` if the worker has not reported any disks.
+    pub output_space: Option<u64>,
 }
 
 /// Whether an entry of the table of workers is in use.

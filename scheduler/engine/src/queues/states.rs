@@ -199,8 +199,10 @@ impl Queues {
         if tasks.waits().get(task).is_some() {
             return (TaskState::InBackoff, false);
         }
-        let eligible =
-            job.can_run && dependencies == Dependency::Done && !tasks.waits().is_held(task);
+        let eligible = job.can_run
+            && dependencies == Dependency::Done
+            && !tasks.waits().is_held(task)
+            && !tasks.locality().is_waiting(task);
         (resting_state(status), eligible)
     }
 

@@ -93,6 +93,7 @@ pub(super) fn job(name: &str) -> JobConfig {
         outputs: Vec::new(),
         keep: KeepOutputs::default(),
         inputs: Vec::new(),
+        locality_wait: Duration::ZERO,
         create_time: 0,
         modify_time: 0,
         version_id: -1,

@@ -173,6 +173,7 @@ fn job(job: JobPlan) -> wire::PlannedStarts {
         }),
         waiting: Some(i64_of(waiting)),
         infeasible: Some(i64_of(counts.never)),
+        bytes_to_move: job.bytes_to_move.map(i64_of),
     }
 }
 
@@ -202,6 +203,7 @@ fn orphan(orphan: OrphanPlan) -> wire::PlannedOrphan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use brasserie_common::JobName;
     use brasserie_common_config::Place;
     use serde_json::json;
 
@@ -214,16 +216,20 @@ mod tests {
         keys.collect()
     }
 
-    #[test]
-    fn whatever_is_cut_tells_how_much_there_is() {
-        let problem = |i: usize| Problem::new(Place::START, format!("k{i}"), "no".to_owned());
-        let names = |count: usize| (0..count).map(|i| format!("j{i}").try_into().unwrap());
-        let job_plan = |name| JobPlan {
+    fn job_plan(name: JobName) -> JobPlan {
+        JobPlan {
             name,
             starts: 3,
             first: Vec::new(),
             counts: Default::default(),
-        };
+            bytes_to_move: Some(7),
+        }
+    }
+
+    #[test]
+    fn whatever_is_cut_tells_how_much_there_is() {
+        let problem = |i: usize| Problem::new(Place::START, format!("k{i}"), "no".to_owned());
+        let names = |count: usize| (0..count).map(|i| format!("j{i}").try_into().unwrap());
         let made = PlanResult {
             file: "/f".into(),
             errors: (0..1001).map(problem).collect(),

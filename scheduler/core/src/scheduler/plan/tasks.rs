@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::{InvocationId, JobId, JobName, KillRequest, NodeName, Shard, TaskKey, Time};
 use brasserie_common_config::{Config, JobConfig};
-use brasserie_scheduler_engine::{Counts, NodeTable, Task, Tries};
+use brasserie_scheduler_engine::{Counts, NodeTable, Placement, Tries};
 
 use super::inputs::LackingInputs;
 use super::{Listed, MAX_LISTED};
@@ -57,6 +57,16 @@ pub struct JobPlan {
     pub first: Vec<NodeName>,
     /// The counts after these starts.
     pub counts: Counts,
+    /// The bytes of inputs that the workers of these starts lack; `None` for a job without inputs, and if it is unknown.
+    pub bytes_to_move: Option<u64>,
+}
+
+/// The starts of one job.
+#[derive(Default)]
+struct JobStarts {
+    count: u64,
+    named: Vec<NodeName>,
+    bytes_to_move: Option<u64>,
 }
 
 /// A running task that would be an orphan.
@@ -112,13 +122,18 @@ pub(super) fn add_starts(
     lacking: &mut LackingInputs<'_>,
 ) {
     plan.held = copy.view().why_nothing_starts(now);
-    let mut started: BTreeMap<JobId, (u64, Vec<NodeName>)> = BTreeMap::new();
+    let mut started: BTreeMap<JobId, JobStarts> = BTreeMap::new();
     if plan.held.is_empty() {
-        plan.starts = start_all(copy, now, lacking, |copy, task| {
-            let (count, named) = started.entry(task.job).or_default();
-            *count += 1;
-            if named.len() < MAX_NAMED {
-                named.push(copy.engine.node_name(task.node));
+        plan.starts = start_all(copy, now, lacking, |copy, placement| {
+            let task = placement.task;
+            let starts = started.entry(task.job).or_default();
+            starts.count += 1;
+            if starts.named.len() < MAX_NAMED {
+                starts.named.push(copy.engine.node_name(task.node));
+            }
+            if let Some(bytes) = copy.view().bytes_to_move(placement) {
+                let sum = starts.bytes_to_move.unwrap_or(0);
+                starts.bytes_to_move = Some(sum.saturating_add(bytes));
             }
         });
     }
@@ -127,13 +142,18 @@ pub(super) fn add_starts(
         let counts = engine.counts(id);
         let name = engine.job_name(id);
         let never = before.get(name).copied().unwrap_or(0);
-        let (starts, first) = started.remove(&id).unwrap_or_default();
+        let JobStarts {
+            count: starts,
+            named: first,
+            bytes_to_move,
+        } = started.remove(&id).unwrap_or_default();
         if starts > 0 || counts.never > never {
             let job = JobPlan {
                 name: name.clone(),
                 starts,
                 first,
                 counts,
+                bytes_to_move,
             };
             plan.jobs.push(MAX_LISTED, job);
         }
@@ -146,7 +166,7 @@ fn start_all(
     copy: &mut Scheduler,
     now: Time,
     lacking: &mut LackingInputs<'_>,
-    mut started: impl FnMut(&Scheduler, Task),
+    mut started: impl FnMut(&Scheduler, Placement),
 ) -> Total {
     copy.engine.handle_timeout(now);
     copy.engine.disable_standby();
@@ -157,7 +177,7 @@ fn start_all(
         }
         count += 1;
         copy.spend_planned(now, placement);
-        started(copy, placement.task);
+        started(copy, placement);
         if count == MAX_STARTS {
             return Total::AtLeast(count);
         }

@@ -6,7 +6,7 @@ use super::super::Engine;
 use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
 use crate::pool::demand::{Demand, Load};
-use crate::pool::work_need::Refusal;
+use crate::pool::work_need::{OutputSize, Refusal};
 use crate::queues::states::{Structure, structure_of};
 use crate::reason::{CardList, Reason};
 use crate::slots::need_of;
@@ -30,7 +30,12 @@ impl Engine {
         }
         let (filters, _) = JobFilters::new(job);
         let filter = filters.at(config.worker_level());
-        let demand = Demand::new(config, &self.slots, job, None, filter);
+        let demand = Demand::new(
+            config,
+            &self.slots,
+            (job, None, OutputSize::default()),
+            filter,
+        );
         let present = self.pool.present().map(|(_, worker)| worker);
         let mut able = present.filter(|worker| {
             let refusal = demand.refusal(worker, &self.slots, Load::Idle);
@@ -44,6 +49,7 @@ impl Engine {
                         | Refusal::NotAsked
                         | Refusal::Late
                         | Refusal::TurnedDown
+                        | Refusal::NoSpace
                 )
             )
         });
@@ -130,7 +136,8 @@ impl Engine {
                     | Refusal::Full
                     | Refusal::NotAsked
                     | Refusal::Late
-                    | Refusal::TurnedDown,
+                    | Refusal::TurnedDown
+                    | Refusal::NoSpace,
                 )
                 | None => None,
                 Some(Refusal::Filtered) => Some(format!("its filter does not pass `{shard}`")),
