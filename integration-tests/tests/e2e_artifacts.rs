@@ -89,6 +89,41 @@ fn outputs_become_inputs_wherever_their_tasks_ran() {
     );
 }
 
+/// A restart of the scheduler does not end the time for which outputs are kept.
+#[test]
+fn outputs_are_kept_for_their_time_across_a_restart() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": settings(2, 2),
+        "bistro_job->make": {
+            "command": ["/bin/sh", "-c", "echo 7 > out"], "arguments": "none", "status_from": "exit_code",
+            "outputs": ["out"],
+        },
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let _one = stage.start_worker(&stage.worker_spec("one", &spec));
+    wait_done(&stage, &spec, &["make"]);
+    let address = format!("127.0.0.1:{}", spec.port);
+    let listed = || {
+        let listed = stage.brasserie(&["artifact", "list", "--json", "--scheduler", &address]);
+        serde_json::from_str::<Value>(&listed.output).ok()
+    };
+    for restart in 0..2 {
+        scheduler.kill_with_keeper();
+        scheduler = stage.start_scheduler(&spec);
+        // The scheduler names the time as soon as it has judged which outputs have expired.
+        let left = wait_for("the time left of the outputs", || {
+            let listed = listed()?;
+            let outputs = listed["outputs"].as_array()?;
+            assert_eq!(outputs.len(), 2, "restart {restart}: {listed}");
+            listed["jobs"][0]["expires_in_ms"].as_i64()
+        });
+        assert!((604_000_000..=604_800_000).contains(&left), "{left}");
+    }
+}
+
 /// Outputs that are lost with a disk are made again when another job needs them, and not before.
 #[test]
 fn lost_outputs_are_made_again_for_those_who_need_them() {

@@ -12,7 +12,7 @@ use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::Rng;
 use brasserie_common::{
     Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, JobName,
-    LeftOutput, MachinePortLock, NodeName, Shard, TaskKey, Time,
+    LeftOutput, MachinePortLock, NodeName, Shard, TaskKey, Time, WallTime,
 };
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
@@ -56,6 +56,8 @@ pub(crate) struct Artifacts {
     unfinished: BTreeMap<JobName, Unfinished>,
     /// The time of the next look at the sets; `None`: no job has left outputs.
     judge_at: Option<Time>,
+    /// Whether a configuration has defined the sets since the start.
+    are_defined: bool,
     files: Arc<KnownFiles>,
 }
 
@@ -94,6 +96,7 @@ impl Artifacts {
     ) -> Self {
         Artifacts {
             judge_at: (!restored.sets.is_empty()).then_some(now.time),
+            are_defined: false,
             registry: Registry::restore(RegistrySettings::default(), restored, now),
             checks: InputChecks::On,
             namespace,
@@ -125,6 +128,7 @@ impl Artifacts {
             rng: self.rng.clone(),
             unfinished: BTreeMap::new(),
             judge_at: None,
+            are_defined: true,
             files: Arc::clone(&self.files),
         }
     }
@@ -489,6 +493,16 @@ impl Artifacts {
         let registry = &mut self.registry;
         registry.define_set(job, terms, now);
         registry.set_consumers(job, consumers, now);
+    }
+
+    /// Notes that a configuration defines the sets. Returns whether it is the first one since the start.
+    pub(crate) fn begin_definitions(&mut self) -> bool {
+        !std::mem::replace(&mut self.are_defined, true)
+    }
+
+    /// Sets when the outputs of a job were last written or read before the start.
+    pub(crate) fn restore_use(&mut self, now: Clocks, job: &JobName, last_use: WallTime) {
+        self.registry.restore_use(job, last_use, now);
     }
 
     /// Notes that only these jobs leave outputs.

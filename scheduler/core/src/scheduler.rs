@@ -176,7 +176,7 @@ impl Scheduler {
             outbox: Outbox::default(),
             artifacts: Artifacts::new(
                 namespace_of(cluster),
-                restored(&durable),
+                restored(&durable, wall),
                 Clocks { time: now, wall },
                 Rng::new(options.seed, Purpose::PeerOrder),
             ),

@@ -1,6 +1,6 @@
 //! Artifacts: the reports of stores, the outputs of runs, and the inputs that a run gets.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{ArtifactsAnswer, ArtifactsReport};
@@ -26,23 +26,18 @@ pub(super) fn namespace_of(cluster: ClusterId) -> ArtifactNamespace {
         .expect("Invariant: 16 hex digits are a name")
 }
 
-/// Returns the outputs that the store remembers. How long they are kept is known once a configuration is in force.
-pub(super) fn restored(durable: &Durable) -> RestoredState {
-    let mut touched: BTreeMap<&JobName, WallTime> = BTreeMap::new();
-    for key in durable.outputs.keys() {
-        let status = durable.statuses.get(key);
-        let time = status.map_or(WallTime::from_secs(0), |(_, status)| status.time);
-        let last = touched.entry(&key.job).or_insert(time);
-        *last = time.max(*last);
-    }
-    let sets = touched.into_iter().map(|(job, touched)| RestoredSet {
+/// Returns the outputs that the store remembers. How long they are kept is known once a configuration is in force. Until then they count as
+/// used at `wall`, the start of this scheduler: the completions, which say when they were, are not loaded yet.
+pub(super) fn restored(durable: &Durable, wall: WallTime) -> RestoredState {
+    let jobs: BTreeSet<&JobName> = durable.outputs.keys().map(|key| &key.job).collect();
+    let sets = jobs.into_iter().map(|job| RestoredSet {
         job: job.clone(),
         terms: SetTerms {
             owner: SetOwner::Scheduler,
             retention: SetRetention::Forever,
         },
         consumers: BTreeSet::new(),
-        touched,
+        touched: wall,
         ending: None,
     });
     let outputs = durable.outputs.iter();

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use brasserie_common::{JobName, Time};
+use brasserie_common::status::StoredStatus;
+use brasserie_common::{JobName, NodeId, Time, WallTime};
 use brasserie_common_config::{Config, InputSource, JobConfig, KeepOutputs};
 use brasserie_scheduler_artifacts::{OwnerId, Replicas, SetOwner, SetRetention, SetTerms};
+use brasserie_scheduler_engine::Task;
 
 use super::view::unknown_job;
 use super::{Scheduler, View};
@@ -24,6 +26,7 @@ impl Scheduler {
             return;
         };
         let clocks = self.clocks(now);
+        let is_first = self.artifacts.begin_definitions();
         let mut consumers = consumers(&config);
         let jobs = config.jobs.iter().filter(|job| !job.outputs.is_empty());
         let mut defined = BTreeSet::new();
@@ -44,6 +47,10 @@ impl Scheduler {
             let replicas = self.view().replicas(job);
             self.artifacts.set_replicas(&job.name, replicas, now);
             let consumers = consumers.remove(&job.name).unwrap_or_default();
+            if is_first {
+                let last_use = self.view().last_use(&job.name, &consumers);
+                self.artifacts.restore_use(clocks, &job.name, last_use);
+            }
             self.artifacts.define(clocks, &job.name, terms, consumers);
             defined.insert(job.name.clone());
         }
@@ -117,6 +124,29 @@ impl View<'_> {
     pub(super) fn replicas(&self, job: &JobConfig) -> Replicas {
         let counts = job.outputs.iter().map(|output| output.replicas.get());
         Replicas::new(counts.max().unwrap_or(1))
+    }
+
+    /// Returns when the outputs of a job were last written or read, by the completions of earlier schedulers. An output whose task has no
+    /// known completion counts as written now.
+    fn last_use(&self, job: &JobName, consumers: &BTreeSet<JobName>) -> WallTime {
+        let end = |job: &JobName, node: NodeId| {
+            let job = self.engine.find_job(job.as_str())?;
+            self.engine.previous_status(Task { job, node })
+        };
+        let outputs = self.artifacts.registry().job_outputs(job);
+        let written = outputs.map(|(node, _)| {
+            let node = self.engine.find_node(node.as_str());
+            let end = node.and_then(|node| end(job, node));
+            end.map_or(self.wall, |end| end.time)
+        });
+        let readers = consumers.iter().flat_map(|reader| {
+            let id = self.engine.find_job(reader.as_str());
+            let nodes = id.map(|id| self.engine.ended_nodes(id));
+            let nodes = nodes.into_iter().flatten();
+            nodes.filter_map(move |node| end(reader, node))
+        });
+        let read = readers.filter(StoredStatus::is_done).map(|end| end.time);
+        written.chain(read).max().unwrap_or(self.wall)
     }
 
     /// Returns, for each job with outputs, the tasks that may still make or read some.

@@ -520,6 +520,54 @@ fn outputs_that_were_read_by_all_are_deleted_after_a_grace() {
     assert_eq!(store.report(&mut script).unwanted, []);
 }
 
+/// A restart neither shortens nor prolongs the time for which outputs are kept after they were written or read.
+#[test]
+fn outputs_are_kept_for_their_time_also_after_a_restart() {
+    let keep = r#", "keep": "1h""#;
+    let mut script = Script::with_config(two_jobs(keep));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    for (job, node) in [("join", "n0"), ("join", "n1"), ("sum", "instance")] {
+        pass(&mut script, Duration::from_secs(600), None);
+        let run = start(&mut script, job, node);
+        store.done(&mut script, &run, &[]);
+    }
+    pass(&mut script, Duration::from_secs(1000), None);
+    let mut script = script.restart(options());
+    script.load(two_jobs(keep));
+    store.worker = worker("a", 1, 200);
+    script.join(&store.worker);
+    store.settle(&mut script);
+    pass(&mut script, Duration::from_secs(2400), None);
+    assert_eq!(script.durable.outputs.len(), 2, "1 h after they were read");
+    pass(&mut script, Duration::from_secs(300), None);
+    assert_eq!(script.durable.outputs.len(), 0);
+}
+
+/// An output whose completion is not known counts as written when the scheduler starts.
+#[test]
+fn an_output_of_unknown_age_is_kept_for_its_whole_time() {
+    let keep = r#", "keep": "1h""#;
+    let (mut script, mut store) = calls::all_done(keep);
+    script
+        .durable
+        .statuses
+        .retain(|key, _| key.node.as_str() != "n1");
+    pass(&mut script, Duration::from_secs(3000), None);
+    let mut script = script.restart(options());
+    let mut jobs = (*two_jobs(keep)).clone();
+    jobs.jobs.retain(|job| job.name.as_str() == "extract");
+    jobs.jobs[0].enabled = false;
+    script.load(Arc::new(jobs));
+    store.worker = worker("a", 1, 200);
+    script.join(&store.worker);
+    store.settle(&mut script);
+    pass(&mut script, Duration::from_secs(3000), None);
+    assert_eq!(script.durable.outputs.len(), 2);
+    pass(&mut script, Duration::from_secs(800), None);
+    assert_eq!(script.durable.outputs.len(), 0);
+}
+
 #[test]
 fn outputs_of_a_removed_job_are_deleted_also_after_a_restart() {
     let mut script = Script::with_config(two_jobs(""));

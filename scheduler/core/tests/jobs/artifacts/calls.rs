@@ -67,7 +67,7 @@ fn refusal(script: &mut Script, job: &str, nodes: &[&str]) -> String {
 }
 
 /// Ends `extract` on both nodes, and `join` and `sum`.
-fn all_done(keep: &str) -> (Script, Store) {
+pub fn all_done(keep: &str) -> (Script, Store) {
     let mut script = Script::with_config(two_jobs(keep));
     let mut store = Store::join(&mut script, "a", 1);
     extract_both(&mut script, &mut store);
