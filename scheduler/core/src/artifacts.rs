@@ -199,6 +199,7 @@ impl Artifacts {
             unwanted: Vec::new(),
             wanted: Vec::new(),
             replicate: Vec::new(),
+            lost: Vec::new(),
         };
         if is_ours {
             self.awaited.remove(lock);
@@ -211,6 +212,8 @@ impl Artifacts {
             self.slots.report(now, lock, report);
             answer.replicate = self.wanted_replicas(now, lock);
         }
+        let lost = report.wanted.iter().filter(|id| self.is_nowhere(**id));
+        answer.lost = lost.copied().collect();
         let wanted = report.wanted.iter();
         answer.wanted = wanted.map(|&id| (id, self.holders(id, lock))).collect();
         answer
@@ -598,6 +601,17 @@ impl Artifacts {
             _ if !self.awaited.is_empty() => ArtifactAvailability::Unknown,
             other => other,
         }
+    }
+
+    /// Returns whether nobody has a copy of an artifact. As long as workers have to report, this is known of none.
+    fn is_nowhere(&self, id: ArtifactId) -> bool {
+        let is_gone = match self.availability(id) {
+            ArtifactAvailability::Available | ArtifactAvailability::Unknown => false,
+            ArtifactAvailability::Lost
+            | ArtifactAvailability::GivenUp(_)
+            | ArtifactAvailability::Unnamed => true,
+        };
+        is_gone && !self.files.has(id)
     }
 
     /// Forgets a lost worker.

@@ -116,7 +116,7 @@ impl Scheduler {
         let answer = self
             .artifacts
             .report(now, (&lock, place), report, oldest_run);
-        // A run waits for these. The same bytes end its wait; with others it fails after a while, and starts again with them.
+        // The answer ends the runs that wait for these. Their makers need not wait for the next tries of these tasks.
         let lost = self.view().makers_of_lost(&report.wanted);
         self.lost_producers.extend(lost);
         Ok(answer)

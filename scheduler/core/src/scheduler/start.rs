@@ -49,13 +49,13 @@ impl Advice for PlacementAdvice<'_> {
     }
 
     fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<WorkerIndex> {
-        let (artifacts, jobs) = (self.artifacts, self.jobs);
-        let locks = Inputs {
+        let inputs = Inputs {
             engine,
-            artifacts,
-            jobs,
-        }
-        .nearest(task);
+            artifacts: self.artifacts,
+            jobs: self.jobs,
+            pool: self.pool,
+        };
+        let locks = inputs.nearest(task);
         let indices = |lock| self.pool.with_lock(lock).map(Remote::index);
         locks.iter().flat_map(indices).collect()
     }
