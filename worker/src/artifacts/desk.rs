@@ -707,16 +707,16 @@ impl DeskTask {
                 self.perform(of, actions);
             }
             Err(error) => {
-                let (fault, why) = match led.killed {
+                let (fault, status) = match led.killed {
                     Some(by) => {
                         end.story.ended_by = Some(by);
-                        let why = "while its outputs were taken";
-                        (by.fault(), format!("ended by the worker as {by} {why}"))
+                        let why =
+                            format!("ended by the worker as {by} while its outputs were taken");
+                        (by.fault(), ReportedStatus::by_fault(by.fault(), &why))
                     }
-                    None => (error.fault(), error.to_string()),
+                    None => (error.fault(), error.status()),
                 };
                 end.story.fault = fault;
-                let status = ReportedStatus::by_fault(fault, &why);
                 self.finish(run, status, end.story, Vec::new());
             }
         }

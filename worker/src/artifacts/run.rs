@@ -7,11 +7,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use brasserie_common::{
-    ArtifactId, ArtifactNamespace, DiskGeneration, Fault, LeftOutput, OutputPath, TaskInput,
-    TaskOutput,
+    ArtifactId, ArtifactNamespace, DiskGeneration, Fault, LeftOutput, OutputPath, ReportedStatus,
+    TaskInput, TaskOutput,
 };
 use brasserie_common_artifacts::{
-    ArtifactStore, InputPlace, StageError, StopCheck, TakeInError, TaskFolder,
+    ArtifactStore, InputPlace, StageError, StopCheck, TakeInError, TaskFolder, WriteError,
 };
 
 use super::folders::{RunFolder, RunFolders};
@@ -60,6 +60,20 @@ impl From<Undone> for TakeFailure {
 }
 
 impl TakeFailure {
+    /// Returns the status of the run. A store without space costs a try: nothing says that the next run leaves less, or finds more space.
+    pub(super) fn status(&self) -> ReportedStatus {
+        let why = self.to_string();
+        match self {
+            TakeFailure::Failed(TakeInError::Store(
+                WriteError::NoSpace { .. } | WriteError::DiskFull { .. },
+            )) => ReportedStatus::error_backoff(&why),
+            TakeFailure::Failed(
+                TakeInError::Output { .. } | TakeInError::Store(_) | TakeInError::Stopped,
+            )
+            | TakeFailure::Panicked => ReportedStatus::by_fault(self.fault(), &why),
+        }
+    }
+
     pub(super) fn fault(&self) -> Fault {
         match self {
             TakeFailure::Failed(TakeInError::Output { .. }) => Fault::Task,

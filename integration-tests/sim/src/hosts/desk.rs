@@ -620,7 +620,7 @@ impl Desk {
             let artifact = output_of(&request.task, path);
             let key = (artifacts.namespace.clone(), artifact.id);
             let Ok(found) = at.keep(&key, artifact.size) else {
-                let status = ReportedStatus::by_fault(Fault::Worker, "the store is full");
+                let status = ReportedStatus::error_backoff("the store is full");
                 return self.finish(run, status, Vec::new());
             };
             let path = path.clone();

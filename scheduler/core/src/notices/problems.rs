@@ -60,6 +60,8 @@ pub enum StartTrouble {
     Refused,
     /// The worker accepted the task and could not create its process.
     Failed,
+    /// The task has run, and the worker could not keep its outputs.
+    Outputs,
 }
 
 impl FailedStart {
@@ -75,7 +77,9 @@ impl Subject {
             (Subject::Text(one), Subject::Text(other)) => one == other,
             (Subject::Start(one), Subject::Start(other)) => {
                 one.is_of(&other.shard, &other.task.job)
-                    && (one.trouble, &one.why) == (other.trouble, &other.why)
+                    && one.trouble == other.trouble
+                    // The sizes of outputs are part of the reason, and differ from task to task.
+                    && (one.why == other.why || one.trouble == StartTrouble::Outputs)
             }
             (Subject::Text(_), Subject::Start(_)) | (Subject::Start(_), Subject::Text(_)) => false,
         }
@@ -96,6 +100,7 @@ impl fmt::Display for Subject {
         let verb = match trouble {
             StartTrouble::Race | StartTrouble::Refused => "did not start",
             StartTrouble::Failed => "could not start",
+            StartTrouble::Outputs => "could not keep the outputs of",
         };
         write!(f, "worker `{shard}` {verb} {job} on {node}: {why}")
     }
@@ -187,7 +192,11 @@ impl RecentProblems {
 
     /// Removes the refusals of the job by the worker, which has accepted a task of the job.
     pub(super) fn start_accepted(&mut self, shard: &Shard, job: &JobName) {
-        self.forget_starts(|of| of.trouble != StartTrouble::Failed && of.is_of(shard, job));
+        let is_refusal = |of: &FailedStart| match of.trouble {
+            StartTrouble::Race | StartTrouble::Refused => true,
+            StartTrouble::Failed | StartTrouble::Outputs => false,
+        };
+        self.forget_starts(|of| is_refusal(of) && of.is_of(shard, job));
     }
 
     /// Removes the job's failures on the worker, where a process of the job has run.
