@@ -17,6 +17,8 @@ const MAX_HIDDEN: usize = 200;
 const MAX_PROBLEM_CHARS: usize = 4096;
 /// How long a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
 const PROBLEM_LIFE: Duration = Duration::from_secs(300);
+/// The age below which problems are shown in seconds.
+const IN_SECONDS: Duration = Duration::from_secs(120);
 /// The time for which refusals because of a race must repeat before they are shown.
 ///
 /// A worker refuses a task that arrives before the notice that the worker is healthy, or before its slot is free. The next try, 150 ms
@@ -39,9 +41,21 @@ struct RecentProblem {
 enum Subject {
     Text(String),
     Start(FailedStart),
+    Lacking(LackingTask),
 }
 
-/// A failure of one job's tasks to start on one worker, for one reason.
+/// The tasks of one job that lack an input for the same cause.
+#[derive(Clone, Debug)]
+struct LackingTask {
+    /// The latest such task.
+    task: TaskKey,
+    /// Another task has lacked an input for this cause, too.
+    are_several: bool,
+    cause: String,
+    why: String,
+}
+
+/// A failure of one job's tasks to start on one worker, or to leave outputs there, for one reason.
 #[derive(Clone, Debug)]
 struct FailedStart {
     shard: Shard,
@@ -81,7 +95,10 @@ impl Subject {
                     // The sizes of outputs are part of the reason, and differ from task to task.
                     && (one.why == other.why || one.trouble == StartTrouble::Outputs)
             }
-            (Subject::Text(_), Subject::Start(_)) | (Subject::Start(_), Subject::Text(_)) => false,
+            (Subject::Lacking(one), Subject::Lacking(other)) => {
+                (&one.task.job, &one.cause) == (&other.task.job, &other.cause)
+            }
+            (Subject::Text(_) | Subject::Start(_) | Subject::Lacking(_), _) => false,
         }
     }
 }
@@ -95,6 +112,7 @@ impl fmt::Display for Subject {
             why,
         } = match self {
             Subject::Text(text) => return f.write_str(text),
+            Subject::Lacking(lacking) => return lacking.fmt(f),
             Subject::Start(start) => start,
         };
         let verb = match trouble {
@@ -106,21 +124,42 @@ impl fmt::Display for Subject {
     }
 }
 
+impl fmt::Display for LackingTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LackingTask {
+            task: TaskKey { job, node },
+            are_several,
+            cause: _,
+            why,
+        } = self;
+        let lack = match are_several {
+            true => "and others lack",
+            false => "lacks",
+        };
+        write!(f, "{job} on {node} {lack} an input: {why}")
+    }
+}
+
 impl RecentProblem {
     fn is_shown(&self, now: Time) -> bool {
         let lasts = match &self.what {
             Subject::Start(start) if start.trouble == StartTrouble::Race => {
                 self.at.since(self.since) >= RACE_LIFE
             }
-            Subject::Start(_) | Subject::Text(_) => true,
+            Subject::Start(_) | Subject::Text(_) | Subject::Lacking(_) => true,
         };
         lasts && self.is_fresh(now)
     }
 
     /// Formats the problem with its age.
     fn text(&self, now: Time) -> String {
-        let ago = |at| format_duration(Duration::from_secs(now.since(at).as_secs()));
-        let (what, first, last) = (&self.what, ago(self.since), ago(self.at));
+        let (first, last) = (now.since(self.since), now.since(self.at));
+        // The same unit for both.
+        let ago = |time: Duration| match last < IN_SECONDS && first < IN_SECONDS {
+            true => format!("{}s", time.as_secs()),
+            false => format_duration(Duration::from_secs(time.as_secs())),
+        };
+        let (what, first, last) = (&self.what, ago(first), ago(last));
         match first == last {
             true => format!("{last} ago: {what}"),
             false => format!("the first time {first} ago, the last time {last} ago: {what}"),
@@ -136,6 +175,24 @@ impl RecentProblems {
     /// Notes a problem. Returns its text for the log if `status` did not already show it.
     pub(super) fn note(&mut self, now: Time, text: &str) -> Option<String> {
         self.add(now, Subject::Text(bounded(text)))
+    }
+
+    /// Notes that a task lacks an input. Returns the same as [`RecentProblems::note`].
+    pub(super) fn note_lacking(
+        &mut self,
+        now: Time,
+        task: TaskKey,
+        (cause, why): (String, &str),
+    ) -> Option<String> {
+        self.add(
+            now,
+            Subject::Lacking(LackingTask {
+                task,
+                are_several: false,
+                cause,
+                why: bounded(why),
+            }),
+        )
     }
 
     /// Notes that a task did not start on a worker. Returns the same as [`RecentProblems::note`].
@@ -155,12 +212,17 @@ impl RecentProblems {
         self.add(now, Subject::Start(start))
     }
 
-    fn add(&mut self, now: Time, what: Subject) -> Option<String> {
+    fn add(&mut self, now: Time, mut what: Subject) -> Option<String> {
         let found = self.0.iter().position(|known| known.what.is_same(&what));
         let known = found.and_then(|at| self.0.remove(at));
         let known = known.filter(|known| known.is_fresh(now));
         let was_shown = known.as_ref().is_some_and(|known| known.is_shown(now));
-        let since = known.map_or(now, |known| known.since);
+        let since = known.as_ref().map_or(now, |known| known.since);
+        if let (Subject::Lacking(new), Some(known)) = (&mut what, &known)
+            && let Subject::Lacking(known) = &known.what
+        {
+            new.are_several = known.are_several || known.task != new.task;
+        }
         let problem = RecentProblem {
             since,
             at: now,
@@ -218,11 +280,18 @@ impl RecentProblems {
         self.0.retain(|known| match &known.what {
             Subject::Start(of) => !is_over(of),
             Subject::Text(_) => true,
+            Subject::Lacking(_) => true,
         });
     }
 
-    pub(super) fn shown(&self, now: Time) -> Vec<String> {
+    /// Returns the problems that last. `lacks` says whether a task still lacks an input.
+    pub(super) fn shown(&self, now: Time, lacks: impl Fn(&TaskKey) -> bool) -> Vec<String> {
+        let lasts = |known: &&RecentProblem| match &known.what {
+            Subject::Lacking(lacking) => lacks(&lacking.task),
+            Subject::Text(_) | Subject::Start(_) => true,
+        };
         let shown = self.0.iter().filter(|known| known.is_shown(now));
+        let shown = shown.filter(lasts);
         shown.map(|known| known.text(now)).collect()
     }
 }
@@ -255,12 +324,36 @@ mod tests {
             assert_eq!(told, None);
         }
         assert_eq!(problems.0.len(), 1 + MAX_HIDDEN);
-        assert_eq!(problems.shown(at(2)), ["2s ago: the disk is full"]);
+        let shown = |problems: &RecentProblems, now| problems.shown(at(now), |_| true);
+        assert_eq!(shown(&problems, 2), ["2s ago: the disk is full"]);
         assert_eq!(problems.note(at(2), disk), None, "it is not new");
         let twice = "the first time 3s ago, the last time 1s ago: the disk is full";
+        assert_eq!(shown(&problems, 3).last().map(String::as_str), Some(twice));
+        assert!(shown(&problems, 62)[0].starts_with("the first time 62s ago, the last time 60s"));
+    }
+
+    #[test]
+    fn tasks_that_lack_the_same_input_share_a_line_until_none_does() {
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        let mut problems = RecentProblems::default();
+        let task = |node: &str| TaskKey {
+            job: JobName::try_from("j").unwrap(),
+            node: NodeName::try_from(node).unwrap(),
+        };
+        let mut note =
+            |node, why| problems.note_lacking(at(1), task(node), ("dims".to_owned(), why));
+        let first = note("n0", "no file dims");
         assert_eq!(
-            problems.shown(at(3)).last().map(String::as_str),
-            Some(twice)
+            first.as_deref(),
+            Some("j on n0 lacks an input: no file dims")
         );
+        assert_eq!(note("n0", "no file dims"), None);
+        assert_eq!(note("n1", "no file dims"), None);
+        let one = "1s ago: j on n1 and others lack an input: no file dims";
+        assert_eq!(
+            problems.shown(at(2), |lacking| *lacking == task("n1")),
+            [one]
+        );
+        assert_eq!(problems.shown(at(2), |_| false), [""; 0]);
     }
 }

@@ -13,7 +13,7 @@ use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness, Replicas};
 use brasserie_scheduler_engine::{Engine, Reason, Task, TaskState};
 
-use super::{Scheduler, View, task_key};
+use super::{Scheduler, View};
 use crate::artifacts::{Artifacts, InputChecks};
 use crate::files::{JobOrigin, LackingFile};
 use crate::jobs::Jobs;
@@ -76,6 +76,19 @@ pub(super) enum LackingInput {
 }
 
 impl LackingInput {
+    /// Returns the part of the reason that tasks on other nodes share.
+    fn cause(&self) -> String {
+        match self {
+            LackingInput::NotRunnable { key, why } => format!("{}: {why}", key.job),
+            LackingInput::File(_)
+            | LackingInput::Unknown(_)
+            | LackingInput::Copies { .. }
+            | LackingInput::Unreachable { .. }
+            | LackingInput::Lost(..)
+            | LackingInput::GivenUp { .. } => self.to_string(),
+        }
+    }
+
     /// Returns whether no waiting helps.
     fn is_final(&self) -> bool {
         matches!(self, LackingInput::GivenUp { .. })
@@ -114,8 +127,8 @@ fn lost_text(tasks: &BTreeSet<Task>, first: &TaskKey) -> String {
 /// The result of the check of a run's inputs.
 pub(super) enum InputsCheck {
     Present,
-    /// The task is tried again a while later. The text is for the operator if waiting alone does not help.
-    Lacking(Option<String>),
+    /// The task is tried again a while later. The cause and the reason are for the operator if waiting alone does not help.
+    Lacking(Option<(String, String)>),
     /// The task fails with this status.
     Final(ReportedStatus),
 }
@@ -140,8 +153,7 @@ impl Scheduler {
                 InputsCheck::Final(ReportedStatus::failed().with_reason(&lacking.to_string()))
             }
             Err(lacking) => {
-                let key = task_key(&self.engine, task);
-                let why = format!("{} on {} lacks an input: {lacking}", key.job, key.node);
+                let why = (lacking.cause(), lacking.to_string());
                 match lacking {
                     LackingInput::Lost(tasks, _) => {
                         self.lost_producers.extend(tasks);
@@ -204,6 +216,28 @@ impl Scheduler {
 }
 
 impl View<'_> {
+    /// Returns whether a task waits and lacks an input.
+    pub(super) fn lacks_an_input(&self, task: &TaskKey) -> bool {
+        let job = self.engine.find_job(task.job.as_str());
+        let node = self.engine.find_node(task.node.as_str());
+        let task = job.zip(node).map(|(job, node)| Task { job, node });
+        task.is_some_and(|task| {
+            let waits = match self.engine.task_state(task) {
+                TaskState::Unstarted
+                | TaskState::Incomplete
+                | TaskState::Error
+                | TaskState::InBackoff => true,
+                TaskState::Running
+                | TaskState::Done
+                | TaskState::Failed
+                | TaskState::Never
+                | TaskState::Avoided
+                | TaskState::Disabled => false,
+            };
+            waits && self.inputs().available(task).is_err()
+        })
+    }
+
     /// Returns the tasks that can make artifacts again of which no copy is left.
     pub(super) fn makers_of_lost(&self, ids: &[ArtifactId]) -> Vec<Task> {
         let ids = ids.iter();
