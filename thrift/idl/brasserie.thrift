@@ -384,6 +384,8 @@ struct ListedOutput {
   // "available" (a copy is known), "unknown" (none is, and not all workers have reported), "lost" (there is none, and the task may run
   // again for it) or "given_up" (there is none, and the task does not run again for it).
   7: string state,
+  // On how many workers it should be.
+  8: optional i64 replicas,
 }
 
 // All outputs of one job.

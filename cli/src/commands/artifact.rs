@@ -51,7 +51,7 @@ pub(crate) struct ArtifactArgs {
 enum ArtifactCommand {
     /// List outputs with their sizes, copies and states, and say until when the outputs of each job are kept.
     ///
-    /// `copies` counts the disks of workers that have the output. `state` is available (a worker has a copy), unknown (no copy is known, and
+    /// `copies` counts the disks of workers that have the output; `1 of 2` means that a copy is missing (`replicas`). `state` is available (a worker has a copy), unknown (no copy is known, and
     /// not all workers have reported), lost (there is no copy: the task runs again once another task needs the output) or given up (there is
     /// no copy, and the task does not run again for it).
     ///

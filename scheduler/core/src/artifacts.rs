@@ -58,6 +58,8 @@ pub(crate) struct Artifacts {
     judge_at: Option<Time>,
     /// Whether a configuration has defined the sets since the start.
     are_defined: bool,
+    /// The reason why the outputs of a job are gone, until it leaves others.
+    gone: BTreeMap<JobName, (OutputsGone, WallTime)>,
     files: Arc<KnownFiles>,
 }
 
@@ -71,6 +73,25 @@ pub(crate) struct StoreOfWorker {
     /// The runs that wait for inputs.
     waiting: Vec<WaitingRun>,
     pub disks: Vec<DiskReport>,
+}
+
+/// The reason why the outputs of a job are not there any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputsGone {
+    Expired,
+    HoldEnded,
+    Removed,
+}
+
+impl OutputsGone {
+    /// Returns the reason as the beginning of a sentence that says when.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            OutputsGone::Expired => "they expired, as the job's `keep` says,",
+            OutputsGone::HoldEnded => "the last hold on them (`keep`) ended",
+            OutputsGone::Removed => "a user removed them",
+        }
+    }
 }
 
 /// Whether a task starts only if its inputs are there.
@@ -97,6 +118,7 @@ impl Artifacts {
         Artifacts {
             judge_at: (!restored.sets.is_empty()).then_some(now.time),
             are_defined: false,
+            gone: BTreeMap::new(),
             registry: Registry::restore(RegistrySettings::default(), restored, now),
             checks: InputChecks::On,
             namespace,
@@ -129,6 +151,7 @@ impl Artifacts {
             unfinished: BTreeMap::new(),
             judge_at: None,
             are_defined: true,
+            gone: BTreeMap::new(),
             files: Arc::clone(&self.files),
         }
     }
@@ -443,6 +466,7 @@ impl Artifacts {
             self.slots.record_output(left.output.artifact.size);
         }
         let outputs = outputs.into_iter().map(|left| left.output).collect();
+        self.gone.remove(&key.job);
         self.registry
             .record(key, invocation, outputs, replicas, now);
     }
@@ -455,6 +479,17 @@ impl Artifacts {
         self.registry.forget_job(job, now);
         // The registry may have forgotten the set with what it knew of its tasks.
         self.unfinished.remove(job);
+    }
+
+    /// Notes that a user has removed outputs of a job.
+    pub(crate) fn note_removed(&mut self, job: &JobName, wall: WallTime) {
+        let removed = (OutputsGone::Removed, wall);
+        self.gone.insert(job.clone(), removed);
+    }
+
+    /// Returns why outputs of a job are gone, and since when, if that was since the start.
+    pub(crate) fn why_gone(&self, job: &JobName) -> Option<(OutputsGone, WallTime)> {
+        self.gone.get(job).copied()
     }
 
     /// Forgets the outputs of a task that runs again because some of them are lost.
@@ -547,6 +582,14 @@ impl Artifacts {
         let forget = |job: JobName| {
             self.unfinished.remove(&job);
             let had_outputs = self.registry.job_outputs(&job).next().is_some();
+            let ending = self.registry.set(&job).and_then(|set| set.ending);
+            if had_outputs {
+                let why = match ending {
+                    Some(SetEnding::OwnerExpired) => OutputsGone::HoldEnded,
+                    Some(SetEnding::JobDeleted) | None => OutputsGone::Expired,
+                };
+                self.gone.insert(job.clone(), (why, now.wall));
+            }
             self.registry.forget_job(&job, now.time);
             (job, had_outputs)
         };

@@ -3344,6 +3344,7 @@ pub struct ListedOutput {
     pub copies: Option<i64>,
     pub holders: Option<Vec<OutputHolder>>,
     pub state: Option<String>,
+    pub replicas: Option<i64>,
 }
 
 impl TSerializable for ListedOutput {
@@ -3356,6 +3357,7 @@ impl TSerializable for ListedOutput {
         let mut f_5: Option<i64> = Some(0);
         let mut f_6: Option<Vec<OutputHolder>> = Some(Vec::new());
         let mut f_7: Option<String> = Some("".to_owned());
+        let mut f_8: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3397,6 +3399,10 @@ impl TSerializable for ListedOutput {
                     let val = i_prot.read_string()?;
                     f_7 = Some(val);
                 }
+                8 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_8 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -3412,6 +3418,7 @@ impl TSerializable for ListedOutput {
             copies: f_5,
             holders: f_6,
             state: f_7,
+            replicas: f_8,
         };
         Ok(ret)
     }
@@ -3457,6 +3464,11 @@ impl TSerializable for ListedOutput {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.replicas {
+            o_prot.write_field_begin(&TFieldIdentifier::new("replicas", TType::I64, 8))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3472,6 +3484,7 @@ impl Default for ListedOutput {
             copies: Some(0),
             holders: Some(Vec::new()),
             state: Some("".to_owned()),
+            replicas: None,
         }
     }
 }
