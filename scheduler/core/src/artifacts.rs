@@ -618,9 +618,14 @@ impl Artifacts {
         self.awaited.insert(lock.clone(), now + REPORT_WAIT);
     }
 
-    /// Sets whether an operator's order keeps replicas away from a worker, and whether its copies count as replicas.
-    pub(crate) fn set_order(&mut self, lock: &MachinePortLock, is_barred: bool, is_leaving: bool) {
-        self.slots.set_excluded(lock, is_barred);
+    /// Sets whether a worker gets no further copies, and, by an operator's order, whether its copies do not count as replicas.
+    pub(crate) fn set_order(
+        &mut self,
+        lock: &MachinePortLock,
+        is_excluded: bool,
+        is_leaving: bool,
+    ) {
+        self.slots.set_excluded(lock, is_excluded);
         let stay = match is_leaving {
             true => WorkerStay::Leaving,
             false => WorkerStay::Staying,

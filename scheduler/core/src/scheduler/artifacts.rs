@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{ArtifactsAnswer, ArtifactsReport};
-use brasserie_common::worker::Intake;
 use brasserie_common::{
     ArtifactHolder, ArtifactNamespace, Health, InvocationId, JobName, LeftOutput, RequestId, Shard,
     TaskKey, Time, WallTime,
@@ -99,7 +98,7 @@ impl Scheduler {
             rack: None,
         };
         let lock = worker.machine_lock.clone();
-        let gets_no_slots = worker.intake == Intake::Draining || remote.is_barred();
+        let gets_no_slots = remote.gets_no_artifacts();
         let oldest_run = match remote.health() {
             // Its running tasks are not known yet.
             Health::New => Some(Time::ZERO),

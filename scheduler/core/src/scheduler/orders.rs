@@ -88,7 +88,8 @@ impl Scheduler {
         };
         let lock = remote.description().machine_lock.clone();
         let changes = remote.set_barred(is_barred);
-        self.artifacts.set_order(&lock, is_barred, is_leaving);
+        let gets_none = remote.gets_no_artifacts();
+        self.artifacts.set_order(&lock, gets_none, is_leaving);
         if changes {
             self.evaluate(now, shard);
         }
