@@ -38,7 +38,7 @@ pub use jobs::{
     JobRefusal, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS, NeededOutputs,
     OutputHold, ReadBy, SourceInForce,
 };
-pub use news::{DecommissionNews, KnownWorker, LostTasks, News, NewsKind, Severity};
+pub use news::{DecommissionNews, KnownWorker, LostTasks, MissedOutputs, News, NewsKind, Severity};
 pub use nodes::has_same_nodes;
 pub use options::Options;
 pub use orders::{
