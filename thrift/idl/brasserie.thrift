@@ -759,9 +759,10 @@ service Brasserie extends scheduler.BistroScheduler {
     1: JobRefusedException ex,
   ),
 
-  // Answered at once. The outputs of a job with keep = "while_held" stay for 300 seconds more; release: no longer than a task needs them.
+  // Answered at once. The outputs of a job with keep = "while_held" stay for 300 seconds more; release: no longer than others hold them and
+  // a task needs them. hold: the caller's hold, a random number; callers without one share a hold.
   // false: the hold has ended, so the outputs go; later ones can be held.
-  bool holdOutputs(1: string job, 2: bool release) throws (
+  bool holdOutputs(1: string job, 2: bool release, 3: i64 hold) throws (
     1: JobRefusedException ex,
   ),
 }

@@ -21,7 +21,7 @@ use brasserie_scheduler_artifacts::{
 };
 
 use crate::files::KnownFiles;
-use crate::jobs::HoldState;
+use crate::jobs::{HoldId, HoldState};
 use crate::slots::{ArtifactSlots, CopyProspect, NoSlots, ReservedPlaces, SlotsRequest};
 
 /// The most holders of one artifact in an answer: enough that some are not busy.
@@ -58,8 +58,12 @@ pub(crate) struct Artifacts {
     judge_at: Option<Time>,
     /// Whether a configuration has defined the sets since the start.
     are_defined: bool,
+    /// The start of this scheduler, if an earlier one has left outputs; else long ago.
+    started: Time,
     /// The reason why the outputs of a job are gone, until it leaves others.
     gone: BTreeMap<JobName, (OutputsGone, WallTime)>,
+    /// When each hold on the outputs of a job was last renewed. Some may have ended by themselves.
+    holds: BTreeMap<JobName, BTreeMap<HoldId, Time>>,
     files: Arc<KnownFiles>,
 }
 
@@ -118,6 +122,11 @@ impl Artifacts {
         Artifacts {
             judge_at: (!restored.sets.is_empty()).then_some(now.time),
             are_defined: false,
+            started: match restored.sets.is_empty() {
+                true => Time::ZERO,
+                false => now.time,
+            },
+            holds: BTreeMap::new(),
             gone: BTreeMap::new(),
             registry: Registry::restore(RegistrySettings::default(), restored, now),
             checks: InputChecks::On,
@@ -151,6 +160,8 @@ impl Artifacts {
             unfinished: BTreeMap::new(),
             judge_at: None,
             are_defined: true,
+            started: Time::ZERO,
+            holds: BTreeMap::new(),
             gone: BTreeMap::new(),
             files: Arc::clone(&self.files),
         }
@@ -581,6 +592,7 @@ impl Artifacts {
         let expired = self.registry.expire(now).into_iter();
         let forget = |job: JobName| {
             self.unfinished.remove(&job);
+            self.holds.remove(&job);
             let had_outputs = self.registry.job_outputs(&job).next().is_some();
             let ending = self.registry.set(&job).and_then(|set| set.ending);
             if had_outputs {
@@ -596,21 +608,49 @@ impl Artifacts {
         expired.map(forget).collect()
     }
 
-    /// Holds the outputs of the job, of which `holder` is the owner. If an earlier hold has ended, they expire all the same.
-    pub(crate) fn hold(&mut self, now: Time, job: &JobName, holder: &OwnerId) -> HoldState {
+    /// Holds the outputs of a job with this owner. If all earlier holds have ended, the outputs expire all the same.
+    pub(crate) fn hold(
+        &mut self,
+        now: Time,
+        job: &JobName,
+        (owner, id): (&OwnerId, HoldId),
+    ) -> HoldState {
         let set = self.registry.set(job);
         if set.is_some_and(|set| set.ending == Some(SetEnding::OwnerExpired)) {
             return HoldState::Ended;
         }
-        match self.registry.owner_heartbeat(holder, now) {
+        let timeout = self.registry.settings().owner_timeout;
+        let holds = self.holds.entry(job.clone()).or_default();
+        holds.retain(|_, renewed| now < *renewed + timeout);
+        holds.insert(id, now);
+        match self.registry.owner_heartbeat(owner, now) {
             OwnerHeartbeat::Continued => HoldState::Continued,
             OwnerHeartbeat::Began => HoldState::Ended,
         }
     }
 
-    /// Ends the hold of an owner.
-    pub(crate) fn end_hold(&mut self, now: Clocks, holder: &OwnerId) {
-        self.registry.end_owner(holder, now);
+    /// Ends one hold on the outputs of a job. With the last one, the session of their owner ends. Others continue, also those from before the
+    /// start, which have as long as any to say so.
+    pub(crate) fn end_hold(
+        &mut self,
+        now: Clocks,
+        job: &JobName,
+        (owner, id): (&OwnerId, HoldId),
+    ) -> HoldState {
+        let timeout = self.registry.settings().owner_timeout;
+        let is_fresh = |since: Time| now.time < since + timeout;
+        let holds = self.holds.entry(job.clone()).or_default();
+        holds.remove(&id);
+        holds.retain(|_, renewed| is_fresh(*renewed));
+        if !holds.is_empty() {
+            return HoldState::Continued;
+        }
+        self.holds.remove(job);
+        if is_fresh(self.started) {
+            return HoldState::Continued;
+        }
+        self.registry.end_owner(owner, now);
+        HoldState::Ended
     }
 
     /// Notes that a worker has associated. Until its report, its copies are unknown. A worker without a store of artifacts sends none.

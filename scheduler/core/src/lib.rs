@@ -34,9 +34,9 @@ mod work_requests;
 pub use brasserie_scheduler_slots::Replication;
 pub use calls::{Call, CallReply, KilledTask, RunTaskCall};
 pub use jobs::{
-    ConfigInForce, ConfigOrigin, ExpectedVersion, FileText, HoldState, JobChange, JobChanged,
-    JobRefusal, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS, NeededOutputs,
-    OutputHold, ReadBy, SourceInForce,
+    ConfigInForce, ConfigOrigin, ExpectedVersion, FileText, HoldId, HoldState, JobChange,
+    JobChanged, JobRefusal, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS,
+    NeededOutputs, OutputHold, ReadBy, SourceInForce,
 };
 pub use news::{DecommissionNews, KnownWorker, LostTasks, MissedOutputs, News, NewsKind, Severity};
 pub use nodes::has_same_nodes;

@@ -9043,6 +9043,7 @@ impl TSerializable for BrasserieForgetOutputsResult {
 pub struct BrasserieHoldOutputsArgs {
     pub job: String,
     pub release: bool,
+    pub hold: Option<i64>,
 }
 
 impl TSerializable for BrasserieHoldOutputsArgs {
@@ -9052,6 +9053,7 @@ impl TSerializable for BrasserieHoldOutputsArgs {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<String> = None;
         let mut f_2: Option<bool> = None;
+        let mut f_3: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -9067,6 +9069,10 @@ impl TSerializable for BrasserieHoldOutputsArgs {
                     let val = i_prot.read_bool()?;
                     f_2 = Some(val);
                 }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -9081,6 +9087,7 @@ impl TSerializable for BrasserieHoldOutputsArgs {
                 .expect("auto-generated code should have checked for presence of required fields"),
             release: f_2
                 .expect("auto-generated code should have checked for presence of required fields"),
+            hold: f_3,
         };
         Ok(ret)
     }
@@ -9093,6 +9100,11 @@ impl TSerializable for BrasserieHoldOutputsArgs {
         o_prot.write_field_begin(&TFieldIdentifier::new("release", TType::Bool, 2))?;
         o_prot.write_bool(self.release)?;
         o_prot.write_field_end()?;
+        if let Some(ref fld_var) = self.hold {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hold", TType::I64, 3))?;
+            o_prot.write_i64(*fld_var)?;
+            o_prot.write_field_end()?;
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }

@@ -12,7 +12,7 @@ use brasserie_scheduler_engine::Task;
 use super::view::unknown_job;
 use super::{Scheduler, View};
 use crate::artifacts::Unfinished;
-use crate::jobs::{HoldState, JobChanged, JobRefusal, OutputHold};
+use crate::jobs::{HoldId, JobChanged, JobRefusal, OutputHold};
 use crate::news::News;
 use crate::record::Record;
 
@@ -91,7 +91,7 @@ impl Scheduler {
         &mut self,
         now: Time,
         job: &JobName,
-        hold: OutputHold,
+        (hold, holder): (OutputHold, HoldId),
     ) -> Result<JobChanged, JobRefusal> {
         let id = self.engine.find_job(job.as_str());
         let Some(config) = id.and_then(|id| self.engine.job_config(id)) else {
@@ -101,13 +101,10 @@ impl Scheduler {
             return Err(JobRefusal::NotHeld(job.clone()));
         }
         let clocks = self.clocks(now);
-        let holder = holder_of(job);
+        let owner = holder_of(job);
         let held = match hold {
-            OutputHold::Continue => self.artifacts.hold(now, job, &holder),
-            OutputHold::End => {
-                self.artifacts.end_hold(clocks, &holder);
-                HoldState::Ended
-            }
+            OutputHold::Continue => self.artifacts.hold(now, job, (&owner, holder)),
+            OutputHold::End => self.artifacts.end_hold(clocks, job, (&owner, holder)),
         };
         self.artifacts.judge_at(now);
         Ok(JobChanged::OutputsHeld(held))
