@@ -566,14 +566,19 @@ impl Connection {
         Ok(self.outcome(forgotten, result.ex))
     }
 
-    /// Holds the outputs of a job for the next minutes, or releases them. Returns whether an earlier hold continues.
+    /// Holds the outputs of a job for the next minutes, or releases them. `hold` is a random number of the caller. Returns whether the
+    /// outputs stay.
     pub(crate) async fn hold_outputs(
         &self,
         job: &str,
+        hold: i64,
         release: bool,
     ) -> Result<ChangeOutcome<bool>> {
-        let job = job.to_owned();
-        let arguments = BrasserieHoldOutputsArgs { job, release };
+        let arguments = BrasserieHoldOutputsArgs {
+            job: job.to_owned(),
+            release,
+            hold: Some(hold),
+        };
         let result: BrasserieHoldOutputsResult = self.ask("holdOutputs", &arguments).await?;
         let held = result.result_value.unwrap_or_default();
         Ok(self.outcome(held, result.ex))

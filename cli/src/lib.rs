@@ -96,6 +96,8 @@ pub(crate) enum CommandEnding {
     /// The command stopped waiting after its timeout.
     TimedOut,
     Interrupted,
+    /// A program that the command has run ended with this code.
+    Program(u8),
 }
 
 impl CommandEnding {
@@ -107,6 +109,7 @@ impl CommandEnding {
             CommandEnding::Changes => 3,
             CommandEnding::TimedOut => 4,
             CommandEnding::Interrupted => 130,
+            CommandEnding::Program(code) => code,
         }
     }
 }

@@ -219,6 +219,8 @@ pub struct ArtifactsAnswer {
     pub wanted: Vec<(ArtifactId, Vec<ArtifactHolder>)>,
     /// The artifacts of which the worker should fetch a copy, with their holders. A request that a later answer does not repeat is over.
     pub replicate: Vec<(Artifact, Vec<ArtifactHolder>)>,
+    /// Those of the artifacts that the report asks for of which no worker has a copy: runs that wait for one are taken back.
+    pub lost: Vec<ArtifactId>,
 }
 
 #[cfg(test)]

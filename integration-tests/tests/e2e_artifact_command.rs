@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_for};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 /// The task on each node leaves a file and a folder; `read` has them as inputs and runs until it is killed.
@@ -218,33 +219,70 @@ fn needed_outputs_are_forgotten_by_force_only() {
     assert_eq!(listed["outputs"], json!([]));
     let gone = played.ask(&["artifact", "get", "make", "n1", "name"]);
     assert_eq!(gone.code, Some(1), "{gone:?}");
-    assert!(gone.output.contains("they have expired"), "{gone:?}");
+    for part in ["a user removed them", "`brasserie job delete-history make`"] {
+        assert!(gone.output.contains(part), "{part}: {gone:?}");
+    }
 }
 
-#[test]
-fn held_outputs_go_when_the_program_has_ended() {
+/// Starts a cluster whose outputs are held.
+fn start_held() -> Played {
     let mut config = config();
     config["bistro_job->make"]["keep"] = json!("while_held");
     let jobs = config.as_object_mut().expect("an object");
     jobs.remove("bistro_job->read");
-    let played = Played::start_with(&config);
-    let address = format!("127.0.0.1:{}", played.spec.port);
-    let hold = |job: &str, program: &str| {
+    Played::start_with(&config)
+}
+
+impl Played {
+    fn hold(&self, job: &str, program: &str) -> Finished {
+        let address = format!("127.0.0.1:{}", self.spec.port);
         let hold = ["artifact", "hold", job, "--scheduler", &address];
         let program = ["--", "/bin/sh", "-c", program];
-        played.stage.brasserie(&[&hold[..], &program].concat())
-    };
-    let refused = hold("nobody", "echo started");
+        self.stage.brasserie(&[&hold[..], &program].concat())
+    }
+
+    fn count_outputs(&self) -> usize {
+        let listed = self.json(&["artifact", "list"]);
+        listed["outputs"].as_array().map_or(usize::MAX, Vec::len)
+    }
+}
+
+#[test]
+fn held_outputs_go_when_the_last_hold_has_ended() {
+    let played = start_held();
+    let refused = played.hold("nobody", "echo started");
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(!refused.output.contains("started"), "{refused:?}");
-    let failed = hold("make", "echo failing; exit 7");
-    assert_eq!(failed.code, Some(1), "{failed:?}");
-    assert!(failed.output.contains("exit status: 7"), "{failed:?}");
-    let held = hold("make", "true");
-    assert_eq!(held.code, Some(0), "{held:?}");
+    let address = format!("127.0.0.1:{}", played.spec.port);
+    let long = ["artifact", "hold", "make", "--scheduler", &address];
+    let long = played.stage.brasserie_command(&long);
+    let mut long = played.stage.start("hold", long);
+    long.wait_for_output("stay until this command ends");
+    let short = played.hold("make", "true");
+    assert_eq!(short.code, Some(0), "{short:?}");
+    assert_eq!(played.count_outputs(), 4);
+    long.signal(Signal::SIGINT);
+    assert_eq!(long.wait().code(), Some(130));
     wait_for("the outputs to be gone", || {
-        let listed = played.json(&["artifact", "list"]);
-        let outputs = listed["outputs"].as_array()?;
-        outputs.is_empty().then_some(())
+        (played.count_outputs() == 0).then_some(())
     });
+    let late = played.hold("make", "true");
+    assert_eq!(late.code, Some(0), "{late:?}");
+    assert!(late.output.contains("has no outputs now"), "{late:?}");
+    assert!(late.output.contains("the last hold on them"), "{late:?}");
+}
+
+#[test]
+fn a_program_that_fails_leaves_time_for_another_try_and_ends_the_command_with_its_code() {
+    let played = start_held();
+    let failed = played.hold("make", "echo failing; exit 7");
+    assert_eq!(failed.code, Some(7), "{failed:?}");
+    assert!(failed.output.contains("exit status: 7"), "{failed:?}");
+    let killed = played.hold("make", "kill -KILL $$");
+    assert_eq!(killed.code, Some(137), "{killed:?}");
+    assert_eq!(played.count_outputs(), 4);
+    // That hold still counts.
+    let held = played.hold("make", "true");
+    assert_eq!(held.code, Some(0), "{held:?}");
+    assert_eq!(played.count_outputs(), 4);
 }

@@ -89,6 +89,82 @@ fn outputs_become_inputs_wherever_their_tasks_ran() {
     );
 }
 
+/// A restart of the scheduler does not end the time for which outputs are kept.
+#[test]
+fn outputs_are_kept_for_their_time_across_a_restart() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": settings(2, 2),
+        "bistro_job->make": {
+            "command": ["/bin/sh", "-c", "echo 7 > out"], "arguments": "none", "status_from": "exit_code",
+            "outputs": ["out"],
+        },
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let _one = stage.start_worker(&stage.worker_spec("one", &spec));
+    wait_done(&stage, &spec, &["make"]);
+    let address = format!("127.0.0.1:{}", spec.port);
+    let listed = || {
+        let listed = stage.brasserie(&["artifact", "list", "--json", "--scheduler", &address]);
+        serde_json::from_str::<Value>(&listed.output).ok()
+    };
+    for restart in 0..2 {
+        scheduler.kill_with_keeper();
+        scheduler = stage.start_scheduler(&spec);
+        // The scheduler names the time as soon as it has judged which outputs have expired.
+        let left = wait_for("the time left of the outputs", || {
+            let listed = listed()?;
+            let outputs = listed["outputs"].as_array()?;
+            assert_eq!(outputs.len(), 2, "restart {restart}: {listed}");
+            listed["jobs"][0]["expires_in_ms"].as_i64()
+        });
+        assert!((604_000_000..=604_800_000).contains(&left), "{left}");
+    }
+}
+
+/// An output that does not fit costs tries, and the status names the problem once for all tasks and tries.
+#[test]
+fn outputs_that_fit_nowhere_are_failures_and_a_problem() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": settings(2, 2),
+        "bistro_job->make": {
+            "command": ["/bin/sh", "-c", "head -c 3000000 /dev/zero > out"], "arguments": "none", "status_from": "exit_code",
+            "outputs": ["out"], "backoff": [1, "fail"],
+        },
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let mut worker = stage.worker_spec("one", &spec);
+    let disk = stage.path("disk");
+    worker
+        .flags
+        .push(format!("--disk={},capacity=1MiB", disk.display()));
+    let _one = stage.start_worker(&worker);
+    let address = format!("127.0.0.1:{}", spec.port);
+    let waited = [
+        "job",
+        "wait",
+        "make",
+        "--timeout",
+        "100s",
+        "--scheduler",
+        &address,
+    ];
+    let waited = stage.brasserie(&waited);
+    assert_eq!(waited.code, Some(1), "{waited:?}");
+    let status = stage.brasserie(&["status", "--scheduler", &address]);
+    let about = "worker `one` could not keep the outputs of make on n";
+    assert_eq!(status.output.matches(about).count(), 1, "{status:?}");
+    assert!(
+        status.output.contains("no space for 3000000 bytes"),
+        "{status:?}"
+    );
+}
+
 /// Outputs that are lost with a disk are made again when another job needs them, and not before.
 #[test]
 fn lost_outputs_are_made_again_for_those_who_need_them() {

@@ -410,6 +410,8 @@ struct ListedOutput {
   // "available" (a copy is known), "unknown" (none is, and not all workers have reported), "lost" (there is none, and the task may run
   // again for it) or "given_up" (there is none, and the task does not run again for it).
   7: string state,
+  // On how many workers it should be.
+  8: optional i64 replicas,
 }
 
 // All outputs of one job.
@@ -785,9 +787,10 @@ service Brasserie extends scheduler.BistroScheduler {
     1: JobRefusedException ex,
   ),
 
-  // Answered at once. The outputs of a job with keep = "while_held" stay for 300 seconds more; release: no longer than a task needs them.
+  // Answered at once. The outputs of a job with keep = "while_held" stay for 300 seconds more; release: no longer than others hold them and
+  // a task needs them. hold: the caller's hold, a random number; callers without one share a hold.
   // false: the hold has ended, so the outputs go; later ones can be held.
-  bool holdOutputs(1: string job, 2: bool release) throws (
+  bool holdOutputs(1: string job, 2: bool release, 3: i64 hold) throws (
     1: JobRefusedException ex,
   ),
 }

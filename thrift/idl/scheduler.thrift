@@ -230,6 +230,8 @@ struct ArtifactsAnswer {
   5: list<common.ArtifactHolder> holders,
   // All that are wanted now: each answer repeats them until the worker has reported the copy. Unset: none.
   6: optional list<ArtifactReplica> replicate,
+  // Those of the wanted artifacts of which no worker has a copy: the runs that wait for one are taken back. Unset: none.
+  7: optional list<binary> lost,
 }
 
 // A request for places of artifacts that a program is about to write itself.

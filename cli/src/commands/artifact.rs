@@ -44,7 +44,8 @@ Exit codes:
   1    the scheduler gave no answer, knows no such job, output or file, or refused; `locate`: an output has no
        known copy; `get`: no worker has sent a good copy, or something is at its place; `put`: the file cannot be read
   2    wrong usage; `get`: the folder of `--to` does not exist
-  130  `get` or `put` was interrupted, and has changed nothing")]
+  130  `get` or `put` was interrupted, and has changed nothing, or `hold` was interrupted
+  else `hold`: the exit code of its program")]
 pub(crate) struct ArtifactArgs {
     #[command(subcommand)]
     command: ArtifactCommand,
@@ -54,7 +55,7 @@ pub(crate) struct ArtifactArgs {
 enum ArtifactCommand {
     /// List outputs with their sizes, copies and states, and say until when the outputs of each job are kept.
     ///
-    /// `copies` counts the disks of workers that have the output. `state` is available (a worker has a copy), unknown (no copy is known, and
+    /// `copies` counts the disks of workers that have the output; `1 of 2` means that a copy is missing (`replicas`). `state` is available (a worker has a copy), unknown (no copy is known, and
     /// not all workers have reported), lost (there is no copy: the task runs again once another task needs the output) or given up (there is
     /// no copy, and the task does not run again for it).
     ///
@@ -84,9 +85,11 @@ enum ArtifactCommand {
     Rm(RmArgs),
     /// Keep the outputs of jobs with `keep = "while_held"` as long as this command runs, or a program that it starts.
     ///
-    /// Every 10 seconds the command tells the scheduler that it needs the outputs. When it ends, they are deleted as soon as no task needs them.
-    /// If it is killed or loses the scheduler, that happens after 5 minutes. The first command that ends ends the hold also for others of the
-    /// same job; theirs begins anew with later outputs.
+    /// Every 10 seconds the command tells the scheduler that it needs the outputs. When it ends, they are deleted as soon as no other such command
+    /// holds them and no task needs them. If it is killed or loses the scheduler, or its program fails or is interrupted, that happens after
+    /// 5 minutes. In the first 5 minutes after a restart of the scheduler, which then does not know all holds, no hold ends earlier.
+    ///
+    /// The command ends with the exit code of its program, or with 128 and the number of the signal that has ended the program.
     Hold(hold::HoldArgs),
 }
 

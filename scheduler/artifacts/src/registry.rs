@@ -55,6 +55,10 @@ impl Registry {
         }
     }
 
+    pub fn settings(&self) -> &RegistrySettings {
+        &self.settings
+    }
+
     /// Returns a registry with the stored state of an earlier scheduler. The sessions of its sets count as alive now.
     pub fn restore(settings: RegistrySettings, state: RestoredState, now: Clocks) -> Self {
         let mut registry = Registry::new(settings);

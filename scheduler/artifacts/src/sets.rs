@@ -215,6 +215,13 @@ impl Sets {
         });
     }
 
+    /// Sets when a set was last written or consumed before the restart. Ignores unknown sets.
+    pub fn restore_use(&mut self, job: &JobName, last_use: WallTime, now: Clocks) {
+        if self.sets.contains_key(job) {
+            self.change(job, now, |set, _| set.touched = last_use);
+        }
+    }
+
     pub fn set_consumers(&mut self, job: &JobName, consumers: BTreeSet<JobName>, now: Clocks) {
         self.change(job, now, |set, _| {
             if set.consumers != consumers {

@@ -12,7 +12,7 @@ use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::Rng;
 use brasserie_common::{
     Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, JobName,
-    LeftOutput, MachinePortLock, NodeName, Shard, TaskKey, Time,
+    LeftOutput, MachinePortLock, NodeName, Shard, TaskKey, Time, WallTime,
 };
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
@@ -23,7 +23,7 @@ use brasserie_scheduler_engine::Task;
 use brasserie_scheduler_slots::SlotStrategy;
 
 use crate::files::KnownFiles;
-use crate::jobs::HoldState;
+use crate::jobs::{HoldId, HoldState};
 use crate::slots::{ArtifactSlots, CopyProspect, NoSlots, ReservedPlaces, SlotsRequest};
 
 /// The most holders of one artifact in an answer: enough that some are not busy.
@@ -61,6 +61,14 @@ pub(crate) struct Artifacts {
     unfinished: BTreeMap<JobName, Unfinished>,
     /// The time of the next look at the sets; `None`: no job has left outputs.
     judge_at: Option<Time>,
+    /// Whether a configuration has defined the sets since the start.
+    are_defined: bool,
+    /// The start of this scheduler, if an earlier one has left outputs; else long ago.
+    started: Time,
+    /// The reason why the outputs of a job are gone, until it leaves others.
+    gone: BTreeMap<JobName, (OutputsGone, WallTime)>,
+    /// When each hold on the outputs of a job was last renewed. Some may have ended by themselves.
+    holds: BTreeMap<JobName, BTreeMap<HoldId, Time>>,
     files: Arc<KnownFiles>,
     /// The running tasks with inputs that were not known yet when a worker listed them.
     to_pin: BTreeMap<InvocationId, Task>,
@@ -85,6 +93,25 @@ pub(crate) struct StoreOfWorker {
 pub struct LocalityCounts {
     pub hits: u64,
     pub misses: u64,
+}
+
+/// The reason why the outputs of a job are not there any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutputsGone {
+    Expired,
+    HoldEnded,
+    Removed,
+}
+
+impl OutputsGone {
+    /// Returns the reason as the beginning of a sentence that says when.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            OutputsGone::Expired => "they expired, as the job's `keep` says,",
+            OutputsGone::HoldEnded => "the last hold on them (`keep`) ended",
+            OutputsGone::Removed => "a user removed them",
+        }
+    }
 }
 
 /// Whether a task starts only if its inputs are there.
@@ -112,6 +139,13 @@ impl Artifacts {
     ) -> Self {
         Artifacts {
             judge_at: (!restored.sets.is_empty()).then_some(now.time),
+            are_defined: false,
+            started: match restored.sets.is_empty() {
+                true => Time::ZERO,
+                false => now.time,
+            },
+            holds: BTreeMap::new(),
+            gone: BTreeMap::new(),
             registry: Registry::restore(RegistrySettings::default(), restored, now),
             checks: InputChecks::On,
             namespace,
@@ -156,6 +190,10 @@ impl Artifacts {
             rng: self.rng.clone(),
             unfinished: BTreeMap::new(),
             judge_at: None,
+            are_defined: true,
+            started: Time::ZERO,
+            holds: BTreeMap::new(),
+            gone: BTreeMap::new(),
             files: Arc::clone(&self.files),
             to_pin: BTreeMap::new(),
             locality: LocalityCounts::default(),
@@ -229,6 +267,7 @@ impl Artifacts {
             unwanted: Vec::new(),
             wanted: Vec::new(),
             replicate: Vec::new(),
+            lost: Vec::new(),
         };
         if is_ours {
             self.awaited.remove(lock);
@@ -241,6 +280,8 @@ impl Artifacts {
             self.slots.report(now, lock, report);
             answer.replicate = self.wanted_replicas(now, lock);
         }
+        let lost = report.wanted.iter().filter(|id| self.is_nowhere(**id));
+        answer.lost = lost.copied().collect();
         let wanted = report.wanted.iter();
         answer.wanted = wanted.map(|&id| (id, self.holders(id, lock))).collect();
         answer
@@ -537,6 +578,7 @@ impl Artifacts {
         let bytes = sizes.fold(0, u64::saturating_add);
         self.slots.record_run(&key.job, bytes);
         let outputs = outputs.into_iter().map(|left| left.output).collect();
+        self.gone.remove(&key.job);
         self.registry
             .record(key, invocation, outputs, replicas, now);
     }
@@ -549,6 +591,17 @@ impl Artifacts {
         self.registry.forget_job(job, now);
         // The registry may have forgotten the set with what it knew of its tasks.
         self.unfinished.remove(job);
+    }
+
+    /// Notes that a user has removed outputs of a job.
+    pub(crate) fn note_removed(&mut self, job: &JobName, wall: WallTime) {
+        let removed = (OutputsGone::Removed, wall);
+        self.gone.insert(job.clone(), removed);
+    }
+
+    /// Returns why outputs of a job are gone, and since when, if that was since the start.
+    pub(crate) fn why_gone(&self, job: &JobName) -> Option<(OutputsGone, WallTime)> {
+        self.gone.get(job).copied()
     }
 
     /// Forgets the outputs of a task that runs again because some of them are lost.
@@ -592,6 +645,16 @@ impl Artifacts {
         registry.set_consumers(job, consumers, now);
     }
 
+    /// Notes that a configuration defines the sets. Returns whether it is the first one since the start.
+    pub(crate) fn begin_definitions(&mut self) -> bool {
+        !std::mem::replace(&mut self.are_defined, true)
+    }
+
+    /// Sets when the outputs of a job were last written or read before the start.
+    pub(crate) fn restore_use(&mut self, now: Clocks, job: &JobName, last_use: WallTime) {
+        self.registry.restore_use(job, last_use, now);
+    }
+
     /// Notes that only these jobs leave outputs.
     pub(crate) fn keep_sets(&mut self, now: Clocks, jobs: &BTreeSet<JobName>) {
         self.slots.keep_sizes(jobs);
@@ -631,28 +694,65 @@ impl Artifacts {
         let expired = self.registry.expire(now).into_iter();
         let forget = |job: JobName| {
             self.unfinished.remove(&job);
+            self.holds.remove(&job);
             let had_outputs = self.registry.job_outputs(&job).next().is_some();
+            let ending = self.registry.set(&job).and_then(|set| set.ending);
+            if had_outputs {
+                let why = match ending {
+                    Some(SetEnding::OwnerExpired) => OutputsGone::HoldEnded,
+                    Some(SetEnding::JobDeleted) | None => OutputsGone::Expired,
+                };
+                self.gone.insert(job.clone(), (why, now.wall));
+            }
             self.registry.forget_job(&job, now.time);
             (job, had_outputs)
         };
         expired.map(forget).collect()
     }
 
-    /// Holds the outputs of the job, of which `holder` is the owner. If an earlier hold has ended, they expire all the same.
-    pub(crate) fn hold(&mut self, now: Time, job: &JobName, holder: &OwnerId) -> HoldState {
+    /// Holds the outputs of a job with this owner. If all earlier holds have ended, the outputs expire all the same.
+    pub(crate) fn hold(
+        &mut self,
+        now: Time,
+        job: &JobName,
+        (owner, id): (&OwnerId, HoldId),
+    ) -> HoldState {
         let set = self.registry.set(job);
         if set.is_some_and(|set| set.ending == Some(SetEnding::OwnerExpired)) {
             return HoldState::Ended;
         }
-        match self.registry.owner_heartbeat(holder, now) {
+        let timeout = self.registry.settings().owner_timeout;
+        let holds = self.holds.entry(job.clone()).or_default();
+        holds.retain(|_, renewed| now < *renewed + timeout);
+        holds.insert(id, now);
+        match self.registry.owner_heartbeat(owner, now) {
             OwnerHeartbeat::Continued => HoldState::Continued,
             OwnerHeartbeat::Began => HoldState::Ended,
         }
     }
 
-    /// Ends the hold of an owner.
-    pub(crate) fn end_hold(&mut self, now: Clocks, holder: &OwnerId) {
-        self.registry.end_owner(holder, now);
+    /// Ends one hold on the outputs of a job. With the last one, the session of their owner ends. Others continue, also those from before the
+    /// start, which have as long as any to say so.
+    pub(crate) fn end_hold(
+        &mut self,
+        now: Clocks,
+        job: &JobName,
+        (owner, id): (&OwnerId, HoldId),
+    ) -> HoldState {
+        let timeout = self.registry.settings().owner_timeout;
+        let is_fresh = |since: Time| now.time < since + timeout;
+        let holds = self.holds.entry(job.clone()).or_default();
+        holds.remove(&id);
+        holds.retain(|_, renewed| is_fresh(*renewed));
+        if !holds.is_empty() {
+            return HoldState::Continued;
+        }
+        self.holds.remove(job);
+        if is_fresh(self.started) {
+            return HoldState::Continued;
+        }
+        self.registry.end_owner(owner, now);
+        HoldState::Ended
     }
 
     /// Notes that a worker has associated. Until its report, its copies are unknown. A worker without a store of artifacts sends none.
@@ -660,9 +760,14 @@ impl Artifacts {
         self.awaited.insert(lock.clone(), now + REPORT_WAIT);
     }
 
-    /// Sets whether an operator's order keeps replicas away from a worker, and whether its copies count as replicas.
-    pub(crate) fn set_order(&mut self, lock: &MachinePortLock, is_barred: bool, is_leaving: bool) {
-        self.slots.set_excluded(lock, is_barred);
+    /// Sets whether a worker gets no further copies, and, by an operator's order, whether its copies do not count as replicas.
+    pub(crate) fn set_order(
+        &mut self,
+        lock: &MachinePortLock,
+        is_excluded: bool,
+        is_leaving: bool,
+    ) {
+        self.slots.set_excluded(lock, is_excluded);
         let stay = match is_leaving {
             true => WorkerStay::Leaving,
             false => WorkerStay::Staying,
@@ -692,6 +797,17 @@ impl Artifacts {
             _ if !self.awaited.is_empty() => ArtifactAvailability::Unknown,
             other => other,
         }
+    }
+
+    /// Returns whether nobody has a copy of an artifact. As long as workers have to report, this is known of none.
+    fn is_nowhere(&self, id: ArtifactId) -> bool {
+        let is_gone = match self.availability(id) {
+            ArtifactAvailability::Available | ArtifactAvailability::Unknown => false,
+            ArtifactAvailability::Lost
+            | ArtifactAvailability::GivenUp(_)
+            | ArtifactAvailability::Unnamed => true,
+        };
+        is_gone && !self.files.has(id)
     }
 
     /// Forgets a lost worker.

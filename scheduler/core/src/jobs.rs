@@ -22,7 +22,9 @@ use file::FileSource;
 use crate::nodes::{SourceNodes, has_same_nodes};
 use crate::record::{Durable, JobVersion, SavedJob, until_synced};
 
-pub use change::{ExpectedVersion, HoldState, JobChange, JobChanged, NeededOutputs, OutputHold};
+pub use change::{
+    ExpectedVersion, HoldId, HoldState, JobChange, JobChanged, NeededOutputs, OutputHold,
+};
 pub use file::{ConfigInForce, ConfigOrigin, FileText, ReadBy, SourceInForce};
 pub use refusal::JobRefusal;
 

@@ -35,11 +35,11 @@ pub use artifacts::LocalityCounts;
 pub use brasserie_scheduler_slots::{Replication, SlotStrategy};
 pub use calls::{Call, CallReply, KilledTask, RunTaskCall};
 pub use jobs::{
-    ConfigInForce, ConfigOrigin, ExpectedVersion, FileText, HoldState, JobChange, JobChanged,
-    JobRefusal, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS, NeededOutputs,
-    OutputHold, ReadBy, SourceInForce,
+    ConfigInForce, ConfigOrigin, ExpectedVersion, FileText, HoldId, HoldState, JobChange,
+    JobChanged, JobRefusal, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS,
+    NeededOutputs, OutputHold, ReadBy, SourceInForce,
 };
-pub use news::{DecommissionNews, KnownWorker, LostTasks, News, NewsKind, Severity};
+pub use news::{DecommissionNews, KnownWorker, LostTasks, MissedOutputs, News, NewsKind, Severity};
 pub use nodes::has_same_nodes;
 pub use options::Options;
 pub use orders::{

@@ -86,10 +86,11 @@ pub enum News {
     },
     /// A problem that `status` shows and did not show before.
     Problem(String),
-    /// Outputs of tasks are lost that another task needs, so the tasks run again.
-    OutputsLost {
+    /// Outputs of tasks are gone that another task needs, so the tasks run again.
+    MadeAgain {
         job: JobName,
         tasks: usize,
+        why: MissedOutputs,
     },
     /// Nobody needs the outputs of the job's tasks any more.
     OutputsExpired {
@@ -99,6 +100,15 @@ pub enum News {
     CompletionsForgotten {
         count: usize,
     },
+}
+
+/// The reason why outputs are not there that a task needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissedOutputs {
+    /// No worker has a copy any more.
+    Lost,
+    /// They have expired or were removed, or the tasks have left none.
+    NotKept,
 }
 
 /// The change of a decommission.
@@ -176,6 +186,10 @@ impl News {
             | News::Asked { .. }
             | News::ConfigInForce { .. }
             | News::OutputsExpired { .. }
+            | News::MadeAgain {
+                why: MissedOutputs::NotKept,
+                ..
+            }
             | News::CompletionsForgotten { .. }
             | News::Decommission {
                 step: DecommissionNews::Done(_) | DecommissionNews::GoesOn(_),
@@ -188,7 +202,10 @@ impl News {
             News::Unhealthy { .. }
             | News::DeclaredDead { .. }
             | News::WaitBegan { .. }
-            | News::OutputsLost { .. }
+            | News::MadeAgain {
+                why: MissedOutputs::Lost,
+                ..
+            }
             | News::Problem(_)
             | News::Decommission {
                 step: DecommissionNews::Overdue(_) | DecommissionNews::OverdueAway,
@@ -213,7 +230,7 @@ impl News {
             | News::WaitBegan { .. }
             | News::WaitEnded { .. }
             | News::HoldBackEnded
-            | News::OutputsLost { .. }
+            | News::MadeAgain { .. }
             | News::Decommission { .. }
             | News::RunsAgain { .. } => Some(NewsKind::Workers),
             News::Failed { .. } => Some(NewsKind::Failures),
@@ -376,10 +393,7 @@ impl fmt::Display for News {
             News::Asked { by, what } => write!(f, "{by} {what}"),
             News::ConfigInForce { what } => write!(f, "{what} is in force"),
             News::Problem(text) => f.write_str(text),
-            News::OutputsLost { job, tasks } => write!(
-                f,
-                "outputs of {tasks} tasks of job {job} are lost, and another task needs them: they run again"
-            ),
+            News::MadeAgain { job, tasks, why } => fmt_made_again(f, job, (*tasks, *why)),
             News::OutputsExpired { job } => write!(
                 f,
                 "the outputs of job {job} are not needed any more (`keep`): its workers delete them"
@@ -399,6 +413,26 @@ impl fmt::Display for News {
             ),
         }
     }
+}
+
+fn fmt_made_again(
+    f: &mut fmt::Formatter<'_>,
+    job: &JobName,
+    (tasks, why): (usize, MissedOutputs),
+) -> fmt::Result {
+    let (runs, its) = match tasks {
+        1 => ("runs", "its"),
+        _ => ("run", "their"),
+    };
+    let why = match why {
+        MissedOutputs::Lost => "no worker has them any more",
+        MissedOutputs::NotKept => "they were not left, have expired or were removed",
+    };
+    let tasks = counted(tasks as u64, "task");
+    write!(
+        f,
+        "{tasks} of job {job} {runs} again, because another task needs {its} outputs and {why}"
+    )
 }
 
 fn fmt_decommission(

@@ -54,6 +54,12 @@ impl Notices {
         self.log_problem(news);
     }
 
+    /// Notes that a task lacks an input, like [`Notices::problem`]. Tasks of a job that lack one for the same cause share a line.
+    pub(crate) fn lacking_input(&mut self, now: Time, task: TaskKey, (cause, why): (String, &str)) {
+        let news = self.problems.note_lacking(now, task, (cause, why));
+        self.log_problem(news);
+    }
+
     /// Notes that a task did not start on a worker, like [`Notices::problem`].
     pub(crate) fn start_problem(
         &mut self,
@@ -92,8 +98,8 @@ impl Notices {
         self.problems.keep_jobs(is_kept);
     }
 
-    /// Returns the problems that `status` shows.
-    pub(crate) fn problems(&self, now: Time) -> Vec<String> {
-        self.problems.shown(now)
+    /// Returns the problems that `status` shows. `lacks` says whether a task still lacks an input.
+    pub(crate) fn problems(&self, now: Time, lacks: impl Fn(&TaskKey) -> bool) -> Vec<String> {
+        self.problems.shown(now, lacks)
     }
 }

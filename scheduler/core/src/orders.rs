@@ -33,7 +33,18 @@ pub struct WorkerOrder {
     pub since: WallTime,
 }
 
-/// The stages of an order. A later order may replace one in any stage, and `recommission` ends it in any stage.
+impl WorkerOrder {
+    /// Returns the order with the reason of an earlier decommission, if it is one without a reason of its own.
+    pub(crate) fn with_reason_of(mut self, earlier: &WorkerOrder) -> Self {
+        if self.reason.is_empty() && self.stage.is_leaving() && earlier.stage.is_leaving() {
+            self.reason = Arc::clone(&earlier.reason);
+        }
+        self
+    }
+}
+
+/// The stages of an order. `recommission` ends an order in any stage. A later decommission replaces each stage but the last, which it
+/// changes only if it has a deadline. A worker that leaves is not excluded.
 ///
 /// ```text
 /// Excluded
@@ -116,6 +127,27 @@ impl OrderRequest {
         match self {
             OrderRequest::Exclude { reason } | OrderRequest::Decommission { reason, .. } => reason,
             OrderRequest::Recommission => "",
+        }
+    }
+
+    /// Returns whether the present order has done already what the request asks for: a worker that is decommissioned stays so.
+    pub(crate) fn is_done_by(&self, present: &WorkerOrder) -> bool {
+        match (self, &present.stage) {
+            // A deadline is for the instance that has the shard now.
+            (
+                OrderRequest::Decommission {
+                    deadline: None,
+                    then,
+                    ..
+                },
+                OrderStage::Decommissioned(terms),
+            ) => terms.then == AfterDecommission::Exit || *then == AfterDecommission::Idle,
+            (
+                OrderRequest::Exclude { .. }
+                | OrderRequest::Decommission { .. }
+                | OrderRequest::Recommission,
+                _,
+            ) => false,
         }
     }
 

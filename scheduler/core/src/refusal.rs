@@ -173,6 +173,11 @@ pub enum OrderRefusal {
     #[error("the reason has {bytes} bytes; give one of at most {MAX_REASON_BYTES}")]
     LongReason { bytes: usize },
     #[error(
+        "worker `{shard}` is decommissioned, or about to be, so it gets no tasks anyway; to exclude it in place of that, give the order \
+         `brasserie worker recommission {shard}` first"
+    )]
+    Leaves { shard: Shard },
+    #[error(
         "there are {MAX_ORDERS} orders about workers, the most that a scheduler keeps; end some with `brasserie worker recommission`"
     )]
     TooMany,

@@ -179,7 +179,7 @@ impl Scheduler {
             outbox: Outbox::default(),
             artifacts: Artifacts::new(
                 namespace_of(cluster),
-                restored(&durable),
+                restored(&durable, wall),
                 Clocks { time: now, wall },
                 (options.slots, Rng::new(options.seed, Purpose::PeerOrder)),
             ),

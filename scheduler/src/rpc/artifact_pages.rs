@@ -63,6 +63,7 @@ fn output(output: ListedOutput) -> wire::ListedOutput {
         path: Some(output.output.path.as_str().to_owned()),
         artifact: Some(output.output.artifact.into()),
         copies: count(output.copies),
+        replicas: count(output.replicas.get()),
         holders: Some(output.holders.into_iter().map(holder).collect()),
         state: Some(output.state.as_str().to_owned()),
     }

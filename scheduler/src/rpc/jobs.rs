@@ -6,8 +6,8 @@ use brasserie_common::ids::NameError;
 use brasserie_common::{JobName, NodeName, Principal};
 use brasserie_common_config::Problem;
 use brasserie_scheduler_core::{
-    Event, ExpectedVersion, HoldState, JobChange, JobChanged, JobRefusal, JobVersion, KilledTask,
-    NeededOutputs, OutputHold, Rejection,
+    Event, ExpectedVersion, HoldId, HoldState, JobChange, JobChanged, JobRefusal, JobVersion,
+    KilledTask, NeededOutputs, OutputHold, Rejection,
 };
 use brasserie_thrift::generated::brasserie::{
     BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
@@ -275,7 +275,8 @@ impl Jobs {
             true => OutputHold::End,
             false => OutputHold::Continue,
         };
-        let change = Ok(JobChange::HoldOutputs(hold));
+        let holder = HoldId(args.hold);
+        let change = Ok(JobChange::HoldOutputs { hold, holder });
         self.change(from, args.job, change, |outcome| {
             declared(to, outcome, |changed, ex| BrasserieHoldOutputsResult {
                 result_value: changed.and_then(outputs_held),

@@ -384,6 +384,8 @@ impl TryFrom<wire::ArtifactsAnswer> for ArtifactsAnswer {
         });
         let replicate = replicate.collect::<Result<Vec<(Artifact, _)>, WireError>>()?;
         let wanted = wanted.collect::<Result<_, WireError>>()?;
+        let lost = answer.lost.unwrap_or_default().into_iter();
+        let lost = lost.map(|lost| id("ArtifactsAnswer.lost", lost));
         Ok(ArtifactsAnswer {
             namespace: namespace(
                 "ArtifactsAnswer.cluster",
@@ -399,6 +401,7 @@ impl TryFrom<wire::ArtifactsAnswer> for ArtifactsAnswer {
             )?,
             wanted,
             replicate,
+            lost: lost.collect::<Result<_, WireError>>()?,
         })
     }
 }
@@ -431,6 +434,8 @@ impl From<ArtifactsAnswer> for wire::ArtifactsAnswer {
             holders: places_of(of),
         });
         let replicate = unless_empty(replicate.collect());
+        let lost = answer.lost.iter().map(|id| id.0.to_vec());
+        let lost = unless_empty(lost.collect());
         wire::ArtifactsAnswer {
             cluster: Some(answer.namespace.as_str().to_owned()),
             listings: Some(to_wire_list(answer.listings)),
@@ -438,6 +443,7 @@ impl From<ArtifactsAnswer> for wire::ArtifactsAnswer {
             wanted: Some(wanted),
             holders: Some(holders),
             replicate,
+            lost,
         }
     }
 }

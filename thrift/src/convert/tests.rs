@@ -1999,9 +1999,10 @@ prop_compose! {
         unwanted in vec(artifact_copy(), 0..3),
         wanted in vec((artifact_id(), vec(artifact_holder(), 0..4)), 0..4),
         replicate in vec((artifact(), vec(artifact_holder(), 0..4)), 0..4),
+        lost in vec(artifact_id(), 0..4),
     ) -> ArtifactsAnswer {
         let namespace = ArtifactNamespace::try_from(&*namespace).expect("a name");
-        ArtifactsAnswer { namespace, listings, unwanted, wanted, replicate }
+        ArtifactsAnswer { namespace, listings, unwanted, wanted, replicate, lost }
     }
 }
 
@@ -2032,6 +2033,7 @@ fn a_holder_of_many_artifacts_is_written_once() {
             },
             vec![b, a],
         )],
+        lost: vec![],
     };
     let wire = crate::generated::scheduler::ArtifactsAnswer::from(answer);
     let places = wire.wanted.expect("two").into_iter();

@@ -3580,6 +3580,7 @@ pub struct ListedOutput {
     pub copies: Option<i64>,
     pub holders: Option<Vec<OutputHolder>>,
     pub state: Option<String>,
+    pub replicas: Option<i64>,
 }
 
 impl TSerializable for ListedOutput {
@@ -3592,6 +3593,7 @@ impl TSerializable for ListedOutput {
         let mut f_5: Option<i64> = Some(0);
         let mut f_6: Option<Vec<OutputHolder>> = Some(Vec::new());
         let mut f_7: Option<String> = Some("".to_owned());
+        let mut f_8: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3633,6 +3635,10 @@ impl TSerializable for ListedOutput {
                     let val = i_prot.read_string()?;
                     f_7 = Some(val);
                 }
+                8 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_8 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -3648,6 +3654,7 @@ impl TSerializable for ListedOutput {
             copies: f_5,
             holders: f_6,
             state: f_7,
+            replicas: f_8,
         };
         Ok(ret)
     }
@@ -3693,6 +3700,11 @@ impl TSerializable for ListedOutput {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.replicas {
+            o_prot.write_field_begin(&TFieldIdentifier::new("replicas", TType::I64, 8))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3708,6 +3720,7 @@ impl Default for ListedOutput {
             copies: Some(0),
             holders: Some(Vec::new()),
             state: Some("".to_owned()),
+            replicas: None,
         }
     }
 }
@@ -9279,6 +9292,7 @@ impl TSerializable for BrasserieForgetOutputsResult {
 pub struct BrasserieHoldOutputsArgs {
     pub job: String,
     pub release: bool,
+    pub hold: Option<i64>,
 }
 
 impl TSerializable for BrasserieHoldOutputsArgs {
@@ -9288,6 +9302,7 @@ impl TSerializable for BrasserieHoldOutputsArgs {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<String> = None;
         let mut f_2: Option<bool> = None;
+        let mut f_3: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -9303,6 +9318,10 @@ impl TSerializable for BrasserieHoldOutputsArgs {
                     let val = i_prot.read_bool()?;
                     f_2 = Some(val);
                 }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -9317,6 +9336,7 @@ impl TSerializable for BrasserieHoldOutputsArgs {
                 .expect("auto-generated code should have checked for presence of required fields"),
             release: f_2
                 .expect("auto-generated code should have checked for presence of required fields"),
+            hold: f_3,
         };
         Ok(ret)
     }
@@ -9329,6 +9349,11 @@ impl TSerializable for BrasserieHoldOutputsArgs {
         o_prot.write_field_begin(&TFieldIdentifier::new("release", TType::Bool, 2))?;
         o_prot.write_bool(self.release)?;
         o_prot.write_field_end()?;
+        if let Some(ref fld_var) = self.hold {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hold", TType::I64, 3))?;
+            o_prot.write_i64(*fld_var)?;
+            o_prot.write_field_end()?;
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }

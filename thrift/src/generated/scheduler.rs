@@ -2342,6 +2342,7 @@ pub struct ArtifactsAnswer {
     pub wanted: Option<Vec<ArtifactHolders>>,
     pub holders: Option<Vec<common::ArtifactHolder>>,
     pub replicate: Option<Vec<ArtifactReplica>>,
+    pub lost: Option<Vec<Vec<u8>>>,
 }
 
 impl TSerializable for ArtifactsAnswer {
@@ -2353,6 +2354,7 @@ impl TSerializable for ArtifactsAnswer {
         let mut f_4: Option<Vec<ArtifactHolders>> = Some(Vec::new());
         let mut f_5: Option<Vec<common::ArtifactHolder>> = Some(Vec::new());
         let mut f_6: Option<Vec<ArtifactReplica>> = None;
+        let mut f_7: Option<Vec<Vec<u8>>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2414,6 +2416,16 @@ impl TSerializable for ArtifactsAnswer {
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
                 }
+                7 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<Vec<u8>> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_31 = i_prot.read_bytes()?;
+                        val.push(list_elem_31);
+                    }
+                    i_prot.read_list_end()?;
+                    f_7 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2428,6 +2440,7 @@ impl TSerializable for ArtifactsAnswer {
             wanted: f_4,
             holders: f_5,
             replicate: f_6,
+            lost: f_7,
         };
         Ok(ret)
     }
@@ -2484,6 +2497,15 @@ impl TSerializable for ArtifactsAnswer {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.lost {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lost", TType::List, 7))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_bytes(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2498,6 +2520,7 @@ impl Default for ArtifactsAnswer {
             wanted: Some(Vec::new()),
             holders: Some(Vec::new()),
             replicate: None,
+            lost: None,
         }
     }
 }
@@ -2538,8 +2561,8 @@ impl TSerializable for ArtifactSlotsRequest {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = i_prot.read_string()?;
-                        val.push(list_elem_31);
+                        let list_elem_32 = i_prot.read_string()?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -2640,8 +2663,8 @@ impl TSerializable for ArtifactSlotsWorker {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<Vec<u8>> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = i_prot.read_bytes()?;
-                        val.push(list_elem_32);
+                        let list_elem_33 = i_prot.read_bytes()?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -2875,8 +2898,8 @@ impl TSerializable for ArtifactSlots {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ArtifactSlotsWorker> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = ArtifactSlotsWorker::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
+                        let list_elem_34 = ArtifactSlotsWorker::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -2885,8 +2908,8 @@ impl TSerializable for ArtifactSlots {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ArtifactSlot> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = ArtifactSlot::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_34);
+                        let list_elem_35 = ArtifactSlot::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -3084,8 +3107,8 @@ impl TSerializable for BistroSchedulerGetJobsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_35);
+                        let list_elem_36 = BistroJobConfig::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -3426,8 +3449,8 @@ impl TSerializable for BistroSchedulerGetLevelsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = i_prot.read_string()?;
-                        val.push(list_elem_36);
+                        let list_elem_37 = i_prot.read_string()?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -3483,8 +3506,8 @@ impl TSerializable for BistroSchedulerGetJobHistogramsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = i_prot.read_string()?;
-                        val.push(list_elem_37);
+                        let list_elem_38 = i_prot.read_string()?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3550,8 +3573,8 @@ impl TSerializable for BistroSchedulerGetJobHistogramsResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<BistroJobHistogram> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = BistroJobHistogram::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_38);
+                        let list_elem_39 = BistroJobHistogram::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4329,8 +4352,8 @@ impl TSerializable for BistroSchedulerUpdateStatusBatchArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<StatusUpdate> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = StatusUpdate::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_39);
+                        let list_elem_40 = StatusUpdate::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4389,8 +4412,8 @@ impl TSerializable for BistroSchedulerUpdateStatusBatchResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<StatusResult> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = StatusResult::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_40);
+                        let list_elem_41 = StatusResult::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_41);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4652,8 +4675,8 @@ impl TSerializable for BistroSchedulerFetchArtifactsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<worker::ArtifactRange> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = worker::ArtifactRange::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_41);
+                        let list_elem_42 = worker::ArtifactRange::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);

@@ -1,7 +1,7 @@
 //! The runs of tasks that wait for their inputs, and the replicas that none waits for.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::Time;
 use brasserie_common::rng::Rng;
@@ -30,11 +30,17 @@ pub enum InputsAction {
         task: WaitingTask,
         missing: Vec<ArtifactId>,
     },
+    /// The run goes back to the scheduler, because no worker has these artifacts any more. It has not begun, so that is no failure.
+    TakenBack {
+        task: WaitingTask,
+        lost: Vec<ArtifactId>,
+    },
 }
 
 /// The runs that wait for inputs, and the [`Gather`] that fetches these.
 ///
-/// A run begins with [`RunInputs::begin`] and ends with [`InputsAction::Ready`], [`InputsAction::Failed`] or [`RunInputs::cancel`]. It is
+/// A run begins with [`RunInputs::begin`] and ends with [`InputsAction::Ready`], [`InputsAction::Failed`], [`InputsAction::TakenBack`] or
+/// [`RunInputs::cancel`]. It is
 /// forgotten then, and its number may be used again.
 #[derive(Clone, Debug)]
 pub struct RunInputs {
@@ -118,6 +124,22 @@ impl RunInputs {
             actions.extend(self.handle(GatherEvent::NotWanted { task, artifacts }, now));
         }
         self.arrived(artifact, tasks, &mut actions);
+        actions
+    }
+
+    /// Notes that no worker has a copy of these artifacts. A run that waits for one frees its slot for the tasks that make them again.
+    pub fn lost(&mut self, artifacts: &BTreeSet<ArtifactId>, now: Time) -> Vec<InputsAction> {
+        let waiting = self.waiting.iter().filter_map(|(task, missing)| {
+            let lost = missing.artifacts.keys().filter(|id| artifacts.contains(id));
+            let lost: Vec<ArtifactId> = lost.copied().collect();
+            (!lost.is_empty()).then_some((*task, lost))
+        });
+        let waiting: Vec<(WaitingTask, Vec<ArtifactId>)> = waiting.collect();
+        let mut actions = Vec::new();
+        for (task, lost) in waiting {
+            actions.push(InputsAction::TakenBack { task, lost });
+            actions.extend(self.cancel(task, now));
+        }
         actions
     }
 
@@ -340,6 +362,22 @@ mod tests {
         assert_eq!(inputs.left_here(id(1), at(2)), []);
         let actions = inputs.left_here(id(2), at(3));
         assert!(actions.contains(&InputsAction::Ready(OTHER)), "{actions:?}");
+    }
+
+    #[test]
+    fn a_run_goes_back_when_an_input_is_lost_and_others_wait_on() {
+        let mut inputs = inputs();
+        begin(&mut inputs, RUN, vec![wanted(1, &[]), wanted(2, &["a"])]);
+        begin(&mut inputs, OTHER, vec![wanted(2, &["a"])]);
+        assert_eq!(inputs.lost(&BTreeSet::from([id(3)]), at(1)), []);
+        let back = InputsAction::TakenBack {
+            task: RUN,
+            lost: vec![id(1)],
+        };
+        assert_eq!(inputs.lost(&BTreeSet::from([id(1), id(3)]), at(1)), [back]);
+        assert_eq!(inputs.missing_of(RUN).next(), None);
+        assert_eq!(inputs.missing_of(OTHER).collect::<Vec<_>>(), [id(2)]);
+        assert_eq!(inputs.lost(&BTreeSet::from([id(1)]), at(2)), []);
     }
 
     fn answered(transfer: TransferId, numbers: &[u8]) -> GatherEvent {

@@ -193,12 +193,15 @@ impl DeskTask {
                 self.gather(of, GatherEvent::TransferEnded { transfer, outcome });
                 self.forget_unwanted();
             }
-            DeskEvent::Holders(Holders { of, holders }) => {
+            DeskEvent::Holders(Holders { of, holders, lost }) => {
                 let side = &mut self.sides[of.0];
                 let holders = holders.into_iter();
                 let holders = holders.map(|(id, all)| (id, side.peers(all.iter())));
                 let holders = holders.collect();
                 self.gather(of, GatherEvent::HoldersRefreshed { holders });
+                let now = self.parts.clock.now();
+                let actions = self.sides[of.0].inputs.lost(&lost, now);
+                self.perform(of, actions);
             }
             DeskEvent::Replicate(request) => self.replicate(request),
         }
@@ -374,6 +377,7 @@ impl DeskTask {
                 }
                 InputsAction::Ready(run) => self.prepare(run),
                 InputsAction::Failed { task, missing } => self.lack(task, &missing),
+                InputsAction::TakenBack { task, lost } => self.take_back(task, &lost),
             }
         }
     }
@@ -437,11 +441,23 @@ impl DeskTask {
         }
     }
 
-    /// Ends a run that waits for artifacts that no worker has.
+    /// Ends a run that has waited too long for artifacts that no worker has sent.
     fn lack(&mut self, run: WaitingTask, missing: &[ArtifactId]) {
-        let names: Vec<String> = missing.iter().map(|id| self.name_of(run, *id)).collect();
-        let why = format!("no worker has its inputs {} any more", names.join(", "));
+        let why = format!("no worker has sent its {}", self.names_of(run, missing));
         self.give_up(run, &why);
+    }
+
+    /// Gives a run back to the scheduler, which has its inputs made again.
+    fn take_back(&mut self, run: WaitingTask, lost: &[ArtifactId]) {
+        let why = format!("no worker has its {} any more", self.names_of(run, lost));
+        let by = EndedBy::TakeBack;
+        let status = ReportedStatus::taken_back();
+        self.end_unstarted(run, status, (&why, by.fault(), Some(by)));
+    }
+
+    fn names_of(&self, run: WaitingTask, ids: &[ArtifactId]) -> String {
+        let names: Vec<String> = ids.iter().map(|id| self.name_of(run, *id)).collect();
+        format!("inputs {}", names.join(", "))
     }
 
     /// Returns the place at which the run expects an artifact, for people.
@@ -698,16 +714,16 @@ impl DeskTask {
                 self.perform(of, actions);
             }
             Err(error) => {
-                let (fault, why) = match led.killed {
+                let (fault, status) = match led.killed {
                     Some(by) => {
                         end.story.ended_by = Some(by);
-                        let why = "while its outputs were taken";
-                        (by.fault(), format!("ended by the worker as {by} {why}"))
+                        let why =
+                            format!("ended by the worker as {by} while its outputs were taken");
+                        (by.fault(), ReportedStatus::by_fault(by.fault(), &why))
                     }
-                    None => (error.fault(), error.to_string()),
+                    None => (error.fault(), error.status()),
                 };
                 end.story.fault = fault;
-                let status = ReportedStatus::by_fault(fault, &why);
                 self.finish(run, status, end.story, Vec::new());
             }
         }

@@ -1,6 +1,6 @@
 //! The handle of the desk, and the events that reach it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use brasserie_common::{
@@ -65,6 +65,8 @@ pub(crate) struct Holders {
     /// The association whose scheduler answers.
     pub of: AssociationIndex,
     pub holders: Vec<(ArtifactId, Vec<ArtifactHolder>)>,
+    /// Those of which no worker has a copy.
+    pub lost: BTreeSet<ArtifactId>,
 }
 
 /// The copies that a scheduler wants here: all of them, at each answer.

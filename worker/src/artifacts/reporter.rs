@@ -330,10 +330,11 @@ impl Reporter {
                 artifacts: answer.replicate,
             });
         }
-        if !answer.wanted.is_empty() {
+        if !answer.wanted.is_empty() || !answer.lost.is_empty() {
             self.desk.holders(Holders {
                 of: self.of,
                 holders: answer.wanted,
+                lost: answer.lost.into_iter().collect(),
             });
         }
         let unwanted = (answer.unwanted, newest);

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use brasserie_common::{
     Artifact, ArtifactId, ArtifactNamespace, DiskGeneration, Fault, LeftOutput, OutputPath,
-    TaskInput, TaskOutput,
+    ReportedStatus, TaskInput, TaskOutput,
 };
 use brasserie_common_artifacts::{
-    ArtifactStore, InputPlace, StageError, StopCheck, TakeInError, TaskFolder, copy_all,
+    ArtifactStore, InputPlace, StageError, StopCheck, TakeInError, TaskFolder, WriteError, copy_all,
 };
 
 use super::folders::{RunFolder, RunFolders};
@@ -62,6 +62,20 @@ impl From<Undone> for TakeFailure {
 }
 
 impl TakeFailure {
+    /// Returns the status of the run. A store without space costs a try: nothing says that the next run leaves less, or finds more space.
+    pub(super) fn status(&self) -> ReportedStatus {
+        let why = self.to_string();
+        match self {
+            TakeFailure::Failed(TakeInError::Store(
+                WriteError::NoSpace { .. } | WriteError::DiskFull { .. },
+            )) => ReportedStatus::error_backoff(&why),
+            TakeFailure::Failed(
+                TakeInError::Output { .. } | TakeInError::Store(_) | TakeInError::Stopped,
+            )
+            | TakeFailure::Panicked => ReportedStatus::by_fault(self.fault(), &why),
+        }
+    }
+
     pub(super) fn fault(&self) -> Fault {
         match self {
             TakeFailure::Failed(TakeInError::Output { .. }) => Fault::Task,

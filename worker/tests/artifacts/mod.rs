@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::fake::{PATIENCE, Stage};
+use brasserie_common::ReportedStatus;
 use brasserie_thrift::generated::common::{
     Artifact, ArtifactHolder, KillRequest, RunningTask, TaskArtifacts, TaskInput, TaskOutput,
     TaskSubprocessOptions,
@@ -440,6 +441,31 @@ async fn a_run_that_waits_for_an_input_can_be_killed() {
         status.contains("while it waited for its inputs"),
         "{status}"
     );
+}
+
+/// The run has not begun, so it goes back without a failure. Another run, which waits for another input, stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_goes_back_when_the_scheduler_says_that_its_input_is_lost() {
+    let mut place = Place::open().await;
+    let nowhere = |content: u8| Artifact {
+        id: Some(vec![content; 32]),
+        size: Some(1),
+        form: Some("file".to_owned()),
+    };
+    let waits_for = |content| wants(&[], vec![input("in", &nowhere(content), &[])], vec![]);
+    place.stage.change(|scene| {
+        scene.artifacts = Some(ArtifactsAnswer {
+            lost: Some(vec![vec![7; 32]]),
+            ..answer()
+        });
+    });
+    let stays = place.run("true", waits_for(8)).await;
+    let task = place.run("true", waits_for(7)).await;
+    let (status, _) = place.end(&task).await;
+    assert_eq!(status, ReportedStatus::taken_back().to_wire());
+    assert_eq!(place.stage.kill(&stays, KillRequest::default()).await, None);
+    let (status, _) = place.end(&stays).await;
+    assert!(status.contains("while it waited"), "{status}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

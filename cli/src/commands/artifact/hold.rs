@@ -1,10 +1,12 @@
 //! `brasserie artifact hold`: keeps outputs as long as the command runs, or a program that it starts.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use brasserie_common_runtime::Clock;
 use clap::builder::NonEmptyStringValueParser;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,6 +14,7 @@ use serde_json::json;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
 
+use super::outputs::find;
 use crate::CommandEnding;
 use crate::connection::{AskArgs, ChangeOutcome, Connection, block_on};
 use crate::interrupts::Interrupts;
@@ -25,8 +28,9 @@ pub(super) struct HoldArgs {
     /// The jobs whose outputs are kept.
     #[arg(required = true, value_name = "JOB", value_parser = NonEmptyStringValueParser::new())]
     jobs: Vec<String>,
-    /// Start this program, and hold the outputs until it has ended. Without it, until the command is interrupted.
-    #[arg(last = true, value_name = "PROGRAM")]
+    /// Start this program, and hold the outputs until it has ended. Without it, until the command is interrupted. The standard output is that
+    /// of the program, so there is no `--json`.
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "json")]
     program: Vec<OsString>,
     #[command(flatten)]
     ask: AskArgs,
@@ -39,15 +43,26 @@ pub(super) fn run(args: &HoldArgs) -> Result<CommandEnding> {
 async fn hold(args: &HoldArgs) -> Result<CommandEnding> {
     let connection = args.ask.connect()?;
     let mut interrupts = Interrupts::listen()?;
+    let hold = Clock.seed().cast_signed();
     for job in &args.jobs {
-        match connection.hold_outputs(job, false).await? {
-            ChangeOutcome::Done(_) => {}
+        match connection.hold_outputs(job, hold, false).await? {
+            ChangeOutcome::Done(true) => {}
+            ChangeOutcome::Done(false) => complain!("brasserie: {}", has_ended(job)),
             ChangeOutcome::Refused { message, .. } => bail!("{message}"),
+        }
+        let found = find(&connection, (job, ""), 1).await?;
+        if let Some(why) = found.why_empty() {
+            complain!(
+                "brasserie: job `{}` has no outputs now, so only those of its next runs are held: {}",
+                printable(job),
+                printable(why)
+            );
         }
     }
     let jobs = args.jobs.join(", ");
     let mut program = start(&args.program)?;
-    if program.is_none() {
+    let has_program = program.is_some();
+    if !has_program {
         let sentence = format!(
             "The outputs of {} stay until this command ends.",
             printable(&jobs)
@@ -57,23 +72,44 @@ async fn hold(args: &HoldArgs) -> Result<CommandEnding> {
     }
     // The hold continues while an interrupted program ends.
     let ended = tokio::select! {
-        never = continue_hold(&connection, &args.jobs) => match never {},
+        never = continue_hold(&connection, hold, &args.jobs) => match never {},
         ended = run_to_end(&mut program, &mut interrupts) => ended?,
     };
-    for job in &args.jobs {
-        // A call that fails costs nothing but time: the hold then ends by itself.
-        if let Err(error) = connection.hold_outputs(job, true).await {
-            complain!("brasserie: the hold ends in 5 minutes: {error:#}");
-        }
-    }
-    Ok(match ended {
+    let ending = match ended {
         Some(status) if status.success() => CommandEnding::Success,
         Some(status) => {
             complain!("brasserie: the program failed: {status}");
-            CommandEnding::Failure
+            CommandEnding::Program(code_of(status))
         }
         None => CommandEnding::Interrupted,
-    })
+    };
+    if has_program && ending != CommandEnding::Success {
+        complain!(
+            "brasserie: the outputs stay for 5 minutes, so that the program can run again with `brasserie artifact hold`"
+        );
+        return Ok(ending);
+    }
+    for job in &args.jobs {
+        // A call that fails costs nothing but time: the hold then ends by itself.
+        if let Err(error) = connection.hold_outputs(job, hold, true).await {
+            complain!("brasserie: the hold ends in 5 minutes: {error:#}");
+        }
+    }
+    Ok(ending)
+}
+
+/// Returns the code with which a shell would report the end of a program that failed.
+fn code_of(status: ExitStatus) -> u8 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    let code = status.code().or(signal);
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+fn has_ended(job: &str) -> String {
+    format!(
+        "the hold of job `{}` had ended: its outputs until now are deleted, later ones are held",
+        printable(job)
+    )
 }
 
 fn start(program: &[OsString]) -> Result<Option<Child>> {
@@ -114,22 +150,23 @@ async fn run_to_end(
 }
 
 /// Repeats the hold of each job for ever. Says once what goes wrong.
-async fn continue_hold(connection: &Connection, jobs: &[String]) -> std::convert::Infallible {
+async fn continue_hold(
+    connection: &Connection,
+    hold: i64,
+    jobs: &[String],
+) -> std::convert::Infallible {
     let mut trouble: Vec<LastText> = jobs.iter().map(|_| LastText::default()).collect();
     let mut next = Instant::now();
     loop {
         next += PERIOD;
         sleep_until(next).await;
         for (job, trouble) in jobs.iter().zip(&mut trouble) {
-            let text = match connection.hold_outputs(job, false).await {
+            let text = match connection.hold_outputs(job, hold, false).await {
                 Ok(ChangeOutcome::Done(true)) => {
                     *trouble = LastText::default();
                     continue;
                 }
-                Ok(ChangeOutcome::Done(false)) => format!(
-                    "the hold of job `{}` had ended: its outputs until now are deleted, later ones are held",
-                    printable(job)
-                ),
+                Ok(ChangeOutcome::Done(false)) => has_ended(job),
                 Ok(ChangeOutcome::Refused { message, .. }) => message,
                 Err(error) => format!("{error:#}"),
             };

@@ -147,10 +147,19 @@ pub(super) fn row(output: &ListedOutput) -> Vec<String> {
         text(&output.path),
         text(&artifact.form),
         artifact.size.unwrap_or_default().to_string(),
-        output.copies.unwrap_or_default().to_string(),
+        copies_text(output),
         text(&output.state).replace('_', " "),
         workers_text(&output.holders, output.copies),
     ]
+}
+
+/// Returns the number of copies, and how many there should be if that is more.
+fn copies_text(output: &ListedOutput) -> String {
+    let copies = output.copies.unwrap_or_default();
+    match output.replicas {
+        Some(wanted) if wanted > copies => format!("{copies} of {wanted}"),
+        _ => copies.to_string(),
+    }
 }
 
 /// Names some workers with a copy, as in `a, b, c and 7 others`.
@@ -219,6 +228,7 @@ pub(super) fn output_document(output: &ListedOutput) -> Value {
         "bytes": artifact.size,
         "sha256": id.map(|id| ArtifactId(id).to_string()),
         "copies": output.copies,
+        "replicas": output.replicas,
         "state": output.state,
         "workers": workers,
     })
@@ -307,6 +317,17 @@ mod tests {
             state: Some(if copies > 0 { "available" } else { "given_up" }.to_owned()),
             ..ListedOutput::default()
         }
+    }
+
+    #[test]
+    fn a_row_counts_missing_copies() {
+        let row_of = |replicas| {
+            let output = output("t", &["a"], 1);
+            row(&ListedOutput { replicas, ..output })[5].clone()
+        };
+        assert_eq!(row_of(Some(2)), "1 of 2");
+        assert_eq!(row_of(Some(1)), "1");
+        assert_eq!(row_of(None), "1");
     }
 
     #[test]

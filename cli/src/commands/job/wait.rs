@@ -77,7 +77,10 @@ fn outcome_of(ending: CommandEnding) -> &'static str {
         CommandEnding::Success => "done",
         CommandEnding::TimedOut => "timed out",
         CommandEnding::Interrupted => "interrupted",
-        CommandEnding::Failure | CommandEnding::Usage | CommandEnding::Changes => "not done",
+        CommandEnding::Failure
+        | CommandEnding::Usage
+        | CommandEnding::Changes
+        | CommandEnding::Program(_) => "not done",
     }
 }
 

@@ -272,13 +272,19 @@ impl Desk {
                 at.store.verify(&key);
             }
             DeskInput::Reported(outcome) => {
-                let Orders { holders, unwanted } = self.reporter.reported(outcome);
+                let Orders {
+                    holders,
+                    lost,
+                    unwanted,
+                } = self.reporter.reported(outcome);
                 if !holders.is_empty() {
                     let peers = |all: Vec<ArtifactHolder>| all.iter().map(peer).collect();
                     let holders = holders.into_iter().map(|(id, all)| (id, peers(all)));
                     let holders = holders.collect();
                     self.gather(GatherEvent::HoldersRefreshed { holders }, at);
                 }
+                let actions = self.inputs.lost(&lost, at.now);
+                self.perform(actions, at);
                 if let Some(unwanted) = unwanted {
                     self.out.push(DeskOutput::Delete(unwanted));
                 }
@@ -404,6 +410,9 @@ impl Desk {
                     }
                 }
                 InputsAction::Failed { task, .. } => self.end_unstarted(task, Fault::System, at),
+                InputsAction::TakenBack { task, .. } => {
+                    self.end_unstarted_as(task, ReportedStatus::taken_back(), at);
+                }
             }
         }
     }
@@ -556,13 +565,22 @@ impl Desk {
     }
 
     fn end_unstarted(&mut self, run: WaitingTask, fault: Fault, at: &mut DeskMoment<'_>) {
+        let status = ReportedStatus::by_fault(fault, "cannot start");
+        self.end_unstarted_as(run, status, at);
+    }
+
+    fn end_unstarted_as(
+        &mut self,
+        run: WaitingTask,
+        status: ReportedStatus,
+        at: &mut DeskMoment<'_>,
+    ) {
         let actions = self.inputs.cancel(run, at.now);
         self.perform(actions, at);
         if let Some(led) = self.runs.get(&run) {
             let (worker, run) = (led.run.worker, Run::of(&led.run.task));
             at.note(ArtifactEvent::NotStarted { worker, run });
         }
-        let status = ReportedStatus::by_fault(fault, "cannot start");
         self.finish(run, status, Vec::new());
     }
 
@@ -602,7 +620,7 @@ impl Desk {
             let artifact = output_of(&request.task, path);
             let key = (artifacts.namespace.clone(), artifact.id);
             let Ok(found) = at.keep(&key, artifact.size) else {
-                let status = ReportedStatus::by_fault(Fault::Worker, "the store is full");
+                let status = ReportedStatus::error_backoff("the store is full");
                 return self.finish(run, status, Vec::new());
             };
             let path = path.clone();

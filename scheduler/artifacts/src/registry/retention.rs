@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use brasserie_common::{JobName, TaskKey, Time};
+use brasserie_common::{JobName, TaskKey, Time, WallTime};
 
 use super::super::artifact_table::ArtifactName;
 use super::super::owners::OwnerHeartbeat;
@@ -17,6 +17,11 @@ impl Registry {
     /// A deleted job has returned by this. A set whose owner has expired stays so, unless another owner takes it over.
     pub fn define_set(&mut self, job: &JobName, terms: SetTerms, now: Clocks) {
         self.sets.define(job, terms, now);
+    }
+
+    /// Sets when the set of a job was last written or consumed, as the stored completions say. Ignores unknown sets.
+    pub fn restore_use(&mut self, job: &JobName, last_use: WallTime, now: Clocks) {
+        self.sets.restore_use(job, last_use, now);
     }
 
     /// Sets the jobs that consume the outputs of a job.

@@ -42,15 +42,22 @@ pub enum JobChange {
         needed: NeededOutputs,
     },
     /// Holds the outputs of a job with `keep = "while_held"` for the next minutes, or ends that.
-    HoldOutputs(OutputHold),
+    HoldOutputs {
+        hold: OutputHold,
+        holder: HoldId,
+    },
 }
+
+/// The number of a hold, which its client draws. Clients that name none share a hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HoldId(pub Option<i64>);
 
 /// The wish of a client about the outputs that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputHold {
     /// The outputs stay for the next minutes.
     Continue,
-    /// The client does not need them any more.
+    /// The client does not need them any more. They stay as long as others hold them.
     End,
 }
 

@@ -19,6 +19,8 @@ const MAX_PROBLEM_CHARS: usize = 4096;
 const MAX_TASKS: usize = 1000;
 /// How long a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
 const PROBLEM_LIFE: Duration = Duration::from_secs(300);
+/// The age below which problems are shown in seconds.
+const IN_SECONDS: Duration = Duration::from_secs(120);
 /// The time for which refusals because of a race must repeat before they are shown.
 ///
 /// A worker refuses a task that arrives before the notice that the worker is healthy, or before its slot is free. The next try, 150 ms
@@ -41,9 +43,21 @@ struct RecentProblem {
 enum Subject {
     Text(String),
     Start(FailedStart),
+    Lacking(LackingTask),
 }
 
-/// A failure of tasks to start on one worker, for one kind of reason: those of several jobs on a full disk are one.
+/// The tasks of one job that lack an input for the same cause.
+#[derive(Clone, Debug)]
+struct LackingTask {
+    /// The latest such task.
+    task: TaskKey,
+    /// Another task has lacked an input for this cause, too.
+    are_several: bool,
+    cause: String,
+    why: String,
+}
+
+/// A failure of tasks to start on one worker, or to leave outputs there, for one kind of reason: those of several jobs on a full disk are one.
 #[derive(Clone, Debug)]
 struct FailedStart {
     shard: Shard,
@@ -64,6 +78,8 @@ pub enum StartTrouble {
     Refused,
     /// The worker accepted the task and could not create its process.
     Failed,
+    /// The task has run, and the worker could not keep its outputs.
+    Outputs,
 }
 
 impl FailedStart {
@@ -113,7 +129,10 @@ impl Subject {
         match (self, other) {
             (Subject::Text(one), Subject::Text(other)) => one == other,
             (Subject::Start(one), Subject::Start(other)) => one.is_same(other),
-            (Subject::Text(_), Subject::Start(_)) | (Subject::Start(_), Subject::Text(_)) => false,
+            (Subject::Lacking(one), Subject::Lacking(other)) => {
+                (&one.task.job, &one.cause) == (&other.task.job, &other.cause)
+            }
+            (Subject::Text(_) | Subject::Start(_) | Subject::Lacking(_), _) => false,
         }
     }
 }
@@ -122,14 +141,32 @@ impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = match self {
             Subject::Text(text) => return f.write_str(text),
+            Subject::Lacking(lacking) => return lacking.fmt(f),
             Subject::Start(start) => start,
         };
         let verb = match start.trouble {
             StartTrouble::Race | StartTrouble::Refused => "did not start",
             StartTrouble::Failed => "could not start",
+            StartTrouble::Outputs => "could not keep the outputs of",
         };
         let (shard, tasks, why) = (&start.shard, start.of_tasks(), &start.why);
         write!(f, "worker `{shard}` {verb} {tasks}: {why}")
+    }
+}
+
+impl fmt::Display for LackingTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LackingTask {
+            task: TaskKey { job, node },
+            are_several,
+            cause: _,
+            why,
+        } = self;
+        let lack = match are_several {
+            true => "and others lack",
+            false => "lacks",
+        };
+        write!(f, "{job} on {node} {lack} an input: {why}")
     }
 }
 
@@ -139,15 +176,20 @@ impl RecentProblem {
             Subject::Start(start) if start.trouble == StartTrouble::Race => {
                 self.at.since(self.since) >= RACE_LIFE
             }
-            Subject::Start(_) | Subject::Text(_) => true,
+            Subject::Start(_) | Subject::Text(_) | Subject::Lacking(_) => true,
         };
         lasts && self.is_fresh(now)
     }
 
     /// Formats the problem with its age.
     fn text(&self, now: Time) -> String {
-        let ago = |at| format_duration(Duration::from_secs(now.since(at).as_secs()));
-        let (what, first, last) = (&self.what, ago(self.since), ago(self.at));
+        let (first, last) = (now.since(self.since), now.since(self.at));
+        // The same unit for both.
+        let ago = |time: Duration| match last < IN_SECONDS && first < IN_SECONDS {
+            true => format!("{}s", time.as_secs()),
+            false => format_duration(Duration::from_secs(time.as_secs())),
+        };
+        let (what, first, last) = (&self.what, ago(first), ago(last));
         match first == last {
             true => format!("{last} ago: {what}"),
             false => format!("the first time {first} ago, the last time {last} ago: {what}"),
@@ -163,6 +205,24 @@ impl RecentProblems {
     /// Notes a problem. Returns its text for the log if `status` did not already show it.
     pub(super) fn note(&mut self, now: Time, text: &str) -> Option<String> {
         self.add(now, Subject::Text(bounded(text)))
+    }
+
+    /// Notes that a task lacks an input. Returns the same as [`RecentProblems::note`].
+    pub(super) fn note_lacking(
+        &mut self,
+        now: Time,
+        task: TaskKey,
+        (cause, why): (String, &str),
+    ) -> Option<String> {
+        self.add(
+            now,
+            Subject::Lacking(LackingTask {
+                task,
+                are_several: false,
+                cause,
+                why: bounded(why),
+            }),
+        )
     }
 
     /// Notes that a task did not start on a worker. Returns the same as [`RecentProblems::note`].
@@ -189,13 +249,17 @@ impl RecentProblems {
         let known = known.filter(|known| known.is_fresh(now));
         let was_shown = known.as_ref().is_some_and(|known| known.is_shown(now));
         let since = known.as_ref().map_or(now, |known| known.since);
-        if let (Some(Subject::Start(before)), Subject::Start(start)) =
-            (known.map(|known| known.what), &mut what)
-        {
-            start.tasks.extend(before.tasks);
-            if start.tasks.len() > MAX_TASKS {
-                start.tasks.pop_first();
+        match (known.map(|known| known.what), &mut what) {
+            (Some(Subject::Start(before)), Subject::Start(start)) => {
+                start.tasks.extend(before.tasks);
+                if start.tasks.len() > MAX_TASKS {
+                    start.tasks.pop_first();
+                }
             }
+            (Some(Subject::Lacking(before)), Subject::Lacking(new)) => {
+                new.are_several = before.are_several || before.task != new.task;
+            }
+            (Some(_) | None, _) => {}
         }
         let problem = RecentProblem {
             since,
@@ -229,7 +293,11 @@ impl RecentProblems {
     /// Removes the refusals of the job by the worker, which has accepted a task of the job.
     pub(super) fn start_accepted(&mut self, shard: &Shard, job: &JobName) {
         self.keep_starts(|of| {
-            let is_other = of.trouble == StartTrouble::Failed || of.shard != *shard;
+            let is_refusal = match of.trouble {
+                StartTrouble::Race | StartTrouble::Refused => true,
+                StartTrouble::Failed | StartTrouble::Outputs => false,
+            };
+            let is_other = !is_refusal || of.shard != *shard;
             of.keep_tasks(|task| is_other || task.job != *job)
         });
     }
@@ -256,11 +324,18 @@ impl RecentProblems {
         self.0.retain_mut(|known| match &mut known.what {
             Subject::Start(of) => is_kept(of),
             Subject::Text(_) => true,
+            Subject::Lacking(_) => true,
         });
     }
 
-    pub(super) fn shown(&self, now: Time) -> Vec<String> {
+    /// Returns the problems that last. `lacks` says whether a task still lacks an input.
+    pub(super) fn shown(&self, now: Time, lacks: impl Fn(&TaskKey) -> bool) -> Vec<String> {
+        let lasts = |known: &&RecentProblem| match &known.what {
+            Subject::Lacking(lacking) => lacks(&lacking.task),
+            Subject::Text(_) | Subject::Start(_) => true,
+        };
         let shown = self.0.iter().filter(|known| known.is_shown(now));
+        let shown = shown.filter(lasts);
         shown.map(|known| known.text(now)).collect()
     }
 }
@@ -303,7 +378,7 @@ mod tests {
         problems.note_start(at(40), (&one, task("a", 1)), failed, other);
         problems.note_start(at(40), (&two, task("a", 1)), failed, other);
         assert_eq!(logged, 1);
-        let shown = problems.shown(at(40));
+        let shown = problems.shown(at(40), |_| true);
         assert_eq!(
             shown,
             [
@@ -315,13 +390,13 @@ mod tests {
         );
         // A task of one job has run there. Those of the other one still do not.
         problems.process_ran(&one, &task("b", 0).job);
-        let shown = problems.shown(at(40));
+        let shown = problems.shown(at(40), |_| true);
         assert!(
             shown[0].contains("could not start 20 tasks, the last one a on n"),
             "{shown:?}"
         );
         problems.keep_jobs(|job| job.as_str() != "a");
-        assert_eq!(problems.shown(at(40)), [""; 0]);
+        assert_eq!(problems.shown(at(40), |_| true), [""; 0]);
     }
 
     #[test]
@@ -338,12 +413,36 @@ mod tests {
             assert_eq!(told, None);
         }
         assert_eq!(problems.0.len(), 1 + MAX_HIDDEN);
-        assert_eq!(problems.shown(at(2)), ["2s ago: the disk is full"]);
+        let shown = |problems: &RecentProblems, now| problems.shown(at(now), |_| true);
+        assert_eq!(shown(&problems, 2), ["2s ago: the disk is full"]);
         assert_eq!(problems.note(at(2), disk), None, "it is not new");
         let twice = "the first time 3s ago, the last time 1s ago: the disk is full";
+        assert_eq!(shown(&problems, 3).last().map(String::as_str), Some(twice));
+        assert!(shown(&problems, 62)[0].starts_with("the first time 62s ago, the last time 60s"));
+    }
+
+    #[test]
+    fn tasks_that_lack_the_same_input_share_a_line_until_none_does() {
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        let mut problems = RecentProblems::default();
+        let task = |node: &str| TaskKey {
+            job: JobName::try_from("j").unwrap(),
+            node: NodeName::try_from(node).unwrap(),
+        };
+        let mut note =
+            |node, why| problems.note_lacking(at(1), task(node), ("dims".to_owned(), why));
+        let first = note("n0", "no file dims");
         assert_eq!(
-            problems.shown(at(3)).last().map(String::as_str),
-            Some(twice)
+            first.as_deref(),
+            Some("j on n0 lacks an input: no file dims")
         );
+        assert_eq!(note("n0", "no file dims"), None);
+        assert_eq!(note("n1", "no file dims"), None);
+        let one = "1s ago: j on n1 and others lack an input: no file dims";
+        assert_eq!(
+            problems.shown(at(2), |lacking| *lacking == task("n1")),
+            [one]
+        );
+        assert_eq!(problems.shown(at(2), |_| false), [""; 0]);
     }
 }

@@ -190,9 +190,10 @@ impl Remote {
         std::mem::replace(&mut self.barred, barred) != barred
     }
 
-    /// Returns whether an operator's order keeps tasks away.
-    pub(crate) fn is_barred(&self) -> bool {
-        self.barred
+    /// Returns whether the worker gets no further artifacts: it drains, an order keeps tasks away, or it may be dead.
+    pub(crate) fn gets_no_artifacts(&self) -> bool {
+        let drains = self.description.intake == Intake::Draining;
+        drains || self.barred || self.health() == Health::Unhealthy
     }
 
     /// Returns the record that makes a later scheduler wait for the worker.

@@ -35,6 +35,7 @@ impl Scheduler {
             return Err(JobRefusal::OutputsNeeded(why));
         }
         let job = job.clone();
+        self.artifacts.note_removed(&job, self.wall);
         if nodes.is_empty() {
             self.artifacts.forget_job(now, &job);
             return Ok((Record::OutputsExpired { job }, changed));

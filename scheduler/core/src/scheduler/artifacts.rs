@@ -1,10 +1,9 @@
 //! Artifacts: the reports of stores, the outputs of runs, and the inputs that a run gets.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{ArtifactsAnswer, ArtifactsReport};
-use brasserie_common::worker::Intake;
 use brasserie_common::{
     ArtifactHolder, ArtifactNamespace, Health, InvocationId, JobName, LeftOutput, RequestId, Shard,
     TaskKey, Time, WallTime,
@@ -27,23 +26,18 @@ pub(super) fn namespace_of(cluster: ClusterId) -> ArtifactNamespace {
         .expect("Invariant: 16 hex digits are a name")
 }
 
-/// Returns the outputs that the store remembers. How long they are kept is known once a configuration is in force.
-pub(super) fn restored(durable: &Durable) -> RestoredState {
-    let mut touched: BTreeMap<&JobName, WallTime> = BTreeMap::new();
-    for key in durable.outputs.keys() {
-        let status = durable.statuses.get(key);
-        let time = status.map_or(WallTime::from_secs(0), |(_, status)| status.time);
-        let last = touched.entry(&key.job).or_insert(time);
-        *last = time.max(*last);
-    }
-    let sets = touched.into_iter().map(|(job, touched)| RestoredSet {
+/// Returns the outputs that the store remembers. How long they are kept is known once a configuration is in force. Until then they count as
+/// used at `wall`, the start of this scheduler: the completions, which say when they were, are not loaded yet.
+pub(super) fn restored(durable: &Durable, wall: WallTime) -> RestoredState {
+    let jobs: BTreeSet<&JobName> = durable.outputs.keys().map(|key| &key.job).collect();
+    let sets = jobs.into_iter().map(|job| RestoredSet {
         job: job.clone(),
         terms: SetTerms {
             owner: SetOwner::Scheduler,
             retention: SetRetention::Forever,
         },
         consumers: BTreeSet::new(),
-        touched,
+        touched: wall,
         ending: None,
     });
     let outputs = durable.outputs.iter();
@@ -105,7 +99,7 @@ impl Scheduler {
             rack: None,
         };
         let lock = worker.machine_lock.clone();
-        let gets_no_slots = worker.intake == Intake::Draining || remote.is_barred();
+        let gets_no_slots = remote.gets_no_artifacts();
         let oldest_run = match remote.health() {
             // Its running tasks are not known yet.
             Health::New => Some(Time::ZERO),
@@ -122,7 +116,7 @@ impl Scheduler {
         let answer = self
             .artifacts
             .report(now, (&lock, place), report, oldest_run);
-        // A run waits for these. The same bytes end its wait; with others it fails after a while, and starts again with them.
+        // The answer ends the runs that wait for these. Their makers need not wait for the next tries of these tasks.
         let lost = self.view().makers_of_lost(&report.wanted);
         self.lost_producers.extend(lost);
         Ok(answer)

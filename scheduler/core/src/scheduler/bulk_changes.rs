@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::{JobId, JobName, NodeId, NodeName, RequestId, TaskKey, Time};
+use brasserie_scheduler_engine::Task;
 
 use super::effect::Reply;
 use super::replies::HeldReply;
 use super::view::unknown_job;
-use super::{Scheduler, View};
+use super::{Scheduler, View, task_key};
 use crate::bulk_changes::{BulkChange, BulkKind, ChangedNodes, Finished, TaskChange};
 use crate::jobs::{JobRefusal, MAX_NAMED_NODES};
-use crate::news::News;
+use crate::news::{MissedOutputs, News};
 use crate::record::Record;
 
 /// The tasks of one slice: some milliseconds of a turn, and one record. A million tasks take a thousand commits, which take seconds.
@@ -195,7 +196,7 @@ impl Scheduler {
                 continue;
             }
             self.engine.hold_nodes(nodes.iter().copied());
-            let tasks = nodes.len();
+            let (tasks, why) = (nodes.len(), self.view().why_missed(job, &nodes));
             let change = BulkChange {
                 request: None,
                 job,
@@ -204,7 +205,7 @@ impl Scheduler {
             // If too many changes wait, the consumers ask again.
             if self.bulk_changes.add(change).is_ok() {
                 let job = self.engine.job_name(job).clone();
-                self.notices.news(News::OutputsLost { job, tasks });
+                self.notices.news(News::MadeAgain { job, tasks, why });
                 self.continue_bulk_changes(now);
             }
         }
@@ -221,6 +222,19 @@ impl Scheduler {
 }
 
 impl View<'_> {
+    /// Returns why outputs of the job's tasks on these nodes are not there.
+    fn why_missed(&self, job: JobId, nodes: &[NodeId]) -> MissedOutputs {
+        let mut keys = nodes.iter().map(|node| {
+            let node = *node;
+            task_key(&self.engine, Task { job, node })
+        });
+        let registry = self.artifacts.registry();
+        match keys.any(|key| registry.outputs(&key).is_some()) {
+            true => MissedOutputs::Lost,
+            false => MissedOutputs::NotKept,
+        }
+    }
+
     /// Returns the nodes of the bulk change that begins next, in reverse order; `None` if none waits.
     fn nodes_of_next_bulk_change(&self) -> Option<Vec<NodeId>> {
         let next = self.bulk_changes.next()?;

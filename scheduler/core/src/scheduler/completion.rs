@@ -203,7 +203,7 @@ impl Scheduler {
         let run = self.runs.find(task, end.0)?;
         let (next_backoff, shard) = (run.next_backoff, run.shard.clone());
         let kept = kept(story.clone(), &shard, run.queued);
-        self.note_how_it_began(now, &shard, task, story.as_deref());
+        self.note_problem_of(now, &shard, task, (end.1, story.as_deref()));
         self.safety.over(task, end.0);
         let (of, status) = self.view().closing_status(now, task, end, next_backoff);
         // A story is stored only with the completion of its own run. A task that was taken back has not run.
@@ -268,12 +268,32 @@ impl Scheduler {
         }
     }
 
-    /// Notes a problem if the task got no process, because `brasserie logs` shows nothing then. A process clears the job's problems.
-    fn note_how_it_began(&mut self, now: Time, shard: &Shard, task: Task, story: Option<&Story>) {
-        let Some(Story { ending, fault, .. }) = story else {
+    /// Notes a problem if the task got no process, or if its worker could not keep its outputs: `brasserie logs` shows nothing then. Any
+    /// other process clears the job's problems.
+    fn note_problem_of(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        task: Task,
+        (status, story): (&ReportedStatus, Option<&Story>),
+    ) {
+        let Some(Story {
+            ending,
+            fault,
+            ended_by,
+            ..
+        }) = story
+        else {
             return;
         };
         match ending {
+            // The process has succeeded, and nobody has ended it.
+            Ending::Exited(0) if *fault == Fault::Worker && ended_by.is_none() => {
+                let of = (shard, task_key(&self.engine, task));
+                let why = status.exception().unwrap_or("its log has the reason");
+                self.notices
+                    .start_problem(now, of, StartTrouble::Outputs, why);
+            }
             Ending::NotStarted(_) if *fault == Fault::Nobody => {}
             Ending::NotStarted(why) => {
                 let of = (shard, task_key(&self.engine, task));

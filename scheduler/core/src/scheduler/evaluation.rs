@@ -51,6 +51,11 @@ impl Scheduler {
         if let Some(news) = news {
             self.notices.news(news);
         }
+        if let Some(remote) = self.pool.get(shard) {
+            let lock = &remote.description().machine_lock;
+            self.artifacts
+                .set_excluded(lock, remote.gets_no_artifacts());
+        }
         self.engine.set_eligibility(index, eligibility);
         self.credit().update(now, shard);
         if self.outbox.may_call() {

@@ -5,20 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use brasserie_common::file_name::file_name;
 use brasserie_common::text::readable_bytes;
 use brasserie_common::{
-    Artifact, ArtifactHolder, ArtifactId, InvocationId, JobId, JobName, MachinePortLock, NodeId,
-    NodeName, OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey, TaskOutput,
-    Time,
+    Artifact, ArtifactHolder, ArtifactId, Health, InvocationId, JobId, JobName, MachinePortLock,
+    NodeId, NodeName, OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey,
+    TaskOutput, Time,
 };
 use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness, Replicas};
 use brasserie_scheduler_engine::{Engine, Placement, Reason, Task, TaskState};
 
-use super::{Scheduler, View, task_key};
+use super::{Scheduler, View};
 use crate::artifacts::{Artifacts, InputChecks};
 use crate::files::{JobOrigin, LackingFile};
 use crate::jobs::Jobs;
+use crate::pool::Pool;
 use crate::pool::remote::Remote;
 use crate::slots::CopyProspect;
+
+/// The most workers that an explanation names as holders of an input.
+const MOST_NAMED_HOLDERS: usize = 3;
 
 /// An artifact with its place among the inputs of a run.
 #[derive(Clone, Debug)]
@@ -48,6 +52,16 @@ pub(super) enum LackingInput {
         wanted: Replicas,
         missing: usize,
     },
+    /// The workers with copies of an input are not healthy, so they may never send it.
+    #[error(
+        "its input `{place}` is only on {}, which {} not healthy",
+        shard_names(.holders), if .holders.len() == 1 { "is" } else { "are" }
+    )]
+    Unreachable {
+        key: TaskKey,
+        place: OutputPath,
+        holders: Vec<Shard>,
+    },
     /// The tasks that made the lost outputs. They can run again.
     #[error("{}", lost_text(.0, .1))]
     Lost(BTreeSet<Task>, TaskKey),
@@ -62,6 +76,19 @@ pub(super) enum LackingInput {
 }
 
 impl LackingInput {
+    /// Returns the part of the reason that tasks on other nodes share.
+    fn cause(&self) -> String {
+        match self {
+            LackingInput::NotRunnable { key, why } => format!("{}: {why}", key.job),
+            LackingInput::File(_)
+            | LackingInput::Unknown(_)
+            | LackingInput::Copies { .. }
+            | LackingInput::Unreachable { .. }
+            | LackingInput::Lost(..)
+            | LackingInput::GivenUp { .. } => self.to_string(),
+        }
+    }
+
     /// Returns whether no waiting helps.
     fn is_final(&self) -> bool {
         matches!(self, LackingInput::GivenUp { .. })
@@ -80,6 +107,11 @@ fn copies_text(missing: usize, key: &TaskKey) -> String {
     format!("it waits for {copies} of the output of {}", named(key))
 }
 
+fn shard_names(shards: &[Shard]) -> String {
+    let names: Vec<String> = shards.iter().map(|shard| format!("`{shard}`")).collect();
+    names.join(" and ")
+}
+
 fn lost_text(tasks: &BTreeSet<Task>, first: &TaskKey) -> String {
     let first = named(first);
     match tasks.len() {
@@ -95,8 +127,8 @@ fn lost_text(tasks: &BTreeSet<Task>, first: &TaskKey) -> String {
 /// The result of the check of a run's inputs.
 pub(super) enum InputsCheck {
     Present,
-    /// The task is tried again a while later. The text is for the operator if waiting alone does not help.
-    Lacking(Option<String>),
+    /// The task is tried again a while later. The cause and the reason are for the operator if waiting alone does not help.
+    Lacking(Option<(String, String)>),
     /// The task fails with this status.
     Final(ReportedStatus),
 }
@@ -126,16 +158,15 @@ impl Scheduler {
                 InputsCheck::Final(ReportedStatus::failed().with_reason(&lacking.to_string()))
             }
             Err(lacking) => {
-                let key = task_key(&self.engine, task);
-                let why = format!("{} on {} lacks an input: {lacking}", key.job, key.node);
+                let why = (lacking.cause(), lacking.to_string());
                 match lacking {
                     LackingInput::Lost(tasks, _) => {
                         self.lost_producers.extend(tasks);
                         InputsCheck::Lacking(None)
                     }
-                    LackingInput::Unknown(_) | LackingInput::Copies { .. } => {
-                        InputsCheck::Lacking(None)
-                    }
+                    LackingInput::Unknown(_)
+                    | LackingInput::Copies { .. }
+                    | LackingInput::Unreachable { .. } => InputsCheck::Lacking(None),
                     // The file is there in a moment.
                     LackingInput::File(LackingFile::Unread { .. }) => InputsCheck::Lacking(None),
                     LackingInput::File(_)
@@ -196,6 +227,28 @@ impl Scheduler {
 }
 
 impl View<'_> {
+    /// Returns whether a task waits and lacks an input.
+    pub(super) fn lacks_an_input(&self, task: &TaskKey) -> bool {
+        let job = self.engine.find_job(task.job.as_str());
+        let node = self.engine.find_node(task.node.as_str());
+        let task = job.zip(node).map(|(job, node)| Task { job, node });
+        task.is_some_and(|task| {
+            let waits = match self.engine.task_state(task) {
+                TaskState::Unstarted
+                | TaskState::Incomplete
+                | TaskState::Error
+                | TaskState::InBackoff => true,
+                TaskState::Running
+                | TaskState::Done
+                | TaskState::Failed
+                | TaskState::Never
+                | TaskState::Avoided
+                | TaskState::Disabled => false,
+            };
+            waits && self.inputs().available(task).is_err()
+        })
+    }
+
     /// Returns the tasks that can make artifacts again of which no copy is left.
     pub(super) fn makers_of_lost(&self, ids: &[ArtifactId]) -> Vec<Task> {
         let ids = ids.iter();
@@ -276,8 +329,33 @@ impl View<'_> {
                 let why = self.why_copies_lack(now, *artifact, *wanted);
                 Some(format!("{lacking}, and {why}"))
             }
+            LackingInput::Unreachable { .. } => Some(self.why_unreachable(now, &lacking)),
             _ => Some(format!("it lacks an input: {lacking}")),
         }
+    }
+
+    /// Returns what is known of the workers that have an input and are not healthy, and what follows if they are lost.
+    fn why_unreachable(&self, now: Time, lacking: &LackingInput) -> String {
+        let LackingInput::Unreachable {
+            key,
+            place,
+            holders,
+        } = lacking
+        else {
+            return lacking.to_string();
+        };
+        let about = holders.iter().map(|shard| {
+            let timeouts = &self.options.timeouts;
+            let doubt = self.pool.doubt_about(now, timeouts, shard);
+            let doubt = doubt.unwrap_or_else(|| "which has just associated".to_owned());
+            format!("`{shard}`, {doubt}")
+        });
+        let about: Vec<String> = about.collect();
+        format!(
+            "it waits for its input `{place}`, which is only on {}. If no worker with a copy is left, {} runs again",
+            about.join(", and "),
+            named(key)
+        )
     }
 
     /// Returns why an artifact is on too few workers, as the rest of a sentence.
@@ -307,7 +385,7 @@ impl View<'_> {
     }
 
     /// Returns how far the inputs of a running task are, if it waits for them.
-    pub(super) fn progress_of_inputs(&self, task: Task) -> Option<String> {
+    pub(super) fn progress_of_inputs(&self, now: Time, task: Task) -> Option<String> {
         let run = self.runs.run(task)?;
         let worker = self.pool.get(&run.shard)?.description();
         let waiting = self
@@ -334,7 +412,12 @@ impl View<'_> {
             })
             .collect();
         let from = match peers.is_empty() {
-            true => "; no worker is known that has them".to_owned(),
+            true => match self.inputs().available(task) {
+                Err(lacking @ LackingInput::Unreachable { .. }) => {
+                    format!(": {}", self.why_unreachable(now, &lacking))
+                }
+                Ok(_) | Err(_) => "; no worker is known that has them".to_owned(),
+            },
             false => format!(", from {}", peers.join(" and ")),
         };
         let (all, bytes) = (waiting.artifacts, readable_bytes(waiting.missing_bytes));
@@ -364,6 +447,7 @@ impl View<'_> {
             engine: &self.engine,
             artifacts: &self.artifacts,
             jobs: &self.jobs,
+            pool: &self.pool,
         }
     }
 }
@@ -374,6 +458,7 @@ pub(super) struct Inputs<'a> {
     pub engine: &'a Engine,
     pub artifacts: &'a Artifacts,
     pub jobs: &'a Jobs,
+    pub pool: &'a Pool,
 }
 
 impl Inputs<'_> {
@@ -403,18 +488,27 @@ impl Inputs<'_> {
         for key in &missing {
             lost.insert(self.runnable_producer(key)?, key);
         }
-        let mut few = None;
+        let (mut few, mut unreachable) = (None, None);
         for Needed {
+            place,
             artifact,
             producer,
             copies,
-            ..
         } in &needed
         {
             let Some(producer) = producer else {
                 continue;
             };
             match self.artifacts.availability(artifact.id) {
+                ArtifactAvailability::Available
+                    if unreachable.is_none() && !self.is_reachable(artifact.id) =>
+                {
+                    unreachable = Some(LackingInput::Unreachable {
+                        key: producer.clone(),
+                        place: place.clone(),
+                        holders: self.shards_with(artifact.id),
+                    });
+                }
                 ArtifactAvailability::Available if few.is_none() => {
                     let missing = self.artifacts.count_missing_copies(artifact.id, *copies);
                     few = (missing > 0).then(|| LackingInput::Copies {
@@ -436,12 +530,30 @@ impl Inputs<'_> {
             }
         }
         match lost.first_key_value() {
-            None => few.map_or(Ok(needed), Err),
+            None => unreachable.or(few).map_or(Ok(needed), Err),
             Some((_, first)) => {
                 let first = (*first).clone();
                 Err(LackingInput::Lost(lost.into_keys().collect(), first))
             }
         }
+    }
+
+    /// Returns whether a copy of an artifact is at a healthy worker, or at the scheduler.
+    fn is_reachable(&self, id: ArtifactId) -> bool {
+        let mut holders = self.artifacts.registry().holders(id);
+        let is_healthy = |remote: &Remote| remote.health() == Health::Healthy;
+        self.artifacts.files().has(id)
+            || holders.any(|holder| self.pool.with_lock(&holder.lock).any(is_healthy))
+    }
+
+    /// Returns the workers with a copy that are not lost, at most [`MOST_NAMED_HOLDERS`].
+    fn shards_with(&self, id: ArtifactId) -> Vec<Shard> {
+        let holders = self.artifacts.registry().holders(id);
+        let locks: BTreeSet<&MachinePortLock> = holders.map(|holder| &holder.lock).collect();
+        let remotes = locks.into_iter().flat_map(|lock| self.pool.with_lock(lock));
+        let here = remotes.filter(|remote| remote.health() != Health::MustDie);
+        let shards = here.map(|remote| remote.shard().clone());
+        shards.take(MOST_NAMED_HOLDERS).collect()
     }
 
     /// Returns the task that made a lost output, or else why it cannot make it again.

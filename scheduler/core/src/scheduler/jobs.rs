@@ -52,8 +52,8 @@ impl Scheduler {
                 self.forget_outputs_of(now, &job, &nodes, needed)
             }
             // Nothing of it is stored, and it comes every few seconds.
-            JobChange::HoldOutputs(hold) => {
-                let held = self.hold_outputs(now, &job, hold);
+            JobChange::HoldOutputs { hold, holder } => {
+                let held = self.hold_outputs(now, &job, (hold, holder));
                 return self.outbox.reply(request, Reply::JobChanged(held));
             }
         };

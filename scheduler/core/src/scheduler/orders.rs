@@ -60,10 +60,16 @@ impl Scheduler {
         order: OrderRequest,
     ) -> RecordSeq {
         let what = sentence(shard, &order);
-        let order = order.order(self.wall, caller(from, user).into());
-        if order.is_none() && self.orders.get(shard).is_none() {
+        let present = self.orders.get(shard);
+        if present.is_some_and(|present| order.is_done_by(present)) {
             return self.outbox.last_record();
         }
+        let order = order.order(self.wall, caller(from, user).into());
+        let order = match (order, present) {
+            (None, None) => return self.outbox.last_record(),
+            (Some(order), Some(present)) => Some(order.with_reason_of(present)),
+            (order, _) => order,
+        };
         let by = from.clone();
         self.notices.news(News::Asked { by, what });
         let recorded = self.record_order(shard, order);
@@ -89,7 +95,8 @@ impl Scheduler {
         };
         let lock = remote.description().machine_lock.clone();
         let changes = remote.set_barred(is_barred);
-        self.artifacts.set_order(&lock, is_barred, is_leaving);
+        let gets_none = remote.gets_no_artifacts();
+        self.artifacts.set_order(&lock, gets_none, is_leaving);
         if changes {
             self.evaluate(now, shard);
         }
@@ -232,6 +239,17 @@ impl View<'_> {
                 shard: shard.clone(),
                 known: self.names_to_order(),
             });
+        }
+        let is_leaving = |order: &WorkerOrder| order.stage.is_leaving();
+        match order {
+            OrderRequest::Exclude { .. } if self.orders.get(shard).is_some_and(is_leaving) => {
+                return Err(OrderRefusal::Leaves {
+                    shard: shard.clone(),
+                });
+            }
+            OrderRequest::Exclude { .. }
+            | OrderRequest::Decommission { .. }
+            | OrderRequest::Recommission => {}
         }
         match !has_order && self.orders.is_full() {
             true => Err(OrderRefusal::TooMany),

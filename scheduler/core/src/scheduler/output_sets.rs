@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use brasserie_common::{JobName, Time};
+use brasserie_common::status::StoredStatus;
+use brasserie_common::{JobName, NodeId, Time, WallTime};
 use brasserie_common_config::{Config, InputSource, JobConfig, KeepOutputs};
 use brasserie_scheduler_artifacts::{OwnerId, Replicas, SetOwner, SetRetention, SetTerms};
+use brasserie_scheduler_engine::Task;
 
 use super::view::unknown_job;
 use super::{Scheduler, View};
 use crate::artifacts::Unfinished;
-use crate::jobs::{HoldState, JobChanged, JobRefusal, OutputHold};
+use crate::jobs::{HoldId, JobChanged, JobRefusal, OutputHold};
 use crate::news::News;
 use crate::record::Record;
 
@@ -23,6 +25,8 @@ impl Scheduler {
         let Some(config) = self.engine.config().cloned() else {
             return;
         };
+        let clocks = self.clocks(now);
+        let is_first = self.artifacts.begin_definitions();
         let mut consumers = consumers(&config, |_| true);
         let jobs = config.jobs.iter().filter(|job| !job.outputs.is_empty());
         let mut defined = BTreeSet::new();
@@ -30,6 +34,10 @@ impl Scheduler {
             let consumers = consumers.remove(&job.name).unwrap_or_default();
             let replicas = self.view().replicas(job);
             self.artifacts.set_replicas(&job.name, replicas, now);
+            if is_first {
+                let last_use = self.view().last_use(&job.name, &consumers);
+                self.artifacts.restore_use(clocks, &job.name, last_use);
+            }
             self.define_output_set(now, job, consumers);
             defined.insert(job.name.clone());
         }
@@ -105,7 +113,7 @@ impl Scheduler {
         &mut self,
         now: Time,
         job: &JobName,
-        hold: OutputHold,
+        (hold, holder): (OutputHold, HoldId),
     ) -> Result<JobChanged, JobRefusal> {
         let id = self.engine.find_job(job.as_str());
         let Some(config) = id.and_then(|id| self.engine.job_config(id)) else {
@@ -115,13 +123,10 @@ impl Scheduler {
             return Err(JobRefusal::NotHeld(job.clone()));
         }
         let clocks = self.clocks(now);
-        let holder = holder_of(job);
+        let owner = holder_of(job);
         let held = match hold {
-            OutputHold::Continue => self.artifacts.hold(now, job, &holder),
-            OutputHold::End => {
-                self.artifacts.end_hold(clocks, &holder);
-                HoldState::Ended
-            }
+            OutputHold::Continue => self.artifacts.hold(now, job, (&owner, holder)),
+            OutputHold::End => self.artifacts.end_hold(clocks, job, (&owner, holder)),
         };
         self.artifacts.judge_at(now);
         Ok(JobChanged::OutputsHeld(held))
@@ -138,6 +143,29 @@ impl View<'_> {
     pub(super) fn replicas(&self, job: &JobConfig) -> Replicas {
         let counts = job.outputs.iter().map(|output| output.replicas.get());
         Replicas::new(counts.max().unwrap_or(1))
+    }
+
+    /// Returns when the outputs of a job were last written or read, by the completions of earlier schedulers. An output whose task has no
+    /// known completion counts as written now.
+    fn last_use(&self, job: &JobName, consumers: &BTreeSet<JobName>) -> WallTime {
+        let end = |job: &JobName, node: NodeId| {
+            let job = self.engine.find_job(job.as_str())?;
+            self.engine.previous_status(Task { job, node })
+        };
+        let outputs = self.artifacts.registry().job_outputs(job);
+        let written = outputs.map(|(node, _)| {
+            let node = self.engine.find_node(node.as_str());
+            let end = node.and_then(|node| end(job, node));
+            end.map_or(self.wall, |end| end.time)
+        });
+        let readers = consumers.iter().flat_map(|reader| {
+            let id = self.engine.find_job(reader.as_str());
+            let nodes = id.map(|id| self.engine.ended_nodes(id));
+            let nodes = nodes.into_iter().flatten();
+            nodes.filter_map(move |node| end(reader, node))
+        });
+        let read = readers.filter(StoredStatus::is_done).map(|end| end.time);
+        written.chain(read).max().unwrap_or(self.wall)
     }
 
     /// Returns, for each job with outputs, the tasks that may still make or read some.

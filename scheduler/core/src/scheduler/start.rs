@@ -69,6 +69,7 @@ impl PlacementAdvice<'_> {
             engine,
             artifacts: self.artifacts,
             jobs: self.jobs,
+            pool: self.pool,
         }
     }
 }
@@ -307,12 +308,13 @@ impl Scheduler {
         now: Time,
         shard: &Shard,
         run: (Task, InvocationId),
-        problem: Option<String>,
+        problem: Option<(String, String)>,
     ) {
         let not_before = Some(now + LACKING_INPUT_RETRY);
         self.ledger().never_began(now, run, not_before);
-        if let Some(problem) = problem {
-            self.notices.problem(now, &problem);
+        if let Some((cause, why)) = problem {
+            let task = task_key(&self.engine, run.0);
+            self.notices.lacking_input(now, task, (cause, &why));
         }
         self.evaluate(now, shard);
     }

@@ -478,6 +478,69 @@ fn an_output_that_a_running_task_misses_is_made_again() {
     assert!(maker.artifacts.contains(&missed), "it is the same content");
 }
 
+/// A run that waits for an input which no worker has any more goes back, so that its slot is free for the task that makes the input.
+#[test]
+fn a_run_whose_input_is_lost_goes_back_and_uses_no_try() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    let join = start(&mut script, "join", "n0");
+    let input = ArtifactId([1; 32]);
+    store.wanted = vec![input];
+    assert_eq!(store.report(&mut script).lost, []);
+    // An empty disk replaces the one with the outputs.
+    store.generation = DiskGeneration(store.generation.0 + 1);
+    store.artifacts.clear();
+    store.settle(&mut script);
+    store.wanted = vec![input];
+    assert_eq!(store.report(&mut script).lost, [input]);
+    let back = script.update(&store.worker, &join.task, ReportedStatus::taken_back());
+    assert_eq!(back.1, Ok(()));
+    let key = TaskKey {
+        job: join.task.job.clone(),
+        node: join.task.node.clone(),
+    };
+    let (_, status) = &script.durable.statuses[&key];
+    assert_eq!(status.backoff_seconds, 0, "{status}");
+    // The answer is the same when the maker runs, and ends when it has made the input.
+    let extract = start(&mut script, "extract", "n0");
+    store.wanted = vec![input];
+    assert_eq!(store.report(&mut script).lost, [input]);
+    store.done(&mut script, &extract, &[1, 2]);
+    store.wanted = vec![input];
+    assert_eq!(store.report(&mut script).lost, []);
+    pass(&mut script, Duration::from_secs(2), None);
+    start(&mut script, "join", "n0");
+}
+
+/// A task does not take a slot to wait for an input that only a silent worker has.
+#[test]
+fn a_task_whose_input_is_on_a_silent_worker_does_not_start() {
+    let mut makers = (*two_jobs("")).clone();
+    makers.jobs.retain(|job| job.inputs.is_empty());
+    let mut script = Script::with_config(Arc::new(makers));
+    let mut silent = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut silent);
+    Store::join(&mut script, "b", 2);
+    pass(&mut script, Duration::from_secs(90), Some(&silent.worker));
+    script.load(two_jobs(""));
+    pass(&mut script, Duration::from_secs(5), Some(&silent.worker));
+    assert_eq!(starts(&script), [""; 0]);
+    let why = explain(&script, "join", "n0").join("; ");
+    for part in [
+        "it waits for its input `extract/table`, which is only on `a`, which is unhealthy, sent its last heartbeat",
+        "and is lost in ",
+        "If no worker with a copy is left, the task of `extract` on `n0` runs again",
+    ] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    // When the worker is lost, its outputs are made again.
+    pass(&mut script, Duration::from_secs(200), Some(&silent.worker));
+    let made: BTreeSet<String> = starts(&script).into_iter().collect();
+    assert!(made.contains("extract on n0"), "{made:?}");
+    assert!(!made.contains("join on n0"), "{made:?}");
+}
+
 #[test]
 fn a_task_fails_whose_input_is_lost_again_and_again() {
     let pair = r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": [
@@ -528,6 +591,54 @@ fn outputs_that_were_read_by_all_are_deleted_after_a_grace() {
     pass(&mut script, Duration::from_secs(61), None);
     assert_eq!(store.report(&mut script).unwanted.len(), 4);
     assert_eq!(store.report(&mut script).unwanted, []);
+}
+
+/// A restart neither shortens nor prolongs the time for which outputs are kept after they were written or read.
+#[test]
+fn outputs_are_kept_for_their_time_also_after_a_restart() {
+    let keep = r#", "keep": "1h""#;
+    let mut script = Script::with_config(two_jobs(keep));
+    let mut store = Store::join(&mut script, "a", 1);
+    extract_both(&mut script, &mut store);
+    for (job, node) in [("join", "n0"), ("join", "n1"), ("sum", "instance")] {
+        pass(&mut script, Duration::from_secs(600), None);
+        let run = start(&mut script, job, node);
+        store.done(&mut script, &run, &[]);
+    }
+    pass(&mut script, Duration::from_secs(1000), None);
+    let mut script = script.restart(options());
+    script.load(two_jobs(keep));
+    store.worker = worker("a", 1, 200);
+    script.join(&store.worker);
+    store.settle(&mut script);
+    pass(&mut script, Duration::from_secs(2400), None);
+    assert_eq!(script.durable.outputs.len(), 2, "1 h after they were read");
+    pass(&mut script, Duration::from_secs(300), None);
+    assert_eq!(script.durable.outputs.len(), 0);
+}
+
+/// An output whose completion is not known counts as written when the scheduler starts.
+#[test]
+fn an_output_of_unknown_age_is_kept_for_its_whole_time() {
+    let keep = r#", "keep": "1h""#;
+    let (mut script, mut store) = calls::all_done(keep);
+    script
+        .durable
+        .statuses
+        .retain(|key, _| key.node.as_str() != "n1");
+    pass(&mut script, Duration::from_secs(3000), None);
+    let mut script = script.restart(options());
+    let mut jobs = (*two_jobs(keep)).clone();
+    jobs.jobs.retain(|job| job.name.as_str() == "extract");
+    jobs.jobs[0].enabled = false;
+    script.load(Arc::new(jobs));
+    store.worker = worker("a", 1, 200);
+    script.join(&store.worker);
+    store.settle(&mut script);
+    pass(&mut script, Duration::from_secs(3000), None);
+    assert_eq!(script.durable.outputs.len(), 2);
+    pass(&mut script, Duration::from_secs(800), None);
+    assert_eq!(script.durable.outputs.len(), 0);
 }
 
 #[test]

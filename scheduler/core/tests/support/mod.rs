@@ -14,7 +14,7 @@ use brasserie_common::{
 use brasserie_common_config::{Config, NodeSource};
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, ClusterStatus, ConfigOrigin, Durable, Effect, Event, ExitReason,
-    Options, Query, Record, Rejection, Reply, Scheduler, StatusUpdate,
+    Options, PastEnd, Query, Record, Rejection, Reply, Scheduler, StatusUpdate,
 };
 use brasserie_scheduler_engine::NodeTableBuilder;
 
@@ -44,6 +44,26 @@ pub struct Script {
     pub clock_is_ahead: Duration,
 }
 
+/// Creates a scheduler as its program does: the completions come after everything else that is durable.
+fn started(options: Options, mut durable: Durable, (now, wall): (Time, WallTime)) -> Scheduler {
+    let statuses = std::mem::take(&mut durable.statuses);
+    let missing = std::mem::take(&mut durable.missing);
+    let missing_jobs = std::mem::take(&mut durable.missing_jobs);
+    let mut scheduler = Scheduler::new(options, durable, now, wall);
+    for (key, (invocation, status)) in statuses {
+        let names = scheduler.remember_names(&[key.job], &[key.node]);
+        let end = PastEnd {
+            job: 0,
+            node: 0,
+            invocation,
+            status,
+        };
+        scheduler.remember_end(now, &names, end);
+    }
+    scheduler.remember_missing(missing, missing_jobs);
+    scheduler
+}
+
 impl Script {
     pub fn new(options: Options, durable: Durable) -> Self {
         Self::at(options, durable, Time::ZERO + Duration::from_secs(1000))
@@ -51,7 +71,7 @@ impl Script {
 
     pub fn at(options: Options, durable: Durable, now: Time) -> Self {
         let wall = WallTime::from_secs(EPOCH) + now.since(Time::ZERO);
-        let scheduler = Scheduler::new(options, durable.clone(), now, wall);
+        let scheduler = started(options, durable.clone(), (now, wall));
         let mut script = Script {
             scheduler,
             now,

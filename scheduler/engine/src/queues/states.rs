@@ -197,7 +197,13 @@ impl Queues {
             return (TaskState::Never, false);
         }
         if tasks.waits().get(task).is_some() {
-            return (TaskState::InBackoff, false);
+            // A task that has not run waits for something else, such as an input.
+            let has_run = status.is_some_and(|bits| !has_not_begun(bits));
+            let state = match has_run {
+                true => TaskState::InBackoff,
+                false => resting_state(status),
+            };
+            return (state, false);
         }
         let eligible = job.can_run
             && dependencies == Dependency::Done
@@ -381,6 +387,12 @@ fn is_hopeless(state: TaskState) -> bool {
         | TaskState::Error
         | TaskState::InBackoff => false,
     }
+}
+
+/// Returns whether the last run was taken back before it began.
+fn has_not_begun(status: StatusBits) -> bool {
+    let has = |bits| status.has(bits);
+    has(StatusBits::OVERWRITEABLE) && has(StatusBits::INCOMPLETE) && !has(StatusBits::USES_BACKOFF)
 }
 
 /// Returns the state of a task that neither runs nor waits and is not final.

@@ -70,6 +70,7 @@ enum ReporterStage {
 #[derive(Clone, Debug, Default)]
 pub struct Orders {
     pub holders: Vec<(ArtifactId, Vec<ArtifactHolder>)>,
+    pub lost: BTreeSet<ArtifactId>,
     pub unwanted: Option<Unwanted>,
 }
 
@@ -219,6 +220,7 @@ impl PendingReport {
         });
         Orders {
             holders: answer.wanted,
+            lost: answer.lost.into_iter().collect(),
             unwanted,
         }
     }

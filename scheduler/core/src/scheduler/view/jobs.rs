@@ -117,9 +117,10 @@ impl View<'_> {
                 "and {more} more errors: see `brasserie config check`"
             ));
         }
-        // No task of a job that is paused, cancelled or disabled starts at the end of its backoff.
+        let counts = self.engine.counts(id);
+        // No task of a job that is paused, cancelled or disabled starts at the end of its backoff. Tasks that lack an input wait without one.
         let next_backoff_end = self.engine.next_backoff_end(id);
-        let next_backoff_end = next_backoff_end.filter(|_| job.can_run());
+        let next_backoff_end = next_backoff_end.filter(|_| job.can_run() && counts.in_backoff > 0);
         Some(JobStatus {
             name: job.name.clone(),
             enabled: job.can_run(),
@@ -130,7 +131,7 @@ impl View<'_> {
             errors,
             elapsed: self.runs.elapsed(id, now),
             estimate: self.estimates.estimate(id, Some(job)),
-            counts: self.engine.counts(id),
+            counts,
         })
     }
 }

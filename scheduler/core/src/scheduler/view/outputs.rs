@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::time::format_duration;
 use brasserie_common::{
     ArtifactId, ArtifactNamespace, JobName, MachinePortLock, NodeName, ServiceAddress, Shard,
     TaskKey, TaskOutput, Time,
 };
 use brasserie_common_config::KeepOutputs;
 use brasserie_scheduler_artifacts::{
-    ArtifactAvailability, Liveness, OutputName, OutputView, SetOwner, SetRetention, SetView,
-    TaskOutputs,
+    ArtifactAvailability, Liveness, OutputName, OutputView, Replicas, SetOwner, SetRetention,
+    SetView, TaskOutputs,
 };
+
+use brasserie_scheduler_engine::Task;
 
 use super::{Answer, unknown_job};
 use crate::pool::remote::Remote;
@@ -50,6 +53,8 @@ pub struct ListedOutput {
     pub output: TaskOutput,
     /// The known copies, each on another disk.
     pub copies: usize,
+    /// The number of workers that should have a copy.
+    pub replicas: Replicas,
     /// Some of the workers with a copy.
     pub holders: Vec<OutputHolder>,
     pub state: OutputState,
@@ -287,8 +292,36 @@ impl View<'_> {
             Some(config) if config.outputs.is_empty() => {
                 format!("{sentence}, because the job has no key `outputs`")
             }
-            Some(_) => format!("{sentence}: it has not succeeded yet, or they have expired"),
+            Some(_) => format!("{sentence}{}", self.why_not_left(job, selection)),
             None => format!("{sentence}, and the job is not configured"),
+        }
+    }
+
+    /// Returns why a job with the key `outputs` has none, as the rest of a sentence.
+    fn why_not_left(&self, job: &JobName, selection: &Selection) -> String {
+        let id = self.engine.find_job(job.as_str());
+        let node = match selection {
+            Selection::Task(key) => Some(self.engine.find_node(key.node.as_str())),
+            Selection::Job(_) | Selection::All => None,
+        };
+        let has_succeeded = id.is_some_and(|job| match node {
+            Some(node) => node.is_some_and(|node| {
+                let status = self.engine.previous_status(Task { job, node });
+                status.is_some_and(|status| status.is_done())
+            }),
+            None => self.engine.counts(job).done > 0,
+        });
+        let again = format!("`brasserie job delete-history {job}` has its tasks run again");
+        match (has_succeeded, self.artifacts.why_gone(job)) {
+            (false, _) if node.is_some() => ": it has not succeeded yet".to_owned(),
+            (false, _) => ": none has succeeded yet".to_owned(),
+            (true, Some((why, at))) => {
+                let ago = format_duration(Duration::from_secs(at.until(self.wall).as_secs()));
+                format!(": {} {ago} ago; {again}", why.text())
+            }
+            (true, None) => format!(
+                ": they had expired or were removed when this scheduler started, or the job had no key `outputs` when it ran; {again}"
+            ),
         }
     }
 
@@ -353,13 +386,15 @@ impl PageBuilder<'_> {
         self.bytes += FIXED_BYTES + one.key.job.as_str().len() + one.key.node.as_str().len();
         self.bytes += one.output.path.as_str().len();
         self.bytes += holders.iter().map(of_holder).sum::<usize>();
-        let state = match self.view.artifacts.registry().availability(id) {
+        let state = match self.view.artifacts.availability(id) {
             ArtifactAvailability::Available => OutputState::Available,
             ArtifactAvailability::Unknown => OutputState::Unknown,
             ArtifactAvailability::Lost | ArtifactAvailability::Unnamed => OutputState::Lost,
             ArtifactAvailability::GivenUp(_) => OutputState::GivenUp,
         };
+        let task = self.view.artifacts.registry().outputs(&one.key);
         self.outputs.push(ListedOutput {
+            replicas: task.map_or(Replicas::ONE, |task| task.replicas),
             task: one.key,
             output: one.output.clone(),
             copies: one.copies,

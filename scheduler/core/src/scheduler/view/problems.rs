@@ -70,7 +70,7 @@ impl View<'_> {
         errors.extend(self.tasks_that_run_twice().take(MAX_RUN_TWICE_SHOWN));
         errors.extend(self.uncounted_orphans(self.uncounted_runs()));
         errors.extend(self.stubborn_orphans(now));
-        errors.extend(self.notices.problems(now));
+        errors.extend(self.notices.problems(now, |task| self.lacks_an_input(task)));
         errors
     }
 

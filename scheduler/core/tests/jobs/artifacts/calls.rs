@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use brasserie_common::{JobName, NodeName, Principal, RecordSeq, ReportedStatus};
 use brasserie_scheduler_core::{
-    Answer, Event, HoldState, JobChange, JobChanged, JobRefusal, NeededOutputs, OutputCursor,
-    OutputHold, OutputList, OutputPage, OutputState, Query, Record, Reply,
+    Answer, Event, HoldId, HoldState, JobChange, JobChanged, JobRefusal, NeededOutputs,
+    OutputCursor, OutputHold, OutputList, OutputPage, OutputState, Query, Record, Reply,
 };
 
 use super::{Run, Store, explain, extract_both, pass, start, starts, two_jobs};
@@ -67,7 +67,7 @@ fn refusal(script: &mut Script, job: &str, nodes: &[&str]) -> String {
 }
 
 /// Ends `extract` on both nodes, and `join` and `sum`.
-fn all_done(keep: &str) -> (Script, Store) {
+pub fn all_done(keep: &str) -> (Script, Store) {
     let mut script = Script::with_config(two_jobs(keep));
     let mut store = Store::join(&mut script, "a", 1);
     extract_both(&mut script, &mut store);
@@ -251,12 +251,20 @@ fn a_request_to_forget_names_a_job_with_outputs() {
 }
 
 fn hold(script: &mut Script, job: &str, hold: OutputHold) -> Result<JobChanged, JobRefusal> {
+    hold_as(script, job, (hold, HoldId(None)))
+}
+
+fn hold_as(
+    script: &mut Script,
+    job: &str,
+    (hold, holder): (OutputHold, HoldId),
+) -> Result<JobChanged, JobRefusal> {
     let request = script.request();
     script.event(Event::ChangeJob {
         request,
         from: Principal::Own,
         job: JobName::try_from(job).expect("a name"),
-        change: JobChange::HoldOutputs(hold),
+        change: JobChange::HoldOutputs { hold, holder },
     });
     match script.reply_to(request) {
         (None, Reply::JobChanged(held)) => held,
@@ -302,6 +310,34 @@ fn released_outputs_expire_when_no_task_needs_them() {
     assert_eq!(outputs.len(), 0);
 }
 
+/// Outputs stay as long as one of their holds is fresh, whichever ends first.
+#[test]
+fn each_hold_counts_by_itself() {
+    let (mut script, _) = all_done(HELD);
+    let (one, other) = (HoldId(Some(1)), HoldId(Some(2)));
+    let continued = Ok(JobChanged::OutputsHeld(HoldState::Continued));
+    for holder in [one, other, HoldId(None)] {
+        let held = hold_as(&mut script, "extract", (OutputHold::Continue, holder));
+        assert_eq!(held, continued);
+    }
+    for holder in [HoldId(None), other, other] {
+        let ended = hold_as(&mut script, "extract", (OutputHold::End, holder));
+        assert_eq!(ended, continued);
+        pass(&mut script, Duration::from_secs(20), None);
+        assert_eq!(names(&page(&script, "extract", "")).len(), 4);
+    }
+    // A hold that is not renewed any more, such as that of a program that failed, keeps the outputs for its five minutes.
+    let held = hold_as(&mut script, "extract", (OutputHold::Continue, other));
+    assert_eq!(held, continued);
+    pass(&mut script, Duration::from_secs(230), None);
+    let ended = hold_as(&mut script, "extract", (OutputHold::End, one));
+    assert_eq!(ended, continued);
+    pass(&mut script, Duration::from_secs(60), None);
+    assert_eq!(names(&page(&script, "extract", "")).len(), 4);
+    pass(&mut script, Duration::from_secs(30), None);
+    assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
+}
+
 #[test]
 fn a_hold_begins_anew_after_a_restart_and_after_it_has_ended() {
     let (script, _) = all_done(HELD);
@@ -311,6 +347,11 @@ fn a_hold_begins_anew_after_a_restart_and_after_it_has_ended() {
     pass(&mut script, Duration::from_secs(200), None);
     let held = hold(&mut script, "extract", OutputHold::Continue);
     assert_eq!(held, Ok(JobChanged::OutputsHeld(HoldState::Continued)));
+    // Others may hold the outputs, and have five minutes to say so again.
+    let released = hold(&mut script, "extract", OutputHold::End);
+    assert_eq!(released, Ok(JobChanged::OutputsHeld(HoldState::Continued)));
+    pass(&mut script, Duration::from_secs(110), None);
+    assert_eq!(names(&page(&script, "extract", "")).len(), 4);
     hold(&mut script, "extract", OutputHold::End).expect("it is held");
     pass(&mut script, Duration::from_secs(10), None);
     assert_eq!(names(&page(&script, "extract", "")), [""; 0]);

@@ -108,6 +108,19 @@ fn a_lost_worker_is_not_waited_for() {
 }
 
 #[test]
+fn an_unhealthy_worker_is_not_asked_for_a_copy() {
+    let mut script = pair(2, true);
+    let mut holder = Store::join(&mut script, "w0", 1);
+    let run = start(&mut script, "extract", "n0");
+    let silent = Store::join(&mut script, "w1", 2);
+    pass(&mut script, Duration::from_secs(90), Some(&silent.worker));
+    holder.done(&mut script, &run, &[1]);
+    holder.settle(&mut script);
+    let why = explain(&script, "join", "n0").join("; ");
+    assert!(why.contains("no other worker may keep artifacts"), "{why}");
+}
+
+#[test]
 fn a_large_copy_gets_time_for_its_bytes() {
     let mut script = pair(2, false);
     let mut stores = vec![Store::join(&mut script, "w0", 1)];

@@ -99,12 +99,18 @@ fn a_task_waits_for_its_file_and_gets_it_from_the_scheduler_and_from_workers() {
         errors.contains("brasserie artifact put FILE --name dims.csv"),
         "{errors}"
     );
+    // The tasks wait for the file, and not after a run. One line is for all of them, as long as one waits.
+    assert_eq!(errors.matches("lack").count(), 1, "{errors}");
+    let counts = script.status().jobs[0].counts;
+    assert_eq!((counts.unstarted, counts.in_backoff), (2, 0));
     know(&mut script, ConfiguredFile::Present(artifact(7)), None);
     let run = start(&mut script, "read", "n0");
     assert_eq!(
         input(&run),
         (7, "d".to_owned(), vec![ArtifactHolder::scheduler()])
     );
+    let errors = script.status().errors.join("\n");
+    assert!(!errors.contains("lack"), "{errors}");
     one.artifacts.insert(artifact(7).id);
     one.new.push(artifact(7).id);
     one.settle(&mut script);

@@ -22,7 +22,7 @@ const A_WHILE: Duration = Duration::from_secs(3);
 type Ordered = Result<Option<Box<OrderStatus>>, OrderRefusal>;
 
 fn order(script: &mut Script, shard: &str, order: OrderRequest) -> Ordered {
-    let request = script.request();
+    let (request, records) = (script.request(), script.records.len());
     script.event(Event::OrderWorker(Box::new(OrderCall {
         request,
         from: Principal::Unauthenticated(([10, 0, 0, 7], 60604).into()),
@@ -32,7 +32,7 @@ fn order(script: &mut Script, shard: &str, order: OrderRequest) -> Ordered {
     })));
     match script.reply_to(request) {
         (after, Reply::WorkerOrdered(result)) => {
-            let is_change = matches!(result, Ok(Some(_)));
+            let is_change = matches!(result, Ok(Some(_))) && script.records.len() > records;
             assert!(!is_change || after.is_some(), "an order is on disk");
             if let Ok(Some(status)) = &result {
                 // The port belongs to this call.
@@ -528,6 +528,47 @@ fn the_data_of_one_leaving_worker_is_no_copy_for_another() {
     pass(&mut script, A_WHILE, None);
     assert_eq!(script.status().orders.len(), 2);
     assert!(take_drain(&mut script).is_some() && take_drain(&mut script).is_some());
+}
+
+#[test]
+fn a_repeated_decommission_neither_begins_anew_nor_loses_its_reason_and_no_exclusion_replaces_it() {
+    let again = |deadline| OrderRequest::Decommission {
+        reason: "".into(),
+        deadline,
+        then: AfterDecommission::Exit,
+    };
+    let mut script = Script::with_config(one_job(1, ""));
+    let a = worker("a", 1, 100);
+    script.join(&a);
+    let run = start(&mut script, "j", "n0");
+    decommission(&mut script, "a", Some(HOUR));
+    let refused = order(
+        &mut script,
+        "a",
+        OrderRequest::Exclude { reason: "".into() },
+    );
+    let text = refused.expect_err("it leaves").to_string();
+    assert!(
+        text.contains("`brasserie worker recommission a` first"),
+        "{text}"
+    );
+    order(&mut script, "a", again(None)).expect("it is not done");
+    assert_eq!(&*status(&mut script).order.reason, "new disk");
+    finish(&mut script, &run);
+    pass(&mut script, A_WHILE, None);
+    assert!(is_decommissioned(&mut script));
+    take_drain(&mut script).expect("nothing is left");
+    goodbye(&mut script, &a);
+    let records = script.records.len();
+    let ordered = order(&mut script, "a", again(None)).expect("a known worker");
+    assert_eq!(&*ordered.expect("an order").order.reason, "new disk");
+    assert_eq!(script.records.len(), records);
+    // The worker comes back, and stays.
+    script.join(&worker("a", 1, 200));
+    order(&mut script, "a", again(None)).expect("a known worker");
+    pass(&mut script, A_WHILE, None);
+    assert!(is_decommissioned(&mut script));
+    assert!(take_drain(&mut script).is_none());
 }
 
 #[test]
