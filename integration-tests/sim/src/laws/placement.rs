@@ -214,12 +214,16 @@ fn judge_start(engine: &Engine, when: Time, task: TaskId) -> Verdict {
     without.end(when, started, ended, None, Restart::AtOnce);
     match without.explain(when, started).as_slice() {
         [Reason::Runnable] => Ok(()),
-        // A completion gives no credit back: this task may have taken the last credit, or the last time before deadlines.
+        // A completion gives neither credit nor reserved space back: this task may have taken the last of them, or the last time before
+        // deadlines.
         [
             Reason::NoWorkerNow {
-                not_asked, late, ..
+                not_asked,
+                late,
+                no_space,
+                ..
             },
-        ] if not_asked.count > 0 || *late > 0 => Ok(()),
+        ] if not_asked.count > 0 || *late > 0 || no_space.is_some() => Ok(()),
         others => {
             let others: Vec<String> = others.iter().map(Reason::to_string).collect();
             let others = others.join(", ");
