@@ -544,7 +544,7 @@ fn a_plan_finds_the_files_that_are_not_in_the_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("here"), "").expect("it is written");
     symlink("/etc/passwd", folder.path().join("outside")).expect("a link");
-    let config = config(&["here", "./gone", "outside"]);
+    let config = config(&["here", "gone", "outside"]);
     let absent = absent_files(&config, folder.path());
     // A file that is there and cannot be an input is another problem.
     assert_eq!(absent, [Arc::from("gone")].into());

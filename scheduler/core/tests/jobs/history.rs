@@ -720,7 +720,7 @@ fn ready_for(s: &mut Script, w: &WorkerDescription, task: &RunningTask) -> Optio
 #[test]
 fn a_task_is_ready_since_its_job_may_run_and_for_an_unknown_time_without_its_history() {
     let (mut s, w) = one(r#", "enabled": false"#);
-    s.advance(Duration::from_secs(50));
+    s.advance(Duration::from_secs(5));
     s.load(one_job(1, ""));
     let first = begin(&mut s);
     let ready = ready_for(&mut s, &w, &first);
@@ -728,7 +728,7 @@ fn a_task_is_ready_since_its_job_may_run_and_for_an_unknown_time_without_its_his
         ready.is_some_and(|ready| ready < Duration::from_secs(1)),
         "{ready:?}"
     );
-    s.advance(Duration::from_secs(50));
+    s.advance(Duration::from_secs(5));
     delete_history(&mut s, "j", &[]);
     let again = begin(&mut s);
     assert_eq!(ready_for(&mut s, &w, &again), None);

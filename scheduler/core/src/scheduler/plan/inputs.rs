@@ -99,6 +99,8 @@ impl<'a> LackingInputs<'a> {
         for maker in makers {
             if self.again.insert(maker) {
                 copy.engine.forget_status(maker);
+                // No record has to be durable before a copy starts it.
+                copy.engine.release(now, maker);
             }
         }
         true
