@@ -72,7 +72,7 @@ mod tests {
             let now = begin + interval * INTERVAL;
             (0..500).for_each(|_| times.flushed(now, now + 2 * unit));
         }
-        let later = begin + 21 * INTERVAL;
+        let later = begin + 21 * INTERVAL + 2 * unit;
         // No other fetches have displaced the first ones.
         assert_eq!(times.averages(later), (2 * unit, 3 * unit));
     }
