@@ -94,7 +94,7 @@ struct IncompleteFolder<'a>(Option<&'a RunFolder>);
 impl Drop for IncompleteFolder<'_> {
     fn drop(&mut self) {
         if let Some(folder) = self.0 {
-            remove(folder);
+            folder.remove();
         }
     }
 }
@@ -175,14 +175,4 @@ pub(super) fn take(
         })
     };
     outputs.iter().map(take).collect()
-}
-
-/// Removes the folder of a run.
-pub(super) fn remove(folder: &RunFolder) {
-    if let Err(error) = folder.remove() {
-        tracing::warn!(
-            "cannot remove the folder {} of a run that has ended: {error}",
-            folder.root.display()
-        );
-    }
 }
