@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use brasserie_common::text::printable;
 use brasserie_common::{Artifact, ArtifactId, OutputPath};
-use brasserie_common_artifacts::{OutputRefusal, StopCheck, TakeInError, TaskFolder, TaskUser};
+use brasserie_common_artifacts::{
+    FolderLimits, OutputRefusal, StopCheck, TakeInError, TaskFolder, TaskUser,
+};
 use brasserie_common_config::{Config, InputSource};
 use brasserie_scheduler_core::files::{ConfiguredFile, known_name};
 use sha2::{Digest, Sha256};
@@ -30,6 +32,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The most files and folders in a folder: a look at that many takes some ten milliseconds.
 const MAX_ENTRIES: u64 = 10_000;
+/// The most names in a path within a folder. The store takes no deeper folder.
+const MAX_DEPTH: usize = FolderLimits::DEFAULT.depth;
 
 /// The folder of the configuration.
 ///
@@ -308,7 +312,7 @@ fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
         hasher: Sha256::new(),
         left: MAX_ENTRIES,
     };
-    let added = stamp.add(&path, &about);
+    let added = stamp.add(&path, &about, 0);
     added.map_err(|error| error.to_string())?;
     Ok(Some(Found {
         below: below.to_owned(),
@@ -324,7 +328,13 @@ struct StampMaker {
 }
 
 impl StampMaker {
-    fn add(&mut self, path: &Path, about: &Metadata) -> io::Result<()> {
+    /// Adds a file, or a folder with everything in it. `depth` is the number of names on the path to it.
+    fn add(&mut self, path: &Path, about: &Metadata, depth: usize) -> io::Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(io::Error::other(format!(
+                "the folder has folders in folders more than {MAX_DEPTH} levels deep: pack it into an archive"
+            )));
+        }
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             io::Error::other(format!(
                 "the folder has more than {MAX_ENTRIES} files and folders: pack them into an archive"
@@ -355,7 +365,7 @@ impl StampMaker {
             paths.sort_unstable();
             for path in paths {
                 let about = fs::symlink_metadata(&path)?;
-                self.add(&path, &about)?;
+                self.add(&path, &about, depth + 1)?;
             }
         }
         Ok(())
