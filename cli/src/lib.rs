@@ -7,6 +7,7 @@ mod failure;
 mod interrupts;
 mod node_times;
 mod output;
+mod temporary;
 
 use std::process::ExitCode;
 

@@ -527,6 +527,14 @@ impl StoredStatus {
         (forgiven != *self).then_some(forgiven)
     }
 
+    /// Returns this status with a text of its error. The next status drops the text again.
+    pub fn explained(mut self, why: &str) -> Self {
+        let mut data = self.data.as_deref().cloned().unwrap_or_default();
+        data.insert("exception".to_owned(), json!(why));
+        self.data = Some(Arc::new(data));
+        self
+    }
+
     /// Returns bits and data of a provisional status that keeps this one's step and data: nothing ran, so the next run equals the one
     /// before.
     fn carried_by(&self, bits: StatusBits) -> (StatusBits, Option<StatusData>) {

@@ -1,11 +1,14 @@
 //! Tests `brasserie artifact` with real programs: people see, fetch and forget the outputs of tasks.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_for};
+use nix::fcntl::{OFlag, open, openat};
 use nix::sys::signal::Signal;
+use nix::sys::stat::{Mode, mkdirat};
+use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
 /// The task on each node leaves a file and a folder; `read` has them as inputs and runs until it is killed.
@@ -172,6 +175,57 @@ fn outputs_are_fetched_verified_and_not_written_over() {
         2,
         "nothing temporary is left"
     );
+}
+
+#[test]
+fn only_files_and_folders_are_replaced() {
+    let played = Played::start();
+    let (pipe, link) = (played.stage.path("pipe"), played.stage.path("link"));
+    mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
+    symlink("pipe", &link).expect("a link");
+    for place in [&pipe, &link] {
+        let before = fs::symlink_metadata(place).expect("it is there").ino();
+        let got = played.get("n1", "name", place, &["--force"]);
+        assert_eq!(got.code, Some(1), "{got:?}");
+        assert!(
+            got.output.contains("is neither a plain file nor a folder"),
+            "{got:?}"
+        );
+        let after = fs::symlink_metadata(place).expect("it is there").ino();
+        assert_eq!(before, after);
+    }
+}
+
+#[test]
+fn a_folder_deeper_than_any_path_is_replaced() {
+    let played = Played::start();
+    let folder = played.stage.path("got");
+    fs::create_dir_all(folder.join("name")).expect("a folder");
+    let flags = OFlag::O_DIRECTORY;
+    let mut at = open(&folder.join("name"), flags, Mode::empty()).expect("a folder");
+    for _ in 0..16_000 {
+        mkdirat(&at, "d", Mode::S_IRWXU).expect("a free name");
+        at = openat(&at, "d", flags, Mode::empty()).expect("a folder");
+    }
+    let got = played.get("n1", "name", &folder, &["--force"]);
+    assert_eq!(got.code, Some(0), "{got:?}");
+    let text = fs::read_to_string(folder.join("name"));
+    assert_eq!(text.expect("it is a file now"), "n1\n");
+    assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1);
+}
+
+#[test]
+fn a_file_without_a_reliable_size_is_not_uploaded() {
+    let played = Played::start();
+    let put = played.ask(&["artifact", "put", "/proc/self/maps"]);
+    assert_eq!(put.code, Some(1), "{put:?}");
+    for part in [
+        "the size of /proc/self/maps is not reliable",
+        "says 0 bytes",
+        "upload the copy",
+    ] {
+        assert!(put.output.contains(part), "{part}: {put:?}");
+    }
 }
 
 #[test]

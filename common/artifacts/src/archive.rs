@@ -37,16 +37,20 @@ pub struct FolderLimits {
     pub path_bytes: usize,
 }
 
+impl FolderLimits {
+    pub const DEFAULT: FolderLimits = FolderLimits {
+        // A package tree has some hundred thousand files; the names of one folder are in memory at once.
+        entries: 1_000_000,
+        // The deepest known source trees have about 30 levels.
+        depth: 64,
+        // Linux opens no longer path.
+        path_bytes: 4095,
+    };
+}
+
 impl Default for FolderLimits {
     fn default() -> Self {
-        FolderLimits {
-            // A package tree has some hundred thousand files; the names of one folder are in memory at once.
-            entries: 1_000_000,
-            // The deepest known source trees have about 30 levels.
-            depth: 64,
-            // Linux opens no longer path.
-            path_bytes: 4095,
-        }
+        FolderLimits::DEFAULT
     }
 }
 

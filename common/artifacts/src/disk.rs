@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 use brasserie_common::DiskGeneration;
 use brasserie_common_runtime::files::{atomic_write, read_regular};
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::artifact_key::ArtifactKey;
+use crate::removal::remove_tree;
 use crate::space::FileSystemSpace;
 
 const LOCK_FILE: &str = "lock";
@@ -71,6 +72,13 @@ pub enum DiskOpenError {
     Mistake(#[from] DiskMistake),
     #[error("cannot use {}: {error}. Check the disk, its mount, and who owns it; then start the worker again", path.display())]
     Failed { path: PathBuf, error: io::Error },
+}
+
+/// A file or folder that no store has written, with its former and its new path.
+#[derive(Clone, Debug)]
+pub struct SetAside {
+    pub from: PathBuf,
+    pub to: PathBuf,
 }
 
 /// An open and locked disk.
@@ -198,18 +206,44 @@ impl DiskFolder {
     }
 
     /// Makes a partial file, which must be synced, the artifact of this name. The artifact survives a crash when its
-    /// [folders](DiskFolder::folders_of) are synced, too.
-    pub fn place_partial(&self, name: &str, key: &ArtifactKey) -> io::Result<()> {
-        let mode = Mode::from_raw_mode(PRIVATE);
+    /// [folders](DiskFolder::folders_of) are synced, too. Sets aside what no store has put in the way, and returns that.
+    pub fn place_partial(&self, name: &str, key: &ArtifactKey) -> io::Result<Vec<SetAside>> {
+        let mut aside = Vec::new();
         let [_, namespace, inner] = Self::folders_of(key);
         for folder in [namespace, inner] {
-            match rustix::fs::mkdirat(&self.content, folder, mode) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
+            if !self.has_folder(&folder)? {
+                aside.push(self.clear_place(&folder)?);
+                self.has_folder(&folder)?;
             }
         }
-        let placed = rustix::fs::renameat(&self.incoming, name, &self.content, relative_path(key));
-        Ok(placed?)
+        let place = relative_path(key);
+        let place_it = || rustix::fs::renameat(&self.incoming, name, &self.content, &place);
+        match place_it() {
+            Err(Errno::ISDIR) => {
+                aside.push(self.clear_place(&place)?);
+                place_it()?;
+            }
+            placed => placed?,
+        }
+        Ok(aside)
+    }
+
+    /// Creates a folder in the folder of artifacts. Returns false if something else is there.
+    fn has_folder(&self, folder: &Path) -> io::Result<bool> {
+        match rustix::fs::mkdirat(&self.content, folder, Mode::from_raw_mode(PRIVATE)) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => {
+                let found = rustix::fs::statat(&self.content, folder, AtFlags::SYMLINK_NOFOLLOW)?;
+                Ok(FileType::from_raw_mode(found.st_mode) == FileType::Directory)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn clear_place(&self, place: &Path) -> io::Result<SetAside> {
+        let from = self.content_path().join(place);
+        let to = self.set_aside(&from)?;
+        Ok(SetAside { from, to })
     }
 
     /// Returns the folders on the path of an artifact, the outermost first. Each may be new, or another operation may have created it and
@@ -321,11 +355,7 @@ fn lock(folder: &Path) -> Result<File, DiskOpenError> {
 fn empty(folder: &Path) -> io::Result<u64> {
     let mut count = 0;
     for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => fs::remove_dir_all(entry.path())?,
-            false => fs::remove_file(entry.path())?,
-        }
+        remove_tree(&entry?.path())?;
         count += 1;
     }
     Ok(count)

@@ -324,7 +324,8 @@ fn place(
     for (key, partial) in synced {
         let placed = shared.on_disk(partial.disk, |disk| disk.place_partial(&partial.name, key));
         match placed {
-            Ok(()) => {
+            Ok(aside) => {
+                shared.state().set_aside.extend(aside);
                 for folder in DiskFolder::folders_of(key) {
                     folders.entry((partial.disk, folder)).or_default().push(key);
                 }

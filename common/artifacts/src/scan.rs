@@ -15,7 +15,7 @@ use crate::artifact_key::ArtifactKey;
 use crate::disk::{DiskFolder, DiskMistake, DiskOpenError};
 use crate::disk_flag::DiskFlag;
 
-/// An observation while the store was opened, for the log.
+/// An observation while the store was opened, or while it placed an artifact, for the log.
 #[derive(Debug, Error)]
 pub enum OpenFinding {
     #[error("an artifact disk is not used: {0}")]

@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::archive::FolderLimits;
 use crate::artifact_key::ArtifactKey;
 use crate::catalog::{Catalog, CopyLoss, DiskNumber, LostArtifact, StoredCopy};
-use crate::disk::DiskFolder;
+use crate::disk::{DiskFolder, SetAside};
 use crate::disk_times::DiskTimes;
 use crate::in_flight::DiskOperations;
 use crate::space::{Reservation, SpaceAccount};
@@ -57,6 +57,8 @@ pub struct State {
     pub failures: Vec<Option<String>>,
     pub lost: Vec<LostArtifact>,
     pub times: Vec<DiskTimes>,
+    /// The files and folders that were set aside since the last call of `drain_set_aside`.
+    pub set_aside: Vec<SetAside>,
 }
 
 pub struct StoreShared {

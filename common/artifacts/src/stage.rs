@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use brasserie_common::text::printable;
 use brasserie_common::{ArtifactForm, ArtifactId};
-use rustix::fs::{AtFlags, Dir, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -21,6 +21,7 @@ use crate::archive::{
 };
 use crate::held::{ContentError, HashingReader, HeldArtifact};
 use crate::partial::CHUNK;
+use crate::removal::remove_tree_at;
 use crate::stop::{StopCheck, Stopped};
 use crate::task_files::{TaskUser, is_file_name};
 use crate::threads::copy_while;
@@ -199,8 +200,7 @@ fn unpack(
         .and_then(|()| complete(&root, FOLDER_MODE, place.owner));
     if unpacked.is_err() {
         // The first error is the important one.
-        let _ = clear(&root);
-        let _ = rustix::fs::unlinkat(place.folder, place.name, AtFlags::REMOVEDIR);
+        let _ = remove_tree_at(place.folder, place.name);
     }
     unpacked
 }
@@ -351,23 +351,4 @@ fn create_folder(parent: impl AsFd, name: &OsStr) -> Result<OwnedFd, StageFailur
 fn open_folder(parent: impl AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty())
-}
-
-/// Deletes the content of a folder. The depth of folders is limited, as an archive of that depth was unpacked.
-fn clear(folder: &OwnedFd) -> io::Result<()> {
-    for entry in Dir::read_from(folder)? {
-        let entry = entry?;
-        let name = OsStr::from_bytes(entry.file_name().to_bytes());
-        if name == "." || name == ".." {
-            continue;
-        }
-        match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-            Err(Errno::ISDIR) => {
-                clear(&open_folder(folder, name)?)?;
-                rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?;
-            }
-            deleted => deleted?,
-        }
-    }
-    Ok(())
 }

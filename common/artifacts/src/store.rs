@@ -13,7 +13,7 @@ use brasserie_common::{Artifact, ArtifactId, ArtifactNamespace, DiskGeneration, 
 use crate::archive::FolderLimits;
 use crate::artifact_key::ArtifactKey;
 use crate::catalog::{DiskContent, DiskNumber, LostArtifact, StoredCopy};
-use crate::disk::{DiskFolder, DiskMistake};
+use crate::disk::{DiskFolder, DiskMistake, SetAside};
 use crate::disk_flag::DiskFlag;
 use crate::disk_times::DiskTimes;
 use crate::held::{ContentError, HeldArtifact};
@@ -298,6 +298,13 @@ impl ArtifactStore {
         let mut state = self.0.state();
         let is_of = |lost: &mut LostArtifact| lost.namespace == *namespace;
         state.lost.extract_if(.., is_of).collect()
+    }
+
+    /// Returns what the store has set aside since the last call, because it was at the place of a new artifact.
+    pub fn drain_set_aside(&self) -> Vec<OpenFinding> {
+        let aside = std::mem::take(&mut self.0.state().set_aside).into_iter();
+        let finding = |SetAside { from, to }| OpenFinding::SetAside { from, to };
+        aside.map(finding).collect()
     }
 
     /// Returns the space and the condition of each disk, as of the last operation or probe. Never waits for a disk.

@@ -17,6 +17,10 @@ pub const MAX_OUTPUTS: usize = 64;
 /// One input may be a folder, or all outputs of a job.
 pub const MAX_INPUTS: usize = 256;
 
+/// The number of artifacts that all inputs of a task may be. The scheduler looks each of them up several times before it starts the task,
+/// and answers no heartbeat meanwhile.
+pub const MAX_TASK_ARTIFACTS: usize = 65_536;
+
 /// A file or a folder that each task of a job leaves for tasks of other jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobOutput {

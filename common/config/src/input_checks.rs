@@ -4,10 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::artifacts::{InputNodes, KeepOutputs};
+use brasserie_common::OutputPath;
+
+use crate::artifacts::{InputNodes, KeepOutputs, MAX_TASK_ARTIFACTS};
 use crate::inputs::{FROM, INPUTS, NODE, NeededOutputs};
 use crate::jobs::{Draft, JOB_PREFIX};
-use crate::model::LevelId;
+use crate::model::{Config, LevelId, NodeNaming, NodeSource};
 use crate::outputs::{KEEP, OUTPUTS, OutputsRead, PATH};
 use crate::problem::Problem;
 use crate::read::{At, suggest};
@@ -212,4 +214,64 @@ fn nodes_between(own: LevelId, other: LevelId) -> InputNodes {
     } else {
         InputNodes::All
     }
+}
+
+/// Returns a warning for each job whose tasks would have more inputs than they may, as far as the file alone determines the nodes.
+pub(crate) fn too_many(drafts: &[Draft], config: &Config) -> Vec<Problem> {
+    let nodes = least_nodes(config);
+    let draft_of = |name: &str| drafts.iter().find(|draft| draft.job.name.as_str() == name);
+    let outputs_of = |needed: &NeededOutputs| {
+        let of_all = needed.nodes == InputNodes::All;
+        let Some(other) = draft_of(needed.job.as_str()).filter(|_| of_all) else {
+            return 0;
+        };
+        let is_wanted =
+            |path: &OutputPath| needed.path.as_ref().is_none_or(|wanted| wanted == path);
+        let outputs = other.job.outputs.iter();
+        let outputs = outputs.filter(|output| is_wanted(&output.path)).count();
+        let nodes = nodes.get(&other.job.level_for_tasks).copied();
+        // A filter may leave any number of nodes.
+        let nodes = nodes.filter(|_| other.job.filters.is_empty());
+        nodes.unwrap_or(0).saturating_mul(outputs)
+    };
+    let warning = |draft: &Draft| {
+        let counts: Vec<usize> = draft.needed_outputs.iter().map(outputs_of).collect();
+        let all = counts.iter().copied().fold(0, usize::saturating_add);
+        let (at, _) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
+        let largest = draft.needed_outputs.get(at)?;
+        let text = format!(
+            "the inputs of a task are {all} artifacts, and at most {MAX_TASK_ARTIFACTS} are possible, so no task of the job ever starts"
+        );
+        let path = format!("{}.{INPUTS}[{}].{FROM}", draft.key_path, largest.position);
+        let help = "name one output in `path`, or let the tasks of the other job leave a folder in place of many files";
+        let problem = Problem::new(largest.from_place, path, text).help(help.to_owned());
+        (all > MAX_TASK_ARTIFACTS).then_some(problem)
+    };
+    drafts.iter().filter_map(warning).collect()
+}
+
+/// Returns the number of enabled nodes of each level that the file alone determines. More may come at run time.
+fn least_nodes(config: &Config) -> BTreeMap<LevelId, usize> {
+    let mut counts = BTreeMap::from([(LevelId::INSTANCE, 1)]);
+    for source in config.node_sources.iter() {
+        match source {
+            NodeSource::Manual(manual) if manual.naming != NodeNaming::Shared => {
+                for node in manual.nodes.iter().filter(|node| node.enabled) {
+                    *counts.entry(node.level).or_default() += 1;
+                }
+            }
+            NodeSource::RangeLabel(range)
+                if range.naming != NodeNaming::Shared && range.enabled =>
+            {
+                let parents = counts.get(&range.parent_level).copied().unwrap_or(0);
+                let children = range.end.saturating_sub(range.start).saturating_add(1);
+                let children = usize::try_from(children).unwrap_or(0);
+                let count: &mut usize =
+                    counts.entry(LevelId(range.parent_level.0 + 1)).or_default();
+                *count = count.saturating_add(parents.saturating_mul(children));
+            }
+            _ => {}
+        }
+    }
+    counts
 }

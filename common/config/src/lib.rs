@@ -104,7 +104,7 @@ mod yaml;
 
 pub use artifacts::{
     InputNodes, InputPath, InputSource, JobInput, JobOutput, KeepOutputs, MAX_INPUTS, MAX_OUTPUTS,
-    Replicas,
+    MAX_TASK_ARTIFACTS, Replicas,
 };
 pub use cards::CardProblem;
 pub use cron::{
@@ -408,6 +408,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> ParseOutcome {
         }
     }
     only_checked.extend(input_checks::questionable(&root, &drafts, &config.levels));
+    only_checked.extend(input_checks::too_many(&drafts, &config));
     input_checks::check(&mut drafts, &config.levels);
     depends::check(&mut drafts, &config.levels);
     let has_refused_key = drafts.iter().any(|draft| draft.notes.has_refused_key());

@@ -496,15 +496,19 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileError> {
 
 /// Reads a file as [`read`] does, but fails if it is a folder, a pipe, a socket or a device. Does not wait for the writer of a pipe.
 pub fn read_regular(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileError> {
-    let opened = OpenOptions::new()
+    read_opened(path, open_regular(path), max_bytes)
+}
+
+/// Opens a file for reading. Errors if it is a folder, a pipe, a socket or a device, without waiting for the writer of a pipe.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
         .read(true)
         .custom_flags(OFlag::O_NONBLOCK.bits())
-        .open(path);
-    let opened = opened.and_then(|file| match file.metadata()?.is_file() {
+        .open(path)?;
+    match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::other("it is not a regular file")),
-    });
-    read_opened(path, opened, max_bytes)
+    }
 }
 
 fn read_opened(
@@ -531,9 +535,9 @@ fn read_opened(
     Ok(bytes)
 }
 
-/// Reads a text file as [`read`] does.
+/// Reads a text file as [`read_regular`] does.
 pub fn read_to_string(path: &Path, max_bytes: u64) -> Result<String, FileError> {
-    String::from_utf8(read(path, max_bytes)?).map_err(|error| FileError::NotText {
+    String::from_utf8(read_regular(path, max_bytes)?).map_err(|error| FileError::NotText {
         path: path.to_owned(),
         at: error.utf8_error().valid_up_to(),
     })
@@ -770,8 +774,15 @@ mod tests {
             Err(FileError::NotText { at: 2, .. })
         ));
         assert!(matches!(
-            read_to_string(Path::new("/dev/zero"), 4096),
+            read(Path::new("/dev/zero"), 4096),
             Err(FileError::TooLarge { .. })
         ));
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        for path in [pipe.as_path(), Path::new("/dev/zero"), folder.path()] {
+            let refused = read_to_string(path, 9);
+            let text = refused.expect_err("it is no file").to_string();
+            assert!(text.ends_with("it is not a regular file"), "{text}");
+        }
     }
 }

@@ -43,6 +43,8 @@ pub struct Run {
     /// The fence. `None`: the worker listed the run without one.
     pub fence: Option<Fence>,
     pub state: RunState,
+    /// The reason why the outcome of the call that starts the run is not known; for people.
+    pub start_failure: Option<Box<str>>,
 }
 
 /// The state of a run.

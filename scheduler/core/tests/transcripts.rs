@@ -163,6 +163,15 @@ fn an_unknown_start_is_resolved_by_asking() {
     s.update(&w, &task, ReportedStatus::was_not_running())
         .1
         .unwrap();
+    // The worker knows no reason, so the failure of the call is the one.
+    let why = s.records.iter().find_map(|record| match record {
+        Record::TaskEnded(ended) => ended.status.exception(),
+        _ => None,
+    });
+    assert_eq!(
+        why,
+        Some("`w` does not run it, and its start failed: timeout")
+    );
     s.advance(secs(1));
     let (_, again, sequence) = s.take_start();
     assert_eq!((again.node, sequence), (task.node, SequenceNumber(2)));

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use brasserie_common::text::printable;
 use brasserie_common::time::readable_duration;
 use brasserie_common::{Artifact, ArtifactId, OutputPath};
-use brasserie_common_artifacts::{OutputRefusal, StopCheck, TakeInError, TaskFolder, TaskUser};
+use brasserie_common_artifacts::{
+    FolderLimits, OutputRefusal, StopCheck, TakeInError, TaskFolder, TaskUser,
+};
 use brasserie_common_config::{Config, InputSource};
 use brasserie_scheduler_core::files::{ConfiguredFile, known_name};
 use sha2::{Digest, Sha256};
@@ -34,6 +36,8 @@ const MAX_ENTRIES: u64 = 10_000;
 /// The pause after a read that failed, as a multiple of its time. So a large folder that cannot be kept uses the disk a twentieth of the
 /// time. A read that took less than a twentieth of the time between two looks is repeated at the next look.
 const PAUSE_PER_READ: u32 = 20;
+/// The most names in a path within a folder. The store takes no deeper folder.
+const MAX_DEPTH: usize = FolderLimits::DEFAULT.depth;
 
 /// The folder of the configuration.
 ///
@@ -352,7 +356,7 @@ fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
         left: MAX_ENTRIES,
         size: 0,
     };
-    let added = stamp.add(&path, &about);
+    let added = stamp.add(&path, &about, 0);
     added.map_err(|error| error.to_string())?;
     Ok(Some(Found {
         below: below.to_owned(),
@@ -371,7 +375,13 @@ struct StampMaker {
 }
 
 impl StampMaker {
-    fn add(&mut self, path: &Path, about: &Metadata) -> io::Result<()> {
+    /// Adds a file, or a folder with everything in it. `depth` is the number of names on the path to it.
+    fn add(&mut self, path: &Path, about: &Metadata, depth: usize) -> io::Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(io::Error::other(format!(
+                "the folder has folders in folders more than {MAX_DEPTH} levels deep: pack it into an archive"
+            )));
+        }
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             io::Error::other(format!(
                 "the folder has more than {MAX_ENTRIES} files and folders: pack them into an archive"
@@ -407,7 +417,7 @@ impl StampMaker {
             paths.sort_unstable();
             for path in paths {
                 let about = fs::symlink_metadata(&path)?;
-                self.add(&path, &about)?;
+                self.add(&path, &about, depth + 1)?;
             }
         }
         Ok(())

@@ -62,7 +62,7 @@ pub(super) struct FileNames {
 impl FileNames {
     pub(super) fn read(directory: &Path) -> Result<Self, IndexError> {
         let path = directory.join(INDEX);
-        let index = match files::read(&path, MAX_BYTES) {
+        let index = match files::read_regular(&path, MAX_BYTES) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 let path = path.clone();
                 IndexError::Damaged { path, error }

@@ -52,9 +52,10 @@ const CHECKS: usize = 2;
 /// The reason why the store of files cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
+    // The mistake is no source: a report of errors would print its text a second time.
     #[error("the folder for files of inputs cannot be used: {0}")]
-    Store(#[from] DiskMistake),
-    #[error("the names of the files of inputs cannot be read: {0}")]
+    Store(DiskMistake),
+    #[error(transparent)]
     Index(#[from] IndexError),
 }
 
@@ -92,7 +93,8 @@ impl Files {
             capacity: Some(capacity),
             ..DiskFlag::new(directory.path().join(STORE))
         };
-        let (store, findings) = ArtifactStore::open(&StoreOptions::new(vec![disk]))?;
+        let (store, findings) =
+            ArtifactStore::open(&StoreOptions::new(vec![disk])).map_err(FilesError::Store)?;
         for finding in findings {
             match finding {
                 // Each scheduler begins so.
@@ -152,6 +154,9 @@ impl Files {
         let own = self.clone();
         let looked = tokio::task::spawn_blocking(move || {
             own.0.uploads.lock().end_idle(now);
+            for finding in own.0.store.drain_set_aside() {
+                tracing::warn!("the files of inputs: {finding}");
+            }
             own.unnamed_since(now)
         });
         // Fails only if the look panics, which is logged.

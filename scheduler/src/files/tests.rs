@@ -252,6 +252,53 @@ fn a_folder_is_one_artifact_and_changes_with_its_files() {
 }
 
 #[test]
+fn a_folder_that_is_too_deep_is_refused_and_one_that_is_not_is_read() {
+    let mut bench = Bench::new(&["good", "deep", "deepest"]);
+    for (name, levels) in [("good", 64), ("deep", 65), ("deepest", 1_500)] {
+        let mut path = bench.path(name);
+        path.extend(vec!["d"; levels]);
+        fs::create_dir_all(&path).expect("a folder");
+    }
+    bench.settle();
+    let state = &bench.configured()["good"];
+    assert!(matches!(state, ConfiguredFile::Present(_)), "{state:?}");
+    for name in ["deep", "deepest"] {
+        let why = bench.why(name);
+        assert!(
+            why.contains("64 levels deep: pack it into an archive"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn an_index_that_is_a_pipe_or_damaged_is_an_error_that_is_said_once() {
+    for is_pipe in [true, false] {
+        let root = tempfile::tempdir().expect("a folder");
+        let directory = DataDir::open(&root.path().join("data")).expect("a data directory");
+        let path = directory.path().join("files.json");
+        match is_pipe {
+            true => nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe"),
+            false => fs::write(&path, "{").expect("a file"),
+        }
+        let (told, tells) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let namespace = ArtifactNamespace::try_from("c1").expect("a name");
+            let opened = Files::open(&directory, &namespace, CAPACITY, lanes().0);
+            // Fails only if the test has ended.
+            let _ = told.send(opened.err());
+        });
+        let error = tells.recv_timeout(Duration::from_secs(60));
+        let error = anyhow::Error::from(error.expect("it does not wait").expect("no list"));
+        let texts: Vec<String> = error.chain().map(ToString::to_string).collect();
+        assert!(texts[0].contains("files.json"), "{texts:?}");
+        for (above, source) in texts.iter().zip(&texts[1..]) {
+            assert!(!above.contains(source.as_str()), "{texts:?}");
+        }
+    }
+}
+
+#[test]
 fn a_file_beyond_the_capacity_is_refused_with_the_flag() {
     let mut bench = Bench::new(&["large", "a", "b"]);
     bench.write("large", vec![0; CAPACITY as usize + 1]);

@@ -263,6 +263,9 @@ impl Reporter {
 
     /// Returns the copies that the store has lost since the last report.
     fn lost(&self, namespace: &ArtifactNamespace) -> impl Iterator<Item = ArtifactCopy> {
+        for finding in self.store.drain_set_aside() {
+            tracing::warn!("{finding}");
+        }
         let lost = self.store.drain_lost(namespace).into_iter();
         lost.filter_map(|lost| {
             tracing::error!("the artifact {} is lost here: {}", lost.id, lost.cause);

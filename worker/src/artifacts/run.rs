@@ -110,7 +110,7 @@ struct IncompleteFolder<'a>(Option<&'a RunFolder>);
 impl Drop for IncompleteFolder<'_> {
     fn drop(&mut self) {
         if let Some(folder) = self.0 {
-            remove(folder);
+            folder.remove();
         }
     }
 }
@@ -220,14 +220,4 @@ pub(super) fn take(
         }
     };
     Ok(taken.into_iter().zip(outputs).map(left).collect())
-}
-
-/// Removes the folder of a run.
-pub(super) fn remove(folder: &RunFolder) {
-    if let Err(error) = folder.remove() {
-        tracing::warn!(
-            "cannot remove the folder {} of a run that has ended: {error}",
-            folder.root.display()
-        );
-    }
 }

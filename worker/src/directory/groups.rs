@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use brasserie_common::{InvocationId, Time};
+use brasserie_common_runtime::files::open_regular;
 use brasserie_worker_core::AssociationIndex;
 use nix::unistd::Pid;
 
@@ -114,7 +115,7 @@ impl GroupList {
     /// Returns what the last user listed. Skips invalid slots.
     pub(crate) fn read(dir: &Path) -> Result<LeftGroups, DirectoryError> {
         let path = dir.join(FILE);
-        let file = match File::open(&path) {
+        let file = match open_regular(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(LeftGroups::default());

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use brasserie_common::logs::{LineId, LogStream};
+use brasserie_common_runtime::files;
 use siphasher::sip::SipHasher13;
 
 use super::codes::{checksum, stream_code};
@@ -177,7 +178,7 @@ impl SegmentIndex {
 
     /// Loads an index. `None` if the file is missing or damaged; the segment can then be scanned instead.
     pub(super) fn load(segment: &Path) -> Option<Self> {
-        let bytes = fs::read(Self::path_of(segment)).ok()?;
+        let bytes = files::read_regular(&Self::path_of(segment), u64::MAX).ok()?;
         let (body, sum) = bytes.split_last_chunk::<8>()?;
         if checksum(body) != u64::from_le_bytes(*sum) {
             return None;

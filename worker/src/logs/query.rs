@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery};
 use brasserie_common::{InvocationId, JobName, NodeName};
+use brasserie_common_runtime::files::open_regular;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::codes::stream_code;
@@ -226,7 +227,7 @@ impl<'a> PageBuilder<'a> {
     }
 
     fn read_segment(&mut self, segment: &SegmentView) -> ControlFlow<()> {
-        let file = match File::open(segment.path()) {
+        let file = match open_regular(segment.path()) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return ControlFlow::Continue(());

@@ -1,11 +1,12 @@
 //! Reads the log folder of a worker from another process, while the worker writes or after it has ended, without changing the folder.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery, LogStream};
+use brasserie_common_runtime::files::open_regular;
 
 use super::codes::stream_of;
 use super::index::SegmentIndex;
@@ -45,7 +46,7 @@ impl LogReader {
     /// Returns the id of the last line in the files; `None` if there is no line.
     pub fn last_id(&self) -> io::Result<Option<LineId>> {
         match segments(&self.folder)?.pop() {
-            Some((first, path)) => Ok(scan(&File::open(path)?)?.last_id().or(Some(first))),
+            Some((first, path)) => Ok(scan(&open_regular(&path)?)?.last_id().or(Some(first))),
             None => Ok(None),
         }
     }
@@ -114,7 +115,7 @@ fn views(folder: &Path) -> io::Result<Vec<SegmentView>> {
 
 /// Scans one segment; `None` if retention has removed it meanwhile.
 fn scanned(path: PathBuf) -> io::Result<Option<SegmentView>> {
-    match File::open(&path).and_then(|file| scan(&file)) {
+    match open_regular(&path).and_then(|file| scan(&file)) {
         Ok(index) => Ok(Some(SegmentView::Active { path, index })),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -137,7 +138,7 @@ impl LogTail {
         let (mut segment, mut offset) = (None, 0);
         if let Some((first, path)) = segments(&folder)?.pop() {
             segment = Some(first);
-            offset = scan(&File::open(path)?)?.end;
+            offset = scan(&open_regular(&path)?)?.end;
         }
         Ok(LogTail {
             folder,
@@ -173,7 +174,7 @@ impl LogTail {
 
     /// Reads the next whole frames of one segment.
     fn read(&mut self, path: &Path) -> io::Result<Vec<(LogStream, LogLine)>> {
-        let file = match File::open(path) {
+        let file = match open_regular(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error),

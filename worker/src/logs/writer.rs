@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::logs::LineId;
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
+use brasserie_common_runtime::files::open_regular;
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -321,7 +322,7 @@ fn open_sealed(first: LineId, path: PathBuf) -> io::Result<Sealed> {
     let index = match SegmentIndex::load(&path) {
         Some(index) => index,
         None => {
-            let file = File::open(&path)?;
+            let file = open_regular(&path)?;
             let index = scan(&file)?;
             let bytes = file.metadata()?.len() - index.end;
             if bytes > 0 {

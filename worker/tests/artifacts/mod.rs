@@ -5,6 +5,7 @@ mod progress;
 mod replicas;
 
 use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use brasserie_thrift::generated::worker::{
 use brasserie_thrift::rpc::{
     CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service,
 };
+use nix::sys::signal::{Signal, kill};
+use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -199,7 +202,77 @@ async fn outputs_of_a_successful_run_are_in_the_store_before_its_end_is_reported
         (disks[0].generation.clone(), disks[0].artifacts),
         (generation, Some(2))
     );
-    until_no_run_is_left(&place).await;
+    // The folder of the run is deleted after its end.
+    until("an empty folder", || runs_left(place.dir.path()) == 0).await;
+}
+
+/// Makes folders in folders, more than any recursion survives and deeper than any path leads.
+fn nest(top: &Path) {
+    let open = |at: BorrowedFd<'_>, name: &Path| {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(at, name, flags, Mode::empty()).expect("a folder")
+    };
+    let mut at = open(rustix::fs::CWD, top);
+    for _ in 0..16_000 {
+        rustix::fs::mkdirat(&at, "d", Mode::RWXU).expect("a free name");
+        at = open(at.as_fd(), Path::new("d"));
+    }
+}
+
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waited = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, waited).await.expect(what);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_deepest_folders_of_a_task_end_neither_the_worker_nor_its_successor() {
+    let mut place = Place::open().await;
+    let script = "mkdir o; echo x > o/x; mkfifo go; read line < go";
+    let task = place.leave(script, &["o/"]).await;
+    let runs = place.dir.path().join("runs");
+    let work = || {
+        let run = fs::read_dir(&runs).ok()?.next()?.ok()?;
+        let work = run.path().join("work");
+        work.join("go").exists().then_some(work)
+    };
+    until("the task", || work().is_some()).await;
+    let work = work().expect("it was there");
+    nest(&work);
+    fs::write(work.join("go"), "\n").expect("the task reads it");
+    let (status, outputs) = place.end(&task).await;
+    assert_eq!(outputs.len(), 1, "{status}");
+    until("an empty folder", || runs_left(place.dir.path()) == 0).await;
+    // The worker is still the same one.
+    place.make("echo x > out", "out").await;
+    let Place { stage, dir, .. } = place;
+    let (worker, keeper) = (stage.worker_process(), stage.keeper());
+    for process in [worker, keeper] {
+        kill(process, Signal::SIGKILL).expect("killed");
+    }
+    stage.code().await;
+    fs::create_dir_all(runs.join("old/work")).expect("a folder");
+    nest(&runs.join("old/work"));
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    assert_eq!(runs_left(dir.path()), 0);
+}
+
+/// Something at the place of an artifact in the store is moved away, and the task that makes the artifact is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn junk_at_the_place_of_an_output_is_set_aside() {
+    let mut place = Place::open().await;
+    let artifact = place.make("echo x > out", "out").await;
+    let file = place.file(&artifact);
+    fs::remove_file(&file).expect("it was there");
+    fs::create_dir_all(file.join("junk")).expect("a folder");
+    assert_eq!(place.make("echo x > out", "out").await, artifact);
+    assert_eq!(fs::read(&file).expect("it is there"), b"x\n");
+    let aside = place.dir.path().join("artifacts/set-aside/1/junk");
+    assert!(aside.is_dir());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

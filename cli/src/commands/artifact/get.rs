@@ -27,6 +27,7 @@ use crate::connection::{AskArgs, Connection, block_on, peer};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 use crate::output::{complain, printable};
+use crate::temporary::TemporaryFolder;
 
 /// The pause after all workers were busy: as between workers.
 const BUSY_PAUSE: Duration = Duration::from_millis(150);
@@ -57,7 +58,7 @@ pub(super) struct GetArgs {
     /// Write the output into this folder, or under this name [default: its own name, in the current folder].
     #[arg(long, value_name = "DIR|FILE")]
     to: Option<PathBuf>,
-    /// Replace what is at the place of the output.
+    /// Replace the file or folder at the place of the output.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -202,7 +203,7 @@ struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replaces {
     Nothing,
-    Anything,
+    FileOrFolder,
 }
 
 impl Place {
@@ -222,7 +223,7 @@ impl Place {
             Some(to) => to.clone(),
         };
         let replaces = match args.force {
-            true => Replaces::Anything,
+            true => Replaces::FileOrFolder,
             false => Replaces::Nothing,
         };
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
@@ -245,15 +246,21 @@ impl Place {
 
     fn check_free(&self) -> Result<()> {
         // A link counts as itself, wherever it leads.
-        let exists = fs::symlink_metadata(&self.path).is_ok();
-        match exists && self.replaces == Replaces::Nothing {
-            true => Err(
-                Failure::new(format!("{} exists already", self.path.display()))
-                    .remedy("`--force` replaces it, and `--to` names another place")
-                    .into(),
-            ),
-            false => Ok(()),
-        }
+        let Ok(found) = fs::symlink_metadata(&self.path) else {
+            return Ok(());
+        };
+        let shown = self.path.display();
+        let failure = match self.replaces {
+            Replaces::Nothing => Failure::new(format!("{shown} exists already"))
+                .remedy("`--force` replaces it, and `--to` names another place"),
+            Replaces::FileOrFolder if found.is_file() || found.is_dir() => return Ok(()),
+            // Other programs may need it, such as `/dev/null`.
+            Replaces::FileOrFolder => {
+                Failure::new(format!("{shown} is neither a plain file nor a folder"))
+                    .remedy("Name another place with --to, or remove it first")
+            }
+        };
+        Err(failure.into())
     }
 
     fn shown(&self) -> String {
@@ -286,7 +293,7 @@ impl Place {
     fn keep_file(&self, copy: NamedTempFile) -> Result<()> {
         let kept = match self.replaces {
             Replaces::Nothing => copy.persist_noclobber(&self.path),
-            Replaces::Anything => {
+            Replaces::FileOrFolder => {
                 let old = self.set_aside()?;
                 let kept = copy.persist(&self.path);
                 drop(old);
@@ -306,7 +313,7 @@ impl Place {
             .with_context(|| format!("cannot unpack the output to {}", self.path.display()))?;
         let old = match self.replaces {
             Replaces::Nothing => self.check_free().map(|()| None)?,
-            Replaces::Anything => self.set_aside()?,
+            Replaces::FileOrFolder => self.set_aside()?,
         };
         fs::rename(&unpacked, &self.path).map_err(|error| self.failure(&error))?;
         drop(old);
@@ -314,7 +321,8 @@ impl Place {
     }
 
     /// Moves what is at the place of the output into a folder that is deleted when it is dropped.
-    fn set_aside(&self) -> Result<Option<tempfile::TempDir>> {
+    fn set_aside(&self) -> Result<Option<TemporaryFolder>> {
+        self.check_free()?;
         if fs::symlink_metadata(&self.path).is_err() {
             return Ok(None);
         }
@@ -323,12 +331,12 @@ impl Place {
         Ok(Some(old))
     }
 
-    fn private_folder(&self) -> Result<tempfile::TempDir> {
+    fn private_folder(&self) -> Result<TemporaryFolder> {
         let mut builder = Builder::new();
         let builder = builder
             .prefix(".brasserie-")
             .permissions(Permissions::from_mode(0o700));
-        let created = builder.tempdir_in(&self.parent);
+        let created = builder.tempdir_in(&self.parent).map(Into::into);
         created.map_err(|error| self.failure(&error))
     }
 

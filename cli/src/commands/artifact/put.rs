@@ -147,6 +147,16 @@ impl LocalFile {
                 Err(error) => return Err(self.failed(&error)),
             }
         }
+        // The files of `/proc` and `/sys` have no size, and another content at each read.
+        let stated = self.file.metadata().map_err(|error| self.failed(&error))?;
+        if stated.len() != size {
+            let (path, stated) = (self.path.display(), stated.len());
+            let text = format!(
+                "the size of {path} is not reliable: the file system says {stated} bytes, and {size} were read"
+            );
+            return Err(Failure::new(text)
+                .remedy("Copy the file when nobody writes to it, and upload the copy"));
+        }
         Ok(Artifact {
             id: ArtifactId(hasher.finalize().into()),
             size,

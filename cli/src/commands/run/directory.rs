@@ -15,7 +15,6 @@ use brasserie_scheduler::SchedulerHandle;
 use brasserie_scheduler::store::{MARKER_FILE, STORE_FILE};
 use brasserie_worker::directory::{JOBS, USERS};
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 
 use super::output::PrintedOutput;
 use super::settings::RunConfig;
@@ -23,6 +22,7 @@ use crate::CommandEnding;
 use crate::data_dir::{RunRecord, not_a_directory, scheduler_folder, worker_folder};
 use crate::failure::Failure;
 use crate::output::{duration, shell_word};
+use crate::temporary::TemporaryFolder;
 
 /// The data directory of a run, locked while the run lives.
 pub(super) struct RunDirectory {
@@ -37,7 +37,7 @@ pub(super) struct RunDirectory {
 enum Folder {
     /// The path, and what reserves it for this run until [`RunDirectory::release`].
     Given(PathBuf, Option<Reserved>),
-    Temporary(TempDir),
+    Temporary(TemporaryFolder),
 }
 
 /// The lock and the name of the path are held as long as this value.
@@ -192,7 +192,8 @@ impl RunDirectory {
                 tempfile::Builder::new()
                     .prefix("brasserie-run-")
                     .tempdir()
-                    .context("cannot make a temporary folder for statuses and logs; --data-dir DIR names another")?,
+                    .context("cannot make a temporary folder for statuses and logs; --data-dir DIR names another")?
+                    .into(),
             ),
         };
         Ok(RunDirectory {
@@ -314,7 +315,7 @@ impl RunDirectory {
             ));
         }
         if let Folder::Temporary(folder) = self.folder {
-            let _: PathBuf = folder.keep();
+            folder.keep();
         }
         let shown = shell_word(&path.to_string_lossy());
         telemetry::print_error(&format!(
@@ -338,14 +339,21 @@ impl RunDirectory {
 
 /// Returns whether the folder or a folder in it has an entry that is no folder. An unreadable folder counts as one with files.
 fn has_files(folder: &Path) -> bool {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) => return error.kind() != io::ErrorKind::NotFound,
-    };
-    entries.flatten().any(|entry| {
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        !is_folder || has_files(&entry.path())
-    })
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(_) => return true,
+        };
+        for entry in entries.flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                _ => return true,
+            }
+        }
+    }
+    false
 }
 
 /// Returns the command that continues a run after this ending; `None` if nothing is left to do. `command` is the run's own.

@@ -8,6 +8,7 @@ mod full_disk;
 mod model;
 mod outputs;
 mod reflink;
+mod removal;
 mod staging;
 mod stops;
 mod transfers;

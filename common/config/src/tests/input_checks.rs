@@ -200,3 +200,28 @@ fn outputs_that_are_kept_for_no_reader_are_worth_a_look() {
     assert_eq!(of("until_consumed", r#"{"from": "x"}"#), [""; 0]);
     assert_eq!(of("forever", ""), [""; 0]);
 }
+
+#[test]
+fn a_task_that_would_have_too_many_artifacts_is_warned_of() {
+    let findings = |nodes: u32, input: &str, filters: &str| {
+        let text = format!(
+            r#"{{"bistro_settings": {{"resources": {{}}, "nodes": {{"levels": ["a", "b"], "node_sources": [
+                {{"source": "manual", "prefs": {{"a1": [], "a2": []}}}},
+                {{"source": "range_label", "prefs": {{"parent_level": "a", "format": "{{parent}}-{{i}}", "start": 1, "end": {nodes}}}}}]}}}},
+            "bistro_job->make": {{"command": ["/bin/true"], "outputs": ["x", "y"] {filters}}},
+            "bistro_job->sum": {{"command": ["/bin/true"], "level_for_tasks": "instance", "inputs": [{{"file": "f"}}, {input}]}}}}"#
+        );
+        let found = checked(text.as_bytes());
+        assert_eq!(lines(&found.errors), [""; 0], "{text}");
+        lines(&found.warnings)
+    };
+    let all = r#"{"from": "make", "node": "all"}"#;
+    let one = r#"{"from": "make", "node": "all", "path": "x"}"#;
+    let found = findings(16_385, all, "");
+    let text = "bistro_job->sum.inputs[1].from: the inputs of a task are 65540 artifacts, and at most 65536 are possible";
+    assert!(found.len() == 1 && found[0].contains(text), "{found:?}");
+    assert_eq!(findings(16_384, all, ""), [""; 0]);
+    assert_eq!(findings(16_385, one, ""), [""; 0]);
+    let filtered = r#", "filters": {"b": {"fraction_of_nodes": 0.5}}"#;
+    assert_eq!(findings(16_385, all, filtered), [""; 0]);
+}

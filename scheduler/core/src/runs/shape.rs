@@ -76,6 +76,7 @@ impl Run {
             confirmed: _,
             // Only delays the deletion of data.
             outputs_since: _,
+            start_failure: _,
             // Only stored with the completion.
             queued: _,
             sent_for,

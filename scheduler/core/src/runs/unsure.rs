@@ -82,11 +82,18 @@ impl UnsureChecks {
 }
 
 impl Runs {
-    pub(crate) fn make_unsure(&mut self, task: Task, invocation: InvocationId) {
+    /// Marks the run as unsure. `start_failure` is the reason if that is the call that starts it; for people.
+    pub(crate) fn make_unsure(
+        &mut self,
+        task: Task,
+        invocation: InvocationId,
+        start_failure: Option<Box<str>>,
+    ) {
         let Some(run) = self.find_mut(task, invocation) else {
             return;
         };
         run.state = RunState::Unsure;
+        run.start_failure = start_failure;
         let shard = run.shard.clone();
         self.unsure.add(&shard, (task, invocation));
     }

@@ -66,7 +66,7 @@ impl Scheduler {
             if listed_runs.binary_search(&(task, invocation)).is_err()
                 && self.runs.find(task, invocation).is_some_and(is_running)
             {
-                self.runs.make_unsure(task, invocation);
+                self.runs.make_unsure(task, invocation, None);
             }
         }
     }

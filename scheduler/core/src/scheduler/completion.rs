@@ -202,10 +202,19 @@ impl Scheduler {
         self.learn(task.job, end.1, story.as_deref());
         let run = self.runs.find(task, end.0)?;
         let (next_backoff, shard) = (run.next_backoff, run.shard.clone());
+        let start_failure = run.start_failure.clone();
         let kept = kept(story.clone(), &shard, run.queued);
         self.note_problem_of(now, &shard, task, (end.1, story.as_deref()));
         self.safety.over(task, end.0);
-        let (of, status) = self.view().closing_status(now, task, end, next_backoff);
+        let (of, mut status) = self.view().closing_status(now, task, end, next_backoff);
+        if let Some(why) = start_failure
+            && of == end.0
+            && *end.1 == ReportedStatus::was_not_running()
+        {
+            status = status.explained(&format!(
+                "`{shard}` does not run it, and its start failed: {why}"
+            ));
+        }
         // A story is stored only with the completion of its own run. A task that was taken back has not run.
         let kept = kept.filter(|_| of == end.0 && !status.was_taken_back());
         let is_success = of == end.0 && status.is_done();

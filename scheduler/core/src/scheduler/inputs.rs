@@ -9,7 +9,7 @@ use brasserie_common::{
     NodeId, NodeName, OutputPath, ReportedStatus, Shard, TaskArtifacts, TaskInput, TaskKey,
     TaskOutput, Time,
 };
-use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput};
+use brasserie_common_config::{InputNodes, InputSource, JobConfig, JobInput, MAX_TASK_ARTIFACTS};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness, Replicas};
 use brasserie_scheduler_engine::{Engine, Placement, Reason, Task, TaskState};
 
@@ -34,6 +34,10 @@ struct Needed {
     /// The number of workers with a copy for which the task waits.
     copies: Replicas,
 }
+
+/// The most bytes of the paths of a task's inputs below the folder of inputs. With at most 128 bytes for the rest of each artifact, the call
+/// that starts the task stays below the frame limit of 16 MiB.
+const MAX_TASK_PATHS: usize = 8 << 20;
 
 /// The reason why a task cannot have its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +77,16 @@ pub(super) enum LackingInput {
         named(.key), .key.job, .key.node
     )]
     GivenUp { key: TaskKey, runs: u32 },
+    #[error(
+        "its inputs are {0} artifacts, and a task may have at most {MAX_TASK_ARTIFACTS}: name a `path` or fewer nodes in its inputs, or \
+         let the jobs that leave them put their files into folders, each of which is one artifact"
+    )]
+    TooMany(usize),
+    #[error(
+        "the paths of its inputs have {0} bytes, and those of a task may have at most {MAX_TASK_PATHS}: name a `path`, fewer nodes or a \
+         shorter `as` in its inputs, or let the jobs that leave them put their files into folders, each of which is one artifact"
+    )]
+    LongPaths(usize),
 }
 
 impl LackingInput {
@@ -85,7 +99,9 @@ impl LackingInput {
             | LackingInput::Copies { .. }
             | LackingInput::Unreachable { .. }
             | LackingInput::Lost(..)
-            | LackingInput::GivenUp { .. } => self.to_string(),
+            | LackingInput::GivenUp { .. }
+            | LackingInput::TooMany(_)
+            | LackingInput::LongPaths(_) => self.to_string(),
         }
     }
 
@@ -93,6 +109,16 @@ impl LackingInput {
     fn is_final(&self) -> bool {
         matches!(self, LackingInput::GivenUp { .. })
     }
+}
+
+/// Returns the place of an input, or the folder of its places.
+fn base_of(input: &JobInput) -> String {
+    let default = || match &input.source {
+        InputSource::Job { job, .. } => file_name(job.as_str()),
+        InputSource::File { path } => path.to_string(),
+    };
+    let place = input.place();
+    place.map_or_else(default, |place| place.as_str().to_owned())
 }
 
 fn named(key: &TaskKey) -> String {
@@ -129,6 +155,8 @@ pub(super) enum InputsCheck {
     Present,
     /// The task is tried again a while later. The cause and the reason are for the operator if waiting alone does not help.
     Lacking(Option<(String, String)>),
+    /// The task is tried again after a longer while, for this cause and reason: only another configuration or other outputs help.
+    Excessive((String, String)),
     /// The task fails with this status.
     Final(ReportedStatus),
 }
@@ -160,6 +188,9 @@ impl Scheduler {
             Err(lacking) => {
                 let why = (lacking.cause(), lacking.to_string());
                 match lacking {
+                    LackingInput::TooMany(_) | LackingInput::LongPaths(_) => {
+                        InputsCheck::Excessive(why)
+                    }
                     LackingInput::Lost(tasks, _) => {
                         self.lost_producers.extend(tasks);
                         InputsCheck::Lacking(None)
@@ -330,6 +361,9 @@ impl View<'_> {
                 Some(format!("{lacking}, and {why}"))
             }
             LackingInput::Unreachable { .. } => Some(self.why_unreachable(now, &lacking)),
+            LackingInput::TooMany(_) | LackingInput::LongPaths(_) => {
+                Some(format!("it cannot start: {lacking}"))
+            }
             _ => Some(format!("it lacks an input: {lacking}")),
         }
     }
@@ -603,6 +637,7 @@ impl Inputs<'_> {
         task: Task,
         job: &JobConfig,
     ) -> Result<(Vec<Needed>, Vec<TaskKey>), LackingInput> {
+        self.check_amount(task, job)?;
         let (mut all, mut missing) = (Vec::new(), Vec::new());
         for input in &job.inputs {
             self.add_input(task, job, input, (&mut all, &mut missing))?;
@@ -623,6 +658,54 @@ impl Inputs<'_> {
             InputSource::File { path } => all.extend(self.needed_file(&job.name, path, input)?),
         }
         Ok(())
+    }
+
+    /// Errors if a run of the task would need too much. Makes nothing for each artifact, so many of them cost little.
+    fn check_amount(&self, task: Task, job: &JobConfig) -> Result<(), LackingInput> {
+        let are_several = |input: &JobInput| match &input.source {
+            InputSource::Job { nodes, .. } => nodes.are_several(),
+            InputSource::File { .. } => false,
+        };
+        if !job.inputs.iter().any(are_several) {
+            // The numbers of a job's inputs and of a task's outputs are limited.
+            return Ok(());
+        }
+        let (mut artifacts, mut paths) = (0_usize, 0_usize);
+        for input in &job.inputs {
+            let base = base_of(input).len();
+            let InputSource::Job { job, nodes, path } = &input.source else {
+                (artifacts, paths) = (artifacts + 1, paths + base);
+                continue;
+            };
+            for node in self.nodes_of_input(task, job, *nodes) {
+                let above = base + file_name(node.as_str()).len();
+                let job = job.clone();
+                for output in self.wanted_outputs(&TaskKey { job, node }, path.as_ref()) {
+                    artifacts += 1;
+                    paths += above + output.path.as_str().len() + 2;
+                }
+            }
+        }
+        if artifacts > MAX_TASK_ARTIFACTS {
+            Err(LackingInput::TooMany(artifacts))
+        } else if paths > MAX_TASK_PATHS {
+            Err(LackingInput::LongPaths(paths))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns the outputs of a task that an input takes.
+    fn wanted_outputs(
+        &self,
+        key: &TaskKey,
+        path: Option<&OutputPath>,
+    ) -> impl Iterator<Item = &TaskOutput> {
+        let outputs = self.artifacts.registry().outputs(key);
+        let outputs = outputs.filter(|outputs| outputs.liveness == Liveness::Live);
+        let outputs = outputs.map_or(&[][..], |outputs| &outputs.outputs);
+        let is_wanted = move |output: &&TaskOutput| path.is_none_or(|path| output.path == *path);
+        outputs.iter().filter(is_wanted)
     }
 
     /// Returns the file that a job names. It has no place if its name is none, which the config refuses.
@@ -665,10 +748,7 @@ impl Inputs<'_> {
             return;
         };
         let (nodes, path) = (*nodes, path.as_ref());
-        let base = input.place().map_or_else(
-            || file_name(job.as_str()),
-            |place| place.as_str().to_owned(),
-        );
+        let base = base_of(input);
         for node in self.nodes_of_input(task, job, nodes) {
             let key = TaskKey {
                 job: job.clone(),
@@ -679,11 +759,7 @@ impl Inputs<'_> {
                 false => base.clone(),
             };
             let before = all.len();
-            let outputs = self.artifacts.registry().outputs(&key);
-            let outputs = outputs.filter(|outputs| outputs.liveness == Liveness::Live);
-            let outputs = outputs.map_or(&[][..], |outputs| &outputs.outputs);
-            let is_wanted = |output: &&TaskOutput| path.is_none_or(|path| output.path == *path);
-            for output in outputs.iter().filter(is_wanted) {
+            for output in self.wanted_outputs(&key, path) {
                 // Invariant: both parts are paths without empty parts.
                 let place = format!("{folder}/{}", output.path);
                 if let Ok(place) = OutputPath::try_from(place.as_str()) {

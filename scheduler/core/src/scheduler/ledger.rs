@@ -91,6 +91,7 @@ impl<'a> Ledger<'a> {
             sent_for: listed.work.request,
             fence: listed.fence,
             state: RunState::Running,
+            start_failure: None,
         };
         let is_open = listed.ended.is_none();
         let stated = listed.worker_slots.filter(|_| is_open);

@@ -34,6 +34,8 @@ const MAX_TRIES_PER_TURN: u32 = 1000;
 
 /// The wait of a task whose inputs were not there: their producers take seconds at least.
 pub(super) const LACKING_INPUT_RETRY: Duration = Duration::from_secs(1);
+/// The wait of a task that would have too many inputs: each attempt counts them, and a person has to change something.
+const EXCESSIVE_INPUTS_RETRY: Duration = Duration::from_secs(60);
 
 /// The components that know the work of each worker, and which ones hold inputs.
 struct PlacementAdvice<'a> {
@@ -151,12 +153,18 @@ impl Scheduler {
             },
             fence: self.issue_fence(),
             state: RunState::Starting,
+            start_failure: None,
         };
         self.runs.begin(task, run);
         match inputs {
             InputsCheck::Present => {}
             InputsCheck::Lacking(why) => {
-                return self.give_up_start(now, &shard, (task, invocation), why);
+                let again = LACKING_INPUT_RETRY;
+                return self.give_up_start(now, &shard, (task, invocation), (again, why));
+            }
+            InputsCheck::Excessive(why) => {
+                let again = EXCESSIVE_INPUTS_RETRY;
+                return self.give_up_start(now, &shard, (task, invocation), (again, Some(why)));
             }
             InputsCheck::Final(status) => {
                 return self.fail_start(now, &shard, (task, invocation), &status);
@@ -250,10 +258,10 @@ impl Scheduler {
                     self.send_start(now, shard, task, invocation);
                 }
                 // The call may have arrived twice, and the refusal may answer the repetition.
-                CallOutcome::Unknown(_) | CallOutcome::Refused(RefusalCode::Duplicate, _)
+                CallOutcome::Unknown(why) | CallOutcome::Refused(RefusalCode::Duplicate, why)
                     if !sabotage::on(Sabotage::UnknownIsFailure) =>
                 {
-                    self.runs.make_unsure(task, invocation);
+                    self.runs.make_unsure(task, invocation, Some(why.into()));
                 }
                 // This is no problem: the worker obeys a request to drain, and a heartbeat that says so, or its goodbye, is on its way.
                 CallOutcome::Refused(RefusalCode::Draining, _) => {
@@ -308,10 +316,9 @@ impl Scheduler {
         now: Time,
         shard: &Shard,
         run: (Task, InvocationId),
-        problem: Option<(String, String)>,
+        (again, problem): (Duration, Option<(String, String)>),
     ) {
-        let not_before = Some(now + LACKING_INPUT_RETRY);
-        self.ledger().never_began(now, run, not_before);
+        self.ledger().never_began(now, run, Some(now + again));
         if let Some((cause, why)) = problem {
             let task = task_key(&self.engine, run.0);
             self.notices.lacking_input(now, task, (cause, &why));

@@ -1,6 +1,8 @@
 //! Artifacts in the scheduler's core: outputs that are recorded, inputs that runs get, lost outputs that are made again, and outputs that
 //! nobody needs any more.
 
+#[path = "artifacts/amounts.rs"]
+mod amounts;
 #[path = "artifacts/calls.rs"]
 mod calls;
 #[path = "artifacts/copies.rs"]
