@@ -50,16 +50,23 @@ impl TimeWindow {
         self.current.count += 1;
     }
 
-    /// Begins another interval. The last one is discarded if it has too few operations.
-    pub fn close_interval(&mut self) {
+    /// Begins another interval. The last one is discarded if it has too few operations. Returns whether it counts.
+    pub fn close_interval(&mut self) -> bool {
         let closed = std::mem::take(&mut self.current);
         if closed.count < self.min_count {
-            return;
+            return false;
         }
         if self.intervals.len() == WINDOW_INTERVALS {
             self.intervals.pop_front();
         }
         self.intervals.push_back(closed);
+        true
+    }
+
+    /// Forgets all times.
+    pub fn clear(&mut self) {
+        self.current = TimeSum::default();
+        self.intervals.clear();
     }
 
     /// Returns the average over all operations of the window, rounded down to nanoseconds; zero if the window is empty. The current interval

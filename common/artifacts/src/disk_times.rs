@@ -6,12 +6,18 @@ use brasserie_common::time_window::TimeWindow;
 
 /// The length of an interval of the windows: that of a heartbeat in Celeborn.
 const INTERVAL: Duration = Duration::from_secs(30);
+/// The intervals without enough operations after which the times are forgotten: ten minutes. Otherwise a disk that was slow once would get
+/// fewer copies, and so never show that it is fast again.
+const STALE_INTERVALS: u32 = 20;
 
-/// The times of the last 20 intervals with enough operations, which is ten minutes of a busy disk. A *flush* is a write or a sync of a copy
+/// The times of the last 20 intervals with enough operations, which is ten minutes of a busy disk; none once ten minutes have passed without
+/// such an interval. A *flush* is a write or a sync of a copy
 /// that is being made, a *fetch* one answer's read of an artifact.
 pub struct DiskTimes {
     flushes: TimeWindow,
     fetches: TimeWindow,
+    /// The intervals since the last one that counted, of flushes and of fetches.
+    idle: [u32; 2],
     /// The begin of the current interval.
     since: Instant,
 }
@@ -21,6 +27,7 @@ impl DiskTimes {
         DiskTimes {
             flushes: TimeWindow::of_flushes(),
             fetches: TimeWindow::of_fetches(),
+            idle: [0; 2],
             since: now,
         }
     }
@@ -43,8 +50,20 @@ impl DiskTimes {
 
     fn pass(&mut self, now: Instant) {
         if now.saturating_duration_since(self.since) >= INTERVAL {
-            self.flushes.close_interval();
-            self.fetches.close_interval();
+            for (window, idle) in [&mut self.flushes, &mut self.fetches]
+                .into_iter()
+                .zip(&mut self.idle)
+            {
+                *idle = if window.close_interval() {
+                    0
+                } else {
+                    *idle + 1
+                };
+                if *idle >= STALE_INTERVALS {
+                    *idle = 0;
+                    window.clear();
+                }
+            }
             self.since = now;
         }
     }
@@ -55,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_count_from_the_least_number_on_until_20_intervals_with_others_are_over() {
+    fn times_count_from_the_least_number_on_until_20_intervals_are_over() {
         let begin = Instant::now();
         let mut times = DiskTimes::new(begin);
         let unit = Duration::from_micros(7);
@@ -73,7 +92,7 @@ mod tests {
             (0..500).for_each(|_| times.flushed(now, now + 2 * unit));
         }
         let later = begin + 21 * INTERVAL + 2 * unit;
-        // No other fetches have displaced the first ones.
-        assert_eq!(times.averages(later), (2 * unit, 3 * unit));
+        // There were no other fetches for ten minutes.
+        assert_eq!(times.averages(later), (2 * unit, Duration::ZERO));
     }
 }

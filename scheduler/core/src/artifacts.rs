@@ -26,6 +26,8 @@ use crate::files::KnownFiles;
 use crate::jobs::{HoldId, HoldState};
 use crate::slots::{ArtifactSlots, CopyProspect, NoSlots, ReservedPlaces, SlotsRequest};
 
+/// The most holds on the outputs of one job. Beyond them, the one that was renewed longest ago is forgotten.
+const MOST_HOLDS: usize = 1000;
 /// The most holders of one artifact in an answer: enough that some are not busy.
 const MOST_HOLDERS: usize = 8;
 /// The time within which a worker with a store of artifacts has reported: several periods of its reports.
@@ -658,6 +660,7 @@ impl Artifacts {
     /// Notes that only these jobs leave outputs.
     pub(crate) fn keep_sets(&mut self, now: Clocks, jobs: &BTreeSet<JobName>) {
         self.slots.keep_sizes(jobs);
+        self.gone.retain(|job, _| jobs.contains(job));
         let all = self.registry.sets(None);
         let gone = all.filter(|set| !jobs.contains(set.job) && set.ending.is_none());
         let gone: Vec<JobName> = gone.map(|set| set.job.clone()).collect();
@@ -724,6 +727,13 @@ impl Artifacts {
         let timeout = self.registry.settings().owner_timeout;
         let holds = self.holds.entry(job.clone()).or_default();
         holds.retain(|_, renewed| now < *renewed + timeout);
+        if holds.len() >= MOST_HOLDS
+            && !holds.contains_key(&id)
+            && let Some(oldest) = holds.iter().min_by_key(|(_, renewed)| **renewed)
+        {
+            let oldest = *oldest.0;
+            holds.remove(&oldest);
+        }
         holds.insert(id, now);
         match self.registry.owner_heartbeat(owner, now) {
             OwnerHeartbeat::Continued => HoldState::Continued,

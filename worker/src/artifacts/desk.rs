@@ -61,6 +61,9 @@ pub(crate) struct DeskParts {
     pub seed: u64,
 }
 
+/// The most inputs that one text names.
+const MOST_NAMED: usize = 5;
+
 /// The state of the desk.
 struct DeskTask {
     parts: DeskParts,
@@ -468,8 +471,13 @@ impl DeskTask {
     }
 
     fn names_of(&self, run: WaitingTask, ids: &[ArtifactId]) -> String {
-        let names: Vec<String> = ids.iter().map(|id| self.name_of(run, *id)).collect();
-        format!("inputs {}", names.join(", "))
+        let named = ids.iter().take(MOST_NAMED);
+        let names: Vec<String> = named.map(|id| self.name_of(run, *id)).collect();
+        let more = match ids.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("inputs {}{more}", names.join(", "))
     }
 
     /// Returns the place at which the run expects an artifact, for people.

@@ -99,9 +99,10 @@ impl LackingInput {
             | LackingInput::Copies { .. }
             | LackingInput::Unreachable { .. }
             | LackingInput::Lost(..)
-            | LackingInput::GivenUp { .. }
-            | LackingInput::TooMany(_)
-            | LackingInput::LongPaths(_) => self.to_string(),
+            | LackingInput::GivenUp { .. } => self.to_string(),
+            // The numbers differ from node to node.
+            LackingInput::TooMany(_) => "too many artifacts".to_owned(),
+            LackingInput::LongPaths(_) => "too long paths".to_owned(),
         }
     }
 
@@ -497,12 +498,15 @@ pub(super) struct Inputs<'a> {
 
 impl Inputs<'_> {
     /// Returns the workers with inputs of the task, those with the most bytes first, and then the workers in the racks of these, with 0 bytes.
-    pub(super) fn nearest(&self, task: Task) -> Vec<(MachinePortLock, u64)> {
+    ///
+    /// Also returns the number of inputs, all of which were looked up.
+    pub(super) fn nearest(&self, task: Task) -> (Vec<(MachinePortLock, u64)>, usize) {
         let needed = self.engine.job_config(task.job);
         let needed = needed.and_then(|job| self.needed(task, job).ok());
         let (needed, _) = needed.unwrap_or_default();
+        let count = needed.len();
         let artifacts = needed.into_iter().map(|needed| needed.artifact);
-        self.artifacts.nearest(artifacts)
+        (self.artifacts.nearest(artifacts), count)
     }
 
     /// Returns whether a run of the task would find its inputs.

@@ -37,6 +37,10 @@ pub(super) const LACKING_INPUT_RETRY: Duration = Duration::from_secs(1);
 /// The wait of a task that would have too many inputs: each attempt counts them, and a person has to change something.
 const EXCESSIVE_INPUTS_RETRY: Duration = Duration::from_secs(60);
 
+/// The inputs of a task that cost one try. A task is looked at some six times before it starts, each time a fraction of a microsecond for an
+/// input.
+const INPUTS_PER_TRY: usize = 10;
+
 /// The components that know the work of each worker, and which ones hold inputs.
 struct PlacementAdvice<'a> {
     now: Time,
@@ -50,14 +54,16 @@ impl Advice for PlacementAdvice<'_> {
         self.pool.keeps_deadlines(self.now, worker, due)
     }
 
-    fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<NearWorker> {
-        let near = self.inputs(engine).nearest(task).into_iter();
+    fn nearest(&mut self, engine: &Engine, task: Task) -> (Vec<NearWorker>, u32) {
+        let (near, inputs) = self.inputs(engine).nearest(task);
+        let near = near.into_iter();
         let workers = near.flat_map(|(lock, bytes)| {
             let indices = self.pool.with_lock(&lock).map(Remote::index);
             let near = indices.map(|worker| NearWorker { worker, bytes });
             near.collect::<Vec<NearWorker>>()
         });
-        workers.collect()
+        let tries = inputs / INPUTS_PER_TRY;
+        (workers.collect(), u32::try_from(tries).unwrap_or(u32::MAX))
     }
 
     fn has_inputs(&mut self, engine: &Engine, task: Task) -> bool {

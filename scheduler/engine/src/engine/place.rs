@@ -46,8 +46,8 @@ pub trait Advice {
     fn judge(&mut self, worker: WorkerIndex, due: Due) -> Judged;
 
     /// Returns the workers near the inputs of a task: those with the most bytes first, and then those without any. The first with room gets
-    /// the task.
-    fn nearest(&mut self, engine: &Engine, task: Task) -> Vec<NearWorker>;
+    /// the task. Also returns the number of [`Tries`] that would have taken as long.
+    fn nearest(&mut self, engine: &Engine, task: Task) -> (Vec<NearWorker>, u32);
 
     /// Returns whether a task that is started now finds its inputs. Asked before the task waits for a worker with most of them.
     fn has_inputs(&mut self, engine: &Engine, task: Task) -> bool;
@@ -59,8 +59,8 @@ impl<F: FnMut(WorkerIndex, Due) -> Judged> Advice for F {
         self(worker, due)
     }
 
-    fn nearest(&mut self, _: &Engine, _: Task) -> Vec<NearWorker> {
-        Vec::new()
+    fn nearest(&mut self, _: &Engine, _: Task) -> (Vec<NearWorker>, u32) {
+        (Vec::new(), 0)
     }
 
     fn has_inputs(&mut self, _: &Engine, _: Task) -> bool {
@@ -100,6 +100,9 @@ impl Engine {
         while tries.are_left() {
             self.call_in_turn();
             let Some(job) = self.pick(Tier::Room) else {
+                if self.wake_more_waiters() {
+                    continue;
+                }
                 return self.place_on_standby((now, &config), tries);
             };
             let placement =
@@ -207,7 +210,8 @@ impl Engine {
                     Some(short) => WaitKey::Node(forest.canonical(short)),
                     None => {
                         let host = required_host(forest, job_config, row);
-                        let near = self.near(job_config, (id, canonical), &mut *advice);
+                        let (near, cost) = self.near(job_config, (id, canonical), &mut *advice);
+                        tries.take(cost);
                         match self.find_worker_for(
                             config,
                             (id, host, &near),
@@ -236,19 +240,19 @@ impl Engine {
         Attempt::Waits
     }
 
-    /// Returns the workers near the inputs of a task.
+    /// Returns the workers near the inputs of a task, and the cost in tries.
     fn near(
         &self,
         job: &JobConfig,
         (id, canonical): (JobId, u32),
         advice: &mut dyn Advice,
-    ) -> Vec<NearWorker> {
+    ) -> (Vec<NearWorker>, u32) {
         match &self.forest {
             Some(forest) if !job.inputs.is_empty() => {
                 let node = forest.node(canonical);
                 advice.nearest(self, Task { job: id, node })
             }
-            Some(_) | None => Vec::new(),
+            Some(_) | None => (Vec::new(), 0),
         }
     }
 
@@ -278,6 +282,7 @@ impl Engine {
             return false;
         };
         let equal = nearer.take_while(|one| one.bytes == bytes);
+        let equal = equal.take(LocalityWait::MOST_WORKERS);
         let workers: Vec<WorkerIndex> = equal.map(|one| one.worker).collect();
         if !advice.has_inputs(self, task) {
             return false;

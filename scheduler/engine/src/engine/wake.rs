@@ -25,8 +25,8 @@ const FEW_JOBS: usize = if cfg!(test) { 1 } else { 16 };
 /// jobs that wait at one of them are woken.
 const MAX_OPEN: usize = if cfg!(test) { 2 } else { 64 };
 
-/// The most tasks that a worker with freed slots wakes that wait for it because of their inputs. Each is tried at once, and most of them wait
-/// again; the others end their wait by time at the latest.
+/// The most tasks at a time that a worker with freed slots wakes that wait for it because of their inputs. Each is tried at once. The next
+/// ones follow when these have been tried, if the worker still has room.
 const MOST_WOKEN: usize = 16;
 
 /// The next job to wake at an open place.
@@ -131,7 +131,20 @@ impl Engine {
             !is_eligible || self.pool.fits(demand, worker)
         };
         let woken: Vec<Task> = tasks.filter(may_start).take(most).collect();
+        if woken.len() == most {
+            self.tasks.locality_mut().wake_more_at(worker);
+        }
         self.end_locality_waits(woken);
+    }
+
+    /// Wakes the next tasks that wait for a worker that has woken as many as it may at a time. Returns false if there is no such worker.
+    pub(super) fn wake_more_waiters(&mut self) -> bool {
+        let Some(worker) = self.tasks.locality_mut().take_worker_with_more() else {
+            return false;
+        };
+        self.wake_waiters_for(worker, true);
+        self.settle_queues();
+        true
     }
 
     fn end_locality_waits(&mut self, tasks: Vec<Task>) {

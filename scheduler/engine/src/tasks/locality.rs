@@ -18,6 +18,11 @@ pub(crate) struct LocalityWait {
     pub until: Time,
 }
 
+impl LocalityWait {
+    /// The most workers of one wait. Others with as many bytes do not end it.
+    pub(crate) const MOST_WORKERS: usize = 8;
+}
+
 /// All such waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LocalityWaits {
@@ -27,6 +32,8 @@ pub(crate) struct LocalityWaits {
     /// Invariant: the pairs of `waiting`, and below the ends of its waits.
     by_worker: BTreeMap<WorkerIndex, BTreeSet<(Time, Task)>>,
     ends: BTreeSet<(Time, Task)>,
+    /// Workers that may have room for more of the tasks that wait for them.
+    with_more: BTreeSet<WorkerIndex>,
 }
 
 impl LocalityWaits {
@@ -82,6 +89,16 @@ impl LocalityWaits {
         tasks.into_iter().flatten().map(|(_, task)| *task)
     }
 
+    /// Notes that a worker may have room for more of the tasks that wait for it.
+    pub(crate) fn wake_more_at(&mut self, worker: WorkerIndex) {
+        self.with_more.insert(worker);
+    }
+
+    /// Takes one such worker.
+    pub(crate) fn take_worker_with_more(&mut self) -> Option<WorkerIndex> {
+        self.with_more.pop_first()
+    }
+
     /// Iterates over the tasks that have waited since their status changed.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
         self.since.keys().copied()
@@ -107,6 +124,7 @@ impl LocalityWaits {
         self.since.retain(|task, _| is_wanted(*task));
         self.by_worker.clear();
         self.ends.clear();
+        self.with_more.clear();
         std::mem::take(&mut self.waiting).into_keys().collect()
     }
 
@@ -120,6 +138,7 @@ impl LocalityWaits {
             s.put((task, &wait.workers, wait.bytes));
             s.deadline(wait.until);
         });
+        s.each(&self.with_more, |s, worker| s.put(worker));
     }
 }
 

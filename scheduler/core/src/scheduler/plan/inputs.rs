@@ -16,7 +16,7 @@ use crate::scheduler::start::LACKING_INPUT_RETRY;
 use crate::scheduler::{Scheduler, View, task_key};
 
 /// The most tasks whose outputs are checked for a plan: some tens of milliseconds of a turn.
-const MAX_CHECKED: usize = 100_000;
+const MAX_CHECKED: usize = 20_000;
 
 /// The inputs of a proposed configuration that are not there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
