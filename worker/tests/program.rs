@@ -30,8 +30,7 @@ use brasserie_thrift::rpc::CallResult;
 use brasserie_worker::logs::{LogConfig, LogStore};
 use fake::{Stage, is_alive, pid_in, until_dead, worker_program};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::stat::Mode;
-use nix::unistd::{Pid, mkfifo};
+use nix::unistd::Pid;
 use rustix::process::{Resource as Limited, Rlimit, prlimit};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -555,7 +554,7 @@ async fn kill_9_of_the_worker_costs_the_last_second_of_the_log_at_most() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signal_ends_a_worker_whose_start_waits_for_a_disk() {
+async fn a_signal_ends_a_worker_whose_start_waits() {
     let text = signalled_while_starting(&[]).await;
     let named = ["SIGTERM came while process", "ended by SIGTERM before"];
     assert!(named.iter().any(|part| text.contains(part)), "{text}");
@@ -563,24 +562,24 @@ async fn a_signal_ends_a_worker_whose_start_waits_for_a_disk() {
     assert_eq!(signalled_while_starting(&["--of-run"]).await, "");
 }
 
-/// Returns the output of a worker with these flags that gets SIGTERM while its start waits for a disk.
+/// Returns the output of a worker with these flags that gets SIGTERM while its start waits for the program that lists GPUs.
 async fn signalled_while_starting(flags: &[&str]) -> String {
     let dir = tempfile::tempdir().expect("a folder");
-    // Opening a FIFO without a writer blocks.
-    mkfifo(&dir.path().join("worker.json"), Mode::S_IRWXU).expect("a FIFO");
-    let mut program = worker_program("localhost:1", dir.path(), flags);
+    let (smi, began) = (dir.path().join("smi"), dir.path().join("began"));
+    let script = format!("#!/bin/sh\n: > {}\nexec sleep 100\n", began.display());
+    std::fs::write(&smi, script).expect("written");
+    std::fs::set_permissions(&smi, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let data = dir.path().join("data");
+    let mut program = worker_program("localhost:1", &data, flags);
+    program.arg("--nvidia-smi").arg(&smi);
     let program = program.stdin(Stdio::piped()).stderr(Stdio::piped());
     let program = program.spawn().expect("it starts");
-    // The worker reads the file right after it has locked the directory, and it handles signals much earlier.
-    let locked = async {
-        while std::fs::read(dir.path().join("lock"))
-            .unwrap_or_default()
-            .is_empty()
-        {
+    let waits = async {
+        while !began.exists() {
             tokio::task::yield_now().await;
         }
     };
-    timeout(fake::PATIENCE, locked).await.expect("locked");
+    timeout(fake::PATIENCE, waits).await.expect("it waits");
     let keeper = Pid::from_raw(i32::try_from(program.id()).expect("an id"));
     kill(keeper, Signal::SIGTERM).expect("sent");
     let ended = tokio::task::spawn_blocking(move || program.wait_with_output());
