@@ -157,7 +157,7 @@ fn outputs_that_fit_nowhere_are_failures_and_a_problem() {
     let waited = stage.brasserie(&waited);
     assert_eq!(waited.code, Some(1), "{waited:?}");
     let status = stage.brasserie(&["status", "--scheduler", &address]);
-    let about = "worker `one` could not keep the outputs of make on n";
+    let about = "worker `one` could not keep the outputs of 2 tasks";
     assert_eq!(status.output.matches(about).count(), 1, "{status:?}");
     assert!(
         status.output.contains("no space for 3000000 bytes"),

@@ -333,28 +333,20 @@ impl ArtifactStore {
         probed
     }
 
-    /// Returns the disks that have failed or seemed full when they were last used, and that a probe may make healthy again. Never blocks.
-    pub fn bad_disks(&self) -> Vec<DiskNumber> {
-        let bad = self
-            .usage()
-            .into_iter()
-            .filter(|disk| match disk.condition {
-                FoundCondition::ReadError(_) | FoundCondition::HighUsage => {
-                    disk.generation.is_some()
-                }
-                FoundCondition::Healthy | FoundCondition::IoHang => false,
-            });
-        bad.map(|disk| disk.disk).collect()
-    }
-
-    /// Probes disks, unless another call does. Blocks as long as one of them hangs.
-    pub fn probe_again(&self, disks: &[DiskNumber]) {
+    /// Probes the disks that have failed or seemed full when they were last used, and measures the space of the others, which other programs
+    /// use too; unless another call does. Blocks as long as one of them hangs.
+    pub fn measure_again(&self) {
         let Some(_probing) = self.0.probing.try_lock() else {
             return;
         };
-        for disk in disks {
-            // The failure is part of the disk's condition.
-            let _ = self.probe(*disk);
+        for disk in self.usage() {
+            // A failure is part of the disk's condition.
+            let _ = match disk.condition {
+                FoundCondition::IoHang => Ok(()),
+                _ if disk.generation.is_none() => Ok(()),
+                FoundCondition::ReadError(_) | FoundCondition::HighUsage => self.probe(disk.disk),
+                FoundCondition::Healthy => self.0.measure(disk.disk),
+            };
         }
     }
 

@@ -34,10 +34,15 @@ pub struct WorkerOrder {
 }
 
 impl WorkerOrder {
-    /// Returns the order with the reason of an earlier decommission, if it is one without a reason of its own.
-    pub(crate) fn with_reason_of(mut self, earlier: &WorkerOrder) -> Self {
+    /// Returns the order with the reason and the deadline of an earlier decommission, where it has none of its own.
+    pub(crate) fn continuing(mut self, earlier: &WorkerOrder) -> Self {
         if self.reason.is_empty() && self.stage.is_leaving() && earlier.stage.is_leaving() {
             self.reason = Arc::clone(&earlier.reason);
+        }
+        if let OrderStage::Decommissioning(terms) = &mut self.stage
+            && let OrderStage::Decommissioning(earlier) = &earlier.stage
+        {
+            terms.deadline = terms.deadline.or(earlier.deadline);
         }
         self
     }
@@ -233,6 +238,8 @@ pub(crate) enum OrderStep {
 pub(crate) struct OrderFacts {
     /// The instance that has the shard and is not lost.
     pub worker: Option<WorkerId>,
+    /// Whether there is no such instance, but one of an earlier scheduler may still come back.
+    pub may_return: bool,
     /// Whether that instance drains already.
     pub drains: bool,
     pub left: WorkLeft,
@@ -440,7 +447,7 @@ impl Decommission {
         let way = match (is_done, self.then) {
             (true, AfterDecommission::Exit) => Some(ExitWay::Drain),
             (true, AfterDecommission::Idle) => None,
-            (false, _) if self.is_overdue(facts.wall) => Some(ExitWay::Kill),
+            (false, _) if self.is_overdue(facts.wall) && !facts.may_return => Some(ExitWay::Kill),
             (false, _) => return OrderStep::Wait,
         };
         let exit = way.zip(facts.worker);
@@ -465,6 +472,7 @@ mod tests {
     fn facts(running: usize, artifacts: u64) -> OrderFacts {
         OrderFacts {
             worker: Some(WorkerId::new(1, 2)),
+            may_return: false,
             drains: false,
             left: WorkLeft {
                 running,
@@ -570,6 +578,13 @@ mod tests {
             ..facts(3, 2)
         };
         assert_eq!(step(&mut orders, 0, at(149), RECORD), OrderStep::Wait);
+        // The worker may still be back, as it was recorded by an earlier scheduler.
+        let away = OrderFacts {
+            worker: None,
+            may_return: true,
+            ..at(150)
+        };
+        assert_eq!(step(&mut orders, 0, away, RECORD), OrderStep::Wait);
         let over = step(&mut orders, 0, at(150), RECORD);
         assert_eq!(exit_of(&over), Some(ExitWay::Kill));
         let end = OrderStep::End(ExitWay::Kill);

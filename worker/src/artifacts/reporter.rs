@@ -139,7 +139,7 @@ impl Reporter {
         }
         loop {
             let begun = Instant::now();
-            self.probe_bad_disks();
+            self.measure_disks();
             let answer = self.report(&mut pending).await;
             let due = match answer {
                 Reported::Unknown => begun + PERIOD,
@@ -158,13 +158,10 @@ impl Reporter {
         }
     }
 
-    /// Looks again at disks that have failed or were full. The next report says what was found.
-    fn probe_bad_disks(&self) {
-        let bad = self.store.bad_disks();
-        if !bad.is_empty() {
-            let store = Arc::clone(&self.store);
-            self.background.block(move || store.probe_again(&bad));
-        }
+    /// Has the disks measured again. The next report says what was found.
+    fn measure_disks(&self) {
+        let store = Arc::clone(&self.store);
+        self.background.block(move || store.measure_again());
     }
 
     /// Waits until a report is due, or a change comes. Returns false if the worker ends.

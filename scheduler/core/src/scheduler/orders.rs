@@ -67,7 +67,7 @@ impl Scheduler {
         let order = order.order(self.wall, caller(from, user).into());
         let order = match (order, present) {
             (None, None) => return self.outbox.last_record(),
-            (Some(order), Some(present)) => Some(order.with_reason_of(present)),
+            (Some(order), Some(present)) => Some(order.continuing(present)),
             (order, _) => order,
         };
         let by = from.clone();
@@ -268,8 +268,15 @@ impl View<'_> {
 
     fn order_facts(&self, shard: &Shard) -> OrderFacts {
         let remote = self.pool.get(shard).filter(|remote| is_here(remote));
+        let mut expected = self.wait.expected_where(|_, _| true).into_iter();
+        let is_of_shard = |id| {
+            self.wait
+                .recorded(id)
+                .is_some_and(|one| one.shard == *shard)
+        };
         OrderFacts {
             worker: remote.map(Remote::id),
+            may_return: remote.is_none() && expected.any(is_of_shard),
             drains: remote.is_some_and(|w| w.description().intake == Intake::Draining),
             left: self.work_left(shard),
             wall: self.wall,
