@@ -137,9 +137,14 @@ impl Reporter {
                 Ok(_) = standing.wait_for(|standing| standing.uses_artifacts) => {}
             }
         }
+        let mut measure_at = Instant::now();
         loop {
             let begun = Instant::now();
-            self.measure_disks();
+            // Reports of changes follow each other fast.
+            if measure_at <= begun {
+                measure_at = begun + PERIOD;
+                self.measure_disks();
+            }
             let answer = self.report(&mut pending).await;
             let due = match answer {
                 Reported::Unknown => begun + PERIOD,

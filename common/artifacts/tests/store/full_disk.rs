@@ -106,6 +106,24 @@ fn outputs_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn the_space_that_another_program_takes_and_frees_is_measured() {
+    on_small_disk("", |disk| {
+        let bench = Bench::on(&[disk]);
+        let usable = || bench.store.usage()[0].usable;
+        let empty = usable();
+        let filler = disk.join("filler");
+        fs::write(&filler, vec![0; 1 << 20]).expect("there is space");
+        assert_eq!(usable(), empty, "nothing has looked");
+        bench.store.measure_again();
+        assert_eq!(usable(), empty - (1 << 20));
+        assert_eq!(bench.store.usage()[0].condition, FoundCondition::Healthy);
+        fs::remove_file(filler).expect("removed");
+        bench.store.measure_again();
+        assert_eq!(usable(), empty);
+    });
+}
+
+#[test]
 fn the_reserve_stays_free() {
     on_small_disk("", |disk| {
         let mut options = Bench::on(&[disk]).options.clone();
