@@ -155,7 +155,7 @@ pub struct Cli {
     disk: Vec<DiskFlag>,
 
     /// The most transfers of artifacts to other workers that run at once; workers of the same machine get up to twice as many. A worker that
-    /// asks for one more is told at once that this one is busy, and asks another worker that has the artifact.
+    /// asks for one more gets the answer at once that this one is busy, and asks another worker that has the artifact.
     #[arg(long, value_name = "NUMBER", default_value_t = USUAL_SERVED)]
     artifact_transfers: NonZeroU32,
 

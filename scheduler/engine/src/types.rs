@@ -311,6 +311,22 @@ impl TaskState {
         }
     }
 
+    /// Returns whether the task is to run and does not run.
+    pub fn is_waiting(self) -> bool {
+        match self {
+            TaskState::Unstarted
+            | TaskState::Incomplete
+            | TaskState::Error
+            | TaskState::InBackoff => true,
+            TaskState::Running
+            | TaskState::Done
+            | TaskState::Failed
+            | TaskState::Never
+            | TaskState::Avoided
+            | TaskState::Disabled => false,
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             TaskState::Unstarted => "waiting",

@@ -265,18 +265,7 @@ impl View<'_> {
         let node = self.engine.find_node(task.node.as_str());
         let task = job.zip(node).map(|(job, node)| Task { job, node });
         task.is_some_and(|task| {
-            let waits = match self.engine.task_state(task) {
-                TaskState::Unstarted
-                | TaskState::Incomplete
-                | TaskState::Error
-                | TaskState::InBackoff => true,
-                TaskState::Running
-                | TaskState::Done
-                | TaskState::Failed
-                | TaskState::Never
-                | TaskState::Avoided
-                | TaskState::Disabled => false,
-            };
+            let waits = self.engine.task_state(task).is_waiting();
             waits && self.inputs().available(task).is_err()
         })
     }

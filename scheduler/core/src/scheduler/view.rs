@@ -529,18 +529,7 @@ impl View<'_> {
 
     /// Returns why one of the job's waiting tasks waits, as an example.
     fn first_waiting(&self, now: Time, id: JobId) -> Option<String> {
-        let waits = |task: &Task| match self.engine.task_state(*task) {
-            TaskState::Unstarted
-            | TaskState::Incomplete
-            | TaskState::Error
-            | TaskState::InBackoff => true,
-            TaskState::Running
-            | TaskState::Done
-            | TaskState::Failed
-            | TaskState::Never
-            | TaskState::Avoided
-            | TaskState::Disabled => false,
-        };
+        let waits = |task: &Task| self.engine.task_state(*task).is_waiting();
         let task = self.engine.tasks(id).take(MAX_SEARCHED).find(waits)?;
         let reasons = self.engine.explain(now, task).into_iter();
         let reasons: Vec<String> = reasons.map(|reason| reason.to_string()).collect();

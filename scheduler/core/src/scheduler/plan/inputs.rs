@@ -1,6 +1,7 @@
 //! The inputs of planned tasks that are not there: outputs whose tasks run again first, and files that do not exist.
 //!
-//! The copy of a plan has no registry of artifacts, so the scheduler itself finds the lost outputs ([`crate::Query::LostOutputs`]).
+//! The copy of a plan has no registry of artifacts if that is large, so the scheduler itself finds the lost outputs
+//! ([`crate::Query::LostOutputs`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
