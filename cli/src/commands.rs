@@ -10,4 +10,5 @@ pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod task;
+pub(crate) mod token;
 pub(crate) mod worker;

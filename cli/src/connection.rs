@@ -1,15 +1,18 @@
 //! Calls of the command line to a running scheduler.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
 use brasserie_common::{InvocationId, ServiceAddress};
+use brasserie_common_identity::KeyRequest;
 use brasserie_common_runtime::parse_peer;
 use brasserie_thrift::generated::brasserie::{
-    BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
+    BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieCertifyArgs, BrasserieCertifyResult,
+    BrasserieCreateTokenArgs, BrasserieCreateTokenResult, BrasserieDeleteHistoryArgs,
     BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
     BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult, BrasserieForgetWorkerArgs,
     BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
@@ -19,15 +22,18 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieGetJobStatusResult, BrasserieGetOutputPageArgs, BrasserieGetOutputPageResult,
     BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs,
     BrasserieGetTaskPageResult, BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult,
-    BrasserieKillTaskArgs, BrasserieKillTaskResult, BrasserieOrderWorkerArgs,
-    BrasserieOrderWorkerResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
-    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasseriePutFileArgs,
-    BrasseriePutFileResult, BrasserieRemoveFileArgs, BrasserieRemoveFileResult,
-    BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
-    BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
-    DeletedHistory, FilePage, FileRefusedException, FileUpload, ForgottenOutputs,
-    JobRefusedException, JobStatus, JobStatusPage, LastRun, MissingInstance, OutputCursor,
-    OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage, WorkerOrderRequest,
+    BrasserieKillTaskArgs, BrasserieKillTaskResult, BrasserieListTokensArgs,
+    BrasserieListTokensResult, BrasserieOrderWorkerArgs, BrasserieOrderWorkerResult,
+    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
+    BrasseriePlanConfigResult, BrasseriePutFileArgs, BrasseriePutFileResult,
+    BrasserieRemoveFileArgs, BrasserieRemoveFileResult, BrasserieRemoveJobArgs,
+    BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
+    BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult, BrasserieRevokeWorkerArgs,
+    BrasserieRevokeWorkerResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
+    CreatedToken, DeletedHistory, FilePage, FileRefusedException, FileUpload, ForgottenOutputs,
+    JobRefusedException, JobStatus, JobStatusPage, LastRun, MissingInstance, NotAdmittedException,
+    OutputCursor, OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage, TokenStatus,
+    TokenTerms, WorkerOrderRequest,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -35,12 +41,13 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUnknownJobException,
 };
 use brasserie_thrift::rpc::{
-    CallError, CallTimeouts, ClientConfig, ClientPool, PeerAddr, Unknown as Unanswered,
+    CallError, CallTimeouts, ClientConfig, ClientPool, Credentials, PeerAddr, Unknown as Unanswered,
 };
 use serde_json::Value;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 
+use crate::access::{self, Person, TokenArgs, Visit};
 use crate::failure::{Failure, Unknown};
 use crate::output::{print, print_json, shell_word, with_flag};
 
@@ -57,15 +64,23 @@ pub(crate) struct SchedulerArgs {
     /// The address of the scheduler.
     #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_SCHEDULER, value_parser = scheduler_address)]
     pub(crate) scheduler: String,
+    #[command(flatten)]
+    pub(crate) token: TokenArgs,
 }
 
 impl SchedulerArgs {
-    /// Returns the flag that names this scheduler to another command, with a space before it; empty for the default.
+    /// Returns the flags that name this scheduler to another command, with a space before each; empty for the default.
     pub(crate) fn flag(&self) -> String {
-        match self.scheduler == DEFAULT_SCHEDULER {
+        let scheduler = match self.scheduler == DEFAULT_SCHEDULER {
             true => String::new(),
             false => format!(" --scheduler {}", shell_word(&self.scheduler)),
-        }
+        };
+        let token = self
+            .token
+            .token_file
+            .as_ref()
+            .map(|file| format!(" --token-file {}", shell_word(&file.to_string_lossy())));
+        scheduler + &token.unwrap_or_default()
     }
 }
 
@@ -80,14 +95,14 @@ pub(crate) struct AskArgs {
 }
 
 impl AskArgs {
-    /// See [`Connection::new`].
+    /// See [`Connection::to`].
     pub(crate) fn connect(&self) -> Result<Connection> {
-        Connection::new(&self.scheduler.scheduler)
+        Connection::to(&self.scheduler)
     }
 
-    /// See [`Connection::patient`].
+    /// See [`Connection::patiently_to`].
     pub(crate) fn connect_patiently(&self) -> Result<Connection> {
-        Connection::patient(&self.scheduler.scheduler)
+        Connection::patiently_to(&self.scheduler)
     }
 
     pub(crate) fn say(&self, sentence: &str, document: &Value) -> Result<()> {
@@ -173,35 +188,116 @@ pub(crate) struct Connection {
     peer: PeerAddr,
     /// The flag that names this scheduler to another command, with a space before it; empty for the default.
     flag: String,
+    /// The caller shows a token.
+    has_token: bool,
 }
 
 impl Connection {
-    /// Creates a connection for queries.
+    /// Creates a connection for queries to a scheduler of this machine that asks for no proof.
     pub(crate) fn new(address: &str) -> Result<Self> {
-        Self::with(address, ClientConfig::default())
+        Self::with(address, CallTimeouts::DEFAULT, None)
     }
 
-    /// Creates a connection for changes, which take longer.
+    /// Creates a connection for changes, which take longer, to a scheduler of this machine that asks for no proof.
     pub(crate) fn patient(address: &str) -> Result<Self> {
-        let timeouts = CallTimeouts {
+        Self::with(address, Self::patience(), None)
+    }
+
+    /// Creates a connection for queries to the scheduler that the command line names.
+    pub(crate) fn to(scheduler: &SchedulerArgs) -> Result<Self> {
+        Self::named(scheduler, CallTimeouts::DEFAULT)
+    }
+
+    /// Creates a connection for changes to the scheduler that the command line names.
+    pub(crate) fn patiently_to(scheduler: &SchedulerArgs) -> Result<Self> {
+        Self::named(scheduler, Self::patience())
+    }
+
+    fn patience() -> CallTimeouts {
+        CallTimeouts {
             receive: PATIENCE,
             ..CallTimeouts::DEFAULT
-        };
-        let config = ClientConfig {
-            timeouts,
-            ..ClientConfig::default()
-        };
-        Self::with(address, config)
+        }
     }
 
-    fn with(address: &str, config: ClientConfig) -> Result<Self> {
+    fn named(scheduler: &SchedulerArgs, timeouts: CallTimeouts) -> Result<Self> {
+        let token = access::token(scheduler.token.token_file.as_deref())?;
+        let person = token.as_ref().map(Person::new).transpose()?;
+        let connection = Self::with(&scheduler.scheduler, timeouts, person)?;
+        Ok(connection.named_by(scheduler.flag()))
+    }
+
+    fn with(address: &str, timeouts: CallTimeouts, person: Option<Person>) -> Result<Self> {
         let peer = peer(address).with_context(|| format!("`{address}` is {NOT_AN_ADDRESS}"))?;
-        let scheduler = address.to_owned();
+        let scheduler = SchedulerArgs {
+            scheduler: address.to_owned(),
+            token: TokenArgs::default(),
+        };
+        let has_token = person.is_some();
+        let config = ClientConfig {
+            timeouts,
+            credentials: person.map(|person| Arc::new(person) as Arc<dyn Credentials>),
+            ..ClientConfig::default()
+        };
         Ok(Connection {
             pool: ClientPool::new(config),
-            peer,
-            flag: SchedulerArgs { scheduler }.flag(),
+            peer: if has_token {
+                Person::scheduler(peer)
+            } else {
+                peer
+            },
+            flag: scheduler.flag(),
+            has_token,
         })
+    }
+
+    /// Returns the caller's side of TLS for calls to workers; `None` if they ask for no proof.
+    pub(crate) async fn visit(&self) -> Result<Option<Visit>> {
+        if !self.has_token {
+            return Ok(None);
+        }
+        let key = KeyRequest::create()?;
+        let arguments = BrasserieCertifyArgs {
+            request: key.request().to_vec(),
+        };
+        let result: BrasserieCertifyResult = self.ask("certify", &arguments).await?;
+        let issued = self.admitted(result.result_value, result.ex)?;
+        Visit::new(key, issued.chain.unwrap_or_default(), &self.peer).map(Some)
+    }
+
+    /// Returns the answer, or the failure of a caller that was not admitted.
+    fn admitted<T>(&self, answer: Option<T>, refused: Option<NotAdmittedException>) -> Result<T> {
+        match (answer, refused) {
+            (_, Some(refused)) => Err(Failure::new(self.with_own_flag(refused.message)).into()),
+            (Some(answer), None) => Ok(answer),
+            (None, None) => bail!("the scheduler sent nothing"),
+        }
+    }
+
+    pub(crate) async fn create_token(&self, terms: TokenTerms) -> Result<CreatedToken> {
+        let arguments = BrasserieCreateTokenArgs { terms };
+        let result: BrasserieCreateTokenResult = self.ask("createToken", &arguments).await?;
+        self.admitted(result.result_value, result.ex)
+    }
+
+    pub(crate) async fn tokens(&self) -> Result<Vec<TokenStatus>> {
+        let arguments = BrasserieListTokensArgs {};
+        let result: BrasserieListTokensResult = self.ask("listTokens", &arguments).await?;
+        self.admitted(result.result_value, result.ex)
+    }
+
+    pub(crate) async fn revoke_token(&self, number: &str) -> Result<()> {
+        let number = number.to_owned();
+        let arguments = BrasserieRevokeTokenArgs { number };
+        let result: BrasserieRevokeTokenResult = self.ask("revokeToken", &arguments).await?;
+        self.admitted(Some(()), result.ex)
+    }
+
+    pub(crate) async fn revoke_worker(&self, shard: &str) -> Result<()> {
+        let shard = shard.to_owned();
+        let arguments = BrasserieRevokeWorkerArgs { shard };
+        let result: BrasserieRevokeWorkerResult = self.ask("revokeWorker", &arguments).await?;
+        self.admitted(Some(()), result.ex)
     }
 
     /// Returns the address of the scheduler.
@@ -249,6 +345,13 @@ impl Connection {
             CallError::Unknown(Unanswered::Exception { kind, message }) => {
                 let message = with_flag(&message, &self.flag);
                 let failure = Failure::new(format!("the scheduler at {peer} refused: {message}"));
+                let failure = match self.has_token || !message.contains("inside TLS only") {
+                    true => failure,
+                    false => failure.remedy(
+                        "It asks for a proof: name the file of your token with --token-file, or set BRASSERIE_TOKEN; on its own machine, \
+                         `--token-file` takes its data directory",
+                    ),
+                };
                 match kind {
                     ApplicationErrorKind::UnknownMethod => failure.remedy(
                         "It may be a worker, or a scheduler of another release: name the scheduler's address, and run one release everywhere",

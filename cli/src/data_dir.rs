@@ -359,7 +359,7 @@ impl SchedulerSource {
     /// copy comes with a signal handler.
     async fn open(args: &SourceArgs) -> Result<(Self, Option<Interrupts>)> {
         let Some(directory) = &args.data_dir else {
-            let connection = Connection::new(&args.scheduler.scheduler)?;
+            let connection = Connection::to(&args.scheduler)?;
             return Ok((SchedulerSource::running(connection), None));
         };
         let record = RunRecord::read(directory)?;
@@ -511,7 +511,7 @@ pub(crate) enum LogSource {
 impl LogSource {
     pub(crate) fn open(args: &SourceArgs) -> Result<Self> {
         Ok(match &args.data_dir {
-            None => LogSource::Scheduler(Connection::new(&args.scheduler.scheduler)?),
+            None => LogSource::Scheduler(Connection::to(&args.scheduler)?),
             Some(directory) if args.is_worker() => {
                 LogSource::WorkerFiles(LogReader::new(directory.join(LOGS)), directory.clone())
             }

@@ -1,5 +1,6 @@
 //! The `brasserie` program as a library, so that tests can run it without a separate build.
 
+mod access;
 mod commands;
 mod connection;
 mod data_dir;
@@ -39,6 +40,7 @@ Try it:
   brasserie worker work-fetch                     the work that pull workers request, and why they request none
   brasserie worker drain NAME                     let a worker complete its tasks and exit
   brasserie worker decommission NAME              the same, after its data is copied to other workers
+  brasserie token create --role worker            let a worker of another machine join
   brasserie worker forget NAME                    declare a worker dead that never returns
 
 Exit codes:
@@ -82,6 +84,8 @@ enum Command {
     Logs(commands::logs::LogsArgs),
     /// Check what a worker on this machine can provide and enforce.
     Doctor(commands::doctor::DoctorArgs),
+    /// Create, list and revoke the tokens with which workers join and people prove who they are.
+    Token(commands::token::TokenArgs),
     /// List workers, show the work fetch of one, take one out of service and back, or declare one dead.
     Worker(commands::worker::WorkerArgs),
 }
@@ -157,6 +161,7 @@ pub fn main() -> ExitCode {
         Command::Artifact(args) => commands::artifact::run(&args),
         Command::Logs(args) => commands::logs::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Token(args) => commands::token::run(&args),
         Command::Worker(args) => commands::worker::run(&args),
     };
     match result {

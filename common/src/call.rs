@@ -1,10 +1,14 @@
 //! Requests that enter a core, calls that leave it, and their outcomes.
 
 use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::SchedulerId;
+use crate::access::{Identity, Role, Table, callers};
+use crate::ids::{SchedulerId, Shard};
+use crate::text::printable;
 
 /// A request that needs an answer. It enters in an event; its answer leaves in `Effect::Reply`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,19 +30,117 @@ impl RecordSeq {
     }
 }
 
-/// The caller of a request. Authentication will add kinds; until then the address alone identifies a peer.
+/// The caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
-    /// A network peer without any proof of identity.
-    Unauthenticated(std::net::SocketAddr),
+    /// A network peer without any proof of identity, on a port that asks for none.
+    Unauthenticated(SocketAddr),
+    /// A network peer that may make no call but those of everybody.
+    Stranger(Arc<Stranger>),
+    /// A network peer that has proven who it is.
+    Authenticated(Arc<Identity>),
     /// This process.
     Own,
 }
+
+/// A network peer that has not proven who it is, on a port that asks for proofs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    pub from: SocketAddr,
+    /// Why it is one, and what to do.
+    pub why: String,
+}
+
+impl Principal {
+    pub fn stranger(from: SocketAddr, why: impl Into<String>) -> Self {
+        let why = why.into();
+        Principal::Stranger(Arc::new(Stranger { from, why }))
+    }
+
+    /// Errors if the caller may not make this call of a table. Permits calls that the table does not know: the service refuses them.
+    pub fn check(&self, table: &Table, call: &str) -> Result<(), NotPermitted> {
+        let Some(callers) = callers(table, call) else {
+            return Ok(());
+        };
+        let role = match self {
+            Principal::Unauthenticated(_) | Principal::Own => return Ok(()),
+            Principal::Stranger(..) => None,
+            Principal::Authenticated(identity) => Some(identity.role),
+        };
+        match callers.include(role) {
+            true => Ok(()),
+            false => Err(self.refusal(call, None)),
+        }
+    }
+
+    /// Errors if the caller speaks for another shard than its own.
+    pub fn check_shard(&self, call: &str, shard: &Shard) -> Result<(), NotPermitted> {
+        match self {
+            Principal::Unauthenticated(_) | Principal::Own => Ok(()),
+            Principal::Authenticated(identity) if identity.speaks_for(shard) => Ok(()),
+            Principal::Authenticated(_) | Principal::Stranger(..) => {
+                Err(self.refusal(call, Some(shard)))
+            }
+        }
+    }
+
+    fn refusal(&self, call: &str, shard: Option<&Shard>) -> NotPermitted {
+        NotPermitted {
+            call: call.to_owned(),
+            caller: self.clone(),
+            shard: shard.cloned(),
+        }
+    }
+}
+
+/// The reason why a call is refused before anything reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotPermitted {
+    pub call: String,
+    pub caller: Principal,
+    /// The shard for which the caller may not speak.
+    pub shard: Option<Shard>,
+}
+
+impl fmt::Display for NotPermitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(shard) = &self.shard {
+            let shard = printable(shard.as_str());
+            return write!(
+                f,
+                "{} for the shard `{shard}` is not permitted to {}: its certificate is for another shard",
+                self.call, self.caller
+            );
+        }
+        match &self.caller {
+            Principal::Stranger(stranger) => {
+                write!(f, "{} is not permitted: {}", self.call, stranger.why)
+            }
+            Principal::Authenticated(identity) if identity.role == Role::Lapsed => write!(
+                f,
+                "{} is not permitted: the certificate of this worker has expired, and it may only renew it",
+                self.call
+            ),
+            Principal::Authenticated(identity) => write!(
+                f,
+                "{} is not permitted to the role {}",
+                self.call, identity.role
+            ),
+            Principal::Unauthenticated(_) | Principal::Own => {
+                write!(f, "{} is not permitted", self.call)
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotPermitted {}
 
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Principal::Unauthenticated(address) => write!(f, "{address}"),
+            Principal::Stranger(stranger) => write!(f, "{}", stranger.from),
+            Principal::Authenticated(identity) => write!(f, "{identity}"),
             Principal::Own => f.write_str("this process"),
         }
     }

@@ -4,6 +4,7 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+pub mod access;
 pub mod address;
 pub mod artifact;
 pub mod artifact_report;
@@ -43,7 +44,7 @@ pub use artifact::{
     OutputPathError, TaskArtifacts, TaskInput, TaskOutput,
 };
 pub use backoff::{BackoffDuration, BackoffPolicy, FailedTries};
-pub use call::{CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId};
+pub use call::{CallId, CallOutcome, NotPermitted, Principal, RecordSeq, RefusalCode, RequestId};
 pub use cards::{
     Card, CardAmount, CardAmountError, CardConflict, CardNeed, CardUse, CardsWanted, GpuShare,
 };

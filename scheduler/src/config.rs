@@ -16,6 +16,7 @@ use brasserie_scheduler_core::{Retention, SlotStrategy};
 use brasserie_thrift::rpc;
 use clap::{Args, Parser};
 
+use crate::security::{PlainPeers, SecurityWish};
 use crate::sources::{ConfigSource, Periods};
 use crate::start::{DirectoryOrigin, NewCluster, StartOptions};
 
@@ -39,7 +40,10 @@ Exit codes:
 
 Start a first cluster on this machine:
   brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie --new-cluster
-  brasserie-worker --scheduler 127.0.0.1:6789 --shard one --data-dir /var/lib/brasserie-worker";
+  brasserie-worker --scheduler 127.0.0.1:6789 --shard one --data-dir /var/lib/brasserie-worker
+
+Start a first cluster of several machines, encrypted and closed to strangers; the scheduler prints how a worker joins:
+  brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie --new-cluster --listen 0.0.0.0:6789";
 
 /// A tmpfs on every Linux. Its files survive programs and vanish at a reboot.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -95,10 +99,16 @@ pub struct Flags {
     #[arg(long, conflicts_with_all = ["new_cluster", "caution_startup_wait_for_workers"])]
     pub after_restoring_a_backup: bool,
 
-    /// Listen on addresses other than loopback although peers are not authenticated: anyone who can reach the ports can run programs on the
-    /// workers
+    /// Accept calls without any proof of who calls, also on addresses other than loopback: anyone who can reach the ports can run programs
+    /// on the workers. Without this flag, a scheduler that listens on another address than loopback creates an authority in --data-dir, and
+    /// takes calls only inside TLS, from workers that have joined and from people with tokens
     #[arg(long)]
     pub insecure_network: bool,
+
+    /// Accept calls without any proof from this machine, also if --data-dir has an authority. For workers of other projects, which know no
+    /// TLS: every user of this machine can then run programs on the workers
+    #[arg(long)]
+    pub plain_loopback: bool,
 
     /// Format of the log: `text`, or `json` for one object a line with timestamp, level, target, message and fields
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::Text, value_parser = LogFormat::parse)]
@@ -333,6 +343,10 @@ fn tasks_per_processor(text: &str) -> Result<u32, TasksError> {
     }
 }
 
+fn is_loopback(address: SocketAddr) -> bool {
+    ListenAddress::check(address, NetworkExposure::LoopbackOnly).is_ok()
+}
+
 impl Flags {
     /// Converts the flags, and checks conditions that involve several of them.
     pub fn into_options(self) -> Result<StartOptions, FlagsError> {
@@ -342,7 +356,18 @@ impl Flags {
         };
         let workers = &self.workers;
         Ok(StartOptions {
-            listen: ListenAddress::check(self.listen, exposure).map_err(FlagsError::Listen)?,
+            // An address that others reach gets an authority.
+            listen: ListenAddress::check(self.listen, NetworkExposure::AnyAddress)
+                .map_err(FlagsError::Listen)?,
+            security: match self.insecure_network || is_loopback(self.listen) {
+                true => SecurityWish::AsFound,
+                false => SecurityWish::Secured,
+            },
+            plain_peers: match (self.insecure_network, self.plain_loopback) {
+                (true, _) => PlainPeers::All,
+                (false, true) => PlainPeers::Loopback,
+                (false, false) => PlainPeers::Strangers,
+            },
             http_listen: Some(
                 ListenAddress::check(self.http_listen, exposure).map_err(FlagsError::HttpListen)?,
             ),
@@ -453,23 +478,26 @@ mod tests {
     }
 
     #[test]
-    fn other_networks_need_a_word() {
-        let all = ["--listen", "0.0.0.0:1", "--http-listen", "[::]:2"];
-        let error = parse(&all).unwrap().into_options().unwrap_err().to_string();
-        assert!(
-            error.starts_with("--listen: 0.0.0.0:1") && error.contains("--insecure-network"),
-            "{error}"
+    fn other_networks_get_an_authority_and_no_pages() {
+        let of = |flags: &[&str]| {
+            let options = parse(flags).unwrap().into_options();
+            options
+                .map(|options| (options.security, options.plain_peers))
+                .map_err(|e| e.to_string())
+        };
+        let (wide, pages) = (["--listen", "0.0.0.0:1"], ["--http-listen", "[::]:2"]);
+        let strangers = PlainPeers::Strangers;
+        assert_eq!(of(&[]), Ok((SecurityWish::AsFound, strangers)));
+        assert_eq!(of(&wide), Ok((SecurityWish::Secured, strangers)));
+        let bistro = [wide[0], wide[1], "--plain-loopback"];
+        assert_eq!(
+            of(&bistro),
+            Ok((SecurityWish::Secured, PlainPeers::Loopback))
         );
-        let error = parse(&all[2..])
-            .unwrap()
-            .into_options()
-            .unwrap_err()
-            .to_string();
+        let error = of(&pages).unwrap_err();
         assert!(error.starts_with("--http-listen: [::]:2"), "{error}");
-        let options = parse(&["--insecure-network", all[0], all[1], all[2], all[3]])
-            .unwrap()
-            .into_options();
-        assert!(options.is_ok());
+        let open = ["--insecure-network", wide[0], wide[1], pages[0], pages[1]];
+        assert_eq!(of(&open), Ok((SecurityWish::AsFound, PlainPeers::All)));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod news;
 mod perform;
 mod program;
 mod rpc;
+mod security;
 pub mod sources;
 mod start;
 pub mod store;
@@ -23,6 +24,7 @@ pub mod store;
 pub use brasserie_scheduler_core::STORE_FAILS;
 pub use inbox::Stopped;
 pub use program::run;
+pub use security::{PlainPeers, SecurityError, SecurityWish};
 pub use sources::{ConfigSource, Periods};
 pub use start::{
     DirectoryOrigin, EndError, NewCluster, SchedulerHandle, StartError, StartOptions, start,

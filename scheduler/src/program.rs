@@ -1,5 +1,6 @@
 //! The program `brasserie-scheduler`: parses the command line, runs until a signal, and prints the reason of a failure.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -73,6 +74,12 @@ fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
         };
         // The data directory is locked and the ports are open.
         manager.ready(&format!("takes calls at {}", scheduler.thrift_address()));
+        // The token's secret is for the eyes of whom the terminal belongs to, and for no log.
+        if std::io::stderr().is_terminal()
+            && let Some(invitation) = scheduler.invite().await
+        {
+            eprintln!("\n{invitation}\n");
+        }
         tokio::select! {
             () = shutdown.asked().cancelled() => {}
             error = scheduler.failed() => {

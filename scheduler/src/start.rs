@@ -5,6 +5,7 @@ mod options;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use brasserie_common::{Principal, SchedulerId};
 use brasserie_common_config::UnknownKeys;
@@ -13,7 +14,9 @@ use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
 use brasserie_scheduler_core::{
     Answer, ConfigOrigin, Durable, Event, ExitReason, Query, Scheduler,
 };
-use brasserie_thrift::rpc::{CallTimeouts, ClientConfig, ClientPool, Limits, Server, ServerHandle};
+use brasserie_thrift::rpc::{
+    CallTimeouts, ClientConfig, ClientPool, Credentials, Limits, Server, ServerHandle,
+};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -29,6 +32,7 @@ use crate::perform::Performer;
 use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
+use crate::security::{Guard, Invitation, SecurityError};
 use crate::sources::{
     ConfigFile, ConfigSource, InForce, InstanceNode, LoadedConfig, Periods, Proposals,
     SharedMemory, Sources, TellInForce,
@@ -60,6 +64,8 @@ pub enum StartError {
     NothingRestored { path: PathBuf },
     #[error(transparent)]
     Files(#[from] FilesError),
+    #[error(transparent)]
+    Security(#[from] SecurityError),
     #[error("the path of the config file cannot be resolved: {0}")]
     ConfigPath(io::Error),
     #[error("the configuration is not usable:\n{0}")]
@@ -94,6 +100,7 @@ pub struct SchedulerHandle {
     inbox: Inbox,
     thrift: ServerHandle,
     http_address: Option<SocketAddr>,
+    guard: Option<Arc<Guard>>,
     outside: Vec<JoinHandle<()>>,
     driver: JoinHandle<DriverState>,
     /// Stops the servers and node sources.
@@ -116,9 +123,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (mut store, durable, past) = open_store(&options, &directory)?;
     let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
     first.check(&durable, options.unknown_keys)?;
-    let server = bind_thrift(options.listen).await?;
-    let http_listener = bind_http(options.http_listen).await?;
-    let http_address = http_listener.as_ref().and_then(|l| l.local_addr().ok());
+    let (guard, server) = open_port(&options, &directory).await?;
+    let (http_listener, http_address) = bind_http(options.http_listen).await?;
 
     let clock = Clock;
     let (inbox, lanes) = lanes();
@@ -134,7 +140,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     tell_all(&mut scheduler, clock, events);
     let (id, stories) = (scheduler.id(), store.stories());
     let (tell_in_force, in_force) = TellInForce::new(&scheduler);
-    let pool = worker_pool(options.call_timeouts);
+    let pool = worker_pool(options.call_timeouts, guard.clone());
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
@@ -145,7 +151,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         store.room(),
         pool.clone(),
         proposals,
-        (stories, files.clone()),
+        (stories, files.clone(), guard.clone()),
     );
     let driver = Driver {
         scheduler,
@@ -169,12 +175,14 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         outside.push(http::start(listener, names, inbox.clone(), stop));
     }
     let thrift = server.serve(service, Limits::default(), stop_outside.clone());
+    guard.iter().for_each(|guard| guard.watch(&thrift));
     tracing::info!(%id, thrift = %thrift.local_addr(), http = http_address.map(tracing::field::display), "the scheduler is up");
     Ok(SchedulerHandle {
         id,
         inbox,
         thrift,
         http_address,
+        guard,
         outside,
         driver,
         stop_outside: stop_outside.drop_guard(),
@@ -224,11 +232,14 @@ fn tell_all(scheduler: &mut Scheduler, clock: Clock, events: impl IntoIterator<I
     }
 }
 
-fn worker_pool(timeouts: CallTimeouts) -> WorkerPool {
-    WorkerPool::new(ClientPool::new(ClientConfig {
+fn worker_pool(timeouts: CallTimeouts, guard: Option<Arc<Guard>>) -> WorkerPool {
+    let credentials = guard.clone();
+    let pool = ClientPool::new(ClientConfig {
         timeouts,
+        credentials: credentials.map(|guard| guard as Arc<dyn Credentials>),
         ..ClientConfig::default()
-    }))
+    });
+    WorkerPool::new(pool, guard)
 }
 
 /// Runs the driver to its end, and returns the resources to close afterwards.
@@ -251,6 +262,19 @@ impl SchedulerHandle {
     /// Returns the address for workers.
     pub fn thrift_address(&self) -> SocketAddr {
         self.thrift.local_addr()
+    }
+
+    /// Creates a token with which one worker may join, and returns what to do with it. `None` if peers need not prove who they are.
+    ///
+    /// The text has the token's secret, and is for a terminal alone.
+    pub async fn invite(&self) -> Option<Invitation> {
+        let guard = self.guard.clone()?;
+        let address = self.thrift_address();
+        let invited = tokio::task::spawn_blocking(move || guard.invite(address)).await;
+        invited
+            .ok()?
+            .inspect_err(|error| tracing::error!(%error, "cannot create a token for a worker"))
+            .ok()
     }
 
     /// Returns the address for browsers.
@@ -449,21 +473,31 @@ impl FirstConfig {
     }
 }
 
-async fn bind_thrift(address: ListenAddress) -> Result<Server, StartError> {
-    let address = address.socket();
-    Server::bind(address)
-        .await
-        .map_err(|error| StartError::Listen { address, error })
+/// Opens the port for Thrift, behind the guard if the scheduler has an authority.
+async fn open_port(
+    options: &StartOptions,
+    directory: &DataDir,
+) -> Result<(Option<Arc<Guard>>, Server), StartError> {
+    let guard = Guard::open(directory, options.security, options.plain_peers)?;
+    let address = options.listen.socket();
+    let bound = Server::bind(address).await;
+    let server = bound.map_err(|error| StartError::Listen { address, error })?;
+    Ok(match guard {
+        Some(guard) => (Some(Arc::clone(&guard)), server.behind(guard)),
+        None => (None, server),
+    })
 }
 
-async fn bind_http(address: Option<ListenAddress>) -> Result<Option<TcpListener>, StartError> {
+async fn bind_http(
+    address: Option<ListenAddress>,
+) -> Result<(Option<TcpListener>, Option<SocketAddr>), StartError> {
     let Some(address) = address.map(ListenAddress::socket) else {
-        return Ok(None);
+        return Ok((None, None));
     };
-    match TcpListener::bind(address).await {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) => Err(StartError::Listen { address, error }),
-    }
+    let failed = |error| StartError::Listen { address, error };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((Some(listener), Some(bound)))
 }
 
 fn store_reporter(inbox: Inbox) -> impl Fn(StoreReport) + Send {

@@ -662,6 +662,51 @@ exception PlanRefusedException {
   1: string message,
 } (message = "message")
 
+struct IssuedCertificate {
+  // X.509, DER: the new one, then those up to the authority's.
+  1: list<binary> chain,
+}
+
+struct Caller {
+  // scheduler, worker, admin, operator, submitter or viewer.
+  1: string role,
+  2: optional string owner,
+}
+
+struct TokenTerms {
+  // worker: for joining. admin, operator, submitter or viewer: for people.
+  1: string role,
+  // Seconds until it expires.
+  2: i64 seconds,
+  // How often a worker may join with it.
+  3: optional i32 uses,
+  // The only shard that may join with it.
+  4: optional string shard,
+  // The owner of the jobs that a submitter may change.
+  5: optional string owner,
+}
+
+struct TokenStatus {
+  // 16 hex digits.
+  1: string number,
+  2: TokenTerms terms,
+  // Milliseconds since the epoch.
+  3: i64 createdMs,
+  4: i64 expiresMs,
+  // How often a worker may still join with it.
+  5: optional i32 usesLeft,
+}
+
+struct CreatedToken {
+  1: string token,
+  2: TokenStatus status,
+}
+
+// The reason, and what to do.
+exception NotAdmittedException {
+  1: string message,
+}
+
 service Brasserie extends scheduler.BistroScheduler {
   // At most 1000 jobs and 8 MiB of them.
   ClusterStatus getClusterStatus(),
@@ -792,6 +837,46 @@ service Brasserie extends scheduler.BistroScheduler {
   // false: the hold has ended, so the outputs go; later ones can be held.
   bool holdOutputs(1: string job, 2: bool release, 3: i64 hold) throws (
     1: JobRefusedException ex,
+  ),
+
+  // Certifies a worker's key for a shard. secret: 64 hex digits of a token for joining; request: PKCS #10, DER, whose names are ignored.
+  // A shard whose certificate is valid is refused.
+  IssuedCertificate join(1: string secret, 2: string shard, 3: binary request) throws (
+    1: NotAdmittedException ex,
+  ),
+
+  // Certifies another key for the shard of the caller's certificate, which may have expired at most 30 days ago.
+  IssuedCertificate renewCertificate(1: binary request) throws (
+    1: NotAdmittedException ex,
+  ),
+
+  // Certifies a key of the caller, a person, for ten minutes: for calls to workers, which know no tokens.
+  IssuedCertificate certify(1: binary request) throws (
+    1: NotAdmittedException ex,
+  ),
+
+  // Makes the caller the holder of a token for people, for this connection. secret: its 64 hex digits.
+  Caller authenticate(1: string secret) throws (
+    1: NotAdmittedException ex,
+  ),
+
+  // The answer has the token in full, which is shown this once.
+  CreatedToken createToken(1: TokenTerms terms) throws (
+    1: NotAdmittedException ex,
+  ),
+
+  list<TokenStatus> listTokens() throws (
+    1: NotAdmittedException ex,
+  ),
+
+  // Ends a token, and the connections that go back to it. number: 16 hex digits, as listed.
+  void revokeToken(1: string number) throws (
+    1: NotAdmittedException ex,
+  ),
+
+  // Refuses the shard's certificates from now on, and closes its connections. A new token lets it join again.
+  void revokeWorker(1: string shard) throws (
+    1: NotAdmittedException ex,
   ),
 }
 

@@ -30,6 +30,7 @@ fn pool(protocol: ClientProtocol) -> ClientPool {
         protocol,
         timeouts,
         limits: Limits::DEFAULT,
+        credentials: None,
     })
 }
 

@@ -1,6 +1,7 @@
 //! The command line of `brasserie-worker`: the flags, their help, and their conversion to options.
 
 use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::containment::Contain;
 use crate::directory::{DirectoryError, hostname};
 use crate::keeper::{KeeperPolicy, StartedBy};
 use crate::member_file::MemberFileError;
+use crate::membership::{TOKEN_VARIABLE, TokenPlace, has_joined};
 use crate::options::{OnSigterm, SchedulerOptions, StartOptions};
 use crate::output::Retention;
 use crate::process::{AllowedUser, PassedEnvironment};
@@ -70,6 +72,9 @@ EXAMPLES
     brasserie-worker --scheduler 10.0.0.1:6789,share=200 --scheduler 10.0.0.2:6789,share=100 \\
         --data-dir /var/lib/brasserie/worker --listen 10.0.0.7:7000 --insecure-network
 
+  On another machine, for a scheduler that asks for proofs; the token is on standard input:
+    brasserie-worker --scheduler 10.0.0.1:6789 --data-dir /var/lib/brasserie/worker --join-token -
+
   On another machine of a network that you trust:
     brasserie-worker --scheduler 10.0.0.1:6789 --data-dir /var/lib/brasserie/worker \\
         --listen 10.0.0.7:7000 --insecure-network
@@ -82,6 +87,7 @@ EXIT CODES
   128 and more  killed by that signal; its tasks are dead, or end within the kill wait if its keeper was killed
 
 ENVIRONMENT
+  BRASSERIE_JOIN_TOKEN  a token for joining, instead of --join-token
   BRASSERIE_LOG  what it logs to standard error: `debug`, or `brasserie_worker=debug,info`
   NO_COLOR       set and not empty: no colours in any output
 
@@ -112,13 +118,20 @@ pub struct Cli {
     shard: Option<Shard>,
 
     /// The address on which the worker takes the scheduler's calls; port 0 takes a free port. Everybody who reaches this port can run
-    /// programs here, so other than loopback addresses need --insecure-network.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_socket)]
-    listen: std::net::SocketAddr,
+    /// programs here, unless the worker has joined a cluster with --join-token. Without it, other than loopback addresses need
+    /// --insecure-network [default: 127.0.0.1:0, or 0.0.0.0:0 for a worker that joins]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_socket)]
+    listen: Option<std::net::SocketAddr>,
 
     /// The address that the scheduler calls, if it is not the one of --listen (for example with a port mapping or a wildcard address).
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_peer)]
     advertise: Option<ServiceAddress>,
+
+    /// Join the cluster of a scheduler that asks for proofs, with the token of `brasserie token create` from a file (@FILE) or standard
+    /// input (-); the variable BRASSERIE_JOIN_TOKEN holds one too. The worker proves the scheduler by the token before it sends anything,
+    /// gets a certificate, keeps it in --data-dir and renews it. Later starts in the same --data-dir need no token.
+    #[arg(long, value_name = "@FILE|-", value_parser = TokenPlace::parse)]
+    join_token: Option<TokenPlace>,
 
     /// Allow --listen to name an address that other machines can reach. Peers are not authenticated: everybody on that network can run
     /// programs here as this user.
@@ -297,13 +310,21 @@ impl Cli {
 
     /// Checks the flags together, and converts them to options.
     pub fn into_options(self) -> Result<StartOptions, ConfigError> {
-        let exposure = match self.insecure_network {
+        let is_member = self.join_token.is_some()
+            || std::env::var_os(TOKEN_VARIABLE).is_some()
+            || has_joined(&self.data_dir);
+        let exposure = match self.insecure_network || is_member {
             true => NetworkExposure::AnyAddress,
             false => NetworkExposure::LoopbackOnly,
         };
-        let listen = ListenAddress::check(self.listen, exposure).map_err(ConfigError::Listen)?;
-        if self.listen.ip().is_unspecified() && self.advertise.is_none() {
-            return Err(ConfigError::NothingToAdvertise(self.listen));
+        let listen = self.listen.unwrap_or_else(|| match is_member {
+            true => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            false => ListenAddress::ANY_LOOPBACK_PORT.socket(),
+        });
+        let listen = ListenAddress::check(listen, exposure).map_err(ConfigError::Listen)?;
+        let is_anywhere = listen.socket().ip().is_unspecified();
+        if is_anywhere && self.advertise.is_none() && !is_member {
+            return Err(ConfigError::NothingToAdvertise(listen.socket()));
         }
         let started_by = self.started_by();
         let schedulers = schedulers(self.scheduler, self.shard.as_ref())?;
@@ -311,6 +332,7 @@ impl Cli {
             schedulers,
             data_dir: self.data_dir,
             listen,
+            join_token: self.join_token,
             advertise: self.advertise,
             worker_command: self.worker_command,
             nvidia_smi: self

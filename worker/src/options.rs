@@ -12,6 +12,7 @@ use brasserie_thrift::rpc::CallTimeouts;
 
 use crate::groups::FREEZE_TIMEOUT;
 use crate::keeper::StartedBy;
+use crate::membership::TokenPlace;
 use crate::output::Retention;
 use crate::process::{AllowedUser, PassedEnvironment};
 use crate::work_fetch::WorkFetchFlags;
@@ -26,6 +27,8 @@ pub struct StartOptions {
     pub schedulers: Vec<SchedulerOptions>,
     pub data_dir: PathBuf,
     pub listen: ListenAddress,
+    /// The place of the token with which the worker joins a cluster that has an authority. Not used if it has joined before.
+    pub join_token: Option<TokenPlace>,
     /// The address that the worker gives to schedulers; `None`: the address on which it listens.
     pub advertise: Option<ServiceAddress>,
     /// The program for jobs without a command.
@@ -109,6 +112,7 @@ impl StartOptions {
             schedulers: vec![scheduler],
             data_dir,
             listen: ListenAddress::ANY_LOOPBACK_PORT,
+            join_token: None,
             advertise: None,
             worker_command: None,
             nvidia_smi: None,

@@ -3,11 +3,12 @@
 mod core_options;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::ServiceAddress;
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{Limits, Server, ServerHandle};
@@ -26,6 +27,7 @@ use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::lease::Lease;
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::marker;
+use crate::membership::{Membership, MembershipError};
 use crate::memory::Memory;
 use crate::news::ReportedStates;
 use crate::options::{SchedulerOptions, StartOptions};
@@ -75,6 +77,15 @@ pub enum StartError {
     Accounts(#[from] AccountsError),
     #[error(transparent)]
     Artifacts(#[from] ArtifactsError),
+    #[error(transparent)]
+    Membership(#[from] MembershipError),
+    #[error(
+        "cannot find the address of this machine by which the scheduler at {scheduler} reaches it: {error}. Name it with --advertise HOST:PORT"
+    )]
+    OwnAddress {
+        scheduler: ServiceAddress,
+        error: io::Error,
+    },
     #[error("cannot open the list of process groups once more: {0}")]
     GroupList(io::Error),
     #[error(
@@ -212,7 +223,7 @@ pub(crate) async fn start_kept(
 }
 
 async fn start_all(
-    options: StartOptions,
+    mut options: StartOptions,
     surroundings: Surroundings,
     start_runner: StartRunner,
 ) -> Result<WorkerHandle, StartError> {
@@ -225,7 +236,7 @@ async fn start_all(
     let (path, retention) = (options.data_dir.clone(), options.logs);
     let (directory, logs, held) = blocking(move || open(&path, retention, clock)).await?;
     let artifacts = open_artifacts(&options, &directory, accounts.clone()).await?;
-    let server = bind(options.listen.socket()).await?;
+    let (membership, server) = open_port(&mut options, directory.path()).await?;
     let address = server.local_addr();
     let identity = directory.identity().clone();
     let monitor = Monitor::new(options.nvidia_smi.clone());
@@ -235,10 +246,7 @@ async fn start_all(
     announce(&worker, &options.work_fetch);
     let (own, own_events) = mpsc::unbounded_channel();
     let running = Arc::new(Running::new(options.nvidia_smi.clone()));
-    let config = RunnerConfig {
-        accounts,
-        ..runner_config(&options, &surroundings, &directory, &logs)?
-    };
+    let config = runner_config(&options, &surroundings, (&directory, accounts), &logs)?;
     let timed = Timed::default();
     let known = (Arc::clone(&running), Arc::clone(&timed));
     let desk = artifacts.desk();
@@ -248,11 +256,14 @@ async fn start_all(
         &worker,
         options.schedulers.iter().map(SchedulerOptions::called),
     );
-    let clients = (clients(&options), directory.instances());
+    let clients = (clients(&options, &membership), directory.instances());
+    let renewing = clients.0[0].renewing();
     let known = (Arc::clone(&runner), own.clone(), Arc::clone(&timed));
-    let (artifacts, standings, background) = artifacts.start(&worker, known, &options);
+    let (artifacts, standings, background) =
+        artifacts.start(&worker, known, (&options, &membership));
     let (service, lanes) = WorkerService::new(Arc::clone(&logs), artifacts);
     let stop = CancellationToken::new();
+    tokio::spawn(membership.keep(renewing, standings.scheduler(), stop.clone()));
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
     let performer = Performer::new((runner, desk), clients, own.clone(), timed);
     let memory = Memory::new(directory.path(), clock.now());
@@ -295,9 +306,59 @@ async fn open_artifacts(
     blocking(move || Ok(Artifacts::open(&path, users, disks)?)).await
 }
 
-async fn bind(address: SocketAddr) -> Result<Server, StartError> {
+/// Joins the cluster if the worker is to be a member, and opens the port.
+async fn open_port(
+    options: &mut StartOptions,
+    data_dir: &Path,
+) -> Result<(Membership, Server), StartError> {
+    let (timeouts, token) = (options.timeouts, options.join_token.take());
+    let membership = Membership::establish(data_dir, token, &options.schedulers, timeouts);
+    let membership = membership.await?;
+    let server = bind(options.listen.socket(), &membership).await?;
+    advertise(options, server.local_addr()).await?;
+    Ok((membership, server))
+}
+
+async fn bind(address: SocketAddr, membership: &Membership) -> Result<Server, StartError> {
     let bound = Server::bind(address).await;
-    bound.map_err(|error| StartError::Listen { address, error })
+    let server = bound.map_err(|error| StartError::Listen { address, error })?;
+    Ok(match membership.door() {
+        Some(door) => server.behind(door),
+        None => server,
+    })
+}
+
+/// Finds the address that the worker gives to its scheduler if it listens on all of them: that of its own end towards the scheduler.
+async fn advertise(options: &mut StartOptions, listens: SocketAddr) -> Result<(), StartError> {
+    if !listens.ip().is_unspecified() || options.advertise.is_some() {
+        return Ok(());
+    }
+    let scheduler = options.schedulers[0].members[0].clone();
+    let own = own_address_towards(&scheduler).await;
+    let host = own.map_err(|error| StartError::OwnAddress { scheduler, error })?;
+    options.advertise = Some(ServiceAddress {
+        host: host.to_string().into(),
+        port: listens.port(),
+    });
+    Ok(())
+}
+
+/// Returns the address of this machine from which packets to a peer leave. Sends nothing.
+async fn own_address_towards(peer: &ServiceAddress) -> io::Result<IpAddr> {
+    let found = tokio::net::lookup_host((&*peer.host, peer.port)).await?;
+    let mut last = io::Error::other("the name has no address");
+    for address in found {
+        let any: SocketAddr = match address {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = tokio::net::UdpSocket::bind(any).await?;
+        match socket.connect(address).await {
+            Ok(()) => return Ok(socket.local_addr()?.ip()),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// Resolves the users of `--allow-user`. The start calls it first, because a wrong flag makes it fail.
@@ -378,12 +439,13 @@ async fn blocking<T: Send + 'static>(
 fn runner_config(
     options: &StartOptions,
     surroundings: &Surroundings,
-    directory: &WorkerDirectory,
+    (directory, accounts): (&WorkerDirectory, Accounts),
     logs: &Arc<LogStore>,
 ) -> Result<RunnerConfig, StartError> {
     let host = &directory.identity().machine_lock.hostname;
     let lease = surroundings.watchers.lease.as_ref();
     Ok(RunnerConfig {
+        accounts,
         groups: Some(groups_config(options, directory, lease)?),
         environment: options.pass_environment.clone(),
         descriptors: surroundings.descriptors,
@@ -403,11 +465,11 @@ fn runner_config(
 }
 
 /// Returns one client for each scheduler, in the order of the options.
-fn clients(options: &StartOptions) -> Vec<SchedulerClient> {
+fn clients(options: &StartOptions, membership: &Membership) -> Vec<SchedulerClient> {
     let schedulers = options.schedulers.iter();
     let new = |scheduler: &SchedulerOptions| {
         let (timeouts, period) = (options.timeouts, options.heartbeat_period);
-        SchedulerClient::new(scheduler, timeouts, period)
+        SchedulerClient::new(scheduler, timeouts, period, membership.clone())
     };
     schedulers.map(new).collect()
 }

@@ -4,6 +4,7 @@ mod asking;
 mod drain;
 mod forget;
 mod order;
+mod revoke;
 mod work_fetch;
 
 use anyhow::Result;
@@ -41,6 +42,7 @@ enum WorkerCommand {
     Recommission(order::RecommissionArgs),
     /// Declare a worker dead that will never return, so that the scheduler stops waiting for it.
     Forget(forget::ForgetArgs),
+    Revoke(revoke::RevokeArgs),
 }
 
 pub(crate) fn run(args: &WorkerArgs) -> Result<CommandEnding> {
@@ -52,6 +54,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<CommandEnding> {
         WorkerCommand::Decommission(args) => order::decommission(args),
         WorkerCommand::Recommission(args) => order::recommission(args),
         WorkerCommand::Forget(args) => forget::run(args),
+        WorkerCommand::Revoke(args) => revoke::run(args),
     }
 }
 

@@ -52,6 +52,7 @@ const REJECTIONS: &[&str] = &[
     "store fails",
     "not durable yet",
     "repeated",
+    "not permitted",
 ];
 
 const REFUSALS: &[&str] = &[
@@ -364,6 +365,7 @@ fn rejection(why: RejectionKind) -> usize {
         RejectionKind::StoreFails => 17,
         RejectionKind::NotDurableYet => 18,
         RejectionKind::Repeated => 19,
+        RejectionKind::NotPermitted => 20,
     }
 }
 

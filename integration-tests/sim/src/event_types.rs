@@ -284,6 +284,7 @@ pub enum RejectionKind {
     StoreFails,
     NotDurableYet,
     Repeated,
+    NotPermitted,
 }
 
 impl From<&Rejection> for RejectionKind {
@@ -309,6 +310,8 @@ impl From<&Rejection> for RejectionKind {
             Rejection::StoreFails { .. } => RejectionKind::StoreFails,
             Rejection::NotDurableYet => RejectionKind::NotDurableYet,
             Rejection::Repeated => RejectionKind::Repeated,
+            // Simulated callers prove nothing, on ports that ask for nothing.
+            Rejection::NotPermitted(_) => RejectionKind::NotPermitted,
         }
     }
 }

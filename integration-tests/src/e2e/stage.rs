@@ -112,6 +112,16 @@ impl SchedulerSpec {
         (code.expect("a status code"), body.to_owned())
     }
 
+    /// Returns the address of the HTTP port. A scheduler that asks for proofs serves HTTP on its own machine only.
+    fn http_address(&self) -> String {
+        let is_open = self.flags.iter().any(|flag| flag == "--insecure-network");
+        let address = match is_open {
+            true => self.address,
+            false => Ipv4Addr::LOCALHOST,
+        };
+        format!("{address}:{}", self.http_port)
+    }
+
     /// Returns the flags of the next start.
     fn flags_now(&self) -> impl Iterator<Item = &String> {
         let is_used = self.data_dir.join(MARKER_FILE).exists();
@@ -295,10 +305,7 @@ impl Stage {
             .arg("--data-dir")
             .arg(&spec.data_dir)
             .args(["--listen", &format!("{}:{}", spec.address, spec.port)])
-            .args([
-                "--http-listen",
-                &format!("{}:{}", spec.address, spec.http_port),
-            ])
+            .args(["--http-listen", &spec.http_address()])
             .args(spec.flags_now());
         command
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::{SchedulerId, Shard, WorkerId};
+use brasserie_common::{NotPermitted, SchedulerId, Shard, WorkerId};
 
 use crate::news::seconds;
 use crate::orders::{MAX_ORDERS, MAX_REASON_BYTES};
@@ -37,6 +37,8 @@ pub enum Rejection {
     },
     #[error("no worker is associated for shard `{shard}`")]
     UnknownShard { shard: String },
+    #[error(transparent)]
+    NotPermitted(#[from] NotPermitted),
     #[error("worker instance {worker} is not associated")]
     UnknownWorker { worker: WorkerId },
     #[error("shard `{shard}` is held by worker instance {ours}, not by {theirs}")]

@@ -288,9 +288,9 @@ impl Scheduler {
             } => self.update_status(now, request, &update),
             Event::RequestWork {
                 request,
-                from: _,
+                from,
                 work,
-            } => self.request_work(now, request, *work),
+            } => self.request_work(now, (request, &from), *work),
             Event::ReportArtifacts {
                 request, report, ..
             } => self.report_artifacts(now, request, &report),

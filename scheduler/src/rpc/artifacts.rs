@@ -35,6 +35,9 @@ impl SchedulerService {
             Ok(report) => Box::new(report),
             Err(error) => return to.reject_arguments(&error),
         };
+        if let Err(refusal) = from.check_shard("reportArtifacts", &report.shard) {
+            return to.refuse(&refusal);
+        }
         let deliver = move |reply: Result<Box<ArtifactsAnswer>, Rejection>| match reply {
             Ok(answer) => to.reply(&BistroSchedulerReportArtifactsResult {
                 result_value: Some((*answer).into()),

@@ -6,6 +6,7 @@ mod artifacts;
 mod export;
 mod files;
 mod forgetting;
+mod identities;
 mod import;
 mod job_pages;
 mod jobs;

@@ -3,13 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use brasserie_common::ServiceAddress;
+use brasserie_common::access::ShardLabel;
+use brasserie_common::{ServiceAddress, Shard};
 use brasserie_thrift::rpc::{ClientPool, ClientProtocol, PeerAddr};
 use parking_lot::Mutex;
+
+use crate::security::Guard;
 
 /// Maximum remembered workers with an unusual dialect; the client pool itself remembers as many peers. Beyond the limit all are forgotten,
 /// and each worker's next heartbeat adds its dialect again.
 const MAX_STRANGERS: usize = 4096;
+/// Maximum remembered shards of addresses. Beyond the limit all are forgotten, and each worker's next heartbeat adds its own again.
+const MAX_SHARDS: usize = 65_536;
 
 /// The connections to all workers. Clones share them.
 #[derive(Clone)]
@@ -17,19 +22,32 @@ pub(crate) struct WorkerPool {
     pool: ClientPool,
     /// The peers whose dialect is not the default.
     strangers: Arc<Mutex<HashMap<PeerAddr, ClientProtocol>>>,
+    /// With a guard, calls go inside TLS, and each worker proves its shard first.
+    guard: Option<Arc<Guard>>,
+    /// The shards of the addresses, by their last heartbeats.
+    shards: Arc<Mutex<HashMap<ServiceAddress, ShardLabel>>>,
 }
 
 impl WorkerPool {
-    pub(crate) fn new(pool: ClientPool) -> Self {
+    pub(crate) fn new(pool: ClientPool, guard: Option<Arc<Guard>>) -> Self {
         WorkerPool {
             pool,
             strangers: Arc::default(),
+            guard,
+            shards: Arc::default(),
         }
     }
 
-    /// Records the dialect of a heartbeat from the worker at this address.
-    pub(super) fn heard(&self, address: &ServiceAddress, protocol: ClientProtocol) {
-        let peer = peer(address);
+    /// Records the dialect and the shard of a heartbeat from the worker at this address.
+    pub(super) fn heard(&self, address: &ServiceAddress, protocol: ClientProtocol, shard: &Shard) {
+        if self.guard.is_some() {
+            let mut shards = self.shards.lock();
+            if shards.len() >= MAX_SHARDS && !shards.contains_key(address) {
+                shards.clear();
+            }
+            shards.insert(address.clone(), ShardLabel::of(shard));
+        }
+        let peer = PeerAddr::new(&address.host, address.port);
         let mut strangers = self.strangers.lock();
         if protocol == ClientProtocol::default() {
             strangers.remove(&peer);
@@ -43,13 +61,24 @@ impl WorkerPool {
 
     /// Returns the client pool and the peer by which to call the worker at this address.
     pub(super) fn to(&self, address: &ServiceAddress) -> (ClientPool, PeerAddr) {
-        let peer = peer(address);
+        let peer = PeerAddr::new(&address.host, address.port);
         let protocol = self
             .strangers
             .lock()
             .get(&peer)
             .copied()
             .unwrap_or_default();
+        let peer = match &self.guard {
+            None => peer,
+            Some(guard) => {
+                let shards = self.shards.lock();
+                peer.proving(&match shards.get(address) {
+                    Some(shard) => guard.name_of(shard),
+                    // Recorded by an earlier process. Its next heartbeat tells its shard.
+                    None => guard.name_of_workers(),
+                })
+            }
+        };
         (self.pool.speaking(protocol), peer)
     }
 
@@ -59,10 +88,6 @@ impl WorkerPool {
     }
 }
 
-fn peer(address: &ServiceAddress) -> PeerAddr {
-    PeerAddr::new(&address.host, address.port)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,19 +95,20 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_only_of_strangers() {
-        let pool = WorkerPool::new(ClientPool::new(ClientConfig::default()));
+        let pool = WorkerPool::new(ClientPool::new(ClientConfig::default()), None);
+        let shard = Shard::default();
         let address = |number: usize| ServiceAddress {
             host: format!("h{number}").into(),
             port: 1,
         };
-        pool.heard(&address(0), ClientProtocol::FramedCompact);
+        pool.heard(&address(0), ClientProtocol::FramedCompact, &shard);
         assert_eq!(pool.strangers(), 0);
-        pool.heard(&address(0), ClientProtocol::HeaderBinary);
+        pool.heard(&address(0), ClientProtocol::HeaderBinary, &shard);
         assert_eq!(pool.strangers(), 1);
-        pool.heard(&address(0), ClientProtocol::FramedCompact);
+        pool.heard(&address(0), ClientProtocol::FramedCompact, &shard);
         assert_eq!(pool.strangers(), 0);
         for number in 0..3 * MAX_STRANGERS {
-            pool.heard(&address(number), ClientProtocol::FramedBinary);
+            pool.heard(&address(number), ClientProtocol::FramedBinary, &shard);
             assert!(pool.strangers() <= MAX_STRANGERS);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use brasserie_common::access::SCHEDULER_CALLS;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{Principal, RequestId, WorkerDescription, WorkerSetId};
 use brasserie_scheduler_core::{Event, Rejection, Reply};
@@ -18,6 +19,7 @@ use brasserie_thrift::rpc::{Accepts, ClientProtocol, IncomingCall, Responder, Se
 
 use super::answers::Answers;
 use super::forgetting::Forgetting;
+use super::identities::Identities;
 use super::jobs::Jobs;
 use super::logs::Logs;
 use super::ordering::Ordering;
@@ -25,6 +27,7 @@ use super::plans::Plans;
 use super::pool::WorkerPool;
 use crate::files::Files;
 use crate::inbox::{EventLane, Inbox, NotTaken};
+use crate::security::Guard;
 use crate::sources::Proposals;
 use crate::store::QueueRoom;
 use crate::store::Stories;
@@ -40,11 +43,14 @@ pub(crate) struct SchedulerService {
     forgetting: Forgetting,
     files: Files,
     ordering: Ordering,
+    identities: Identities,
 }
 
 impl Service for SchedulerService {
     fn call(&self, call: IncomingCall<'_>) {
-        let from = Principal::Unauthenticated(call.peer());
+        let Some((call, from)) = call.permitted(SCHEDULER_CALLS) else {
+            return;
+        };
         let (answers, jobs) = (&self.answers, &self.jobs);
         match call.method() {
             "processHeartbeat" => {
@@ -107,13 +113,15 @@ impl Service for SchedulerService {
             "forgetWorker" => call.serve(|args, to| self.forgetting.forget(from, args, to)),
             "orderWorker" => call.serve(|args, to| self.ordering.order(from, args, to)),
             "planConfig" => call.serve(|args, to| self.plans.plan(from, args, to)),
-            _ => call.unknown_method(),
+            _ => self.identities.serve(call, from),
         }
     }
 
     /// Serves heartbeats and healthcheck results however many calls wait. Otherwise an overloaded scheduler would lose all its workers.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
-        let from = Principal::Unauthenticated(call.peer());
+        let Some((call, from)) = call.permitted(SCHEDULER_CALLS) else {
+            return;
+        };
         match call.method() {
             "processHeartbeat" | "getStatus" => self.call(call),
             "updateStatus" => call.serve(|args, to| {
@@ -130,7 +138,7 @@ impl SchedulerService {
         room: Arc<QueueRoom>,
         pool: WorkerPool,
         proposals: Proposals,
-        (stories, files): (Stories, Files),
+        (stories, files, guard): (Stories, Files, Option<Arc<Guard>>),
     ) -> Self {
         let logs = Logs::new(inbox.clone(), pool.clone());
         let answers = Answers::new(inbox.clone(), logs, stories);
@@ -148,6 +156,7 @@ impl SchedulerService {
             forgetting,
             files,
             ordering,
+            identities: Identities::new(guard),
         }
     }
 
@@ -173,7 +182,10 @@ impl SchedulerService {
             Ok(parsed) => parsed,
             Err(error) => return to.reject_arguments(&error),
         };
-        self.pool.heard(&worker.address, protocol);
+        if let Err(refusal) = from.check_shard("processHeartbeat", &worker.shard) {
+            return to.refuse(&refusal);
+        }
+        self.pool.heard(&worker.address, protocol, &worker.shard);
         let work = work.filter(|work| work.worker == worker.id);
         if let Some(work) = work.map(Box::new) {
             // The work request goes first, so that the heartbeat's answer includes the work.

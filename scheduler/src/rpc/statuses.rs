@@ -71,6 +71,9 @@ impl SchedulerService {
             Ok(update) => Box::new(update),
             Err(error) => return to.reject_arguments(&error),
         };
+        if let Err(refusal) = from.check_shard("updateStatus", &update.shard) {
+            return to.refuse(&refusal);
+        }
         let lane = match update.job.as_str() {
             HEALTHCHECK_JOB => EventLane::Health,
             _ if accepts == Accepts::HealthCalls => return to.fail(LACK_OF_ROOM),
@@ -131,6 +134,8 @@ impl SchedulerService {
             format!("{path}: a task, a status, a scheduler and a worker are needed")
         })?;
         let update = status_update(&path, args).map_err(|error| error.to_string())?;
+        let permitted = from.check_shard("updateStatusBatch", &update.shard);
+        permitted.map_err(|refusal| refusal.to_string())?;
         self.takes(&update)?;
         let answer = Arc::clone(answer);
         let deliver = move |result: Result<(), Rejection>| answer.set(at, result);

@@ -10,6 +10,7 @@ use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Durable, Options, Retention, SlotStrategy};
 use brasserie_thrift::rpc::CallTimeouts;
 
+use crate::security::{PlainPeers, SecurityWish};
 use crate::sources::{ConfigSource, Periods};
 use crate::store::{DirectoryUse, LostRecords, UsedBy};
 
@@ -66,6 +67,10 @@ pub struct StartOptions {
     /// Treatment of unknown keys in a config file.
     pub unknown_keys: UnknownKeys,
     pub listen: ListenAddress,
+    /// Whether peers must prove who they are.
+    pub security: SecurityWish,
+    /// The treatment of peers without TLS, if peers must prove who they are.
+    pub plain_peers: PlainPeers,
     /// The address for HTTP. `None`: no HTTP server.
     pub http_listen: Option<ListenAddress>,
     /// Host names that browsers may use, besides addresses, `localhost` and the machine's own name.
@@ -103,6 +108,8 @@ impl StartOptions {
             config,
             unknown_keys: UnknownKeys::default(),
             listen: ListenAddress::ANY_LOOPBACK_PORT,
+            security: SecurityWish::default(),
+            plain_peers: PlainPeers::default(),
             http_listen: None,
             http_hosts: Vec::new(),
             new_cluster: NewCluster::No,

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::time::Instant;
 
-use super::limits::Limits;
+use super::limits::{Limits, REFUSAL_PAUSE};
 
 /// Counters of one server. A connection that exceeds them is not read for a while, and then refuses all but health calls.
 pub(super) struct Budget {
@@ -16,6 +18,14 @@ pub(super) struct Budget {
     bytes: AtomicUsize,
     calls: AtomicUsize,
     room: Notify,
+    refusals: Mutex<Refusals>,
+}
+
+/// Calls that were refused because of who made them.
+#[derive(Default)]
+struct Refusals {
+    since_logged: u64,
+    logged: Option<Instant>,
 }
 
 /// The bytes held by one connection. Only bytes above the allowance are charged to the budget.
@@ -54,7 +64,22 @@ impl Budget {
             bytes: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             room: Notify::new(),
+            refusals: Mutex::default(),
         }
+    }
+
+    /// Counts a call that was refused because of who made it. Returns the number of those since the last line of the log if another line
+    /// may be written now.
+    pub(super) fn count_refusal(&self) -> Option<u64> {
+        let now = Instant::now();
+        let mut refusals = self.refusals.lock();
+        refusals.since_logged += 1;
+        let is_soon = |last: Instant| now.duration_since(last) < REFUSAL_PAUSE;
+        if refusals.logged.is_some_and(is_soon) {
+            return None;
+        }
+        refusals.logged = Some(now);
+        Some(std::mem::take(&mut refusals.since_logged))
     }
 
     pub(super) fn hold(&self, account: &Account, bytes: usize) {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use brasserie_common::Time;
 use parking_lot::Mutex;
+use rustls::pki_types::ServerName;
 use thrift::protocol::{TMessageType, TSerializable};
 use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
@@ -17,42 +18,65 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::door::Credentials;
 use super::frame::{ClientProtocol, Dialect};
 use super::limits::{CallTimeouts, Limits, USUAL_FRAME_BYTES};
 use super::link::{CallEnding, Done, Link, Overdue, Rejected, Sequence, Slot};
 use super::link_task::{ClosedBy, LinkTask};
 use super::outcome::{CallResult, NotSent, Unknown};
 use super::protocol::{CallKind, MessageName, encode_frame};
+use super::stream::Stream;
+use crate::generated::brasserie::BrasserieAuthenticateArgs;
 
-/// The address at which a peer listens, as `host:port`.
+/// The address at which a peer listens, as `host:port`, and the name that the peer must prove.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PeerAddr(Arc<str>);
+pub struct PeerAddr {
+    address: Arc<str>,
+    /// The name that the peer's certificate must prove; `None`: the connection is not encrypted.
+    proves: Option<Arc<str>>,
+}
 
 impl PeerAddr {
     /// Builds the address of a host name or IP address and a port. An IPv6 address may have brackets or not.
     pub fn new(host: &str, port: u16) -> Self {
         if host.contains(':') && !host.starts_with('[') {
-            PeerAddr(format!("[{host}]:{port}").into())
+            PeerAddr::unproven(format!("[{host}]:{port}"))
         } else {
-            PeerAddr(format!("{host}:{port}").into())
+            PeerAddr::unproven(format!("{host}:{port}"))
+        }
+    }
+
+    fn unproven(address: String) -> Self {
+        PeerAddr {
+            address: address.into(),
+            proves: None,
+        }
+    }
+
+    /// Returns the same address of a peer that is called over TLS only, and whose certificate must be for this DNS name. The pool needs
+    /// [`ClientConfig::credentials`].
+    pub fn proving(self, name: &str) -> Self {
+        PeerAddr {
+            proves: Some(name.into()),
+            ..self
         }
     }
 
     /// Returns the address as `host:port`.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.address
     }
 }
 
 impl From<SocketAddr> for PeerAddr {
     fn from(addr: SocketAddr) -> Self {
-        PeerAddr(addr.to_string().into())
+        PeerAddr::unproven(addr.to_string())
     }
 }
 
 impl fmt::Display for PeerAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.address)
     }
 }
 
@@ -65,6 +89,8 @@ pub struct ClientConfig {
     pub timeouts: CallTimeouts,
     /// The limits of its memory and connections.
     pub limits: Limits,
+    /// Its side of TLS, for peers that prove a name.
+    pub credentials: Option<Arc<dyn Credentials>>,
 }
 
 /// A pool of connections, one for each peer. Clones share the connections; dropping the last clone closes them.
@@ -80,6 +106,7 @@ struct Inner {
     limits: Arc<Limits>,
     peers: Mutex<HashMap<PeerAddr, Arc<Peer>>>,
     next_sequence: AtomicI32,
+    credentials: Option<Arc<dyn Credentials>>,
     begin_lookup: BeginLookup,
     shutdown: CancellationToken,
     _close_on_drop: DropGuard,
@@ -103,7 +130,7 @@ impl ClientPool {
     /// Creates a pool without connections.
     pub fn new(config: ClientConfig) -> Self {
         let begin_lookup = |peer: &PeerAddr| {
-            let name = Arc::clone(&peer.0);
+            let name = Arc::clone(&peer.address);
             tokio::spawn(async move { Ok(tokio::net::lookup_host(&*name).await?.collect()) })
         };
         ClientPool::with_lookup(config, Box::new(begin_lookup))
@@ -119,6 +146,7 @@ impl ClientPool {
                 limits: Arc::new(config.limits),
                 peers: Mutex::new(HashMap::new()),
                 next_sequence: AtomicI32::new(1),
+                credentials: config.credentials,
                 begin_lookup,
                 _close_on_drop: shutdown.clone().drop_guard(),
                 shutdown,
@@ -351,8 +379,9 @@ impl Inner {
             let found = running.await;
             *lookup = None;
             let found = found.unwrap_or_else(|error| Err(error.into()));
-            let stream = connect(addr, found).await?;
+            let stream = self.secure(addr, connect(addr, found).await?)?;
             let link = Arc::new(Link::new(Arc::clone(&self.limits)));
+            self.greet(addr, &link)?;
             let (limits, timeouts) = (Arc::clone(&self.limits), self.timeouts);
             let task = LinkTask::new(stream, Arc::clone(&link), limits, timeouts);
             *peer.link.lock() = Some(Arc::clone(&link));
@@ -371,6 +400,45 @@ impl Inner {
                 peer: addr.to_string(),
             })
         })
+    }
+
+    /// Wraps a new connection in TLS if its peer proves a name. The handshake follows with the first call, within its time to be sent.
+    fn secure(&self, addr: &PeerAddr, tcp: TcpStream) -> Result<Stream, NotSent> {
+        let Some(name) = &addr.proves else {
+            return Ok(Stream::plain(tcp));
+        };
+        let failed = |reason: String| NotSent::Connect {
+            peer: addr.to_string(),
+            reason,
+        };
+        let Some(credentials) = &self.credentials else {
+            return Err(failed(
+                "it is called over TLS only, and this program has no certificate".to_owned(),
+            ));
+        };
+        let name = ServerName::try_from(name.to_string());
+        let name = name.map_err(|error| failed(error.to_string()))?;
+        Stream::secured(tcp, credentials.tls(), name).map_err(|error| failed(error.to_string()))
+    }
+
+    /// Queues the call that shows the caller's token, before every other. A server that does not accept it says so in its answers to the
+    /// others.
+    fn greet(&self, addr: &PeerAddr, link: &Link) -> Result<(), NotSent> {
+        let credentials = self.credentials.as_ref().filter(|_| addr.proves.is_some());
+        let Some(secret) = credentials.and_then(|credentials| credentials.secret()) else {
+            return Ok(());
+        };
+        let (sequence, kind) = (self.sequence(), CallKind::Call);
+        let dialect = ClientProtocol::default().dialect(sequence.0);
+        let arguments = BrasserieAuthenticateArgs { secret };
+        let frame = self.encode(sequence, dialect, "authenticate", kind, &arguments)?;
+        let slot = Slot::Function {
+            since: Instant::now(),
+            done: Box::new(drop),
+        };
+        let queued = link.submit((sequence, kind), frame, Time::NEVER, slot);
+        debug_assert!(queued.is_ok(), "the link is new");
+        Ok(())
     }
 
     fn peer(&self, addr: &PeerAddr) -> Arc<Peer> {

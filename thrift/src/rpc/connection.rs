@@ -1,7 +1,7 @@
 //! One connection of a server: reads many frames at once, passes them to the service, and writes many answers at once.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use bytes::{Buf, BytesMut};
 use thrift::protocol::{TInputProtocol, TMessageType};
 use thrift::{ApplicationError, ApplicationErrorKind};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::{CallRoom, Scope};
+use super::door::Doorkeeper;
 use super::frame::{self, Dialect, Envelope, FrameError, LENGTH_BYTES};
 use super::limits::{KEEP_BUFFER_BYTES, READ_CHUNK_BYTES, TURN_BYTES};
 use super::outbox::{ConnectionOutbox, Doze};
 use super::protocol::{CallKind, MessageInput, MessageName, encode_frame};
 use super::responder::{AnswerState, IncomingCall, Responder, Service};
+use super::stream::{Proof, Stream};
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +42,7 @@ pub(super) enum Close {
     MadeRoom,
     #[error("a frame was not complete after {0:?}")]
     SlowFrame(Duration),
-    #[error("the peer does not read the answers")]
+    #[error("the peer does not read the answers, or may no longer call")]
     Stalled,
     #[error(
         "calls were not answered in time after the peer closed its side or the server began to shut down"
@@ -69,7 +70,8 @@ pub enum Accepts {
 }
 
 pub(super) struct Connection<S> {
-    stream: TcpStream,
+    stream: Stream,
+    door: Arc<dyn Doorkeeper>,
     outbox: Arc<ConnectionOutbox>,
     service: Arc<S>,
     phase: ConnectionPhase,
@@ -96,11 +98,17 @@ pub(super) struct Connection<S> {
 }
 
 impl<S: Service> Connection<S> {
-    pub(super) fn new(stream: TcpStream, outbox: Arc<ConnectionOutbox>, service: Arc<S>) -> Self {
+    pub(super) fn new(
+        stream: Stream,
+        door: Arc<dyn Doorkeeper>,
+        outbox: Arc<ConnectionOutbox>,
+        service: Arc<S>,
+    ) -> Self {
         let now = Instant::now();
         let first_call_by = Some(now + outbox.limits().first_call_timeout);
         Connection {
             stream,
+            door,
             outbox,
             service,
             phase: ConnectionPhase::Open,
@@ -128,6 +136,7 @@ impl<S: Service> Connection<S> {
                 break close;
             }
         };
+        self.stream.finish();
         self.outbox.close();
         self.outbox.rebook_input(self.booked_input, 0);
         close
@@ -159,6 +168,7 @@ impl<S: Service> Connection<S> {
         if let ConnectionPhase::Draining { because, .. } = &mut self.phase
             && self.outbox.calls() == 0
             && self.outbox.unsent() == 0
+            && self.stream.flush()?
         {
             return Err(std::mem::replace(because, Close::NotDrained));
         }
@@ -264,11 +274,24 @@ impl<S: Service> Connection<S> {
             }
             Ok(bytes) => {
                 self.last_activity = Instant::now();
-                self.first_call_by = None;
+                if self.first_call_by.take().is_some() {
+                    self.identify();
+                }
                 Ok(Some(bytes))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(Close::Io(error)),
+        }
+    }
+
+    /// Finds out who the peer is, before the first of its calls is read.
+    fn identify(&self) {
+        let from = self.outbox.peer();
+        match self.stream.proof() {
+            // Bytes of a call come after the proof.
+            Proof::Incomplete => {}
+            Proof::Plain => self.outbox.identify(self.door.plain(from)),
+            Proof::Certificates(shown) => self.outbox.identify(self.door.identify(from, shown)),
         }
     }
 
@@ -281,7 +304,10 @@ impl<S: Service> Connection<S> {
             let Some(chunk) = self.output.front() else {
                 return Ok(());
             };
-            match self.stream.try_write(&chunk[self.written..]) {
+            match self
+                .stream
+                .try_write_vectored(&[IoSlice::new(&chunk[self.written..])])
+            {
                 Ok(bytes) => {
                     let whole = self.written + bytes == chunk.len();
                     self.written = if whole { 0 } else { self.written + bytes };
@@ -341,7 +367,7 @@ impl<S: Service> Connection<S> {
         tokio::select! {
             () = shutdown.cancelled(), if open => self.drain(Close::ShutDown),
             ready = self.stream.ready(interest.unwrap_or(Interest::READABLE)), if interest.is_some() => {
-                outcome = ready.map(|_| ()).map_err(Close::Io);
+                outcome = ready.map_err(Close::Io);
             }
             () = outbox.changed() => {}
             () = &mut room, if self.pause == Some(Scope::Server) => {}

@@ -168,6 +168,9 @@ pub(super) const FRAMES_PER_WRITE: usize = 128;
 /// Time between two log lines about peers that speak another protocol than Thrift, so that a scanner does not fill the log.
 pub(super) const FOREIGN_PAUSE: Duration = Duration::from_secs(60);
 
+/// Time between two log lines about calls that were refused because of who made them, so that strangers do not fill the log.
+pub(super) const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
+
 /// Pause after a failed `accept`: long enough not to spin while descriptors are exhausted, and short compared with every timeout.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 

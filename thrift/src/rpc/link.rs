@@ -14,13 +14,13 @@ use brasserie_common_runtime::Clock;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use thrift::protocol::TSerializable;
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::limits::{CallTimeouts, FRAMES_PER_WRITE, Limits, OVERDUE_CHECK};
 use super::outcome::{CallResult, NotSent, Unknown, decode_reply};
 use super::protocol::CallKind;
+use super::stream::Stream;
 
 /// The outcome of a call on its link.
 #[derive(Debug)]
@@ -367,7 +367,7 @@ impl Link {
     }
 
     /// Writes as much as the kernel accepts. Returns `true` when everything is sent.
-    pub(super) fn write(&self, stream: &TcpStream) -> io::Result<bool> {
+    pub(super) fn write(&self, stream: &mut Stream) -> io::Result<bool> {
         let mut state = self.state.lock();
         let mut told = state.drop_outdated(Clock.now());
         let written = loop {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, LENGTH_BYTES};
 use super::limits::{CallTimeouts, KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES};
 use super::link::{Link, Sequence, Useless};
+use super::stream::Stream;
 
 /// The side that ended a connection of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum ClosedBy {
 }
 
 pub(super) struct LinkTask {
-    stream: TcpStream,
+    stream: Stream,
     link: Arc<Link>,
     limits: Arc<Limits>,
     timeouts: CallTimeouts,
@@ -69,7 +69,7 @@ enum WriteState {
 
 impl LinkTask {
     pub(super) fn new(
-        stream: TcpStream,
+        stream: Stream,
         link: Arc<Link>,
         limits: Arc<Limits>,
         timeouts: CallTimeouts,
@@ -90,6 +90,7 @@ impl LinkTask {
                 break close;
             }
         };
+        self.stream.finish();
         self.link.close(&close.to_string());
         close.by()
     }
@@ -97,7 +98,7 @@ impl LinkTask {
     async fn turn(&mut self, shutdown: &CancellationToken) -> Result<(), Close> {
         // Reads first: if the stream has ended, waiting calls end as `NotSent`.
         self.read()?;
-        let output = if self.link.write(&self.stream)? {
+        let output = if self.link.write(&mut self.stream)? {
             WriteState::Empty
         } else {
             WriteState::Blocked
@@ -116,9 +117,7 @@ impl LinkTask {
         let look_at = look_at.expect("Invariant: a link is idle at some time");
         tokio::select! {
             () = shutdown.cancelled() => return Err(Close::ShutDown),
-            ready = self.stream.ready(interest) => {
-                ready?;
-            }
+            ready = self.stream.ready(interest) => ready?,
             () = self.link.changed() => {}
             () = tokio::time::sleep_until(look_at) => {}
         }

@@ -25,6 +25,7 @@
 mod budget;
 mod client;
 mod connection;
+mod door;
 mod frame;
 mod limits;
 mod link;
@@ -34,12 +35,14 @@ mod outcome;
 mod protocol;
 mod responder;
 mod server;
+mod stream;
 
 pub use client::{ClientConfig, ClientPool, ConnectionLosses, PeerAddr};
 pub use connection::Accepts;
+pub use door::{Credentials, Doorkeeper, THRIFT};
 pub use frame::ClientProtocol;
 pub use limits::{CallTimeouts, Limits};
 pub use outcome::{CallError, CallResult, NotSent, Unknown};
 pub use protocol::CallKind;
 pub use responder::{IncomingCall, LACK_OF_ROOM, Responder, Service};
-pub use server::{Server, ServerHandle, ServerLoad};
+pub use server::{Disconnector, Server, ServerHandle, ServerLoad};

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use brasserie_common::Principal;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -15,6 +16,8 @@ use super::limits::{CALL_OVERHEAD_BYTES, Limits, REPLY_CHUNK_BYTES};
 /// The answers of a connection, shared by its task and the responders of its calls.
 pub(super) struct ConnectionOutbox {
     peer: SocketAddr,
+    /// Who the peer is, known before the first call is read.
+    principal: Mutex<Principal>,
     limits: Arc<Limits>,
     budget: Arc<Budget>,
     account: Account,
@@ -63,7 +66,7 @@ enum Attention {
 enum Fate {
     /// Answers are kept until they are sent.
     Alive,
-    /// The peer does not read; the task will close the connection.
+    /// The peer does not read, or may no longer call; the task will close the connection.
     Doomed,
     /// The connection is closed, and answers are discarded.
     Closed,
@@ -84,6 +87,7 @@ impl ConnectionOutbox {
     pub(super) fn new(peer: SocketAddr, limits: Arc<Limits>, budget: Arc<Budget>) -> Self {
         ConnectionOutbox {
             peer,
+            principal: Mutex::new(Principal::Unauthenticated(peer)),
             limits,
             budget,
             account: Account::default(),
@@ -103,6 +107,19 @@ impl ConnectionOutbox {
 
     pub(super) fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// Notes who the peer is. A peer that has proven it is no stranger.
+    pub(super) fn identify(&self, principal: Principal) {
+        if let Principal::Authenticated(_) = &principal {
+            self.mark_known();
+        }
+        *self.principal.lock() = principal;
+    }
+
+    /// Returns who the peer is.
+    pub(super) fn principal(&self) -> Principal {
+        self.principal.lock().clone()
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -163,6 +180,12 @@ impl ConnectionOutbox {
     /// Asks the connection's task to close it, unless a call has come meanwhile.
     pub(super) fn ask_to_leave(&self) {
         self.is_asked_to_leave.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+
+    /// Makes the connection's task close it, whatever its calls.
+    pub(super) fn expel(&self) {
+        self.state.lock().fate = Fate::Doomed;
         self.wake.notify_one();
     }
 

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use brasserie_common::access::Table;
+use brasserie_common::{NotPermitted, Principal};
 use thrift::protocol::{TMessageType, TOutputProtocol, TSerializable};
 use thrift::{ApplicationError, ApplicationErrorKind};
 
@@ -55,6 +57,23 @@ impl IncomingCall<'_> {
     /// Returns the address of the caller.
     pub fn peer(&self) -> SocketAddr {
         self.responder.outbox.peer()
+    }
+
+    /// Returns who the caller is.
+    pub fn principal(&self) -> Principal {
+        self.responder.outbox.principal()
+    }
+
+    /// Returns who the caller is if the table allows the call to it. Otherwise the call is answered with the reason, and logged.
+    pub fn permitted(self, table: &Table) -> Option<(Self, Principal)> {
+        let principal = self.principal();
+        match principal.check(table, self.method()) {
+            Ok(()) => Some((self, principal)),
+            Err(refusal) => {
+                self.responder.refuse(&refusal);
+                None
+            }
+        }
     }
 
     /// Returns the dialect of the call. If the caller is a server too, it is likely to understand the same dialect.
@@ -149,6 +168,16 @@ impl Responder {
         self.outbox.mark_known();
     }
 
+    /// Makes the caller somebody else from the next call on, because it has proven who it is.
+    pub fn identify(&self, principal: Principal) {
+        self.outbox.identify(principal);
+    }
+
+    /// Returns who the caller is.
+    pub fn principal(&self) -> Principal {
+        self.outbox.principal()
+    }
+
     /// Answers with a generated result struct: a value or a declared exception.
     pub fn reply<T: TSerializable>(self, result: &T) {
         self.reply_or_advise(result, "");
@@ -175,6 +204,14 @@ impl Responder {
     /// Answers that the call cannot be served, with an exception that the method does not declare.
     pub fn fail(self, why: impl Display) {
         self.exception(ApplicationErrorKind::InternalError, &why.to_string());
+    }
+
+    /// Answers that the caller may not make this call, and logs that.
+    pub fn refuse(self, refusal: &NotPermitted) {
+        if let Some(count) = self.outbox.budget().count_refusal() {
+            tracing::warn!(from = %refusal.caller, count, "{refusal}");
+        }
+        self.exception(ApplicationErrorKind::Unknown, &refusal.to_string());
     }
 
     /// Answers that the arguments are invalid, with an exception that the method does not declare.

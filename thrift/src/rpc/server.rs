@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
+use brasserie_common::Principal;
 use brasserie_common_runtime::net::descriptor_limit;
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
@@ -16,17 +17,20 @@ use tokio_util::task::TaskTracker;
 
 use super::budget::Budget;
 use super::connection::{Close, Connection};
+use super::door::{Doorkeeper, OpenDoor};
 use super::frame::{Foreign, FrameError};
 use super::limits::{
     ACCEPT_RETRY, FOREIGN_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, Limits,
 };
 use super::outbox::ConnectionOutbox;
 use super::responder::Service;
+use super::stream::Stream;
 
 /// A port that is open but not served yet, so that its address can be published before there is a service.
 pub struct Server {
     listener: TcpListener,
     local_addr: SocketAddr,
+    door: Arc<dyn Doorkeeper>,
 }
 
 /// A running server. Dropping the handle does not stop the server; cancelling the token given to [`Server::serve`] does.
@@ -35,6 +39,24 @@ pub struct ServerHandle {
     shutdown: CancellationToken,
     tasks: TaskTracker,
     shared: Arc<ServerState>,
+}
+
+/// Closes connections of a server.
+#[derive(Clone)]
+pub struct Disconnector(Weak<ServerState>);
+
+impl Disconnector {
+    /// Closes the connections of these peers, also those with calls in flight.
+    pub fn disconnect(&self, is_meant: impl Fn(&Principal) -> bool) {
+        let Some(server) = self.0.upgrade() else {
+            return;
+        };
+        for open in server.table.lock().open.values() {
+            if is_meant(&open.principal()) {
+                open.expel();
+            }
+        }
+    }
 }
 
 /// The load of a server at one moment.
@@ -73,7 +95,13 @@ impl Server {
         Ok(Server {
             listener,
             local_addr,
+            door: Arc::new(OpenDoor),
         })
+    }
+
+    /// Lets this doorkeeper decide who the peers are. Without one, the server asks no peer for a proof.
+    pub fn behind(self, door: Arc<dyn Doorkeeper>) -> Server {
+        Server { door, ..self }
     }
 
     /// Returns the listening address.
@@ -106,6 +134,7 @@ impl Server {
         };
         let acceptor = Acceptor {
             listener: self.listener,
+            door: self.door,
             service: Arc::new(service),
             shared,
             shutdown,
@@ -138,6 +167,11 @@ impl ServerHandle {
         self.tasks.wait().await;
     }
 
+    /// Returns a handle that closes connections, and does not keep the server alive.
+    pub fn disconnector(&self) -> Disconnector {
+        Disconnector(Arc::downgrade(&self.shared))
+    }
+
     /// Waits for the end of a shutdown that the token began.
     pub async fn stopped(self) {
         self.shutdown.cancelled().await;
@@ -158,6 +192,7 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 
 struct Acceptor<S> {
     listener: TcpListener,
+    door: Arc<dyn Doorkeeper>,
     service: Arc<S>,
     shared: Arc<ServerState>,
     shutdown: CancellationToken,
@@ -208,7 +243,9 @@ impl<S: Service> Acceptor<S> {
             tracing::debug!(%peer, %error, "a Thrift connection broke at once");
             return;
         }
-        let connection = Connection::new(stream, outbox, Arc::clone(&self.service));
+        let stream = Stream::accepted(stream, self.door.tls());
+        let (door, service) = (Arc::clone(&self.door), Arc::clone(&self.service));
+        let connection = Connection::new(stream, door, outbox, service);
         let shutdown = self.shutdown.clone();
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {

@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use brasserie_common::Principal;
 use brasserie_thrift::rpc::{
     CallKind, IncomingCall, Limits, PeerAddr, Responder, Server, ServerHandle, Service,
 };
@@ -139,7 +140,7 @@ impl TSerializable for NoteResult {
     }
 }
 
-/// The test service. `echo` answers at once; `join` does too, and marks its caller as known. `refuse` answers with the declared exception,
+/// The test service. `echo` answers at once; `who` says who the caller is; `join` answers as `echo` does, and marks its caller as known. `refuse` answers with the declared exception,
 /// `drop` not at all, and `grow` with `number` bytes. `later` and oneway calls go to the test.
 pub struct TestService {
     pub later: mpsc::UnboundedSender<(Note, Responder)>,
@@ -170,6 +171,19 @@ impl Service for TestService {
                 });
             }),
             "drop" => call.serve(|_: Note, responder| drop(responder)),
+            "who" => {
+                let caller = call.principal();
+                let who = match &caller {
+                    Principal::Authenticated(identity) => {
+                        let shard = identity.shard.as_ref().map(ToString::to_string);
+                        format!("{} {}", identity.role, shard.unwrap_or_default())
+                    }
+                    Principal::Stranger(stranger) => format!("stranger: {}", stranger.why),
+                    Principal::Unauthenticated(_) => "anyone".to_owned(),
+                    Principal::Own => "this process".to_owned(),
+                };
+                call.serve(|_: Note, to| to.reply(&NoteResult::success(note(&who, 0))));
+            }
             "grow" => call.serve(|asked: Note, responder| {
                 let size = usize::try_from(asked.number).unwrap_or_default();
                 responder.reply(&NoteResult::success(note(&"x".repeat(size), 0)));
@@ -203,9 +217,13 @@ impl TestServer {
     }
 
     pub async fn start_at(addr: SocketAddr, limits: Limits) -> Self {
+        let server = Server::bind(addr).await.expect("the port is free");
+        Self::serve(server, limits)
+    }
+
+    pub fn serve(server: Server, limits: Limits) -> Self {
         let (sender, later) = mpsc::unbounded_channel();
         let shutdown = CancellationToken::new();
-        let server = Server::bind(addr).await.expect("the port is free");
         let service = TestService { later: sender };
         TestServer {
             handle: server.serve(service, limits, shutdown.clone()),

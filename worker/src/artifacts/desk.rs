@@ -29,9 +29,10 @@ use super::handle::{Desk, DeskEvent, DeskEvents, Holders, ReplicaRequest};
 use super::hands::Hands;
 use super::reporter::{Reporter, ToReport};
 use super::run::{self, StageFailure, TakeFailure};
-use super::side::{Side, address};
+use super::side::Side;
 use super::standings::Standing;
 use super::transfer::{Transferred, Transfers};
+use crate::membership::Membership;
 use crate::own_events::OwnEvents;
 use crate::process::{RunKey, Runner, SpawnRequest, TaskEnd};
 
@@ -55,6 +56,7 @@ pub(crate) struct DeskParts {
     pub counters: Counters,
     /// This worker as others see it.
     pub me: Peer,
+    pub membership: Membership,
     /// One entry for each association.
     pub standings: Vec<watch::Receiver<Standing>>,
     /// The seed of the order in which peers are asked.
@@ -128,6 +130,7 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
         Arc::clone(&parts.me.host.0),
         background.clone(),
         parts.counters.clone(),
+        &parts.membership,
     );
     let sides = (0..parts.standings.len()).map(|of| {
         let (report, changes) = unbounded_channel();
@@ -142,6 +145,7 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
             desk: desk.clone(),
             background: background.clone(),
             counters: parts.counters.clone(),
+            membership: parts.membership.clone(),
         };
         background.spawn(reporter.run());
         let rng = Rng::new(parts.seed.wrapping_add(of as u64), Purpose::PeerOrder);
@@ -410,7 +414,7 @@ impl DeskTask {
         let side = &self.sides[of.0];
         let namespace = side.namespace.clone();
         let artifacts = side.sized(artifacts);
-        let address = address(peer);
+        let address = side.peer_addr(peer, &self.parts.membership);
         self.parts.background.spawn(async move {
             let result = match (namespace, address) {
                 (Some(namespace), Some(address)) => {
@@ -428,8 +432,10 @@ impl DeskTask {
 
     /// Has a peer check its copy, which arrived damaged here.
     fn have_checked(&self, of: AssociationIndex, peer: &PeerId, artifact: ArtifactId) {
-        let (transfers, namespace) = (self.transfers.clone(), self.sides[of.0].namespace.clone());
-        if let (Some(namespace), Some(address)) = (namespace, address(peer)) {
+        let side = &self.sides[of.0];
+        let (transfers, namespace) = (self.transfers.clone(), side.namespace.clone());
+        let address = side.peer_addr(peer, &self.parts.membership);
+        if let (Some(namespace), Some(address)) = (namespace, address) {
             self.parts.background.spawn(async move {
                 transfers.have_checked(&address, &namespace, artifact).await;
             });

@@ -37,6 +37,7 @@ use self::counters::Counters;
 use self::desk::DeskParts;
 use self::folders::RunFolders;
 use self::handle::DeskEvents;
+use crate::membership::Membership;
 use crate::options::StartOptions;
 use crate::own_events::OwnEvents;
 use crate::process::{Accounts, RunKey, Runner};
@@ -111,7 +112,7 @@ impl Artifacts {
         self,
         worker: &Worker,
         (runner, own, timed): (Arc<dyn Runner>, OwnEvents, Arc<Mutex<HashSet<RunKey>>>),
-        options: &StartOptions,
+        (options, membership): (&StartOptions, &Membership),
     ) -> (Arc<ArtifactServer>, Standings, BackgroundOwner) {
         let first = &worker.associations()[0];
         let me = peer_of(first.description(), options.rack.clone());
@@ -132,6 +133,7 @@ impl Artifacts {
             background: background.clone(),
             counters,
             me,
+            membership: membership.clone(),
             standings: heard,
             // The instance is drawn afresh at each start.
             seed: first.instance().0.rand.cast_unsigned(),

@@ -14,7 +14,7 @@ use brasserie_common_artifacts::{ArtifactStore, DiskContent, DiskUsage, FoundCon
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerReportArtifactsArgs, BistroSchedulerReportArtifactsResult,
 };
-use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr, Unknown};
+use brasserie_thrift::rpc::{CallResult, ClientPool, Unknown};
 use brasserie_worker_core::AssociationIndex;
 use thrift::ApplicationErrorKind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -25,6 +25,7 @@ use super::background::Background;
 use super::counters::Counters;
 use super::handle::{Desk, Holders, ReplicaRequest};
 use super::standings::Standing;
+use crate::membership::Membership;
 
 /// The time between two reports without a change: two thirds of the usual period of heartbeats.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -64,6 +65,7 @@ pub(super) struct Reporter {
     /// The sending side of the same channel, for what the reporter does itself.
     pub own: UnboundedSender<ToReport>,
     pub rack: Option<Arc<str>>,
+    pub membership: Membership,
     pub desk: Desk,
     pub background: Background,
     pub counters: Counters,
@@ -191,7 +193,7 @@ impl Reporter {
         pending.newest = self.store.newest_serial();
         let standing = self.standing.borrow_and_update().clone();
         let report = self.compose(&standing, pending);
-        let peer = PeerAddr::new(&standing.member.host, standing.member.port);
+        let peer = self.membership.scheduler(&standing.member);
         let arguments = BistroSchedulerReportArtifactsArgs {
             report: report.into(),
         };

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use super::reporter::ToReport;
 use super::standings::Standing;
+use crate::membership::Membership;
 
 /// The time between two reports of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -94,6 +95,15 @@ impl Side {
             .map(|peer| (peer.id.clone(), Arc::clone(&peer.host.0)));
         self.hosts.extend(hosts);
         peers
+    }
+
+    /// Returns the peer for a call: another worker, or the scheduler.
+    pub(super) fn peer_addr(&self, peer: &PeerId, membership: &Membership) -> Option<PeerAddr> {
+        let address = parse_peer(&peer.0).ok()?;
+        Some(match address == self.standing.borrow().member {
+            true => membership.scheduler(&address),
+            false => membership.worker(&address),
+        })
     }
 
     /// Returns the artifacts with their numbers of bytes, without those that are not wanted any more.
@@ -178,9 +188,4 @@ fn peer(holder: &ArtifactHolder, scheduler: &ServiceAddress) -> Peer {
         host: HostName(Arc::clone(&holder.hostname)),
         rack: holder.rack.clone().map(RackName),
     }
-}
-
-pub(super) fn address(peer: &PeerId) -> Option<PeerAddr> {
-    let ServiceAddress { host, port } = parse_peer(&peer.0).ok()?;
-    Some(PeerAddr::new(&host, port))
 }

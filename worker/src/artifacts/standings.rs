@@ -51,6 +51,12 @@ impl Standings {
         (Standings(senders), receivers)
     }
 
+    /// Returns a function that tells the current address of the first scheduler.
+    pub(crate) fn scheduler(&self) -> impl Fn() -> ServiceAddress + Send + 'static {
+        let first = self.0[0].subscribe();
+        move || first.borrow().member.clone()
+    }
+
     /// Passes on what has changed in a turn of the core.
     pub(crate) fn update(&self, associations: &[Association]) {
         for (sender, association) in self.0.iter().zip(associations) {

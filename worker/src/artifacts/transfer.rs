@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use super::background::Background;
 use super::counters::Counters;
 use super::requests::{ANSWER_TIMEOUT, Answer, Range, Requests};
+use crate::membership::Membership;
 
 /// The most partial copies that are kept for further transfers.
 const MOST_PARTIAL: usize = 64;
@@ -72,6 +73,7 @@ impl Transfers {
         hostname: Arc<str>,
         background: Background,
         counters: Counters,
+        membership: &Membership,
     ) -> Self {
         let timeouts = CallTimeouts {
             receive: ANSWER_TIMEOUT,
@@ -79,6 +81,7 @@ impl Transfers {
         };
         let pool = ClientPool::new(ClientConfig {
             timeouts,
+            credentials: membership.credentials(),
             ..ClientConfig::default()
         });
         Transfers {

@@ -11,12 +11,13 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerRequestWorkArgs, BistroSchedulerRequestWorkResult,
 };
 use brasserie_thrift::rpc::{
-    CallResult, CallTimeouts, ClientConfig, ClientPool, ConnectionLosses, Limits, PeerAddr, Unknown,
+    CallResult, CallTimeouts, ClientConfig, ClientPool, ConnectionLosses, Limits, Unknown,
 };
 use brasserie_worker_core::{Call, CallReply, Goodbye};
 use thrift::ApplicationErrorKind;
 
 use crate::member_file::MemberFile;
+use crate::membership::Membership;
 use crate::options::SchedulerOptions;
 
 use super::outcome;
@@ -41,6 +42,7 @@ pub(crate) struct SchedulerClient {
     statuses: Statuses,
     /// The member that receives `statuses`.
     statuses_to: ServiceAddress,
+    membership: Membership,
 }
 
 impl SchedulerClient {
@@ -48,6 +50,7 @@ impl SchedulerClient {
         scheduler: &SchedulerOptions,
         timeouts: CallTimeouts,
         heartbeat_period: Duration,
+        membership: Membership,
     ) -> Self {
         let limits = Limits {
             client_idle_timeout: idle_timeout(heartbeat_period),
@@ -56,16 +59,23 @@ impl SchedulerClient {
         let pool = ClientPool::new(ClientConfig {
             timeouts,
             limits,
+            credentials: membership.credentials(),
             ..ClientConfig::default()
         });
         let list = scheduler.list.clone();
         let statuses_to = scheduler.members.first().cloned().unwrap_or_default();
         SchedulerClient {
-            statuses: Statuses::new(pool.clone(), peer(&statuses_to)),
+            statuses: Statuses::new(pool.clone(), membership.scheduler(&statuses_to)),
             statuses_to,
             list: list.map(|path| Arc::new(MemberFile::new(path))),
             pool,
+            membership,
         }
+    }
+
+    /// Returns the connections, for the renewal of the worker's certificate.
+    pub(crate) fn renewing(&self) -> ClientPool {
+        self.pool.clone()
     }
 
     /// Returns the time after which no call with these timeouts can still have an outcome.
@@ -75,13 +85,13 @@ impl SchedulerClient {
 
     /// Returns the stream of lost connections to this member.
     pub(crate) fn losses(&self, member: &ServiceAddress) -> ConnectionLosses {
-        self.pool.losses(&peer(member))
+        self.pool.losses(&self.membership.scheduler(member))
     }
 
     /// Directs statuses to this member from now on.
     pub(crate) fn tells(&mut self, member: &ServiceAddress) {
         if self.statuses_to != *member {
-            self.statuses = self.statuses.at(peer(member));
+            self.statuses = self.statuses.at(self.membership.scheduler(member));
             self.statuses_to = member.clone();
         }
     }
@@ -105,14 +115,16 @@ impl SchedulerClient {
                 };
                 let worker_set_id = worker_set.into();
                 let arguments = BistroSchedulerProcessHeartbeatArgs { w, worker_set_id };
-                pool.call_then(&peer(member), "processHeartbeat", &arguments, |result| {
+                let peer = self.membership.scheduler(member);
+                pool.call_then(&peer, "processHeartbeat", &arguments, |result| {
                     done(outcome(result, heartbeat_reply));
                 });
             }
             Call::RequestWork { to, request } => {
                 let request = (*request).into();
                 let arguments = BistroSchedulerRequestWorkArgs { request };
-                pool.call_then(&peer(&to), "requestWork", &arguments, |result| {
+                let peer = self.membership.scheduler(&to);
+                pool.call_then(&peer, "requestWork", &arguments, |result| {
                     done(match is_unknown_call(&result) {
                         true => CallOutcome::Done(CallReply::NoSuchCall),
                         false => outcome(result, work_reply),
@@ -150,10 +162,6 @@ impl SchedulerClient {
     pub(crate) fn tell_all(&self, statuses: Vec<Telling>) {
         self.statuses.tell_all(statuses);
     }
-}
-
-fn peer(of: &ServiceAddress) -> PeerAddr {
-    PeerAddr::new(&of.host, of.port)
 }
 
 fn heartbeat_reply(result: BistroSchedulerProcessHeartbeatResult) -> Result<CallReply, String> {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use brasserie_common::access::WORKER_CALLS;
 use brasserie_common::logs::LogQuery;
 use brasserie_common::work_overview::WorkFetchStatus;
-use brasserie_common::{Principal, RefusalCode, RequestId};
+use brasserie_common::{RefusalCode, RequestId};
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::convert::{undeclared_refusal, worker_exception};
 use brasserie_thrift::generated::brasserie::{
@@ -175,7 +176,7 @@ impl WorkerService {
         call: IncomingCall<'_>,
         CallTerms { accepts, place }: CallTerms,
     ) {
-        let from = Principal::Unauthenticated(call.peer());
+        let from = call.principal();
         let Some((arguments, responder)) = call.arguments::<A>() else {
             return;
         };
@@ -267,6 +268,9 @@ impl WorkerService {
 
 impl Service for WorkerService {
     fn call(&self, call: IncomingCall<'_>) {
+        let Some((call, _)) = call.permitted(WORKER_CALLS) else {
+            return;
+        };
         match call.method() {
             "getRunningTasks" => {
                 self.ask::<BistroWorkerGetRunningTasksArgs>(
@@ -325,6 +329,9 @@ impl Service for WorkerService {
     /// Serves the calls for which the server has a reserve. Healthchecks are tasks, so `runTask` must be parsed first. The refusal of a
     /// task promises that it was not started.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
+        let Some((call, _)) = call.permitted(WORKER_CALLS) else {
+            return;
+        };
         match call.method() {
             "runTask" => self.ask::<BistroWorkerRunTaskArgs>(
                 Method::RunTask,

@@ -85,7 +85,7 @@ async fn get(args: &GetArgs) -> Result<CommandEnding> {
     let artifact = wanted.artifact;
     let place = Place::new(args, &wanted.path)?;
     let fetch = Fetch {
-        transfers: Transfers::new(&wanted.cluster),
+        transfers: Transfers::new(&wanted.cluster, connection.visit().await?),
         artifact,
         progress: Progress::new(artifact.size, "have arrived"),
     };

@@ -1,6 +1,7 @@
 //! Fetches the bytes of one artifact from one worker, by the call that other workers use.
 
 use std::io::{self, Seek, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::{Artifact, ArtifactId};
@@ -8,9 +9,12 @@ use brasserie_thrift::generated::worker::{
     ArtifactPieces, ArtifactRange, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
     BistroWorkerFetchArtifactsArgs, BistroWorkerFetchArtifactsResult,
 };
-use brasserie_thrift::rpc::{CallResult, CallTimeouts, ClientConfig, ClientPool, PeerAddr};
+use brasserie_thrift::rpc::{
+    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, PeerAddr,
+};
 use sha2::{Digest as _, Sha256};
 
+use crate::access::Visit;
 use crate::output::printable;
 
 /// The most bytes of one answer, as between workers.
@@ -116,13 +120,15 @@ impl<F: Write + Seek> PartialCopy<F> {
 /// The client side of transfers from the workers of one scheduler.
 pub(super) struct Transfers {
     pool: ClientPool,
+    visit: Option<Visit>,
     /// The space of the scheduler's artifacts.
     cluster: String,
     hostname: String,
 }
 
 impl Transfers {
-    pub(super) fn new(cluster: &str) -> Self {
+    /// Creates the side of a caller that shows a certificate if `visit` has one.
+    pub(super) fn new(cluster: &str, visit: Option<Visit>) -> Self {
         let timeouts = CallTimeouts {
             receive: ANSWER_TIMEOUT,
             ..CallTimeouts::DEFAULT
@@ -130,8 +136,12 @@ impl Transfers {
         Transfers {
             pool: ClientPool::new(ClientConfig {
                 timeouts,
+                credentials: visit
+                    .clone()
+                    .map(|visit| Arc::new(visit) as Arc<dyn Credentials>),
                 ..ClientConfig::default()
             }),
+            visit,
             cluster: cluster.to_owned(),
             // A worker on the same machine serves its own host from a reserve; without a name this host counts as another one.
             hostname: brasserie_worker::directory::hostname().unwrap_or_default(),
@@ -204,8 +214,12 @@ impl Transfers {
             transfer,
             hostname: self.hostname.clone(),
         };
+        let peer = match &self.visit {
+            Some(visit) => visit.holder(peer.clone()),
+            None => peer.clone(),
+        };
         let called = self.pool.call::<_, BistroWorkerFetchArtifactsResult>(
-            peer,
+            &peer,
             "fetchArtifacts",
             &arguments,
         );
@@ -315,7 +329,7 @@ mod tests {
     async fn fetch(holder: Holder, wanted: &[u8]) -> Result<Vec<u8>, FetchFailure> {
         let (peer, _stop) = serve(holder).await;
         let mut copy = PartialCopy::new(Cursor::new(Vec::new()));
-        let transfers = Transfers::new("space");
+        let transfers = Transfers::new("space", None);
         let wanted = artifact(wanted);
         let fetched = transfers.fetch(&peer, &wanted, &mut copy, |_| {});
         fetched.await.map(|()| copy.into_file().into_inner())
@@ -335,7 +349,7 @@ mod tests {
     async fn a_copy_is_continued_by_the_next_worker_and_begins_again_if_it_is_damaged() {
         let bytes: Vec<u8> = (0..3 * LEAST_BYTES).map(|at| (at >> 8) as u8).collect();
         let wanted = artifact(&bytes);
-        let transfers = Transfers::new("space");
+        let transfers = Transfers::new("space", None);
         let leaves = |bytes: &[u8]| Holder {
             gone_from: 2 * LEAST_BYTES,
             ..holder(bytes)
@@ -416,7 +430,7 @@ mod tests {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let nobody = free.local_addr().expect("a bound port").into();
         drop(free);
-        let transfers = Transfers::new("space");
+        let transfers = Transfers::new("space", None);
         let wanted = artifact(&bytes);
         let mut copy = PartialCopy::new(Cursor::new(Vec::new()));
         let gone = transfers.fetch(&nobody, &wanted, &mut copy, |_| {});

@@ -17,14 +17,15 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::generated::common::BistroInstanceID;
 use brasserie_thrift::generated::worker::BistroWorkerExceptionCode;
-use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Unknown};
+use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, Credentials, PeerAddr, Unknown};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::connection::peer;
+use crate::access::Visit;
+use crate::connection::{Connection, peer};
 use crate::output::printable;
 
 /// Time to connect to a worker.
@@ -156,11 +157,32 @@ pub(super) enum AddressFinding {
 
 /// Connections to workers.
 #[derive(Clone)]
-pub(super) struct WorkerConnections(ClientPool);
+pub(super) struct WorkerConnections {
+    pool: ClientPool,
+    visit: Option<Visit>,
+}
 
 impl WorkerConnections {
-    pub(super) fn new() -> Self {
-        WorkerConnections(ClientPool::new(ClientConfig::default()))
+    /// Creates connections to the workers of a scheduler, which may have to certify the caller first.
+    pub(super) async fn of(scheduler: &Connection) -> Result<Self> {
+        Ok(WorkerConnections::showing(scheduler.visit().await?))
+    }
+
+    /// Creates connections that show the caller's certificate; `None`: the workers ask for no proof.
+    pub(super) fn showing(visit: Option<Visit>) -> Self {
+        let credentials = visit.clone();
+        let pool = ClientPool::new(ClientConfig {
+            credentials: credentials.map(|visit| Arc::new(visit) as Arc<dyn Credentials>),
+            ..ClientConfig::default()
+        });
+        WorkerConnections { pool, visit }
+    }
+
+    fn peer(&self, peer: &PeerAddr) -> PeerAddr {
+        match &self.visit {
+            Some(visit) => visit.worker(peer.clone()),
+            None => peer.clone(),
+        }
     }
 
     /// Asks a worker at an address, without a scheduler.
@@ -263,7 +285,7 @@ impl WorkerConnections {
         }
         let arguments = drain_arguments(worker, None);
         let called: CallResult<BrasserieWorkerDrainResult> =
-            self.0.call(peer, "drain", &arguments).await;
+            self.pool.call(&self.peer(peer), "drain", &arguments).await;
         match called {
             CallResult::Done(BrasserieWorkerDrainResult { ex: None, .. }) => AddressFinding::Worker,
             CallResult::Done(BrasserieWorkerDrainResult {
@@ -287,7 +309,7 @@ impl WorkerConnections {
         method: &'static str,
         arguments: &A,
     ) -> Result<R, String> {
-        match self.0.call(peer, method, arguments).await {
+        match self.pool.call(&self.peer(peer), method, arguments).await {
             CallResult::Done(result) => Ok(result),
             CallResult::NotSent(why) => Err(format!(
                 "cannot ask the worker at {peer}: {why}. Is it running, and can this machine reach it?"

@@ -71,7 +71,7 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     let scheduler = args.ask.connect()?;
     let worker = find(all_workers(&scheduler.bounded_status().await?), &args.shard)?;
     let peer = worker.peer().map_err(|error| anyhow!("{error}"))?;
-    let pool = WorkerConnections::new();
+    let pool = WorkerConnections::of(&scheduler).await?;
     let terms = DrainTerms {
         deadline: args.deadline,
         reason: args.reason.as_str().into(),

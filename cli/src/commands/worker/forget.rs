@@ -77,7 +77,7 @@ fn ask(
     args: &ForgetArgs,
     instances: Vec<BistroInstanceID>,
 ) -> Result<Result<Vec<MissingInstance>, String>> {
-    let connection = Connection::patient(&args.scheduler.scheduler)?;
+    let connection = Connection::patiently_to(&args.scheduler)?;
     block_on(connection.forget_worker(&args.shard, instances))?
 }
 

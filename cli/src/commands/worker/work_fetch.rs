@@ -116,13 +116,14 @@ impl WorkFetchResult {
 
 pub(crate) fn run(args: &WorkFetchArgs) -> Result<CommandEnding> {
     let whom = whom(args);
-    let scheduler = Connection::new(&args.scheduler.scheduler)?;
+    let scheduler = Connection::to(&args.scheduler)?;
+    let pool = block_on(WorkerConnections::of(&scheduler))??;
     let look = WorkFetchQuery {
         whom,
         scheduler,
         scheduler_address: args.scheduler.scheduler.clone(),
         flag: args.scheduler.flag(),
-        pool: WorkerConnections::new(),
+        pool,
     };
     if args.now {
         return fetch_now::run(&look, args.from.as_ref(), args.json);

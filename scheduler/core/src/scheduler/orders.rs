@@ -362,7 +362,7 @@ fn because(reason: &str) -> String {
 fn caller(from: &Principal, user: Option<&str>) -> String {
     let place = match from {
         Principal::Unauthenticated(address) => address.ip().to_string(),
-        Principal::Own => from.to_string(),
+        Principal::Stranger(_) | Principal::Authenticated(_) | Principal::Own => from.to_string(),
     };
     match user {
         Some(user) => format!("{user} at {place}"),

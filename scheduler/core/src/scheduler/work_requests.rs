@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use brasserie_common::{InvocationId, RequestId, Shard, Time, WorkReply, WorkRequest, WorkVerdict};
+use brasserie_common::{
+    InvocationId, Principal, RequestId, Shard, Time, WorkReply, WorkRequest, WorkVerdict,
+};
 
 use super::credit::{OwnTaskWork, found_of, task_work_of};
 use super::effect::Reply;
@@ -21,10 +23,10 @@ impl Scheduler {
     pub(super) fn request_work(
         &mut self,
         now: Time,
-        request: Option<RequestId>,
+        (request, from): (Option<RequestId>, &Principal),
         work: WorkRequest,
     ) {
-        let taken = self.take_request(now, &work);
+        let taken = self.take_request(now, from, &work);
         let Some(request) = request else {
             return;
         };
@@ -46,7 +48,12 @@ impl Scheduler {
         }
     }
 
-    fn take_request(&mut self, now: Time, work: &WorkRequest) -> Result<Shard, Rejection> {
+    fn take_request(
+        &mut self,
+        now: Time,
+        from: &Principal,
+        work: &WorkRequest,
+    ) -> Result<Shard, Rejection> {
         let ours = self.id;
         if work.scheduler != ours {
             return Err(Rejection::WrongScheduler {
@@ -58,6 +65,7 @@ impl Scheduler {
         let shard = shard.ok_or(Rejection::UnknownWorker {
             worker: work.worker,
         })?;
+        from.check_shard("requestWork", &shard)?;
         let readiness = self.view().readiness(now, &shard);
         let rules = (&self.options.work, self.work_requests.turns_mut());
         let remote = self.pool.get_mut(&shard);

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
+use crate::membership::Membership;
 use crate::options::SchedulerOptions;
 use crate::rpc::SchedulerClient;
 
@@ -108,7 +109,7 @@ impl Pair {
             share: 1.0,
         };
         Pair {
-            client: SchedulerClient::new(&scheduler, timeouts, PATIENCE),
+            client: SchedulerClient::new(&scheduler, timeouts, PATIENCE, Membership::default()),
             heard,
             _stop: stop.drop_guard(),
         }

@@ -1,0 +1,155 @@
+//! Who the caller is: the token for people, and the certificate that it gives for calls to workers.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use brasserie_common::access::Role;
+use brasserie_common_identity::{
+    CertificateDer, Cluster, Credential, KeyRequest, Token, TokenForm, client_config,
+    joining_client_config, proven,
+};
+use brasserie_common_runtime::files;
+use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
+
+use crate::failure::Failure;
+
+/// The variable of the environment with a token.
+const TOKEN: &str = "BRASSERIE_TOKEN";
+/// The size limit of a file with a token.
+const MAX_TOKEN_BYTES: u64 = 4096;
+/// The file with the administrator's token in a scheduler's data directory.
+const ADMIN_TOKEN: &str = "identity/admin.token";
+/// The mode bits that let others read.
+const OTHERS_READ: u32 = 0o077;
+
+/// Reads the token: from the file that the command line names, else from the environment. `None`: the scheduler asks for no proof.
+pub(crate) fn token(file: Option<&Path>) -> Result<Option<Token>> {
+    let text = match file {
+        Some(file) => read(file)?,
+        None => match std::env::var(TOKEN).ok().filter(|text| !text.is_empty()) {
+            Some(text) => text,
+            None => return Ok(None),
+        },
+    };
+    let token = Token::from_text(&text).map_err(|error| Failure::usage(error.to_string()))?;
+    match token.form {
+        TokenForm::Person => Ok(Some(token)),
+        TokenForm::Join => Err(
+            Failure::usage("the token is for a worker that joins".to_owned())
+                .remedy("People use one of `brasserie token create --role viewer`, or another role")
+                .into(),
+        ),
+    }
+}
+
+/// Reads a token from a file that nobody else may read, or from a scheduler's data directory.
+fn read(file: &Path) -> Result<String> {
+    let path = match file.is_dir() {
+        true => file.join(ADMIN_TOKEN),
+        false => file.to_owned(),
+    };
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o7777);
+    let mode = mode.with_context(|| format!("cannot read {}", path.display()));
+    let mode = mode.map_err(|error| Failure::usage(format!("{error:#}")))?;
+    if mode & OTHERS_READ != 0 {
+        let message = format!(
+            "other users may read {} (its mode is {mode:04o}), which has a token",
+            path.display()
+        );
+        let remedy = format!("If nobody has read it: chmod 600 {}", path.display());
+        return Err(Failure::usage(message).remedy(&remedy).into());
+    }
+    let text = files::read_regular(&path, MAX_TOKEN_BYTES);
+    let text = text.map_err(|error| Failure::usage(error.to_string()))?;
+    String::from_utf8(text).with_context(|| format!("{} is no text", path.display()))
+}
+
+/// The caller's side of TLS towards a scheduler, whose authority the token names.
+pub(crate) struct Person {
+    tls: Arc<rustls::ClientConfig>,
+    secret: String,
+}
+
+impl Person {
+    pub(crate) fn new(token: &Token) -> Result<Self> {
+        Ok(Person {
+            tls: joining_client_config(token.authority, THRIFT)?,
+            secret: token.secret.reveal(),
+        })
+    }
+
+    /// Returns a scheduler's address for calls that show the token. The hash in the token proves the scheduler, whatever it is called.
+    pub(crate) fn scheduler(peer: PeerAddr) -> PeerAddr {
+        peer.proving("scheduler.brasserie")
+    }
+}
+
+impl Credentials for Person {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.tls)
+    }
+
+    fn secret(&self) -> Option<String> {
+        Some(self.secret.clone())
+    }
+}
+
+impl fmt::Debug for Person {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Person(..)")
+    }
+}
+
+/// The caller's side of TLS towards workers: a certificate for some minutes.
+#[derive(Clone, Debug)]
+pub(crate) struct Visit {
+    tls: Arc<rustls::ClientConfig>,
+    cluster: Cluster,
+    /// The address at which the scheduler has certified the caller.
+    scheduler: PeerAddr,
+}
+
+impl Visit {
+    /// Completes the certificate that a scheduler has issued for a key.
+    pub(crate) fn new(key: KeyRequest, chain: Vec<Vec<u8>>, scheduler: &PeerAddr) -> Result<Self> {
+        let chain = chain.into_iter().map(CertificateDer::from).collect();
+        let own: Credential = key.with_chain(chain)?;
+        let cluster = proven(own.certificate())?.certified.cluster;
+        let authorities = [own.authority().clone()];
+        Ok(Visit {
+            tls: client_config(Some(&own), &authorities, THRIFT)?,
+            cluster,
+            scheduler: scheduler.clone(),
+        })
+    }
+
+    pub(crate) fn worker(&self, peer: PeerAddr) -> PeerAddr {
+        peer.proving(&self.cluster.of_role(Role::Worker))
+    }
+
+    /// Returns a holder of artifacts for calls: a worker, or the scheduler.
+    pub(crate) fn holder(&self, peer: PeerAddr) -> PeerAddr {
+        match peer.as_str() == self.scheduler.as_str() {
+            true => peer.proving(&self.cluster.of_role(Role::Scheduler)),
+            false => self.worker(peer),
+        }
+    }
+}
+
+impl Credentials for Visit {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.tls)
+    }
+}
+
+/// The flag that names a token, for every command that calls a scheduler.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct TokenArgs {
+    /// The file with the token that proves who you are, or the scheduler's data directory on its own machine; BRASSERIE_TOKEN holds a token
+    /// too. A scheduler that listens on loopback addresses alone needs none.
+    #[arg(long, value_name = "FILE|DIR")]
+    pub(crate) token_file: Option<PathBuf>,
+}

@@ -1,0 +1,180 @@
+//! `brasserie token`: creates, lists and revokes the tokens with which workers join and people prove who they are.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use brasserie_common::time::parse_duration;
+use brasserie_thrift::generated::brasserie::{TokenStatus, TokenTerms};
+use clap::{Subcommand, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::CommandEnding;
+use crate::connection::{AskArgs, block_on};
+use crate::failure::Failure;
+use crate::output::{date, print, print_json, printable, table};
+
+/// The life of a token for joining: long enough to walk to another machine.
+const JOIN_LIFE: Duration = Duration::from_secs(30 * 60);
+/// The life of a token for people.
+const PERSON_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Create, list and revoke tokens: with one a worker joins the cluster, with another a person proves who they are.
+///
+/// Only schedulers that listen on other addresses than loopback ask for proofs. Such a scheduler keeps the token of its administrator in
+/// DIR/identity/admin.token: on its machine, `--token-file DIR` uses it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TokenArgs {
+    #[command(subcommand)]
+    command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TokenCommand {
+    /// Create a token, and print it this once.
+    #[command(after_help = "\
+Let one worker join within half an hour, and give it the token on standard input:
+  brasserie token create --role worker | ssh w7 brasserie-worker --scheduler head:6789 --data-dir DIR --join-token -
+
+Let a colleague submit jobs for a year:
+  brasserie token create --role submitter --owner ana --ttl 365d")]
+    Create(CreateArgs),
+    /// List the tokens that are valid. Their secrets are not kept.
+    List(AskArgs),
+    /// End a token at once, also for the connections that have used it. Workers that have joined with it stay: see `brasserie worker revoke`.
+    Revoke(RevokeArgs),
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TokenRole {
+    /// Joins as a worker
+    Worker,
+    /// Does everything, and creates tokens
+    Admin,
+    /// Changes all jobs, and gives orders to workers
+    Operator,
+    /// Sees everything, and changes jobs
+    Submitter,
+    /// Sees everything
+    Viewer,
+}
+
+#[derive(Debug, clap::Args)]
+struct CreateArgs {
+    #[command(flatten)]
+    ask: AskArgs,
+    /// What the holder may do.
+    #[arg(long, value_name = "ROLE")]
+    role: TokenRole,
+    /// How long the token is valid [default: 30m for workers, 30d for people]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    ttl: Option<Duration>,
+    /// How many workers may join with it [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    uses: Option<i32>,
+    /// The only worker that may join with it.
+    #[arg(long, value_name = "NAME")]
+    shard: Option<String>,
+    /// Whose jobs a submitter changes.
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct RevokeArgs {
+    #[command(flatten)]
+    ask: AskArgs,
+    /// The number of the token, as `brasserie token list` shows it.
+    number: String,
+}
+
+pub(crate) fn run(args: &TokenArgs) -> Result<CommandEnding> {
+    match &args.command {
+        TokenCommand::Create(args) => create(args),
+        TokenCommand::List(args) => list(args),
+        TokenCommand::Revoke(args) => revoke(args),
+    }
+}
+
+fn create(args: &CreateArgs) -> Result<CommandEnding> {
+    let is_join = matches!(args.role, TokenRole::Worker);
+    let usual = if is_join { JOIN_LIFE } else { PERSON_LIFE };
+    let life = args.ttl.unwrap_or(usual);
+    let role = args
+        .role
+        .to_possible_value()
+        .map(|role| role.get_name().to_owned());
+    let terms = TokenTerms {
+        role,
+        seconds: i64::try_from(life.as_secs()).ok(),
+        uses: is_join.then(|| args.uses.unwrap_or(1)),
+        shard: args.shard.clone(),
+        owner: args.owner.clone(),
+    };
+    if !is_join && args.uses.is_some() {
+        return Err(Failure::usage("--uses is for tokens of workers".to_owned()).into());
+    }
+    let connection = args.ask.connect_patiently()?;
+    let created = block_on(connection.create_token(terms))??;
+    let token = created.token.unwrap_or_default();
+    let status = created.status.unwrap_or_default();
+    match args.ask.json {
+        true => print_json(&json!({ "token": token, "status": document(&status) }))?,
+        // The token alone, so that a pipe can pass it on.
+        false => print(&format!("{token}\n"))?,
+    }
+    Ok(CommandEnding::Success)
+}
+
+fn list(args: &AskArgs) -> Result<CommandEnding> {
+    let tokens = block_on(args.connect()?.tokens())??;
+    match args.json {
+        true => print_json(&json!({ "tokens": tokens.iter().map(document).collect::<Vec<_>>() }))?,
+        false => print(&shown(&tokens))?,
+    }
+    Ok(CommandEnding::Success)
+}
+
+fn shown(tokens: &[TokenStatus]) -> String {
+    let rows = tokens.iter().map(|token| {
+        let terms = token.terms.clone().unwrap_or_default();
+        let of = terms.owner.or(terms.shard).unwrap_or_default();
+        let expires = token.expires_ms.unwrap_or_default() / 1000;
+        vec![
+            printable(&token.number.clone().unwrap_or_default()),
+            printable(&terms.role.unwrap_or_default()),
+            printable(&of),
+            token
+                .uses_left
+                .map(|uses| uses.to_string())
+                .unwrap_or_default(),
+            date(expires),
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    table(&["number", "role", "of", "uses left", "expires"], &rows)
+}
+
+fn revoke(args: &RevokeArgs) -> Result<CommandEnding> {
+    let connection = args.ask.connect_patiently()?;
+    block_on(connection.revoke_token(&args.number))??;
+    let number = printable(&args.number);
+    args.ask.say(
+        &format!("The token {number} is revoked."),
+        &json!({ "revoked": args.number }),
+    )?;
+    Ok(CommandEnding::Success)
+}
+
+fn document(token: &TokenStatus) -> Value {
+    let terms = token.terms.clone().unwrap_or_default();
+    json!({
+        "number": token.number,
+        "role": terms.role,
+        "shard": terms.shard,
+        "owner": terms.owner,
+        "created_ms": token.created_ms,
+        "expires_ms": token.expires_ms,
+        "uses": terms.uses,
+        "uses_left": token.uses_left,
+    })
+}

@@ -1,0 +1,31 @@
+//! `brasserie worker revoke`: ends the certificates of a worker.
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::CommandEnding;
+use crate::connection::{AskArgs, block_on};
+use crate::output::printable;
+
+/// End the certificates of a worker at once, because its key may be known to others.
+///
+/// Its connections close, and it can neither call the scheduler nor renew. The scheduler loses the worker as one that is silent, and its
+/// tasks run elsewhere. To let a worker of this name join again, create a token for it: brasserie token create --role worker --shard NAME
+#[derive(Debug, clap::Args)]
+pub(crate) struct RevokeArgs {
+    #[command(flatten)]
+    ask: AskArgs,
+    /// The name of the worker, its shard.
+    name: String,
+}
+
+pub(super) fn run(args: &RevokeArgs) -> Result<CommandEnding> {
+    let connection = args.ask.connect_patiently()?;
+    block_on(connection.revoke_worker(&args.name))??;
+    let name = printable(&args.name);
+    args.ask.say(
+        &format!("The certificates of worker `{name}` are revoked."),
+        &json!({ "revoked": args.name }),
+    )?;
+    Ok(CommandEnding::Success)
+}

@@ -1,0 +1,185 @@
+//! A certificate with its key, and their files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use brasserie_common_runtime::files;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::IdentityError;
+
+/// The size limit of a file: many times that of a chain of two.
+const MAX_FILE_BYTES: u64 = 64 << 10;
+/// The mode bits that let others read.
+const OTHERS_READ: u32 = 0o077;
+
+/// A certificate, the chain up to its authority, and its key.
+#[derive(Debug)]
+pub struct Credential {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Clone for Credential {
+    fn clone(&self) -> Self {
+        Credential {
+            chain: self.chain.clone(),
+            key: self.key.clone_key(),
+        }
+    }
+}
+
+impl Credential {
+    /// Reads `NAME.pem` and `NAME.key` from a folder; `None` if there are none.
+    pub fn read(folder: &Path, name: &str) -> Result<Option<Self>, IdentityError> {
+        let (path, key_path) = paths(folder, name);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let key = read_secret(&key_path)?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
+        let chain = read_certificates(&path)?;
+        match key {
+            Ok(key) => Ok(Some(Credential { chain, key })),
+            Err(error) => Err(IdentityError::Damaged {
+                path: key_path,
+                problem: error.to_string(),
+            }),
+        }
+    }
+
+    /// Keeps both in a folder, for this user alone. After a crash, the files may not belong together, which TLS then notices.
+    pub fn write(&self, folder: &Path, name: &str) -> Result<(), IdentityError> {
+        let (path, key_path) = paths(folder, name);
+        let key = pem::encode(&pem::Pem::new("PRIVATE KEY", self.key.secret_der()));
+        write_secret(&key_path, key.as_bytes())?;
+        write_certificates(&path, &self.chain)
+    }
+
+    /// Returns the certificate, and then those up to its authority.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+
+    /// Returns the certificate itself.
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.chain[0]
+    }
+
+    /// Returns the last certificate of the chain, the authority's.
+    pub fn authority(&self) -> &CertificateDer<'static> {
+        self.chain
+            .last()
+            .expect("Invariant: a chain has certificates")
+    }
+
+    pub(crate) fn key(&self) -> PrivateKeyDer<'static> {
+        self.key.clone_key()
+    }
+}
+
+/// A new key, and the request for a certificate that proves its possession.
+pub struct KeyRequest {
+    key: KeyPair,
+    request: Vec<u8>,
+}
+
+impl KeyRequest {
+    pub fn create() -> Result<Self, IdentityError> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        // The authority names the holder.
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        let request = params.serialize_request(&key)?.der().to_vec();
+        Ok(KeyRequest { key, request })
+    }
+
+    /// Returns the request, as the DER of PKCS #10.
+    pub fn request(&self) -> &[u8] {
+        &self.request
+    }
+
+    /// Completes the credential with the chain that the authority has issued. Errors if the certificate is for another key.
+    pub fn with_chain(
+        self,
+        chain: Vec<CertificateDer<'static>>,
+    ) -> Result<Credential, IdentityError> {
+        let foreign = |why: &str| IdentityError::NotOurs(why.to_owned());
+        let first = chain.first().ok_or_else(|| foreign("the chain is empty"))?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(first)
+            .map_err(|error| IdentityError::NotOurs(error.to_string()))?;
+        if parsed.public_key().subject_public_key.data != self.key.public_key_raw() {
+            return Err(foreign("it is for another key"));
+        }
+        let key = PrivatePkcs8KeyDer::from(self.key.serialize_der());
+        Ok(Credential {
+            chain,
+            key: key.into(),
+        })
+    }
+}
+
+fn paths(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
+    (
+        folder.join(format!("{name}.pem")),
+        folder.join(format!("{name}.key")),
+    )
+}
+
+pub(crate) fn read_certificates(
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let text = files::read_regular(path, MAX_FILE_BYTES)?;
+    let damaged = |problem: String| IdentityError::Damaged {
+        path: path.to_owned(),
+        problem,
+    };
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let certificates = certificates.map_err(|error| damaged(error.to_string()))?;
+    match certificates.is_empty() {
+        true => Err(damaged("it has no certificate".to_owned())),
+        false => Ok(certificates),
+    }
+}
+
+pub(crate) fn write_certificates(
+    path: &Path,
+    certificates: &[CertificateDer<'_>],
+) -> Result<(), IdentityError> {
+    let blocks: Vec<_> = certificates
+        .iter()
+        .map(|one| pem::Pem::new("CERTIFICATE", one.to_vec()))
+        .collect();
+    write_secret(path, pem::encode_many(&blocks).as_bytes())
+}
+
+/// Reads a file that nobody else may read.
+pub(crate) fn read_secret(path: &Path) -> Result<String, IdentityError> {
+    let bytes = files::read_regular(path, MAX_FILE_BYTES)?;
+    let mode = fs::metadata(path).map(|file| file.permissions().mode() & 0o7777);
+    let mode = mode.map_err(|error| files::FileError::Read {
+        path: path.to_owned(),
+        error,
+    })?;
+    if mode & OTHERS_READ != 0 {
+        return Err(IdentityError::Exposed {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    String::from_utf8(bytes).map_err(|error| IdentityError::Damaged {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })
+}
+
+/// Replaces a file that only this user may read.
+pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
+    files::atomic_write(path, bytes).map_err(|error| IdentityError::Write {
+        path: path.to_owned(),
+        error,
+    })
+}

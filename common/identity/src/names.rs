@@ -1,0 +1,188 @@
+//! The names in certificates, which say what they prove. All are DNS names below `CLUSTER.brasserie`, which no resolver knows:
+//!
+//! | name | proves |
+//! |---|---|
+//! | `scheduler.CLUSTER.brasserie` | a scheduler of the cluster |
+//! | `worker.CLUSTER.brasserie` | a worker of the cluster |
+//! | `SHARD.worker.CLUSTER.brasserie` | the worker of this shard, as its [`ShardLabel`] |
+//! | `ROLE.CLUSTER.brasserie` | a person with this role |
+//! | `t-NUMBER.token.CLUSTER.brasserie` | the token that the certificate goes back to |
+
+use std::fmt;
+use std::sync::Arc;
+
+use brasserie_common::access::{Role, ShardLabel, TokenNumber};
+
+use crate::IdentityError;
+
+/// The last label of all names.
+const DOMAIN: &str = "brasserie";
+/// Random bytes in the name of a cluster.
+const CLUSTER_BYTES: usize = 10;
+
+/// The name of a cluster in certificates: 20 random hex digits, which its authority keeps for ever.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Cluster(Arc<str>);
+
+impl Cluster {
+    pub fn random() -> Result<Self, IdentityError> {
+        let mut bytes = [0; CLUSTER_BYTES];
+        getrandom::fill(&mut bytes).map_err(IdentityError::Entropy)?;
+        Ok(Cluster(hex(&bytes).into()))
+    }
+
+    /// Returns the cluster of a text that is a name of one.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let is_name = text.len() == 2 * CLUSTER_BYTES && text.bytes().all(is_digit);
+        is_name.then(|| Cluster(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the name that each certificate of this role has.
+    pub fn of_role(&self, role: Role) -> String {
+        format!("{role}.{self}.{DOMAIN}")
+    }
+
+    /// Returns the name that only the worker of this shard can prove.
+    pub fn of_shard(&self, shard: &ShardLabel) -> String {
+        format!("{}.worker.{self}.{DOMAIN}", shard.as_str())
+    }
+
+    fn of_token(&self, token: TokenNumber) -> String {
+        format!("t-{token}.token.{self}.{DOMAIN}")
+    }
+}
+
+impl fmt::Display for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a certificate says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certified {
+    pub cluster: Cluster,
+    pub role: Role,
+    /// Only of workers.
+    pub shard: Option<ShardLabel>,
+    /// The token with which its holder has joined.
+    pub token: Option<TokenNumber>,
+}
+
+impl Certified {
+    /// Returns the names for the certificate.
+    pub fn names(&self) -> Vec<String> {
+        let shard = self
+            .shard
+            .as_ref()
+            .map(|shard| self.cluster.of_shard(shard));
+        let token = self.token.map(|token| self.cluster.of_token(token));
+        let role = Some(self.cluster.of_role(self.role));
+        role.into_iter().chain(shard).chain(token).collect()
+    }
+
+    /// Reads the names of a verified certificate. Errors if they are not those that [`Certified::names`] writes.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, IdentityError> {
+        let names: Vec<&str> = names.into_iter().collect();
+        let foreign = || IdentityError::NotOurs(names.join(", "));
+        let (mut role, mut shard, mut token) = (None, None, None);
+        let mut clusters = Vec::new();
+        for name in &names {
+            let labels: Vec<&str> = name.split('.').collect();
+            let cluster = match labels[..] {
+                [named, cluster, DOMAIN] => {
+                    role = Some(Role::from_name(named).ok_or_else(foreign)?);
+                    cluster
+                }
+                [label, "worker", cluster, DOMAIN] => {
+                    shard = Some(ShardLabel::from_label(label).ok_or_else(foreign)?);
+                    cluster
+                }
+                [label, "token", cluster, DOMAIN] => {
+                    let digits = label.strip_prefix("t-").ok_or_else(foreign)?;
+                    let number = u64::from_str_radix(digits, 16).map_err(|_| foreign())?;
+                    token = Some(TokenNumber(number));
+                    cluster
+                }
+                _ => return Err(foreign()),
+            };
+            clusters.push(Cluster::from_text(cluster).ok_or_else(foreign)?);
+        }
+        let certified = Certified {
+            cluster: clusters.pop().ok_or_else(foreign)?,
+            role: role.ok_or_else(foreign)?,
+            shard,
+            token,
+        };
+        // The same names in the same order: none twice, none of another cluster, no shard of somebody who is no worker.
+        let is_worker = certified.role == Role::Worker;
+        let is_same = certified.names() == names && is_worker == certified.shard.is_some();
+        if is_same {
+            Ok(certified)
+        } else {
+            Err(foreign())
+        }
+    }
+}
+
+/// Formats bytes as lower-case hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brasserie_common::Shard;
+
+    fn worker() -> Certified {
+        Certified {
+            cluster: Cluster::from_text("00112233445566778899").expect("a cluster"),
+            role: Role::Worker,
+            shard: Some(ShardLabel::of(&Shard::try_from("w1").expect("a shard"))),
+            token: Some(TokenNumber(7)),
+        }
+    }
+
+    #[test]
+    fn names_tell_what_was_certified() {
+        let admin = Certified {
+            role: Role::Admin,
+            shard: None,
+            token: None,
+            ..worker()
+        };
+        for certified in [worker(), admin] {
+            let names = certified.names();
+            let read = Certified::from_names(names.iter().map(String::as_str));
+            assert_eq!(read.expect("ours"), certified);
+        }
+    }
+
+    #[test]
+    fn other_names_prove_nothing() {
+        let own = worker().names();
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let other = "scheduler.99112233445566778899.brasserie";
+        let cases: [&[&str]; 8] = [
+            &[],
+            &["example.org"],
+            &["worker.example.brasserie"],
+            &["boss.00112233445566778899.brasserie"],
+            // A worker without a shard, and a shard without a worker.
+            &own[..1],
+            &own[1..2],
+            &[own[0], own[1], own[2], other],
+            &["admin.00112233445566778899.brasserie", own[1]],
+        ];
+        for names in cases {
+            let read = Certified::from_names(names.iter().copied());
+            assert!(read.is_err(), "{names:?}");
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Who may call what: the roles of callers, and the one table of all calls and pages with the roles that may use them.
+//!
+//! A port that asks for identities refuses every call that the table does not allow to the caller's role. A test compares the table with
+//! the methods that the services know.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::ids::Shard;
+
+/// What a caller is. Its certificate or token proves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    Scheduler,
+    Worker,
+    /// A worker whose certificate has expired. It may only renew it.
+    Lapsed,
+    /// May do everything that people may do, and decides who else may.
+    Admin,
+    /// May change the jobs of all owners, and give orders to workers.
+    Operator,
+    /// May see everything, and change the jobs of its own owner.
+    Submitter,
+    /// May see everything.
+    Viewer,
+}
+
+impl Role {
+    pub const ALL: [Role; 7] = [
+        Role::Scheduler,
+        Role::Worker,
+        Role::Lapsed,
+        Role::Admin,
+        Role::Operator,
+        Role::Submitter,
+        Role::Viewer,
+    ];
+
+    /// Returns the name in certificates, tokens, tables and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Scheduler => "scheduler",
+            Role::Worker => "worker",
+            Role::Lapsed => "lapsed",
+            Role::Admin => "admin",
+            Role::Operator => "operator",
+            Role::Submitter => "submitter",
+            Role::Viewer => "viewer",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Role::ALL.into_iter().find(|role| role.name() == name)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A proven identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub role: Role,
+    /// Workers: the only shard that they may speak for.
+    pub shard: Option<ShardLabel>,
+    /// The number of the token that the identity goes back to. Its revocation ends the identity.
+    pub token: Option<TokenNumber>,
+    /// The owner of the jobs that a submitter may change.
+    pub owner: Option<Arc<str>>,
+    /// The address of this connection's other end.
+    pub from: SocketAddr,
+}
+
+impl Identity {
+    /// Returns whether the caller may speak for this shard. Only workers speak for shards.
+    pub fn speaks_for(&self, shard: &Shard) -> bool {
+        self.role == Role::Worker && self.shard.as_ref() == Some(&ShardLabel::of(shard))
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.role)?;
+        if let Some(shard) = &self.shard {
+            write!(f, " `{shard}`")?;
+        }
+        if let Some(owner) = &self.owner {
+            write!(f, " `{owner}`")?;
+        }
+        write!(f, " at {}", self.from)
+    }
+}
+
+/// The public number of a token, by which it is listed and revoked. It proves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenNumber(pub u64);
+
+impl fmt::Display for TokenNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// A shard as one label of a DNS name, for certificates: the shard itself where it is such a label, else a hash of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardLabel(Arc<str>);
+
+/// The longest shard that is its own label: a label has 63 bytes, of which two tell the forms apart.
+const MAX_PLAIN_LABEL: usize = 61;
+/// Bytes of the SHA-256 in a label, 56 hex digits: more than an attacker can collide.
+const HASH_BYTES: usize = 28;
+
+impl ShardLabel {
+    pub fn of(shard: &Shard) -> Self {
+        let text = shard.as_str();
+        let is_label =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_plain = (1..=MAX_PLAIN_LABEL).contains(&text.len())
+            && text.bytes().all(is_label)
+            && !text.ends_with('-');
+        let label = match is_plain {
+            true => format!("s-{text}"),
+            false => {
+                use sha2::Digest as _;
+                let hash = sha2::Sha256::digest(text.as_bytes());
+                let digits = hash[..HASH_BYTES].iter().map(|byte| format!("{byte:02x}"));
+                format!("h-{}", digits.collect::<String>())
+            }
+        };
+        ShardLabel(label.into())
+    }
+
+    /// Accepts a label from a verified certificate.
+    pub fn from_label(label: &str) -> Option<Self> {
+        let has_form = label.starts_with("s-") || label.starts_with("h-");
+        has_form.then(|| ShardLabel(label.into()))
+    }
+
+    /// Returns the label, with the mark of its form.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ShardLabel {
+    /// Formats the shard where the label shows it, else the label.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.strip_prefix("s-").unwrap_or(&self.0))
+    }
+}
+
+/// A set of roles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roles(u8);
+
+impl Roles {
+    const fn of(role: Role) -> Self {
+        Roles(1 << role as u8)
+    }
+
+    const fn and(self, other: Roles) -> Self {
+        Roles(self.0 | other.0)
+    }
+
+    pub fn contains(self, role: Role) -> bool {
+        self.0 & Roles::of(role).0 != 0
+    }
+}
+
+const SCHEDULER: Roles = Roles::of(Role::Scheduler);
+const WORKER: Roles = Roles::of(Role::Worker);
+const LAPSED: Roles = Roles::of(Role::Lapsed);
+const ADMIN: Roles = Roles::of(Role::Admin);
+const OPERATE: Roles = ADMIN.and(Roles::of(Role::Operator));
+const SUBMIT: Roles = OPERATE.and(Roles::of(Role::Submitter));
+const VIEW: Roles = SUBMIT.and(Roles::of(Role::Viewer));
+const ALL: Roles = VIEW.and(SCHEDULER).and(WORKER);
+
+/// The callers of one call or page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// Everybody, also those without any proof. Such calls tell nothing about the cluster.
+    Anyone,
+    Only(Roles),
+}
+
+impl Callers {
+    pub fn include(self, role: Option<Role>) -> bool {
+        match (self, role) {
+            (Callers::Anyone, _) => true,
+            (Callers::Only(roles), Some(role)) => roles.contains(role),
+            (Callers::Only(_), None) => false,
+        }
+    }
+}
+
+/// The rows of one port: names of calls or paths of pages, and their callers.
+pub type Table = [(&'static str, Callers)];
+
+/// The calls of a scheduler's Thrift port.
+pub const SCHEDULER_CALLS: &Table = &[
+    ("getStatus", Callers::Anyone),
+    // Each proves by a secret who calls.
+    ("join", Callers::Anyone),
+    ("authenticate", Callers::Anyone),
+    ("renewCertificate", Callers::Only(WORKER.and(LAPSED))),
+    ("certify", Callers::Only(VIEW)),
+    ("createToken", Callers::Only(ADMIN)),
+    ("listTokens", Callers::Only(ADMIN)),
+    ("revokeToken", Callers::Only(ADMIN)),
+    ("revokeWorker", Callers::Only(ADMIN)),
+    // Of workers, each for its own shard.
+    ("processHeartbeat", Callers::Only(WORKER)),
+    ("updateStatus", Callers::Only(WORKER)),
+    ("updateStatusBatch", Callers::Only(WORKER)),
+    ("reportArtifacts", Callers::Only(WORKER)),
+    ("requestWork", Callers::Only(WORKER)),
+    ("fetchArtifacts", Callers::Only(WORKER.and(VIEW))),
+    ("checkArtifact", Callers::Only(WORKER.and(VIEW))),
+    // What people see.
+    ("getJobs", Callers::Only(VIEW)),
+    ("getJob", Callers::Only(VIEW)),
+    ("getLevels", Callers::Only(VIEW)),
+    ("getJobHistograms", Callers::Only(VIEW)),
+    ("getJobLogsByTime", Callers::Only(VIEW)),
+    ("getJobLogsByID", Callers::Only(VIEW)),
+    ("getClusterStatus", Callers::Only(VIEW)),
+    ("getJobStatusPage", Callers::Only(VIEW)),
+    ("getJobPage", Callers::Only(VIEW)),
+    ("getTaskPage", Callers::Only(VIEW)),
+    ("getJobStatus", Callers::Only(VIEW)),
+    ("getOutputPage", Callers::Only(VIEW)),
+    ("getFilePage", Callers::Only(VIEW)),
+    ("getTaskHistory", Callers::Only(VIEW)),
+    ("explainTask", Callers::Only(VIEW)),
+    // What people change. Submitters change the jobs of their owner only.
+    ("saveJob", Callers::Only(SUBMIT)),
+    ("deleteJob", Callers::Only(SUBMIT)),
+    ("forgiveJob", Callers::Only(SUBMIT)),
+    ("submitJob", Callers::Only(SUBMIT)),
+    ("removeJob", Callers::Only(SUBMIT)),
+    ("pauseJob", Callers::Only(SUBMIT)),
+    ("resumeJob", Callers::Only(SUBMIT)),
+    ("cancelJob", Callers::Only(SUBMIT)),
+    ("killTask", Callers::Only(SUBMIT)),
+    ("forgiveTasks", Callers::Only(SUBMIT)),
+    ("deleteHistory", Callers::Only(SUBMIT)),
+    ("forgetOutputs", Callers::Only(SUBMIT)),
+    ("holdOutputs", Callers::Only(SUBMIT)),
+    ("putFile", Callers::Only(SUBMIT)),
+    ("removeFile", Callers::Only(SUBMIT)),
+    ("requestArtifactSlots", Callers::Only(SUBMIT)),
+    ("releaseArtifactSlots", Callers::Only(SUBMIT)),
+    // A proposed config may run the scripts that it names.
+    ("planConfig", Callers::Only(OPERATE)),
+    ("forgetWorker", Callers::Only(OPERATE)),
+    ("orderWorker", Callers::Only(OPERATE)),
+];
+
+/// The calls of a worker's Thrift port.
+pub const WORKER_CALLS: &Table = &[
+    ("getStatus", Callers::Anyone),
+    ("getRunningTasks", Callers::Only(SCHEDULER)),
+    ("runTask", Callers::Only(SCHEDULER)),
+    ("notifyIfTasksNotRunning", Callers::Only(SCHEDULER)),
+    ("requestSuicide", Callers::Only(SCHEDULER)),
+    ("killTask", Callers::Only(SCHEDULER)),
+    ("drain", Callers::Only(SCHEDULER.and(OPERATE))),
+    ("getJobLogsByID", Callers::Only(SCHEDULER.and(VIEW))),
+    ("getWorkFetch", Callers::Only(VIEW)),
+    ("fetchWork", Callers::Only(OPERATE)),
+    // Of workers, this call and no other.
+    ("fetchArtifacts", Callers::Only(ALL)),
+    ("checkArtifact", Callers::Only(VIEW.and(SCHEDULER))),
+];
+
+/// The pages of a scheduler's HTTP port.
+pub const PAGES: &Table = &[
+    ("/health", Callers::Anyone),
+    ("/health/live", Callers::Anyone),
+    ("/health/ready", Callers::Anyone),
+    ("/", Callers::Only(VIEW)),
+    ("/status", Callers::Only(VIEW)),
+];
+
+/// Returns who may make a call or see a page; `None` if the table does not know it.
+pub fn callers(table: &Table, name: &str) -> Option<Callers> {
+    let mut rows = table.iter();
+    rows.find(|(known, _)| *known == name)
+        .map(|(_, callers)| *callers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(text: &str) -> Shard {
+        Shard::try_from(text).expect("a name")
+    }
+
+    #[test]
+    fn different_shards_have_different_labels_that_fit_into_names() {
+        let long = "w".repeat(100);
+        let names = [
+            "w1",
+            "W1",
+            "w1-",
+            "-w1",
+            "",
+            "a.b",
+            "h-00",
+            "s-w1",
+            "é",
+            &long,
+            &long[..61],
+            &long[..62],
+        ];
+        let labels: std::collections::BTreeSet<ShardLabel> = names
+            .iter()
+            .map(|name| ShardLabel::of(&shard(name)))
+            .collect();
+        assert_eq!(labels.len(), names.len());
+        for label in &labels {
+            let text = label.as_str();
+            assert!(text.len() <= 63, "{text}");
+            let is_label =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            assert!(text.bytes().all(is_label) && !text.ends_with('-'), "{text}");
+        }
+        assert_eq!(ShardLabel::of(&shard("w1")).to_string(), "w1");
+    }
+
+    #[test]
+    fn a_worker_speaks_for_its_own_shard_alone() {
+        let worker = Identity {
+            role: Role::Worker,
+            shard: Some(ShardLabel::of(&shard("w1"))),
+            token: None,
+            owner: None,
+            from: SocketAddr::from(([127, 0, 0, 1], 1)),
+        };
+        assert!(worker.speaks_for(&shard("w1")));
+        assert!(!worker.speaks_for(&shard("w2")));
+        let admin = Identity {
+            role: Role::Admin,
+            ..worker
+        };
+        assert!(!admin.speaks_for(&shard("w1")));
+    }
+
+    #[test]
+    fn each_name_is_in_a_table_once_and_more_power_includes_less() {
+        for table in [SCHEDULER_CALLS, WORKER_CALLS, PAGES] {
+            let names: std::collections::BTreeSet<&str> =
+                table.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names.len(), table.len());
+            for (name, callers) in table {
+                let powers = [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin];
+                for pair in powers.windows(2) {
+                    let (less, more) = (
+                        callers.include(Some(pair[0])),
+                        callers.include(Some(pair[1])),
+                    );
+                    assert!(
+                        more || !less,
+                        "{name}: {} may, {} may not",
+                        pair[0],
+                        pair[1]
+                    );
+                }
+            }
+        }
+        assert_eq!(callers(SCHEDULER_CALLS, "noSuchCall"), None);
+    }
+}

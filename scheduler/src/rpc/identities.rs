@@ -1,0 +1,320 @@
+//! Serves the calls about identities: `join`, `renewCertificate`, `authenticate`, and those of administrators.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::access::{Role, ShardLabel};
+use brasserie_common::{Principal, Shard};
+use brasserie_common_identity::CertificateDer;
+use brasserie_thrift::generated::brasserie as wire;
+use brasserie_thrift::rpc::{IncomingCall, Responder};
+use tokio::sync::Semaphore;
+
+use crate::security::{Guard, KeptToken, NotAdmitted, Terms};
+
+/// The most calls that wait for the disk at a time. Strangers may call `join`, so there is a limit.
+const MOST_WAITING: usize = 64;
+
+/// Serves the calls about identities. Without a guard, all are refused.
+pub(super) struct Identities {
+    guard: Option<Arc<Guard>>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Identities {
+    pub(super) fn new(guard: Option<Arc<Guard>>) -> Self {
+        Identities {
+            guard,
+            waiting: Arc::new(Semaphore::new(MOST_WAITING)),
+        }
+    }
+
+    /// Serves a call about identities, and refuses all that are not known.
+    pub(super) fn serve(&self, call: IncomingCall<'_>, from: Principal) {
+        match call.method() {
+            "join" => call.serve(|args, to| self.join(from, args, to)),
+            "renewCertificate" => call.serve(|args, to| self.renew(from, args, to)),
+            "certify" => call.serve(|args, to| self.certify(from, args, to)),
+            "authenticate" => {
+                let peer = call.peer();
+                call.serve(|args, to| self.authenticate(peer, &args, to));
+            }
+            "createToken" => call.serve(|args, to| self.create_token(from, args, to)),
+            "listTokens" => {
+                call.serve(|_: wire::BrasserieListTokensArgs, to| self.list_tokens(to));
+            }
+            "revokeToken" => call.serve(|args, to| self.revoke_token(from, args, to)),
+            "revokeWorker" => call.serve(|args, to| self.revoke_worker(from, args, to)),
+            _ => call.unknown_method(),
+        }
+    }
+
+    fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
+        self.change(
+            to,
+            move |guard| {
+                let shard = shard_of(args.shard)?;
+                let chain = guard.join(&args.secret, &shard, &args.request);
+                log(
+                    &from,
+                    &format!("certify a worker of the shard `{shard}`"),
+                    &chain,
+                );
+                Ok(wire::BrasserieJoinResult {
+                    result_value: Some(issued(chain?)),
+                    ex: None,
+                })
+            },
+            |ex| wire::BrasserieJoinResult {
+                result_value: None,
+                ex: Some(ex),
+            },
+        );
+    }
+
+    fn renew(&self, from: Principal, args: wire::BrasserieRenewCertificateArgs, to: Responder) {
+        self.change(
+            to,
+            move |guard| {
+                let chain = match shard_label(&from) {
+                    Some(shard) => guard.renew(&shard, &args.request),
+                    None => Err(NotAdmitted::Failed(
+                        "only a worker has a certificate to renew".to_owned(),
+                    )),
+                };
+                log(&from, "renew a certificate", &chain);
+                Ok(wire::BrasserieRenewCertificateResult {
+                    result_value: Some(issued(chain?)),
+                    ex: None,
+                })
+            },
+            |ex| wire::BrasserieRenewCertificateResult {
+                result_value: None,
+                ex: Some(ex),
+            },
+        );
+    }
+
+    fn certify(&self, from: Principal, args: wire::BrasserieCertifyArgs, to: Responder) {
+        self.change(
+            to,
+            move |guard| {
+                let Principal::Authenticated(person) = &from else {
+                    return Err(NotAdmitted::Open);
+                };
+                Ok(wire::BrasserieCertifyResult {
+                    result_value: Some(issued(guard.certify_person(person, &args.request)?)),
+                    ex: None,
+                })
+            },
+            |ex| wire::BrasserieCertifyResult {
+                result_value: None,
+                ex: Some(ex),
+            },
+        );
+    }
+
+    /// Answers at once, as the calls that follow on the connection depend on it.
+    fn authenticate(
+        &self,
+        address: std::net::SocketAddr,
+        args: &wire::BrasserieAuthenticateArgs,
+        to: Responder,
+    ) {
+        let known = match &self.guard {
+            Some(guard) => guard.authenticate(&args.secret, address),
+            None => Err(NotAdmitted::Open),
+        };
+        let (result_value, ex) = match known {
+            Ok(identity) => {
+                let caller = wire::Caller {
+                    role: Some(identity.role.name().to_owned()),
+                    owner: identity.owner.as_deref().map(str::to_owned),
+                };
+                to.identify(Principal::Authenticated(Arc::new(identity)));
+                (Some(caller), None)
+            }
+            Err(why) => {
+                // The calls that follow are refused for the same reason, also to a client that does not look at this answer.
+                to.identify(Principal::stranger(address, why.to_string()));
+                tracing::warn!(%address, %why, "a caller has shown no valid token");
+                (None, Some(exception(&why)))
+            }
+        };
+        to.reply(&wire::BrasserieAuthenticateResult { result_value, ex });
+    }
+
+    fn create_token(&self, from: Principal, args: wire::BrasserieCreateTokenArgs, to: Responder) {
+        self.change(
+            to,
+            move |guard| {
+                let terms = terms(args.terms)?;
+                let what = format!("create a token for the role {}", terms.role);
+                let created = guard.create_token(terms);
+                log(&from, &what, &created);
+                let (token, kept) = created?;
+                let number = token.secret.number().to_string();
+                Ok(wire::BrasserieCreateTokenResult {
+                    result_value: Some(wire::CreatedToken {
+                        token: Some(token.reveal()),
+                        status: Some(token_status(number, kept)),
+                    }),
+                    ex: None,
+                })
+            },
+            |ex| wire::BrasserieCreateTokenResult {
+                result_value: None,
+                ex: Some(ex),
+            },
+        );
+    }
+
+    fn list_tokens(&self, to: Responder) {
+        self.change(
+            to,
+            |guard| {
+                let tokens = guard.tokens().into_iter();
+                let tokens = tokens.map(|(number, kept)| token_status(number, kept));
+                Ok(wire::BrasserieListTokensResult {
+                    result_value: Some(tokens.collect()),
+                    ex: None,
+                })
+            },
+            |ex| wire::BrasserieListTokensResult {
+                result_value: None,
+                ex: Some(ex),
+            },
+        );
+    }
+
+    fn revoke_token(&self, from: Principal, args: wire::BrasserieRevokeTokenArgs, to: Responder) {
+        self.change(
+            to,
+            move |guard| {
+                let revoked = guard.revoke_token(&args.number);
+                log(
+                    &from,
+                    &format!("revoke the token {}", args.number),
+                    &revoked,
+                );
+                revoked?;
+                Ok(wire::BrasserieRevokeTokenResult { ex: None })
+            },
+            |ex| wire::BrasserieRevokeTokenResult { ex: Some(ex) },
+        );
+    }
+
+    fn revoke_worker(&self, from: Principal, args: wire::BrasserieRevokeWorkerArgs, to: Responder) {
+        self.change(
+            to,
+            move |guard| {
+                let shard = shard_of(args.shard)?;
+                let revoked = guard.revoke_worker(&shard);
+                log(
+                    &from,
+                    &format!("revoke the certificates of the shard `{shard}`"),
+                    &revoked,
+                );
+                revoked?;
+                Ok(wire::BrasserieRevokeWorkerResult { ex: None })
+            },
+            |ex| wire::BrasserieRevokeWorkerResult { ex: Some(ex) },
+        );
+    }
+
+    /// Serves a call on a thread that may wait for the disk.
+    fn change<R>(
+        &self,
+        to: Responder,
+        make: impl FnOnce(&Guard) -> Result<R, NotAdmitted> + Send + 'static,
+        refuse: impl FnOnce(wire::NotAdmittedException) -> R + Send + 'static,
+    ) where
+        R: thrift::protocol::TSerializable + Send + 'static,
+    {
+        let Some(guard) = self.guard.clone() else {
+            return to.reply(&refuse(exception(&NotAdmitted::Open)));
+        };
+        let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
+            let why = "too many callers wait here already: try again later";
+            return to.reply(&refuse(exception(&why)));
+        };
+        tokio::task::spawn_blocking(move || {
+            let result = make(&guard);
+            drop(place);
+            to.reply(&result.unwrap_or_else(|why| refuse(exception(&why))));
+        });
+    }
+}
+
+fn log<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
+    match outcome {
+        Ok(_) => tracing::info!(%from, "accepted the request to {what}"),
+        Err(why) => tracing::warn!(%from, %why, "refused the request to {what}"),
+    }
+}
+
+fn exception(why: &impl Display) -> wire::NotAdmittedException {
+    wire::NotAdmittedException {
+        message: Some(why.to_string()),
+    }
+}
+
+fn issued(chain: Vec<CertificateDer<'static>>) -> wire::IssuedCertificate {
+    wire::IssuedCertificate {
+        chain: Some(chain.iter().map(|one| one.to_vec()).collect()),
+    }
+}
+
+fn shard_label(from: &Principal) -> Option<ShardLabel> {
+    match from {
+        Principal::Authenticated(identity) => identity.shard.clone(),
+        Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
+    }
+}
+
+fn shard_of(text: String) -> Result<Shard, NotAdmitted> {
+    Shard::try_from(text).map_err(|error| NotAdmitted::BadTerms(format!("the shard: {error}")))
+}
+
+fn terms(asked: wire::TokenTerms) -> Result<Terms, NotAdmitted> {
+    let role = asked.role.unwrap_or_default();
+    let known = Role::from_name(&role);
+    let role = known.ok_or_else(|| {
+        let role = brasserie_common::text::printable(&role);
+        NotAdmitted::BadTerms(format!(
+            "`{role}` is no role; there are worker, admin, operator, submitter and viewer"
+        ))
+    })?;
+    let seconds = u64::try_from(asked.seconds.unwrap_or_default()).unwrap_or_default();
+    let uses = asked
+        .uses
+        .unwrap_or_else(|| i32::from(role == Role::Worker));
+    Ok(Terms {
+        role,
+        lives_for: Duration::from_secs(seconds),
+        uses: u32::try_from(uses).unwrap_or_default(),
+        shard: asked.shard.map(shard_of).transpose()?,
+        owner: asked.owner,
+    })
+}
+
+fn token_status(number: String, kept: KeptToken) -> wire::TokenStatus {
+    let (created, expires) = (kept.created(), kept.expires());
+    let count = |uses: u32| i32::try_from(uses).unwrap_or(i32::MAX);
+    let role = kept.role();
+    let joins = role == Some(Role::Worker);
+    wire::TokenStatus {
+        number: Some(number),
+        terms: Some(wire::TokenTerms {
+            role: role.map(|role| role.name().to_owned()),
+            seconds: i64::try_from(created.until(expires).as_secs()).ok(),
+            uses: joins.then(|| count(kept.uses)),
+            shard: kept.shard.map(String::from),
+            owner: kept.owner,
+        }),
+        created_ms: Some(created.as_millis()),
+        expires_ms: Some(expires.as_millis()),
+        uses_left: joins.then(|| count(kept.uses_left)),
+    }
+}

@@ -1,0 +1,125 @@
+//! The door of the scheduler's port, and its own side of TLS.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use brasserie_common::access::{Identity, Role};
+use brasserie_common::{Principal, WallTime};
+use brasserie_common_identity::{
+    Authority, CertificateDer, IdentityError, Lifetime, client_config, proven, server_config,
+};
+use brasserie_common_runtime::Clock;
+use brasserie_thrift::rpc::{Credentials, Doorkeeper, THRIFT};
+
+use super::{Guard, LAPSED_FOR, NotAdmitted, PlainPeers};
+
+/// The scheduler's certificate in the form that TLS takes, for calls in both directions.
+pub(super) struct OwnSide {
+    server: Arc<rustls::ServerConfig>,
+    client: Arc<rustls::ClientConfig>,
+    /// The time from which a new certificate is wanted: half of the life of this one.
+    renew_at: WallTime,
+}
+
+impl OwnSide {
+    /// Creates a key and its certificate. They are in memory only: the next start creates others.
+    pub(super) fn create(authority: &Authority, now: WallTime) -> Result<Self, IdentityError> {
+        let own = authority.credential(Role::Scheduler, now, Lifetime::SCHEDULER)?;
+        let trusted = [authority.certificate().clone()];
+        Ok(OwnSide {
+            server: server_config(&own, &trusted, THRIFT)?,
+            client: client_config(Some(&own), &trusted, THRIFT)?,
+            renew_at: now + Lifetime::SCHEDULER.0 / 2,
+        })
+    }
+}
+
+impl Guard {
+    /// Calls `look` with the scheduler's side of TLS, renewed if it is time.
+    fn own<T>(&self, look: impl FnOnce(&OwnSide) -> T) -> T {
+        let now = Clock.wall();
+        let mut own = self.own.lock();
+        if now >= own.renew_at {
+            match OwnSide::create(&self.authority, now) {
+                Ok(renewed) => *own = renewed,
+                // The old one is good for as long again, and each new connection tries again.
+                Err(error) => tracing::error!(%error, "cannot renew the scheduler's certificate"),
+            }
+        }
+        look(&own)
+    }
+
+    /// Returns who the holder of a verified certificate is.
+    fn holder(&self, from: SocketAddr, shown: &CertificateDer<'_>) -> Result<Identity, String> {
+        let now = Clock.wall();
+        let proven = proven(shown).map_err(|error| error.to_string())?;
+        let certified = proven.certified;
+        if certified.cluster != *self.authority.cluster() {
+            return Err("its certificate is of another cluster".to_owned());
+        }
+        let role = match (&certified.shard, certified.role) {
+            (Some(shard), Role::Worker) => {
+                let tokens = self.tokens.lock();
+                let checked = tokens.check_shard(shard, proven.issued);
+                checked.map_err(|error| error.to_string())?;
+                match (now < proven.until, now < proven.until + LAPSED_FOR) {
+                    (true, _) => Role::Worker,
+                    (false, true) => Role::Lapsed,
+                    (false, false) => return Err(NotAdmitted::Lapsed.to_string()),
+                }
+            }
+            (_, role) if now < proven.until => role,
+            _ => return Err("its certificate has expired".to_owned()),
+        };
+        Ok(Identity {
+            role,
+            shard: certified.shard,
+            token: certified.token,
+            owner: None,
+            from,
+        })
+    }
+}
+
+impl Doorkeeper for Guard {
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        Some(self.own(|own| Arc::clone(&own.server)))
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        let is_local = from.ip().to_canonical().is_loopback();
+        match self.plain {
+            PlainPeers::All => Principal::Unauthenticated(from),
+            PlainPeers::Loopback if is_local => Principal::Unauthenticated(from),
+            PlainPeers::Loopback | PlainPeers::Strangers => {
+                let why = "this scheduler takes calls inside TLS only. A worker joins with --join-token, people use a token: see \
+                           `brasserie token --help`";
+                Principal::stranger(from, why)
+            }
+        }
+    }
+
+    fn identify(&self, from: SocketAddr, certificates: &[CertificateDer<'static>]) -> Principal {
+        let Some(first) = certificates.first() else {
+            let why = "the caller has neither a certificate nor a token";
+            return Principal::stranger(from, why);
+        };
+        match self.holder(from, first) {
+            Ok(identity) => Principal::Authenticated(Arc::new(identity)),
+            Err(why) => Principal::stranger(from, why),
+        }
+    }
+}
+
+impl Credentials for Guard {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        self.own(|own| Arc::clone(&own.client))
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Guard({})", self.authority.cluster())
+    }
+}

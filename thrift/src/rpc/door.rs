@@ -1,0 +1,53 @@
+//! Who the peers of servers and clients are: the program decides, and the transport asks it for each connection.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use brasserie_common::Principal;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, ServerConfig};
+
+/// The protocol inside TLS, as both sides name it in the handshake (ALPN).
+pub const THRIFT: &[u8] = b"thrift";
+
+/// Decides who the peers of a server are. The tasks of connections call its functions, which must not block.
+pub trait Doorkeeper: Send + Sync + 'static {
+    /// Returns the configuration of TLS for a new connection; `None` if this port does not speak TLS.
+    fn tls(&self) -> Option<Arc<ServerConfig>>;
+
+    /// Returns who a peer is that does not use TLS.
+    fn plain(&self, from: SocketAddr) -> Principal;
+
+    /// Returns who a peer is that uses TLS. `certificates` were verified, and begin with the peer's own; there are none if it has shown
+    /// none.
+    fn identify(&self, from: SocketAddr, certificates: &[CertificateDer<'static>]) -> Principal;
+}
+
+/// Asks no peer who it is.
+pub(super) struct OpenDoor;
+
+impl Doorkeeper for OpenDoor {
+    fn tls(&self) -> Option<Arc<ServerConfig>> {
+        None
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        Principal::Unauthenticated(from)
+    }
+
+    fn identify(&self, from: SocketAddr, _certificates: &[CertificateDer<'static>]) -> Principal {
+        self.plain(from)
+    }
+}
+
+/// Gives the clients of a program their side of TLS.
+pub trait Credentials: fmt::Debug + Send + Sync + 'static {
+    /// Returns the configuration of TLS for a new connection.
+    fn tls(&self) -> Arc<ClientConfig>;
+
+    /// Returns the secret of a token for people, which each new connection shows before its first call.
+    fn secret(&self) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,286 @@
+//! The bytes of one connection: plain, or inside TLS. Nothing here waits but [`Stream::ready`].
+//!
+//! A server recognizes TLS by its first byte. No plain frame begins with it: [`TLS_HANDSHAKE`] would be the first byte of a length of more
+//! than 350 MiB, and the largest frame is far smaller.
+
+use std::io::{self, BufRead as _, IoSlice, Write as _};
+use std::sync::Arc;
+
+use bytes::{Buf, BytesMut};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use super::limits::{KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES};
+
+/// The first byte of a TLS connection: the type of a record with a part of the handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+const _: () = assert!(Limits::DEFAULT.max_frame_bytes < (TLS_HANDSHAKE as usize) << 24);
+/// Bytes that one read takes from the kernel for TLS: some records.
+const TLS_READ_BYTES: usize = 64 << 10;
+/// Bytes that one write encrypts: about a socket buffer, and four records.
+const TLS_WRITE_BYTES: usize = 64 << 10;
+
+/// A connection's bytes.
+pub(super) struct Stream {
+    tcp: TcpStream,
+    layer: Layer,
+}
+
+/// ```text
+/// Undecided --first byte of TLS--> Tls
+///     \-------another byte-------> Plain
+/// ```
+enum Layer {
+    /// A server has received nothing yet. With this configuration it accepts TLS.
+    Undecided(Arc<ServerConfig>),
+    Plain,
+    Tls(Box<TlsLayer>),
+}
+
+struct TlsLayer {
+    connection: Connection,
+    /// Bytes from the kernel that TLS has not taken.
+    incoming: BytesMut,
+    /// Whether decrypted bytes wait.
+    has_plaintext: bool,
+}
+
+impl Stream {
+    pub(super) fn plain(tcp: TcpStream) -> Self {
+        Stream {
+            tcp,
+            layer: Layer::Plain,
+        }
+    }
+
+    /// A server's side. The first byte decides whether it is TLS; without a configuration, it never is.
+    pub(super) fn accepted(tcp: TcpStream, tls: Option<Arc<ServerConfig>>) -> Self {
+        Stream {
+            tcp,
+            layer: tls.map_or(Layer::Plain, Layer::Undecided),
+        }
+    }
+
+    /// A client's side, inside TLS. The handshake begins with the first read or write.
+    pub(super) fn secured(
+        tcp: TcpStream,
+        tls: Arc<ClientConfig>,
+        peer: ServerName<'static>,
+    ) -> io::Result<Self> {
+        let connection = ClientConnection::new(tls, peer).map_err(io::Error::other)?;
+        Ok(Stream {
+            tcp,
+            layer: Layer::Tls(TlsLayer::new(connection.into())),
+        })
+    }
+
+    /// Reads once, as [`TcpStream::try_read_buf`] does: 0 means that there are no more bytes ever, `WouldBlock` that there are none now.
+    pub(super) fn try_read_buf(&mut self, into: &mut BytesMut) -> io::Result<usize> {
+        let tcp = &self.tcp;
+        match &mut self.layer {
+            Layer::Plain => tcp.try_read_buf(into),
+            Layer::Tls(tls) => tls.read(tcp, into),
+            Layer::Undecided(config) => {
+                let mut first = BytesMut::with_capacity(READ_CHUNK_BYTES);
+                let taken = tcp.try_read_buf(&mut first)?;
+                if first.first() != Some(&TLS_HANDSHAKE) {
+                    if taken > 0 {
+                        into.extend_from_slice(&first);
+                        self.layer = Layer::Plain;
+                    }
+                    return Ok(taken);
+                }
+                let connection = ServerConnection::new(Arc::clone(config));
+                let mut tls = TlsLayer::new(connection.map_err(io::Error::other)?.into());
+                tls.incoming = first;
+                let read = tls.read(tcp, into);
+                self.layer = Layer::Tls(tls);
+                read
+            }
+        }
+    }
+
+    /// Writes once, as [`TcpStream::try_write_vectored`] does. Inside TLS, bytes count as written once they are encrypted, as they then
+    /// leave in any case or end with the connection. So no more are encrypted before those have left.
+    pub(super) fn try_write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.layer {
+            Layer::Plain | Layer::Undecided(_) => self.tcp.try_write_vectored(slices),
+            Layer::Tls(tls) => tls.write(&self.tcp, slices),
+        }
+    }
+
+    /// Passes encrypted bytes on to the kernel. Returns whether it has all of them.
+    pub(super) fn flush(&mut self) -> io::Result<bool> {
+        match &mut self.layer {
+            Layer::Plain | Layer::Undecided(_) => Ok(true),
+            Layer::Tls(tls) => tls.flush(&self.tcp),
+        }
+    }
+
+    /// Tells the peer that no more bytes follow, as far as the kernel takes that without waiting.
+    pub(super) fn finish(&mut self) {
+        if let Layer::Tls(tls) = &mut self.layer {
+            tls.connection.send_close_notify();
+            // The connection ends in any case.
+            let _ = tls.flush(&self.tcp);
+        }
+    }
+
+    /// Waits until a read or a write may succeed, and inside TLS also until the handshake can continue.
+    pub(super) async fn ready(&self, interest: Interest) -> io::Result<()> {
+        let interest = match &self.layer {
+            Layer::Plain | Layer::Undecided(_) => interest,
+            Layer::Tls(tls) if interest.is_readable() && tls.has_plaintext => return Ok(()),
+            Layer::Tls(tls) => tls.interest(interest),
+        };
+        self.tcp.ready(interest).await.map(|_| ())
+    }
+
+    /// Returns the proof of the peer once it is complete: the certificates that it has shown and that were verified, the peer's own first.
+    pub(super) fn proof(&self) -> Proof<'_> {
+        match &self.layer {
+            Layer::Undecided(_) => Proof::Incomplete,
+            Layer::Plain => Proof::Plain,
+            Layer::Tls(tls) if tls.connection.is_handshaking() => Proof::Incomplete,
+            Layer::Tls(tls) => {
+                Proof::Certificates(tls.connection.peer_certificates().unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// What the transport knows of a server's peer.
+pub(super) enum Proof<'a> {
+    /// Nothing has arrived, or the handshake is under way.
+    Incomplete,
+    /// The connection is not encrypted.
+    Plain,
+    /// Empty if the peer has shown none.
+    Certificates(&'a [CertificateDer<'static>]),
+}
+
+impl TlsLayer {
+    fn new(mut connection: Connection) -> Box<Self> {
+        connection.set_buffer_limit(Some(TLS_WRITE_BYTES));
+        Box::new(TlsLayer {
+            connection,
+            incoming: BytesMut::new(),
+            has_plaintext: false,
+        })
+    }
+
+    fn read(&mut self, tcp: &TcpStream, into: &mut BytesMut) -> io::Result<usize> {
+        self.flush(tcp)?;
+        loop {
+            let mut plaintext = self.connection.reader();
+            match plaintext.fill_buf() {
+                Ok(chunk) => {
+                    let bytes = chunk.len();
+                    into.extend_from_slice(chunk);
+                    plaintext.consume(bytes);
+                    // The next read finds out whether there is more.
+                    self.has_plaintext = bytes > 0;
+                    return Ok(bytes);
+                }
+                // The peer ended without a goodbye. Frames tell whether anything is missing.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.has_plaintext = false;
+                }
+                Err(error) => return Err(error),
+            }
+            self.take_records(tcp)?;
+        }
+    }
+
+    /// Decrypts what has arrived. Errors with `WouldBlock` if nothing has.
+    fn take_records(&mut self, tcp: &TcpStream) -> io::Result<()> {
+        let mut has_ended = false;
+        if self.incoming.is_empty() {
+            self.incoming.reserve(TLS_READ_BYTES);
+            match tcp.try_read_buf(&mut self.incoming) {
+                Ok(0) => has_ended = true,
+                Ok(_) => {}
+                Err(error) => {
+                    // An idle connection keeps no buffer.
+                    if self.incoming.capacity() >= KEEP_BUFFER_BYTES {
+                        self.incoming = BytesMut::new();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        let mut rest = &self.incoming[..];
+        let taken = self.connection.read_tls(&mut rest)?;
+        debug_assert!(
+            taken > 0 || has_ended,
+            "plaintext was taken before, so there is room"
+        );
+        let left = rest.len();
+        self.incoming.advance(self.incoming.len() - left);
+        let processed = self.connection.process_new_packets();
+        // Also after an error, so that the peer learns why.
+        let flushed = self.flush(tcp);
+        processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        flushed.map(|_| ())
+    }
+
+    fn write(&mut self, tcp: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if !self.flush(tcp)? || self.connection.is_handshaking() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let mut taken = 0;
+        for slice in slices {
+            let part = self.connection.writer().write(slice)?;
+            taken += part;
+            if part < slice.len() {
+                break;
+            }
+        }
+        self.flush(tcp)?;
+        Ok(taken)
+    }
+
+    fn flush(&mut self, tcp: &TcpStream) -> io::Result<bool> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut Kernel(tcp)) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns what the kernel must be ready for, so that the caller can do what it is interested in.
+    fn interest(&self, wanted: Interest) -> Interest {
+        let is_handshaking = self.connection.is_handshaking();
+        let reads = wanted.is_readable() || is_handshaking;
+        let writes = self.connection.wants_write() || (wanted.is_writable() && !is_handshaking);
+        match (reads, writes) {
+            (true, true) => Interest::READABLE | Interest::WRITABLE,
+            (false, true) => Interest::WRITABLE,
+            (true, false) | (false, false) => Interest::READABLE,
+        }
+    }
+}
+
+/// The kernel's side of a connection, for TLS to write to without waiting.
+struct Kernel<'a>(&'a TcpStream);
+
+impl io::Write for Kernel<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+//! Tests TLS: who the peers are, which servers a client accepts, and what becomes of everybody else.
+
+mod rpc_support;
+
+use rpc_support::*;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::access::{Identity, Role, ShardLabel};
+use brasserie_common::{Principal, Shard, WallTime};
+use brasserie_common_identity::{
+    Authority, AuthorityHash, CertificateDer, Certified, Credential, KeyRequest, Lifetime,
+    client_config, joining_client_config, proven, server_config,
+};
+use brasserie_common_runtime::Clock;
+use brasserie_thrift::rpc::{
+    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Doorkeeper, Limits, NotSent,
+    PeerAddr, Server, THRIFT, Unknown,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+fn now() -> WallTime {
+    Clock.wall()
+}
+
+fn authority() -> Authority {
+    Authority::create(now()).expect("an authority")
+}
+
+fn label(shard: &str) -> ShardLabel {
+    ShardLabel::of(&Shard::try_from(shard).expect("a shard"))
+}
+
+/// A worker's credential, issued at this time.
+fn worker(authority: &Authority, shard: &str, at: WallTime) -> Credential {
+    let key = KeyRequest::create().expect("a key");
+    let certified = Certified {
+        cluster: authority.cluster().clone(),
+        role: Role::Worker,
+        shard: Some(label(shard)),
+        token: None,
+    };
+    let chain = authority.certify(key.request(), &certified, at, Lifetime::WORKER);
+    key.with_chain(chain.expect("a certificate"))
+        .expect("it is for this key")
+}
+
+fn scheduler(authority: &Authority) -> Credential {
+    let made = authority.credential(Role::Scheduler, now(), Lifetime::SCHEDULER);
+    made.expect("a credential")
+}
+
+/// The door of a scheduler.
+struct Door {
+    tls: Arc<rustls::ServerConfig>,
+}
+
+impl Door {
+    fn of(authority: &Authority, own: &Credential) -> Self {
+        let trusted = [authority.certificate().clone()];
+        let tls = server_config(own, &trusted, THRIFT).expect("a usable certificate");
+        Door { tls }
+    }
+}
+
+impl Doorkeeper for Door {
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        Some(Arc::clone(&self.tls))
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        Principal::stranger(from, "plain")
+    }
+
+    fn identify(&self, from: SocketAddr, certificates: &[CertificateDer<'static>]) -> Principal {
+        let Some(first) = certificates.first() else {
+            return Principal::stranger(from, "no certificate");
+        };
+        let proven = proven(first).expect("ours");
+        if proven.until < now() {
+            return Principal::stranger(from, "expired");
+        }
+        Principal::Authenticated(Arc::new(Identity {
+            role: proven.certified.role,
+            shard: proven.certified.shard,
+            token: None,
+            owner: None,
+            from,
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct Shown(Arc<rustls::ClientConfig>);
+
+impl Credentials for Shown {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.0)
+    }
+}
+
+async fn serve(authority: &Authority, own: &Credential, limits: Limits) -> TestServer {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::bind(any).await.expect("a port");
+    TestServer::serve(server.behind(Arc::new(Door::of(authority, own))), limits)
+}
+
+fn pool_with(tls: Arc<rustls::ClientConfig>) -> ClientPool {
+    ClientPool::new(ClientConfig {
+        timeouts: CallTimeouts {
+            connect: PATIENCE,
+            send: PATIENCE,
+            receive: PATIENCE,
+        },
+        credentials: Some(Arc::new(Shown(tls))),
+        ..ClientConfig::default()
+    })
+}
+
+/// A pool that shows this credential, and trusts this authority.
+fn pool(authority: &Authority, own: Option<&Credential>) -> ClientPool {
+    let trusted = [authority.certificate().clone()];
+    pool_with(client_config(own, &trusted, THRIFT).expect("usable certificates"))
+}
+
+fn at(server: &TestServer, authority: &Authority) -> PeerAddr {
+    let name = authority.cluster().of_role(Role::Scheduler);
+    server.peer().proving(&name)
+}
+
+async fn who(pool: &ClientPool, peer: &PeerAddr) -> String {
+    match pool.call::<_, NoteResult>(peer, "who", &note("", 0)).await {
+        CallResult::Done(result) => result.success.expect("an answer").text,
+        failed => panic!("{failed:?}"),
+    }
+}
+
+async fn why_not(pool: &ClientPool, peer: &PeerAddr) -> String {
+    match pool.call::<_, NoteResult>(peer, "who", &note("", 0)).await {
+        CallResult::NotSent(why @ NotSent::ConnectionLost(_)) => why.to_string(),
+        // A server judges its client's certificate after the client has begun to send.
+        CallResult::Unknown(why @ Unknown::ConnectionLost(_)) => why.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_server_knows_who_calls_and_answers_inside_tls() {
+    let authority = authority();
+    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let own = worker(&authority, "w1", now());
+    let pool = pool(&authority, Some(&own));
+    let peer = at(&server, &authority);
+    assert_eq!(who(&pool, &peer).await, "worker w1");
+    // Many small messages, and one of many records, both ways.
+    let small = (0..2000).map(|number| {
+        let (pool, peer) = (pool.clone(), peer.clone());
+        tokio::spawn(async move {
+            let sent = note("small", number);
+            let echoed = pool.call::<_, NoteResult>(&peer, "echo", &sent).await;
+            assert_eq!(echoed, CallResult::Done(NoteResult::success(sent)));
+        })
+    });
+    for call in small.collect::<Vec<_>>() {
+        call.await.expect("an echo");
+    }
+    let large = note(&"x".repeat(5 << 20), 1);
+    let echoed = pool.call::<_, NoteResult>(&peer, "echo", &large).await;
+    assert_eq!(echoed, CallResult::Done(NoteResult::success(large)));
+    assert_eq!(server.handle.load().connections, 1);
+}
+
+#[tokio::test]
+async fn peers_without_a_valid_certificate_are_strangers() {
+    let authority = authority();
+    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let peer = at(&server, &authority);
+    let anonymous = pool(&authority, None);
+    assert_eq!(who(&anonymous, &peer).await, "stranger: no certificate");
+    // The same pool without a name to prove speaks plain Thrift.
+    assert_eq!(who(&anonymous, &server.peer()).await, "stranger: plain");
+    let long_ago = WallTime(now().0 - 30 * 24 * 60 * 60 * 1000);
+    let expired = worker(&authority, "w1", long_ago);
+    assert_eq!(
+        who(&pool(&authority, Some(&expired)), &peer).await,
+        "stranger: expired"
+    );
+    // A certificate of another authority does not even pass the handshake.
+    let other = Authority::create(now()).expect("an authority");
+    let foreign = worker(&other, "w1", now());
+    let why = why_not(&pool(&authority, Some(&foreign)), &peer).await;
+    assert!(why.contains("UnknownCA"), "{why}");
+}
+
+#[tokio::test]
+async fn a_client_sends_nothing_to_a_server_that_cannot_prove_its_name() {
+    let authority = authority();
+    let peer_of = |server: &TestServer| at(server, &authority);
+    // A scheduler of another cluster.
+    let other = Authority::create(now()).expect("an authority");
+    let foreign = serve(&other, &scheduler(&other), Limits::DEFAULT).await;
+    let own = worker(&authority, "w1", now());
+    let why = why_not(&pool(&authority, Some(&own)), &peer_of(&foreign)).await;
+    assert!(why.contains("UnknownIssuer"), "{why}");
+    // A worker of this cluster that poses as the scheduler.
+    let posing = serve(
+        &authority,
+        &worker(&authority, "w2", now()),
+        Limits::DEFAULT,
+    )
+    .await;
+    let why = why_not(&pool(&authority, Some(&own)), &peer_of(&posing)).await;
+    assert!(why.contains("not valid for name"), "{why}");
+    // A server without TLS: the client never falls back.
+    let plain = TestServer::start(Limits::DEFAULT).await;
+    let why = why_not(&pool(&authority, Some(&own)), &peer_of(&plain)).await;
+    assert!(!why.is_empty());
+}
+
+#[tokio::test]
+async fn a_client_that_joins_knows_its_authority_by_the_hash() {
+    let authority = authority();
+    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let peer = at(&server, &authority);
+    let joining = joining_client_config(authority.hash(), THRIFT).expect("a configuration");
+    assert_eq!(
+        who(&pool_with(joining), &peer).await,
+        "stranger: no certificate"
+    );
+    let wrong = joining_client_config(AuthorityHash([7; 32]), THRIFT).expect("a configuration");
+    let why = why_not(&pool_with(wrong), &peer).await;
+    assert!(why.contains("UnknownIssuer"), "{why}");
+    // A man in the middle who passes the authority's certificate on has none that it has issued.
+    let other = Authority::create(now()).expect("an authority");
+    let forged = worker(&other, "w1", now());
+    let in_the_middle = serve(&authority, &forged, Limits::DEFAULT).await;
+    let joining = joining_client_config(authority.hash(), THRIFT).expect("a configuration");
+    let why = why_not(&pool_with(joining), &at(&in_the_middle, &authority)).await;
+    assert!(why.contains("UnknownIssuer"), "{why}");
+}
+
+#[tokio::test]
+async fn a_server_closes_the_connections_of_peers_that_may_no_longer_call() {
+    let authority = authority();
+    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let peer = at(&server, &authority);
+    let (one, two) = (
+        worker(&authority, "w1", now()),
+        worker(&authority, "w2", now()),
+    );
+    let (one, two) = (pool(&authority, Some(&one)), pool(&authority, Some(&two)));
+    assert_eq!(who(&one, &peer).await, "worker w1");
+    assert_eq!(who(&two, &peer).await, "worker w2");
+    let (mut lost, mut kept) = (one.losses(&peer), two.losses(&peer));
+    let is_first = |peer: &Principal| match peer {
+        Principal::Authenticated(identity) => identity.shard == Some(label("w1")),
+        _ => false,
+    };
+    server.handle.disconnector().disconnect(is_first);
+    tokio::time::timeout(PATIENCE, lost.next())
+        .await
+        .expect("it is closed");
+    assert_eq!(who(&two, &peer).await, "worker w2");
+    tokio::select! {
+        biased;
+        () = kept.next() => panic!("the other connection is closed too"),
+        () = std::future::ready(()) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_damaged_or_never_ends_is_closed() {
+    let authority = authority();
+    let limits = Limits {
+        first_call_timeout: Duration::from_millis(300),
+        ..Limits::DEFAULT
+    };
+    let server = serve(&authority, &scheduler(&authority), limits).await;
+    for bytes in [
+        &b"\x16"[..],
+        b"\x16\x03\x01\x40\x00",
+        b"\x16\x03\x01\xff\xff\xff\xff",
+        &[0x16; 300],
+        b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00",
+    ] {
+        let mut stream = TcpStream::connect(server.addr()).await.expect("it listens");
+        stream.write_all(bytes).await.expect("it is sent");
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer);
+        // It may end with a reset, which is an end too.
+        let _ = tokio::time::timeout(PATIENCE, ended)
+            .await
+            .expect("it ends");
+        assert!(answer.len() < 100, "{answer:?}");
+    }
+    let own = worker(&authority, "w1", now());
+    assert_eq!(
+        who(&pool(&authority, Some(&own)), &at(&server, &authority)).await,
+        "worker w1"
+    );
+}

@@ -1,0 +1,451 @@
+//! The worker's membership of a cluster with an authority: how it joins, its certificate, and who may call it.
+//!
+//! A worker without a membership asks nobody who he is, and calls its schedulers in plain text. A worker with one calls inside TLS only.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::access::{Identity, Role, ShardLabel};
+use brasserie_common::{Principal, ServiceAddress, Shard, WallTime};
+use brasserie_common_identity::{
+    AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, Token,
+    TokenError, TokenForm, client_config, joining_client_config, proven, server_config,
+};
+use brasserie_common_runtime::{Clock, FileError, files};
+use brasserie_thrift::generated::brasserie::{
+    BrasserieJoinArgs, BrasserieJoinResult, BrasserieRenewCertificateArgs,
+    BrasserieRenewCertificateResult, IssuedCertificate, NotAdmittedException,
+};
+use brasserie_thrift::rpc::{
+    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Doorkeeper, PeerAddr, THRIFT,
+};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// The folder in the data directory.
+const FOLDER: &str = "identity";
+/// The name of the files with the certificate and its key.
+const OWN: &str = "worker";
+/// The variable of the environment with a token for joining.
+pub(crate) const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
+/// The size limit of a file with a token.
+const MAX_TOKEN_BYTES: u64 = 4096;
+/// The pause between two attempts to join or to renew, while the scheduler does not answer.
+const RETRY: Duration = Duration::from_secs(5);
+/// The period of the check whether the certificate is to be renewed.
+const RENEWAL_CHECK: Duration = Duration::from_secs(60);
+
+/// The place where the operator has put a token for joining. The token itself is never on a command line, which others can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenPlace {
+    File(PathBuf),
+    StandardInput,
+}
+
+impl TokenPlace {
+    /// Parses `@FILE` or `-`.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        match (text, text.strip_prefix('@')) {
+            ("-", _) => Ok(TokenPlace::StandardInput),
+            (_, Some(file)) if !file.is_empty() => Ok(TokenPlace::File(file.into())),
+            _ => Err(
+                "write @FILE or - for standard input: every user of this machine can read a command line, so the token cannot stand there",
+            ),
+        }
+    }
+}
+
+/// The reason why a worker cannot become or stay a member.
+#[derive(Debug, thiserror::Error)]
+pub enum MembershipError {
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    #[error("--join-token: {0}")]
+    Read(#[from] FileError),
+    #[error("--join-token: cannot read standard input: {0}")]
+    StandardInput(std::io::Error),
+    #[error("the token for joining: {0}")]
+    Token(#[from] TokenError),
+    #[error(
+        "the token is for people; a worker joins with one of brasserie token create --role worker"
+    )]
+    NotForJoining,
+    #[error(
+        "a worker that joins a cluster with an authority works for one scheduler: give --scheduler once"
+    )]
+    SeveralSchedulers,
+    #[error("the scheduler does not admit this worker: {0}")]
+    NotAdmitted(String),
+    #[error(
+        "the data directory is that of the shard `{kept}` of its cluster, not of `{wanted}`: choose another --data-dir, or --shard {kept}"
+    )]
+    OtherShard { kept: ShardLabel, wanted: Shard },
+    #[error("the certificate that the scheduler has issued is for another shard or cluster")]
+    OtherCertificate,
+}
+
+/// The worker's side of the network. Without a membership, it is as open as the machine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Membership(Option<Arc<Member>>);
+
+/// A member of a cluster.
+struct Member {
+    folder: PathBuf,
+    cluster: Cluster,
+    shard: ShardLabel,
+    own: Mutex<OwnSide>,
+}
+
+/// The certificate in the form that TLS takes, for calls in both directions.
+struct OwnSide {
+    server: Arc<rustls::ServerConfig>,
+    client: Arc<rustls::ClientConfig>,
+    issued: WallTime,
+    until: WallTime,
+}
+
+impl OwnSide {
+    fn of(credential: &Credential) -> Result<Self, IdentityError> {
+        let trusted = [credential.authority().clone()];
+        let proven = proven(credential.certificate())?;
+        Ok(OwnSide {
+            server: server_config(credential, &trusted, THRIFT)?,
+            client: client_config(Some(credential), &trusted, THRIFT)?,
+            issued: proven.issued,
+            until: proven.until,
+        })
+    }
+
+    /// Returns the time from which a new certificate is wanted: the middle of the life of this one.
+    fn renew_at(&self) -> WallTime {
+        self.issued + self.issued.until(self.until) / 2
+    }
+}
+
+/// Returns whether a worker with this data directory has joined a cluster.
+pub(crate) fn has_joined(data_dir: &Path) -> bool {
+    data_dir.join(FOLDER).join(format!("{OWN}.pem")).exists()
+}
+
+impl Membership {
+    /// Reads the membership, or joins with the token that the operator has given. Without either, the worker is no member.
+    ///
+    /// Joining waits for the scheduler, however long that takes.
+    pub(crate) async fn establish(
+        data_dir: &Path,
+        token: Option<TokenPlace>,
+        schedulers: &[crate::options::SchedulerOptions],
+        timeouts: CallTimeouts,
+    ) -> Result<Self, MembershipError> {
+        let folder = data_dir.join(FOLDER);
+        let kept = match has_joined(data_dir) {
+            true => Credential::read(&folder, OWN)?,
+            false => None,
+        };
+        let token = match (&kept, token) {
+            // The token was used before.
+            (Some(_), _) => None,
+            (None, place) => read_token(place).await?,
+        };
+        if kept.is_none() && token.is_none() {
+            return Ok(Membership(None));
+        }
+        let [scheduler] = schedulers else {
+            return Err(MembershipError::SeveralSchedulers);
+        };
+        let credential = match (kept, token) {
+            (Some(kept), _) => kept,
+            (None, token) => {
+                let token = token.ok_or(MembershipError::NotForJoining)?;
+                let joined = join(&scheduler.members, &scheduler.shard, &token, timeouts).await?;
+                make_folder(&folder)?;
+                joined.write(&folder, OWN)?;
+                tracing::info!(shard = scheduler.shard.as_str(), "joined the cluster");
+                joined
+            }
+        };
+        let certified = proven(credential.certificate())?.certified;
+        let wanted = ShardLabel::of(&scheduler.shard);
+        match certified.shard {
+            Some(shard) if shard == wanted => Ok(Membership(Some(Arc::new(Member {
+                folder,
+                cluster: certified.cluster,
+                shard,
+                own: Mutex::new(OwnSide::of(&credential)?),
+            })))),
+            Some(kept) => Err(MembershipError::OtherShard {
+                kept,
+                wanted: scheduler.shard.clone(),
+            }),
+            None => Err(MembershipError::OtherCertificate),
+        }
+    }
+
+    /// Returns the scheduler at this address.
+    pub(crate) fn scheduler(&self, at: &ServiceAddress) -> PeerAddr {
+        self.peer(at, Role::Scheduler)
+    }
+
+    /// Returns another worker at this address.
+    pub(crate) fn worker(&self, at: &ServiceAddress) -> PeerAddr {
+        self.peer(at, Role::Worker)
+    }
+
+    fn peer(&self, at: &ServiceAddress, role: Role) -> PeerAddr {
+        let peer = PeerAddr::new(&at.host, at.port);
+        match &self.0 {
+            Some(member) => peer.proving(&member.cluster.of_role(role)),
+            None => peer,
+        }
+    }
+
+    /// Returns the worker's side of TLS for its calls.
+    pub(crate) fn credentials(&self) -> Option<Arc<dyn Credentials>> {
+        let member = self.0.clone()?;
+        Some(member)
+    }
+
+    /// Returns the door of the worker's port.
+    pub(crate) fn door(&self) -> Option<Arc<dyn Doorkeeper>> {
+        let member = self.0.clone()?;
+        Some(member)
+    }
+
+    /// Renews the certificate whenever half of its life is over, until the worker ends. `scheduler` returns the current address.
+    pub(crate) async fn keep(
+        self,
+        pool: ClientPool,
+        scheduler: impl Fn() -> ServiceAddress,
+        stop: CancellationToken,
+    ) {
+        let Some(member) = self.0.clone() else {
+            return;
+        };
+        // Not all workers of a cluster at the same moment.
+        let mut wait = RETRY;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+            wait = RENEWAL_CHECK;
+            if Clock.wall() < member.own.lock().renew_at() {
+                continue;
+            }
+            let peer = self.scheduler(&scheduler());
+            match member.renew(&pool, &peer).await {
+                Ok(until) => tracing::info!(until = %until.as_secs(), "renewed the certificate"),
+                Err(why) => tracing::warn!("cannot renew the certificate, trying again: {why}"),
+            }
+        }
+    }
+}
+
+/// Makes the folder for keys, for this user alone.
+fn make_folder(folder: &Path) -> Result<(), IdentityError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder);
+    made.map_err(|error| IdentityError::Write {
+        path: folder.to_owned(),
+        error,
+    })
+}
+
+/// Reads the token: from the place that the operator names, else from the environment.
+async fn read_token(place: Option<TokenPlace>) -> Result<Option<Token>, MembershipError> {
+    let read = move || -> Result<Option<String>, MembershipError> {
+        match place {
+            Some(TokenPlace::File(path)) => {
+                Ok(Some(files::read_to_string(&path, MAX_TOKEN_BYTES)?))
+            }
+            Some(TokenPlace::StandardInput) => {
+                let mut line = String::new();
+                let read = std::io::stdin().read_line(&mut line);
+                read.map_err(MembershipError::StandardInput)?;
+                Ok(Some(line))
+            }
+            None => Ok(std::env::var(TOKEN_VARIABLE)
+                .ok()
+                .filter(|text| !text.is_empty())),
+        }
+    };
+    let read = tokio::task::spawn_blocking(read).await;
+    let text = read.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let token = Token::from_text(&text)?;
+    match token.form {
+        TokenForm::Join => Ok(Some(token)),
+        TokenForm::Person => Err(MembershipError::NotForJoining),
+    }
+}
+
+/// The settings of a worker that has no certificate yet.
+#[derive(Debug)]
+struct Joining(Arc<rustls::ClientConfig>);
+
+impl Credentials for Joining {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// Joins with a token. The request stays the same until the scheduler has answered, so that an answer that is lost costs nothing.
+async fn join(
+    members: &[ServiceAddress],
+    shard: &Shard,
+    token: &Token,
+    timeouts: CallTimeouts,
+) -> Result<Credential, MembershipError> {
+    let key = KeyRequest::create()?;
+    let joining = Joining(joining_client_config(token.authority, THRIFT)?);
+    let pool = ClientPool::new(ClientConfig {
+        timeouts,
+        credentials: Some(Arc::new(joining)),
+        ..ClientConfig::default()
+    });
+    let arguments = BrasserieJoinArgs {
+        secret: token.secret.reveal(),
+        shard: shard.as_str().to_owned(),
+        request: key.request().to_vec(),
+    };
+    let mut attempts = members.iter().cycle();
+    let chain = loop {
+        let Some(member) = attempts.next() else {
+            return Err(MembershipError::SeveralSchedulers);
+        };
+        // The hash in the token decides; the name is not known yet.
+        let peer = PeerAddr::new(&member.host, member.port).proving("scheduler.brasserie");
+        let called = pool
+            .call::<_, BrasserieJoinResult>(&peer, "join", &arguments)
+            .await;
+        match answer(called.map(|result| (result.result_value, result.ex))) {
+            Ok(chain) => break chain,
+            Err(Refusal::Final(why)) => return Err(MembershipError::NotAdmitted(why)),
+            Err(Refusal::NoAnswer(why)) => {
+                tracing::warn!(scheduler = %member, "cannot join yet, trying again: {why}");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    };
+    let credential = key.with_chain(chain)?;
+    match AuthorityHash::of(credential.authority()) == token.authority {
+        true => Ok(credential),
+        false => Err(MembershipError::OtherCertificate),
+    }
+}
+
+/// Why there is no certificate.
+enum Refusal {
+    /// The scheduler has said no.
+    Final(String),
+    /// Another attempt may succeed.
+    NoAnswer(String),
+}
+
+fn answer(
+    called: CallResult<(Option<IssuedCertificate>, Option<NotAdmittedException>)>,
+) -> Result<Vec<CertificateDer<'static>>, Refusal> {
+    match called {
+        CallResult::Done((_, Some(refused))) => {
+            let why = refused.message.unwrap_or_default();
+            Err(Refusal::Final(brasserie_common::text::printable(&why)))
+        }
+        CallResult::Done((Some(issued), None)) => {
+            let chain = issued.chain.unwrap_or_default();
+            Ok(chain.into_iter().map(CertificateDer::from).collect())
+        }
+        CallResult::Done((None, None)) => Err(Refusal::NoAnswer("the answer is empty".to_owned())),
+        CallResult::NotSent(why) => Err(Refusal::NoAnswer(why.to_string())),
+        CallResult::Unknown(why) => Err(Refusal::NoAnswer(why.to_string())),
+    }
+}
+
+impl Member {
+    /// Gets a certificate for a new key, and keeps both.
+    async fn renew(&self, pool: &ClientPool, peer: &PeerAddr) -> Result<WallTime, String> {
+        let text = |error: IdentityError| error.to_string();
+        let key = KeyRequest::create().map_err(text)?;
+        let arguments = BrasserieRenewCertificateArgs {
+            request: key.request().to_vec(),
+        };
+        let called =
+            pool.call::<_, BrasserieRenewCertificateResult>(peer, "renewCertificate", &arguments);
+        let called = called.await.map(|result| (result.result_value, result.ex));
+        let chain = match answer(called) {
+            Ok(chain) => chain,
+            Err(Refusal::Final(why) | Refusal::NoAnswer(why)) => return Err(why),
+        };
+        let credential = key.with_chain(chain).map_err(text)?;
+        let own = OwnSide::of(&credential).map_err(text)?;
+        let certified = proven(credential.certificate()).map_err(text)?.certified;
+        if (certified.cluster, certified.shard) != (self.cluster.clone(), Some(self.shard.clone()))
+        {
+            return Err(MembershipError::OtherCertificate.to_string());
+        }
+        let folder = self.folder.clone();
+        let written = tokio::task::spawn_blocking(move || credential.write(&folder, OWN)).await;
+        written.map_err(|error| error.to_string())?.map_err(text)?;
+        let until = own.until;
+        *self.own.lock() = own;
+        Ok(until)
+    }
+
+    /// Returns who the holder of a verified certificate is.
+    fn holder(&self, from: SocketAddr, shown: &CertificateDer<'_>) -> Result<Identity, String> {
+        let proven = proven(shown).map_err(|error| error.to_string())?;
+        if proven.certified.cluster != self.cluster {
+            return Err("its certificate is of another cluster".to_owned());
+        }
+        if proven.until <= Clock.wall() {
+            return Err("its certificate has expired".to_owned());
+        }
+        Ok(Identity {
+            role: proven.certified.role,
+            shard: proven.certified.shard,
+            token: proven.certified.token,
+            owner: None,
+            from,
+        })
+    }
+}
+
+impl Doorkeeper for Member {
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        Some(Arc::clone(&self.own.lock().server))
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        let why = "this worker takes calls inside TLS only, from its scheduler, other workers and people of its cluster";
+        Principal::stranger(from, why)
+    }
+
+    fn identify(&self, from: SocketAddr, certificates: &[CertificateDer<'static>]) -> Principal {
+        let Some(first) = certificates.first() else {
+            return Principal::stranger(from, "the caller has no certificate");
+        };
+        match self.holder(from, first) {
+            Ok(identity) => Principal::Authenticated(Arc::new(identity)),
+            Err(why) => Principal::stranger(from, why),
+        }
+    }
+}
+
+impl Credentials for Member {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.own.lock().client)
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Member({} of {})", self.shard, self.cluster)
+    }
+}
