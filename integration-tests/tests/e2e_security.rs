@@ -193,11 +193,9 @@ fn a_worker_of_another_machine_joins_with_one_line_and_nothing_travels_in_plain_
         assert!(!has(secret.as_bytes()), "{secret} travels in plain text");
     }
     // Its files are its own, and a restart needs no token.
-    for file in ["worker.key", "worker.pem"] {
-        let file = spec.data_dir.join("identity").join(file);
-        let mode = fs::metadata(&file).expect("a file").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{}", file.display());
-    }
+    let file = spec.data_dir.join("identity/worker.pem");
+    let mode = fs::metadata(&file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{}", file.display());
     drop(worker);
     let again = secured.start_worker(&secured.worker("w1", None));
     secured.wait_healthy("w1");
@@ -400,7 +398,7 @@ fn each_role_may_make_exactly_the_calls_of_the_table() {
     let worker_spec = join("w1");
     let worker = secured.stage.start_worker(&worker_spec);
     worker.wait_for_output("takes calls");
-    let own = Credential::read(&worker_spec.data_dir.join("identity"), "worker");
+    let own = Credential::read(&worker_spec.data_dir.join("identity/worker.pem"));
     let own = own.expect("a certificate").expect("a certificate");
     let mut callers = BTreeMap::from([
         (None, pool(&authority, None)),

@@ -271,7 +271,12 @@ structs! {
         BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult,
         BrasserieCancelJobArgs, BrasserieCancelJobResult,
         WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
-        WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult;
+        WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult,
+        IssuedCertificate, Caller, TokenTerms, TokenStatus, CreatedToken, NotAdmittedException,
+        BrasserieJoinArgs, BrasserieJoinResult, BrasserieRenewCertificateArgs, BrasserieRenewCertificateResult,
+        BrasserieCertifyArgs, BrasserieCertifyResult, BrasserieAuthenticateArgs, BrasserieAuthenticateResult,
+        BrasserieCreateTokenArgs, BrasserieCreateTokenResult, BrasserieListTokensArgs, BrasserieListTokensResult,
+        BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult, BrasserieRevokeWorkerArgs, BrasserieRevokeWorkerResult;
 }
 
 #[test]

@@ -27,8 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The folder in the data directory.
 const FOLDER: &str = "identity";
-/// The name of the files with the certificate and its key.
-const OWN: &str = "worker";
+/// The file with the certificate and its key.
+const OWN: &str = "worker.pem";
 /// The variable of the environment with a token for joining.
 pub(crate) const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
 /// The size limit of a file with a token.
@@ -127,7 +127,7 @@ impl OwnSide {
 
 /// Returns whether a worker with this data directory has joined a cluster.
 pub(crate) fn has_joined(data_dir: &Path) -> bool {
-    data_dir.join(FOLDER).join(format!("{OWN}.pem")).exists()
+    data_dir.join(FOLDER).join(OWN).exists()
 }
 
 impl Membership {
@@ -142,7 +142,7 @@ impl Membership {
     ) -> Result<Self, MembershipError> {
         let folder = data_dir.join(FOLDER);
         let kept = match has_joined(data_dir) {
-            true => Credential::read(&folder, OWN)?,
+            true => Credential::read(&folder.join(OWN))?,
             false => None,
         };
         let token = match (&kept, token) {
@@ -162,7 +162,7 @@ impl Membership {
                 let token = token.ok_or(MembershipError::NotForJoining)?;
                 let joined = join(&scheduler.members, &scheduler.shard, &token, timeouts).await?;
                 make_folder(&folder)?;
-                joined.write(&folder, OWN)?;
+                joined.write(&folder.join(OWN))?;
                 tracing::info!(shard = scheduler.shard.as_str(), "joined the cluster");
                 joined
             }
@@ -390,8 +390,8 @@ impl Member {
         {
             return Err(MembershipError::OtherCertificate.to_string());
         }
-        let folder = self.folder.clone();
-        let written = tokio::task::spawn_blocking(move || credential.write(&folder, OWN)).await;
+        let path = self.folder.join(OWN);
+        let written = tokio::task::spawn_blocking(move || credential.write(&path)).await;
         written.map_err(|error| error.to_string())?.map_err(text)?;
         let until = own.until;
         *self.own.lock() = own;

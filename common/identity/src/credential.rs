@@ -1,8 +1,8 @@
-//! A certificate with its key, and their files.
+//! A certificate with its key, and their file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use brasserie_common_runtime::files;
 use rcgen::{CertificateParams, KeyPair};
@@ -33,30 +33,25 @@ impl Clone for Credential {
 }
 
 impl Credential {
-    /// Reads `NAME.pem` and `NAME.key` from a folder; `None` if there are none.
-    pub fn read(folder: &Path, name: &str) -> Result<Option<Self>, IdentityError> {
-        let (path, key_path) = paths(folder, name);
+    /// Reads both from a file; `None` if there is none.
+    pub fn read(path: &Path) -> Result<Option<Self>, IdentityError> {
         if !path.exists() {
             return Ok(None);
         }
-        let key = read_secret(&key_path)?;
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
-        let chain = read_certificates(&path)?;
-        match key {
-            Ok(key) => Ok(Some(Credential { chain, key })),
-            Err(error) => Err(IdentityError::Damaged {
-                path: key_path,
-                problem: error.to_string(),
-            }),
-        }
+        let text = read_secret(path)?;
+        let key = PrivateKeyDer::from_pem_slice(text.as_bytes());
+        let key = key.map_err(|error| damaged(path, error))?;
+        let chain = certificates(path, text.as_bytes())?;
+        Ok(Some(Credential { chain, key }))
     }
 
-    /// Keeps both in a folder, for this user alone. After a crash, the files may not belong together, which TLS then notices.
-    pub fn write(&self, folder: &Path, name: &str) -> Result<(), IdentityError> {
-        let (path, key_path) = paths(folder, name);
-        let key = pem::encode(&pem::Pem::new("PRIVATE KEY", self.key.secret_der()));
-        write_secret(&key_path, key.as_bytes())?;
-        write_certificates(&path, &self.chain)
+    /// Keeps both in one file, for this user alone, so that they belong together after any crash.
+    pub fn write(&self, path: &Path) -> Result<(), IdentityError> {
+        let key = pem::Pem::new("PRIVATE KEY", self.key.secret_der());
+        let chain = self.chain.iter();
+        let chain = chain.map(|one| pem::Pem::new("CERTIFICATE", one.to_vec()));
+        let blocks: Vec<_> = std::iter::once(key).chain(chain).collect();
+        write_secret(path, pem::encode_many(&blocks).as_bytes())
     }
 
     /// Returns the certificate, and then those up to its authority.
@@ -122,26 +117,26 @@ impl KeyRequest {
     }
 }
 
-fn paths(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
-    (
-        folder.join(format!("{name}.pem")),
-        folder.join(format!("{name}.key")),
-    )
-}
-
 pub(crate) fn read_certificates(
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
-    let text = files::read_regular(path, MAX_FILE_BYTES)?;
-    let damaged = |problem: String| IdentityError::Damaged {
-        path: path.to_owned(),
-        problem,
-    };
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let certificates = certificates.map_err(|error| damaged(error.to_string()))?;
+    certificates(path, &files::read_regular(path, MAX_FILE_BYTES)?)
+}
+
+/// Returns the certificates in the text of a file, at least one.
+fn certificates(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let certificates = certificates.map_err(|error| damaged(path, error))?;
     match certificates.is_empty() {
-        true => Err(damaged("it has no certificate".to_owned())),
+        true => Err(damaged(path, "it has no certificate")),
         false => Ok(certificates),
+    }
+}
+
+fn damaged(path: &Path, problem: impl ToString) -> IdentityError {
+    IdentityError::Damaged {
+        path: path.to_owned(),
+        problem: problem.to_string(),
     }
 }
 
@@ -170,10 +165,7 @@ pub(crate) fn read_secret(path: &Path) -> Result<String, IdentityError> {
             mode,
         });
     }
-    String::from_utf8(bytes).map_err(|error| IdentityError::Damaged {
-        path: path.to_owned(),
-        problem: error.to_string(),
-    })
+    String::from_utf8(bytes).map_err(|error| damaged(path, error))
 }
 
 /// Replaces a file that only this user may read.

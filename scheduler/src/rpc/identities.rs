@@ -122,17 +122,21 @@ impl Identities {
         args: &wire::BrasserieAuthenticateArgs,
         to: Responder,
     ) {
-        let known = match &self.guard {
+        let look = || match &self.guard {
             Some(guard) => guard.authenticate(&args.secret, address),
             None => Err(NotAdmitted::Open),
         };
+        let known = look().and_then(|identity| {
+            to.identify(Principal::Authenticated(Arc::new(identity)));
+            // A revocation in the meantime has closed the connections of those who were known, and this caller was not.
+            look()
+        });
         let (result_value, ex) = match known {
             Ok(identity) => {
                 let caller = wire::Caller {
                     role: Some(identity.role.name().to_owned()),
                     owner: identity.owner.as_deref().map(str::to_owned),
                 };
-                to.identify(Principal::Authenticated(Arc::new(identity)));
                 (Some(caller), None)
             }
             Err(why) => {

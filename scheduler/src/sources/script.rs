@@ -129,6 +129,7 @@ async fn run(
         command.env_remove(variable);
     }
     command
+        .env_remove("BRASSERIE_TOKEN")
         .arg(node)
         .current_dir(folder)
         .stdin(Stdio::null())

@@ -291,7 +291,11 @@ impl<S: Service> Connection<S> {
             // Bytes of a call come after the proof.
             Proof::Incomplete => {}
             Proof::Plain => self.outbox.identify(self.door.plain(from)),
-            Proof::Certificates(shown) => self.outbox.identify(self.door.identify(from, shown)),
+            Proof::Certificates(shown) => {
+                self.outbox.identify(self.door.identify(from, shown));
+                // A revocation in the meantime has closed the connections of those who were known, and this peer was not.
+                self.outbox.identify(self.door.identify(from, shown));
+            }
         }
     }
 

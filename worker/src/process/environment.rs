@@ -29,9 +29,11 @@ const OWN: [&str; 9] = [
     "BRASSERIE_FENCE",
 ];
 
-/// The variables between the worker and its keeper or its service manager. A task with them could act in the worker's name, or would wait
-/// for descriptors that it did not get.
-const NEVER: [&str; 14] = [
+/// The variables between the worker and its keeper or its service manager, and those with secrets of the cluster. A task with them could
+/// act in the worker's name or in a person's, or would wait for descriptors that it did not get.
+const NEVER: [&str; 16] = [
+    "BRASSERIE_JOIN_TOKEN",
+    "BRASSERIE_TOKEN",
     LEASE_VARIABLE,
     ARGUMENTS_VARIABLE,
     CONTAINMENT_VARIABLE,
