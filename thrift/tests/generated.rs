@@ -271,7 +271,9 @@ structs! {
         BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult,
         BrasserieCancelJobArgs, BrasserieCancelJobResult,
         WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
-        WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult;
+        WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult,
+        RevokedShard, CertificateNews, BrasserieWorkerLearnCertificatesArgs, BrasserieWorkerLearnCertificatesResult,
+        AuthorityStatus, BrasserieGetAuthorityArgs, BrasserieGetAuthorityResult, BrasserieRotateAuthorityArgs, BrasserieRotateAuthorityResult;
 }
 
 #[test]
