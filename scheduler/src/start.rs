@@ -156,7 +156,12 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let driver = Driver {
         scheduler,
         lanes,
-        performer: Performer::new(store, Workers { pool }, inbox.clone(), call_deadline),
+        performer: Performer::new(
+            store,
+            Workers { pool: pool.clone() },
+            inbox.clone(),
+            call_deadline,
+        ),
         in_force: tell_in_force,
         answered,
         news: NewsLog::default(),
@@ -169,7 +174,12 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let files = files.run(in_force.clone(), config_place, stop_outside.clone());
     let sources = first.into_sources((inbox.clone(), options.periods), instance, in_force, memory);
     let sources = sources.run(stop_outside.clone());
-    let mut outside = vec![tokio::spawn(sources), tokio::spawn(files)];
+    let news = pool.spread_news(stop_outside.clone());
+    let mut outside = vec![
+        tokio::spawn(sources),
+        tokio::spawn(files),
+        tokio::spawn(news),
+    ];
     if let Some(listener) = http_listener {
         let (names, stop) = (options.http_hosts, stop_outside.clone());
         outside.push(http::start(listener, names, inbox.clone(), stop));
@@ -478,7 +488,8 @@ async fn open_port(
     options: &StartOptions,
     directory: &DataDir,
 ) -> Result<(Option<Arc<Guard>>, Server), StartError> {
-    let guard = Guard::open(directory, options.security, options.plain_peers)?;
+    let life = options.worker_certificate_life;
+    let guard = Guard::open(directory, options.security, options.plain_peers, life)?;
     let address = options.listen.socket();
     let bound = Server::bind(address).await;
     let server = bound.map_err(|error| StartError::Listen { address, error })?;

@@ -261,10 +261,11 @@ async fn start_all(
     let known = (Arc::clone(&runner), own.clone(), Arc::clone(&timed));
     let (artifacts, standings, background) =
         artifacts.start(&worker, known, (&options, &membership));
-    let (service, lanes) = WorkerService::new(Arc::clone(&logs), artifacts);
+    let (service, lanes) = WorkerService::new(Arc::clone(&logs), artifacts, membership.clone());
     let stop = CancellationToken::new();
-    tokio::spawn(membership.keep(renewing, standings.scheduler(), stop.clone()));
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
+    membership.watch(&server);
+    tokio::spawn(membership.keep(renewing, standings.scheduler(), stop.clone()));
     let performer = Performer::new((runner, desk), clients, own.clone(), timed);
     let memory = Memory::new(directory.path(), clock.now());
     takes_calls(&options, &worker, address, directory.path());
