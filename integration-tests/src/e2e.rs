@@ -4,7 +4,8 @@
 //! * [`Stage`] is the temporary folder of one test, and starts programs in it.
 //! * [`Process`] is a running program; dropping it kills it.
 //! * [`Network`] is a network that can be cut. [`Cluster`] is a scheduler and workers on a network, with its invariants.
-//! * [`Client`] calls a scheduler. [`TestAuthority`] gives schedulers, workers and callers identities. [`RunRecords`] are the records that tasks themselves wrote.
+//! * [`Client`] calls a scheduler. [`TestAuthority`] gives schedulers, workers and callers identities.
+//! * [`RunRecords`] are the records that tasks themselves wrote.
 
 mod client;
 mod cluster;

@@ -1,4 +1,5 @@
-//! Tests certificates over time: their revocation, their renewal, and the replacement of the authority, while tasks run. The programs are real.
+//! Tests certificates over time: their revocation, their renewal, and the replacement of the authority while tasks run. The programs are
+//! real.
 
 use std::fs;
 use std::net::SocketAddr;

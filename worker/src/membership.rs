@@ -276,8 +276,8 @@ impl Membership {
         }
     }
 
-    /// Renews the certificate whenever half of its life is over or the authority is replaced, until the worker ends. `scheduler` returns the
-    /// current address.
+    /// Renews the certificate whenever half of its life is over or the authority is replaced, until the worker ends. `scheduler` returns
+    /// the current address.
     pub(crate) async fn keep(
         self,
         pool: ClientPool,
@@ -499,7 +499,8 @@ impl Member {
         }
     }
 
-    /// Returns whether a new certificate is wanted now: in the middle of the life of this one, or if the scheduler's authorities are others.
+    /// Returns whether a new certificate is wanted now: from the middle of the life of this one, or if the scheduler's authorities are
+    /// others.
     fn wants_renewal(&self) -> bool {
         let own = self.own.lock();
         let learned = self.learned.lock();

@@ -255,8 +255,8 @@ impl Tokens {
         }
     }
 
-    /// Adds a shard that is not known but has a certificate of the authority: another scheduler has admitted it, from which this one has the
-    /// authority, or this one after the backup of which its directory was restored.
+    /// Adds a shard that is not known but has a certificate of the authority. Another scheduler with this authority has admitted it, or this
+    /// one did after the backup from which its directory was restored.
     pub(crate) fn adopt(&mut self, shard: &ShardLabel, until: WallTime) {
         let name = Shard::try_from(shard.to_string());
         if let (false, Ok(name)) = (self.shards.contains_key(shard.as_str()), name) {

@@ -58,8 +58,8 @@ pub struct Limits {
     /// Unsent reply bytes of one connection at which it is closed. The default is four frames of the maximum length; beyond that even a
     /// slow reader would wait longer than its own timeout.
     pub max_unsent_bytes: usize,
-    /// Limit from the opening of a connection until the first byte of its first call, with the handshake of TLS before it. Peers open a connection because they have a call to
-    /// send, so only a few lost packets justify a delay.
+    /// Limit from the opening of a connection until the first byte of its first call, with the handshake of TLS before it. Peers
+    /// open a connection because they have a call to send, so only a few lost packets justify a delay.
     pub first_call_timeout: Duration,
     /// Silence after which a server closes a connection without calls in flight. Heartbeats come every few seconds, so after ten minutes
     /// the peer is gone.

@@ -20,7 +20,8 @@ use super::connection::{Close, Connection};
 use super::door::{Doorkeeper, OpenDoor};
 use super::frame::{Foreign, FrameError};
 use super::limits::{
-    ACCEPT_RETRY, FOREIGN_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, LISTEN_BACKLOG, Limits,
+    ACCEPT_RETRY, FOREIGN_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES,
+    LISTEN_BACKLOG, Limits,
 };
 use super::outbox::ConnectionOutbox;
 use super::responder::Service;
