@@ -89,7 +89,10 @@ pub(crate) struct Guard {
     worker_life: Lifetime,
     own: Mutex<OwnSide>,
     plain: PlainPeers,
+    /// Locked for moments only, as heartbeats and new connections read it.
     tokens: Mutex<Tokens>,
+    /// Locked by a change while it waits for the disk.
+    changing: Mutex<()>,
     /// Ends the connections of those who may no longer call; set once the port is served.
     server: Mutex<Option<Disconnector>>,
     /// The number of changes that workers need to know.
@@ -152,6 +155,7 @@ impl Guard {
             own: Mutex::new(own),
             plain,
             tokens: Mutex::new(tokens),
+            changing: Mutex::default(),
             server: Mutex::default(),
             changes: watch::Sender::new(0),
         };
@@ -199,17 +203,14 @@ impl Guard {
         let now = Clock.wall();
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
         let label = ShardLabel::of(shard);
-        let mut tokens = self.tokens.lock();
-        let mut changed = tokens.clone();
-        let issued = now.max(tokens.valid_from(&label));
-        let until = issued + self.worker_life.0;
         let digest = sha2::Sha256::digest(request).into();
-        let token = changed.admit(now, &secret, (shard, digest), until)?;
-        // A request that cannot be certified uses up no token.
-        let chain = self.certify(&mut changed, request, (label, Some(token)), issued)?;
-        self.keep(&changed)?;
-        *tokens = changed;
-        Ok(chain)
+        self.change(|tokens| {
+            let issued = now.max(tokens.valid_from(&label));
+            let until = issued + self.worker_life.0;
+            let token = tokens.admit(now, &secret, (shard, digest), until)?;
+            // A request that cannot be certified uses up no token.
+            self.certify(tokens, request, (label, Some(token)), issued)
+        })
     }
 
     /// Certifies another key of a worker that has a certificate. Waits for the disk.
@@ -219,14 +220,11 @@ impl Guard {
         request: &[u8],
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
         let now = Clock.wall();
-        let mut tokens = self.tokens.lock();
-        let mut changed = tokens.clone();
-        let issued = now.max(tokens.valid_from(shard));
-        changed.renew(shard, issued + self.worker_life.0)?;
-        let chain = self.certify(&mut changed, request, (shard.clone(), None), issued)?;
-        self.keep(&changed)?;
-        *tokens = changed;
-        drop(tokens);
+        let chain = self.change(|tokens| {
+            let issued = now.max(tokens.valid_from(shard));
+            tokens.renew(shard, issued + self.worker_life.0)?;
+            self.certify(tokens, request, (shard.clone(), None), issued)
+        })?;
         self.admit_again(shard);
         Ok(chain)
     }
@@ -355,11 +353,11 @@ impl Guard {
         &self,
         make: impl FnOnce(&mut Tokens) -> Result<T, NotAdmitted>,
     ) -> Result<T, NotAdmitted> {
-        let mut tokens = self.tokens.lock();
-        let mut changed = tokens.clone();
+        let _turn = self.changing.lock();
+        let mut changed = self.tokens.lock().clone();
         let made = make(&mut changed)?;
         self.keep(&changed)?;
-        *tokens = changed;
+        self.tokens.lock().replace(changed);
         Ok(made)
     }
 

@@ -4,8 +4,8 @@
 //! one authority --rotate--> two: certificates of both are accepted --finish--> one
 //! ```
 //!
-//! Between the two steps, workers renew their certificates with the new authority, and tokens with the hash of the former one prove the
-//! scheduler still. The key of the former authority is gone from the first step on: it vouches for the successor's key by a certificate.
+//! Workers renew their certificates with the new authority between the two steps, and tokens with the hash of the former one still prove
+//! the scheduler. The key of the former authority is gone from the first step on: it vouches for the successor's key by a certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,16 +47,20 @@ pub(crate) struct AuthorityState {
     pub behind: Vec<String>,
 }
 
+/// The authority after a step, the scheduler's own certificate by it, and the shards that are shut out.
+type Next = (Authority, OwnSide, Vec<ShardLabel>);
+
 impl Guard {
     pub(crate) fn authority_state(&self) -> Result<AuthorityState, NotAdmitted> {
-        let tokens = self.tokens.lock();
+        let tokens = self.tokens.lock().clone();
         state(&self.authority(), &tokens).map_err(failed)
     }
 
     /// Performs a step of a rotation. Waits for the disk.
     pub(crate) fn rotate(&self, step: RotationStep) -> Result<AuthorityState, NotAdmitted> {
         // Nobody gets a certificate meanwhile.
-        let mut tokens = self.tokens.lock();
+        let _turn = self.changing.lock();
+        let tokens = self.tokens.lock().clone();
         let authority = self.authority();
         let is_under_way = authority.former().is_some();
         let next = match (step, is_under_way) {
@@ -71,45 +75,50 @@ impl Guard {
             }
             (RotationStep::Finish, true) => {
                 check_that_none_is_behind(&authority, &tokens)?;
-                self.finish_rotation(&authority, &mut tokens)?
+                self.finish_rotation(&authority, tokens.clone())?
             }
-            (RotationStep::FinishAnyway, true) => self.finish_rotation(&authority, &mut tokens)?,
+            (RotationStep::FinishAnyway, true) => {
+                self.finish_rotation(&authority, tokens.clone())?
+            }
         };
-        let (authority, own) = next;
+        let (authority, own, shut_out) = next;
         let state = state(&authority, &tokens).map_err(failed)?;
         *self.authority.lock() = Arc::new(authority);
         *self.own.lock() = own;
-        drop(tokens);
         self.tell_workers();
+        // Only now, as they come back at once.
+        self.disconnect(|peer| {
+            peer.shard
+                .as_ref()
+                .is_some_and(|own| shut_out.contains(own))
+        });
         Ok(state)
     }
 
-    fn begin_rotation(&self, former: &Authority) -> Result<(Authority, OwnSide), NotAdmitted> {
+    fn begin_rotation(&self, former: &Authority) -> Result<Next, NotAdmitted> {
         let now = Clock.wall();
         let made = former.successor(now).map_err(failed)?;
         // It is of use before it is kept.
         let own = OwnSide::create(&made, now).map_err(failed)?;
         made.write(&self.folder).map_err(failed)?;
         follow(&self.folder, &made).map_err(failed)?;
-        Ok((made, own))
+        Ok((made, own, Vec::new()))
     }
 
     fn finish_rotation(
         &self,
         authority: &Authority,
-        tokens: &mut Tokens,
-    ) -> Result<(Authority, OwnSide), NotAdmitted> {
+        mut tokens: Tokens,
+    ) -> Result<Next, NotAdmitted> {
         let now = Clock.wall();
         let left = authority.forget_former(&self.folder).map_err(failed)?;
         let own = OwnSide::create(&left, now).map_err(failed)?;
         let behind = tokens.behind(now, left.hash()).map(|(label, _)| label);
         let behind: Vec<ShardLabel> = behind.collect();
-        let mut changed = tokens.clone();
-        changed.end(now, &behind);
-        self.keep(&changed)?;
-        *tokens = changed;
-        self.disconnect(|peer| peer.shard.as_ref().is_some_and(|own| behind.contains(own)));
-        Ok((left, own))
+        tokens.end(now, &behind);
+        self.keep(&tokens)?;
+        self.tokens.lock().replace(tokens);
+        Ok((left, own, behind))
     }
 }
 

@@ -273,6 +273,14 @@ impl Tokens {
         }
     }
 
+    /// Puts a changed copy in its place. Shards that were adopted since the copy was made stay.
+    pub(crate) fn replace(&mut self, changed: Tokens) {
+        let before = std::mem::replace(self, changed);
+        for (label, kept) in before.shards {
+            self.shards.entry(label).or_insert(kept);
+        }
+    }
+
     /// Notes which authority has issued the last certificate of a shard.
     pub(crate) fn note_authority(&mut self, shard: &ShardLabel, authority: &AuthorityHash) {
         if let Some(kept) = self.shards.get_mut(shard.as_str()) {
