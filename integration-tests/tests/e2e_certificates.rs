@@ -378,6 +378,11 @@ fn a_second_head_node_with_a_copy_of_the_authority_takes_over_the_workers() {
     for file in ["authority.pem", "authority.key"] {
         fs::copy(from.join(file), to.join(file)).expect("a copy");
     }
+    // Instances of schedulers are ordered by the second of their start.
+    let killed = Clock.wall().as_secs();
+    wait_for("a later second", || {
+        (Clock.wall().as_secs() > killed).then_some(())
+    });
     let _second = cluster.stage.start_scheduler(&second);
     let client = cluster.authority.client(second.port);
     client.wait_healthy(1);

@@ -1,6 +1,7 @@
 //! Tests more connections than a server accepts, and many at a time: workers can still reconnect, and connected ones are not lost.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use brasserie_thrift::generated::brasserie::ClusterStatus;
@@ -17,6 +18,7 @@ const SOON: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_crowd_of_idle_connections_keeps_no_worker_away() {
+    let _alone = alone();
     let stage = Stage::new();
     let config = stage.write_work(2, Duration::ZERO);
     // Default timeouts: a worker is unhealthy after a minute without heartbeats, longer than any delay of a busy machine.
@@ -71,6 +73,14 @@ const ANSWERED: Duration = Duration::from_secs(10);
 /// Workers that reconnect at the same time.
 const FLEET: usize = 1000;
 
+/// The tests of this file run one after the other, because each measures what one crowd does to a whole machine.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    // Another test that has failed is no reason to fail.
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Raises this process's limit of descriptors as far as it may, and returns how many connections it can hold for each of two ports.
 fn room_for_strangers() -> usize {
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
@@ -97,6 +107,7 @@ fn port_of(worker: &Process) -> u16 {
 
 #[test]
 fn thousands_of_strangers_before_the_end_of_a_handshake_delay_nobody() {
+    let _alone = alone();
     let size = room_for_strangers();
     let stage = Stage::new();
     let config = stage.write_work(2, Duration::ZERO);
@@ -144,6 +155,7 @@ fn thousands_of_strangers_before_the_end_of_a_handshake_delay_nobody() {
 
 #[test]
 fn a_thousand_workers_with_certificates_stay_healthy_when_their_scheduler_restarts() {
+    let _alone = alone();
     room_for_strangers();
     let stage = Stage::new();
     let config = stage.write_work(2, Duration::ZERO);

@@ -15,8 +15,9 @@ const SOURCES: u64 = 100;
 const FRAME: &[u8] = &[0, 0, 0, 99, 0x82];
 /// A record of TLS with the beginning of a handshake.
 const HANDSHAKE: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
-/// Pause before a connection at a port with TLS is opened again. A thousand a second renew all within the time of a handshake.
-const REOPEN: Duration = Duration::from_millis(1);
+/// Pause before a connection at a port with TLS is opened again: 200 a second replace all strangers that a server keeps within the time that
+/// it gives them for a handshake.
+const REOPEN: Duration = Duration::from_millis(5);
 /// Pause between two rounds over all connections, far shorter than any timeout of a server.
 const ROUND: Duration = Duration::from_millis(20);
 

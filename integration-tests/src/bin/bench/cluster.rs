@@ -36,7 +36,7 @@ pub fn default_spec(stage: &Stage, config: &Value) -> SchedulerSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     Plain,
-    /// Inside TLS, with proofs of both sides.
+    /// They use TLS, and both sides prove who they are.
     Tls,
 }
 

@@ -38,7 +38,7 @@ const LENGTH_BYTES: usize = 4;
 /// Calls a second, and frames a second over bare TCP.
 struct RpcSample {
     rate: f64,
-    /// Inside TLS, if that is measured.
+    /// The rate inside TLS, if that is measured.
     tls: Option<f64>,
     bare: f64,
 }
