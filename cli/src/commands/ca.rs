@@ -48,7 +48,7 @@ struct RotateArgs {
     /// Accept the certificates of the new authority alone. Refused while workers have valid ones of the former.
     #[arg(long)]
     finish: bool,
-    /// With --finish: also if workers have valid certificates of the former authority. They have to join again.
+    /// Finish also if workers have valid certificates of the former authority. They have to join again.
     #[arg(long, requires = "finish")]
     force: bool,
 }
