@@ -107,7 +107,7 @@ struct Member {
     cluster: Cluster,
     shard: ShardLabel,
     own: Mutex<OwnSide>,
-    /// What the scheduler has told since the worker started; `None`: nothing yet.
+    /// The last news from the scheduler since the worker started; `None`: none yet.
     learned: Mutex<Option<Learned>>,
     /// Ends the connections of those who may no longer call; set once the port is served.
     server: Mutex<Option<Disconnector>>,
@@ -115,7 +115,7 @@ struct Member {
     renew: Notify,
 }
 
-/// What the scheduler has told about certificates.
+/// The scheduler's news about certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Learned {
     /// The certificates of a shard that were issued before this second are revoked.

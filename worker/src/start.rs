@@ -237,8 +237,7 @@ async fn start_all(
     let (directory, logs, held) = blocking(move || open(&path, retention, clock)).await?;
     let artifacts = open_artifacts(&options, &directory, accounts.clone()).await?;
     let (membership, server) = open_port(&mut options, directory.path()).await?;
-    let address = server.local_addr();
-    let identity = directory.identity().clone();
+    let (address, identity) = (server.local_addr(), directory.identity().clone());
     let monitor = Monitor::new(options.nvidia_smi.clone());
     let (monitor, usable) = look(monitor, clock).await.ok_or(StartError::Interrupted)?;
     let of_core = core_options(&options, &directory, address, usable).await?;
