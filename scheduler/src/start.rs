@@ -144,6 +144,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
+    tokio::spawn(pool.clone().spread_news(stop_outside.clone()));
     let instance = instance_node(options.instance_node_name);
     let proposals = first.proposals(options.unknown_keys, instance.clone(), memory.clone());
     let service = SchedulerService::new(
@@ -156,12 +157,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let driver = Driver {
         scheduler,
         lanes,
-        performer: Performer::new(
-            store,
-            Workers { pool: pool.clone() },
-            inbox.clone(),
-            call_deadline,
-        ),
+        performer: Performer::new(store, Workers { pool }, inbox.clone(), call_deadline),
         in_force: tell_in_force,
         answered,
         news: NewsLog::default(),
@@ -174,12 +170,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let files = files.run(in_force.clone(), config_place, stop_outside.clone());
     let sources = first.into_sources((inbox.clone(), options.periods), instance, in_force, memory);
     let sources = sources.run(stop_outside.clone());
-    let news = pool.spread_news(stop_outside.clone());
-    let mut outside = vec![
-        tokio::spawn(sources),
-        tokio::spawn(files),
-        tokio::spawn(news),
-    ];
+    let mut outside = vec![tokio::spawn(sources), tokio::spawn(files)];
     if let Some(listener) = http_listener {
         let (names, stop) = (options.http_hosts, stop_outside.clone());
         outside.push(http::start(listener, names, inbox.clone(), stop));
