@@ -118,9 +118,8 @@ impl Visit {
         let chain = chain.into_iter().map(CertificateDer::from).collect();
         let own: Credential = key.with_chain(chain)?;
         let cluster = proven(own.certificate())?.certified.cluster;
-        let authorities = [own.authority().clone()];
         Ok(Visit {
-            tls: client_config(Some(&own), &authorities, THRIFT)?,
+            tls: client_config(Some(&own), &own.authorities(), THRIFT)?,
             cluster,
             scheduler: scheduler.clone(),
         })

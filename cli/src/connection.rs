@@ -11,11 +11,12 @@ use brasserie_common::{InvocationId, ServiceAddress};
 use brasserie_common_identity::KeyRequest;
 use brasserie_common_runtime::parse_peer;
 use brasserie_thrift::generated::brasserie::{
-    BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieCertifyArgs, BrasserieCertifyResult,
-    BrasserieCreateTokenArgs, BrasserieCreateTokenResult, BrasserieDeleteHistoryArgs,
-    BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
-    BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult, BrasserieForgetWorkerArgs,
-    BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
+    AuthorityStatus, BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieCertifyArgs,
+    BrasserieCertifyResult, BrasserieCreateTokenArgs, BrasserieCreateTokenResult,
+    BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs,
+    BrasserieExplainTaskResult, BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult,
+    BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs,
+    BrasserieForgiveTasksResult, BrasserieGetAuthorityArgs, BrasserieGetAuthorityResult,
     BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetFilePageArgs,
     BrasserieGetFilePageResult, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
     BrasserieGetJobStatusArgs, BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult,
@@ -29,11 +30,11 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieRemoveFileArgs, BrasserieRemoveFileResult, BrasserieRemoveJobArgs,
     BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
     BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult, BrasserieRevokeWorkerArgs,
-    BrasserieRevokeWorkerResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
-    CreatedToken, DeletedHistory, FilePage, FileRefusedException, FileUpload, ForgottenOutputs,
-    JobRefusedException, JobStatus, JobStatusPage, LastRun, MissingInstance, NotAdmittedException,
-    OutputCursor, OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage, TokenStatus,
-    TokenTerms, WorkerOrderRequest,
+    BrasserieRevokeWorkerResult, BrasserieRotateAuthorityArgs, BrasserieRotateAuthorityResult,
+    BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus, CreatedToken, DeletedHistory,
+    FilePage, FileRefusedException, FileUpload, ForgottenOutputs, JobRefusedException, JobStatus,
+    JobStatusPage, LastRun, MissingInstance, NotAdmittedException, OutputCursor, OutputPage, Plan,
+    SubmittedJob, TaskCursor, TaskKill, TaskPage, TokenStatus, TokenTerms, WorkerOrderRequest,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -298,6 +299,23 @@ impl Connection {
         let arguments = BrasserieRevokeWorkerArgs { shard };
         let result: BrasserieRevokeWorkerResult = self.ask("revokeWorker", &arguments).await?;
         self.admitted(Some(()), result.ex)
+    }
+
+    pub(crate) async fn authority(&self) -> Result<AuthorityStatus> {
+        let arguments = BrasserieGetAuthorityArgs {};
+        let result: BrasserieGetAuthorityResult = self.ask("getAuthority", &arguments).await?;
+        self.admitted(result.result_value, result.ex)
+    }
+
+    pub(crate) async fn rotate_authority(
+        &self,
+        finish: bool,
+        force: bool,
+    ) -> Result<AuthorityStatus> {
+        let arguments = BrasserieRotateAuthorityArgs { finish, force };
+        let result: BrasserieRotateAuthorityResult =
+            self.ask("rotateAuthority", &arguments).await?;
+        self.admitted(result.result_value, result.ex)
     }
 
     /// Returns the address of the scheduler.

@@ -86,6 +86,8 @@ enum Command {
     Doctor(commands::doctor::DoctorArgs),
     /// Create, list and revoke the tokens with which workers join and people prove who they are.
     Token(commands::token::TokenArgs),
+    /// Show the authority of a cluster, which signs all its certificates, or replace it.
+    Ca(commands::ca::CaArgs),
     /// List workers, show the work fetch of one, take one out of service and back, or declare one dead.
     Worker(commands::worker::WorkerArgs),
 }
@@ -162,6 +164,7 @@ pub fn main() -> ExitCode {
         Command::Logs(args) => commands::logs::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Token(args) => commands::token::run(&args),
+        Command::Ca(args) => commands::ca::run(&args),
         Command::Worker(args) => commands::worker::run(&args),
     };
     match result {

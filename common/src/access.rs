@@ -213,6 +213,8 @@ pub const SCHEDULER_CALLS: &Table = &[
     ("listTokens", Callers::Only(ADMIN)),
     ("revokeToken", Callers::Only(ADMIN)),
     ("revokeWorker", Callers::Only(ADMIN)),
+    ("getAuthority", Callers::Only(VIEW)),
+    ("rotateAuthority", Callers::Only(ADMIN)),
     // Of workers, each for its own shard.
     ("processHeartbeat", Callers::Only(WORKER)),
     ("updateStatus", Callers::Only(WORKER)),
@@ -269,6 +271,7 @@ pub const WORKER_CALLS: &Table = &[
     ("notifyIfTasksNotRunning", Callers::Only(SCHEDULER)),
     ("requestSuicide", Callers::Only(SCHEDULER)),
     ("killTask", Callers::Only(SCHEDULER)),
+    ("learnCertificates", Callers::Only(SCHEDULER)),
     ("drain", Callers::Only(SCHEDULER.and(OPERATE))),
     ("getJobLogsByID", Callers::Only(SCHEDULER.and(VIEW))),
     ("getWorkFetch", Callers::Only(VIEW)),

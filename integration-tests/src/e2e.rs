@@ -4,7 +4,8 @@
 //! * [`Stage`] is the temporary folder of one test, and starts programs in it.
 //! * [`Process`] is a running program; dropping it kills it.
 //! * [`Network`] is a network that can be cut. [`Cluster`] is a scheduler and workers on a network, with its invariants.
-//! * [`Client`] calls a scheduler. [`RunRecords`] are the records that tasks themselves wrote.
+//! * [`Client`] calls a scheduler. [`TestAuthority`] gives schedulers, workers and callers identities.
+//! * [`RunRecords`] are the records that tasks themselves wrote.
 
 mod client;
 mod cluster;
@@ -15,6 +16,7 @@ mod process;
 mod programs;
 mod python;
 mod records;
+mod secured;
 mod stage;
 mod stall;
 mod tree;
@@ -31,6 +33,7 @@ pub use process::{Process, children_of, command_line, resident_bytes, used_proce
 pub use programs::{Program, Programs, play_role};
 pub use python::{PYTHON_SETUP, python, python_with_packages};
 pub use records::{RunRecord, RunRecords, WORK_SCRIPT};
+pub use secured::{Admission, Shown, TestAuthority, try_call};
 pub use stage::{
     FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts,
     range_config,

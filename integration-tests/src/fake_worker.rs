@@ -1,11 +1,16 @@
-//! A fake worker that runs nothing: it joins, passes its healthchecks, accepts every task, and reports the statuses that the test requests.
+//! Fake workers that run nothing: they join, pass their healthchecks, accept every task, and report the statuses that the test requests.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use brasserie_common::Principal;
 use brasserie_common::ids::HEALTHCHECK_JOB;
+use brasserie_common_identity::{CertificateDer, server_config};
+use brasserie_thrift::generated::brasserie::{
+    BrasserieWorkerLearnCertificatesArgs, BrasserieWorkerLearnCertificatesResult,
+};
 use brasserie_thrift::generated::common::{
     BistroInstanceID, BistroWorker, MachinePortLock, ServiceAddress, SetHash,
     UsablePhysicalResources, WorkerSetHash, WorkerSetID,
@@ -20,15 +25,20 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
 };
 use brasserie_thrift::rpc::{
-    CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server, Service,
+    CallResult, ClientConfig, ClientPool, Doorkeeper, IncomingCall, Limits, PeerAddr, Server,
+    Service, THRIFT,
 };
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use crate::e2e::PATIENCE;
+use crate::e2e::{PATIENCE, TestAuthority};
 
 /// The highest rate for a worker that is not healthy yet.
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(50);
+/// The usual period of workers.
+const FLEET_PERIOD: Duration = Duration::from_secs(15);
+/// The pause of a fleet's worker after a heartbeat that was not answered.
+const FLEET_RETRY: Duration = Duration::from_secs(1);
 
 /// A joined worker. Dropping it ends its heartbeats.
 pub struct FakeWorker {
@@ -44,6 +54,97 @@ struct ServedScheduler {
     started: Sender<BistroWorkerRunTaskArgs>,
     /// The worker set of the last heartbeat's answer, to be sent back.
     worker_set: Mutex<WorkerSetID>,
+}
+
+/// Many workers with certificates of one cluster, each with connections of its own, and with the usual heartbeats. Dropping it ends them.
+pub struct FakeFleet {
+    stop: CancellationToken,
+    _runtime: Runtime,
+}
+
+impl FakeFleet {
+    /// Starts workers with the shards `f0`, `f1` and so on, which join the scheduler at this port.
+    ///
+    /// # Panics
+    /// If there are not enough ports.
+    pub fn start(authority: &TestAuthority, scheduler_port: u16, count: usize) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
+        let runtime = runtime.expect("a runtime can be made");
+        let stop = CancellationToken::new();
+        for number in 0..count {
+            let shard = format!("f{number}");
+            let own = authority.worker(&shard);
+            let tls = server_config(&own, &authority.authority().trusted(), THRIFT);
+            let door = FleetDoor(tls.expect("a usable certificate"));
+            let (sender, _) = mpsc::channel();
+            let peer = Arc::new(ServedScheduler {
+                pool: authority.pool(Some(&own)),
+                scheduler: authority.scheduler(scheduler_port),
+                started: sender,
+                worker_set: Mutex::new(empty_set()),
+            });
+            let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let server = runtime.block_on(Server::bind(any)).expect("a port is free");
+            let server = server.behind(Arc::new(door));
+            runtime.spawn(sail(peer, server, shard, stop.clone()));
+        }
+        FakeFleet {
+            stop,
+            _runtime: runtime,
+        }
+    }
+}
+
+impl Drop for FakeFleet {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Plays one worker of a fleet: it sends heartbeats in the usual period, and at once when the connection is lost, as real workers do.
+async fn sail(peer: Arc<ServedScheduler>, server: Server, shard: String, stop: CancellationToken) {
+    let period = FLEET_PERIOD;
+    let description = BistroWorker {
+        heartbeat_period_sec: i32::try_from(period.as_secs()).ok(),
+        ..description(&shard, server.local_addr().port())
+    };
+    let mut losses = peer.pool.losses(&peer.scheduler);
+    let handle = server.serve(FakeCalls(Arc::clone(&peer)), Limits::DEFAULT, stop.clone());
+    while !stop.is_cancelled() {
+        let pause = match peer.heartbeat(&description).await {
+            true => period,
+            false => FLEET_RETRY,
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = losses.next() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+    handle.stopped().await;
+}
+
+/// The door of a fleet's worker: all that have a certificate may call.
+struct FleetDoor(Arc<rustls::ServerConfig>);
+
+impl Doorkeeper for FleetDoor {
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        Some(Arc::clone(&self.0))
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        Principal::stranger(from, "it does not use TLS")
+    }
+
+    fn identify(&self, from: SocketAddr, certificates: &[CertificateDer<'static>]) -> Principal {
+        match certificates {
+            [] => Principal::stranger(from, "it has no certificate"),
+            _ => Principal::Unauthenticated(from),
+        }
+    }
 }
 
 impl FakeWorker {
@@ -115,7 +216,8 @@ impl Drop for FakeWorker {
 }
 
 impl ServedScheduler {
-    async fn heartbeat(&self, description: &BistroWorker) {
+    /// Sends a heartbeat, and returns whether it was answered.
+    async fn heartbeat(&self, description: &BistroWorker) -> bool {
         let set = self
             .worker_set
             .lock()
@@ -135,9 +237,11 @@ impl ServedScheduler {
             .ok()
             .and_then(|r| r.result_value)
             .and_then(|r| r.worker_set_id);
+        let is_answered = set.is_some();
         if let Some(set) = set {
             *self.worker_set.lock().expect("nobody panics with the lock") = set;
         }
+        is_answered
     }
 
     fn run(self: &Arc<Self>, task: BistroWorkerRunTaskArgs) {
@@ -175,6 +279,9 @@ impl Service for FakeCalls {
                     responder.reply(&BistroWorkerNotifyIfTasksNotRunningResult {});
                 })
             }
+            "learnCertificates" => call.serve(|_: BrasserieWorkerLearnCertificatesArgs, to| {
+                to.reply(&BrasserieWorkerLearnCertificatesResult {});
+            }),
             _ => call.unknown_method(),
         }
     }

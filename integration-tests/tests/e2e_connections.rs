@@ -1,9 +1,15 @@
-//! Tests more unused connections than a server accepts: workers can still reconnect, and connected ones are not lost.
+//! Tests more connections than a server accepts, and many at a time: workers can still reconnect, and connected ones are not lost.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use integration_tests::e2e::{Client, Stage};
+use brasserie_thrift::generated::brasserie::ClusterStatus;
+use brasserie_thrift::generated::common::BistroInstanceID;
+use integration_tests::e2e::{Client, Process, Stage, TestAuthority};
+use integration_tests::fake_worker::FakeFleet;
 use integration_tests::hostile::Crowd;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// A server's limit of connections (`Limits::max_connections`), and some more.
 const CROWD: usize = 2048 + 200;
@@ -12,6 +18,7 @@ const SOON: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_crowd_of_idle_connections_keeps_no_worker_away() {
+    let _alone = alone();
     let stage = Stage::new();
     let config = stage.write_work(2, Duration::ZERO);
     // Default timeouts: a worker is unhealthy after a minute without heartbeats, longer than any delay of a busy machine.
@@ -55,4 +62,120 @@ fn a_crowd_of_idle_connections_keeps_no_worker_away() {
     client.wait_all_done();
     assert!(crowd.opened() >= CROWD as u64);
     drop(stays);
+}
+
+/// Strangers at each port of a cluster with an authority.
+const STRANGERS: usize = 5000;
+/// Time for which they are there: longer than a server waits for the end of a handshake.
+const SIEGE: Duration = Duration::from_secs(8);
+/// The longest time that an answer may take meanwhile, on a busy machine.
+const ANSWERED: Duration = Duration::from_secs(10);
+/// Workers that reconnect at the same time.
+const FLEET: usize = 1000;
+
+/// The tests of this file run one after the other, because each measures what one crowd does to a whole machine.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    // Another test that has failed is no reason to fail.
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Raises this process's limit of descriptors as far as it may, and returns how many connections it can hold for each of two ports.
+fn room_for_strangers() -> usize {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).expect("it may be raised to that");
+    let each = usize::try_from(most).unwrap_or(usize::MAX) / 2;
+    STRANGERS.min(each.saturating_sub(200))
+}
+
+fn instances(status: &ClusterStatus) -> BTreeMap<String, BistroInstanceID> {
+    let workers = status.workers.iter().flatten();
+    let instance = |worker: &brasserie_thrift::generated::brasserie::WorkerStatus| {
+        Some((worker.shard.clone()?, worker.instance.clone()?))
+    };
+    workers.filter_map(instance).collect()
+}
+
+fn port_of(worker: &Process) -> u16 {
+    worker.wait_for_output("the worker takes calls");
+    let output = worker.output();
+    let address = output.split("address=127.0.0.1:").nth(1);
+    let port = address.and_then(|rest| rest.split_whitespace().next());
+    port.and_then(|port| port.parse().ok()).expect("a port")
+}
+
+#[test]
+fn thousands_of_strangers_before_the_end_of_a_handshake_delay_nobody() {
+    let _alone = alone();
+    let size = room_for_strangers();
+    let stage = Stage::new();
+    let config = stage.write_work(2, Duration::ZERO);
+    stage.hold();
+    let spec = stage.default_spec(&config);
+    let authority = TestAuthority::give(&spec);
+    let scheduler = stage.start_scheduler(&spec);
+    let (one, two) = (
+        stage.worker_spec("one", &spec),
+        stage.worker_spec("two", &spec),
+    );
+    let (one, two) = (authority.admit(one), authority.admit(two));
+    let stays = stage.start_worker(&one);
+    let client = authority.client(spec.port);
+    let before = client.wait_healthy(1);
+    let crowds = [spec.port, port_of(&stays)].map(|port| Crowd::at_tls(port, size));
+    // A newcomer joins in the middle of it.
+    let _newcomer = stage.start_worker(&two);
+    client.wait_healthy(2);
+    let (address, began) = (format!("127.0.0.1:{}", spec.port), Instant::now());
+    let token = spec.data_dir.to_string_lossy().into_owned();
+    while began.elapsed() < SIEGE {
+        let asked = Instant::now();
+        let named = ["--scheduler", &address, "--token-file", &token];
+        for command in [&["status"][..], &["worker", "work-fetch", "one"]] {
+            let told = stage.brasserie(&[command, &named].concat());
+            assert_eq!(told.code, Some(0), "{}", told.output);
+        }
+        assert_eq!(spec.get_with_code("/health").0, 200);
+        assert!(asked.elapsed() < ANSWERED, "{:?}", asked.elapsed());
+    }
+    stage.release();
+    let after = client.wait_all_done();
+    for crowd in &crowds {
+        assert!(crowd.opened() > size as u64, "{} of {size}", crowd.opened());
+    }
+    assert_eq!(instances(&before)["one"], instances(&after)["one"]);
+    assert!(!stays.output().contains("fail"), "{}", stays.output());
+    assert!(
+        !scheduler.output().contains("too many Thrift"),
+        "{}",
+        scheduler.output()
+    );
+}
+
+#[test]
+fn a_thousand_workers_with_certificates_stay_healthy_when_their_scheduler_restarts() {
+    let _alone = alone();
+    room_for_strangers();
+    let stage = Stage::new();
+    let config = stage.write_work(2, Duration::ZERO);
+    let spec = stage.default_spec(&config);
+    let authority = TestAuthority::give(&spec);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let _fleet = FakeFleet::start(&authority, spec.port, FLEET);
+    let client = authority.client(spec.port);
+    let before = client.wait_healthy(FLEET);
+    scheduler.kill_program();
+    let restarted = Instant::now();
+    let scheduler = stage.start_scheduler(&spec);
+    let after = client.wait_healthy(FLEET);
+    println!(
+        "{FLEET} workers are healthy again after {:?}",
+        restarted.elapsed()
+    );
+    assert_eq!(instances(&before), instances(&after));
+    let output = scheduler.output();
+    for trouble in ["unhealthy", "is lost", "too many Thrift"] {
+        assert!(!output.contains(trouble), "{trouble}: {output}");
+    }
 }

@@ -414,6 +414,15 @@ fn each_role_may_make_exactly_the_calls_of_the_table() {
         let own = credential(&authority, role, Clock.wall());
         callers.insert(Some(role), pool(&authority, Some(&own)));
     }
+    // The scheduler's first call tells the worker which certificates are revoked. Before it, the worker refuses everybody else.
+    let status = ["status", "--json", "--scheduler", &address, "--token-file"];
+    let data_dir = spec.data_dir.to_string_lossy().into_owned();
+    wait_for("the worker to be healthy", || {
+        let status = secured
+            .stage
+            .brasserie(&[&status[..], &[&data_dir]].concat());
+        status.output.contains("\"healthy\"").then_some(())
+    });
     let listens = address_in(&worker.output());
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
@@ -493,7 +502,7 @@ fn what_is_revoked_is_closed_within_a_second_and_stays_out() {
     drop(worker);
     let again = secured.token("again", &["--role", "worker"]);
     let mut spec = secured.worker("w1", Some(&again));
-    spec.data_dir = secured.stage.path("again");
+    spec.data_dir = secured.stage.path("another-directory");
     let worker = secured.start_worker(&spec);
     worker.wait_for_output("joined the cluster");
     let _ = secured.authority();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use integration_tests::e2e::{Client, SchedulerSpec, Stage, python_with_packages};
+use integration_tests::e2e::{Client, SchedulerSpec, Stage, TestAuthority, python_with_packages};
 use serde_json::json;
 
 const JOB: &str = "borrowed";
@@ -40,14 +40,31 @@ fn config(stage: &Stage) -> PathBuf {
     stage.write("config.json", &format!("{config:#}"))
 }
 
+/// Whether the scheduler asks its peers for proofs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Nobody,
+    /// It has an authority, and `--plain-loopback`.
+    OtherMachines,
+}
+
 /// Starts a scheduler, and a Python program that makes every call and acts as a worker.
-fn meets_a_stranger(script: &str, protocol: &str, interface: impl Fn(&Stage) -> PathBuf) {
+fn meets_a_stranger(
+    script: &str,
+    protocol: &str,
+    asks: Asks,
+    interface: impl Fn(&Stage) -> PathBuf,
+) {
     let stage = Stage::new();
     // The Python worker is not restarted, so it must not be lost if a busy machine delays it by a second.
-    let spec: SchedulerSpec = stage
+    let mut spec: SchedulerSpec = stage
         .scheduler_spec(&config(&stage))
         .with("--new-cluster")
         .with("--lose-unhealthy-worker-after=30s");
+    if asks == Asks::OtherMachines {
+        spec = spec.with("--plain-loopback");
+        TestAuthority::give(&spec);
+    }
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
     client.wait_until("the nodes to be loaded", |status| {
@@ -104,20 +121,33 @@ fn generated_python(stage: &Stage) -> PathBuf {
 
 #[test]
 fn thriftpy2_over_framed_compact() {
-    meets_a_stranger("thriftpy2_peer.py", "compact", |_| idl());
+    meets_a_stranger("thriftpy2_peer.py", "compact", Asks::Nobody, |_| idl());
 }
 
 #[test]
 fn thriftpy2_over_framed_binary() {
-    meets_a_stranger("thriftpy2_peer.py", "binary", |_| idl());
+    meets_a_stranger("thriftpy2_peer.py", "binary", Asks::Nobody, |_| idl());
 }
 
 #[test]
 fn apache_python_over_the_header_transport_with_compact() {
-    meets_a_stranger("apache_peer.py", "compact", generated_python);
+    meets_a_stranger("apache_peer.py", "compact", Asks::Nobody, generated_python);
 }
 
 #[test]
 fn apache_python_over_the_header_transport_with_binary() {
-    meets_a_stranger("apache_peer.py", "binary", generated_python);
+    meets_a_stranger("apache_peer.py", "binary", Asks::Nobody, generated_python);
+}
+
+#[test]
+fn thriftpy2_at_a_scheduler_with_an_authority_and_plain_loopback() {
+    meets_a_stranger("thriftpy2_peer.py", "compact", Asks::OtherMachines, |_| {
+        idl()
+    });
+}
+
+#[test]
+fn apache_python_at_a_scheduler_with_an_authority_and_plain_loopback() {
+    let asks = Asks::OtherMachines;
+    meets_a_stranger("apache_peer.py", "binary", asks, generated_python);
 }

@@ -110,6 +110,11 @@ pub struct Flags {
     #[arg(long)]
     pub plain_loopback: bool,
 
+    /// How long the certificates of workers are valid that this scheduler issues; they renew after half of it. A worker that stays away for
+    /// longer can renew for 30 more days. Only for a scheduler with an authority
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = certificate_life)]
+    pub worker_certificate_life: Duration,
+
     /// Format of the log: `text`, or `json` for one object a line with timestamp, level, target, message and fields
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::Text, value_parser = LogFormat::parse)]
     pub log_format: LogFormat,
@@ -271,6 +276,8 @@ enum TimeError {
     BelowSecond,
     #[error("it must be at least 1ms")]
     BelowMillisecond,
+    #[error("it must be at least 10s, because a worker needs some seconds to renew")]
+    NoTimeToRenew,
     #[error("it must be at most 365d")]
     TooLong,
     #[error("it must be at most 47h, because no worker is made to wait for more than two days")]
@@ -322,6 +329,14 @@ fn kill_wait(text: &str) -> Result<Duration, TimeError> {
     }
 }
 
+fn certificate_life(text: &str) -> Result<Duration, TimeError> {
+    let duration = bounded(text)?;
+    match duration < Duration::from_secs(10) {
+        true => Err(TimeError::NoTimeToRenew),
+        false => Ok(duration),
+    }
+}
+
 fn slot_strategy(text: &str) -> Result<SlotStrategy, &'static str> {
     SlotStrategy::parse(text).ok_or("it must be round-robin or load-aware")
 }
@@ -368,6 +383,7 @@ impl Flags {
                 (false, true) => PlainPeers::Loopback,
                 (false, false) => PlainPeers::Strangers,
             },
+            worker_certificate_life: self.worker_certificate_life,
             http_listen: Some(
                 ListenAddress::check(self.http_listen, exposure).map_err(FlagsError::HttpListen)?,
             ),

@@ -144,6 +144,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
+    tokio::spawn(pool.clone().spread_news(stop_outside.clone()));
     let instance = instance_node(options.instance_node_name);
     let proposals = first.proposals(options.unknown_keys, instance.clone(), memory.clone());
     let service = SchedulerService::new(
@@ -478,7 +479,8 @@ async fn open_port(
     options: &StartOptions,
     directory: &DataDir,
 ) -> Result<(Option<Arc<Guard>>, Server), StartError> {
-    let guard = Guard::open(directory, options.security, options.plain_peers)?;
+    let life = options.worker_certificate_life;
+    let guard = Guard::open(directory, options.security, options.plain_peers, life)?;
     let address = options.listen.socket();
     let bound = Server::bind(address).await;
     let server = bound.map_err(|error| StartError::Listen { address, error })?;

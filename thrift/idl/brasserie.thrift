@@ -707,6 +707,37 @@ exception NotAdmittedException {
   1: string message,
 }
 
+struct RevokedShard {
+  // The label of the shard in certificates.
+  1: string shard,
+  // Its certificates that were issued before this second since the epoch are revoked.
+  2: i64 issuedBefore,
+}
+
+// What a worker needs to know about the certificates of its peers. It replaces what the worker has learned before.
+struct CertificateNews {
+  // Until their certificates have expired.
+  1: list<RevokedShard> shards,
+  // Revoked tokens of people who may still have a certificate: 16 hex digits each.
+  2: list<string> tokens,
+  // The SHA-256 of each authority whose certificates are accepted. A worker that accepts others renews its certificate.
+  3: list<binary> authorities,
+}
+
+struct AuthorityStatus {
+  1: string cluster,
+  // Hex digits of the SHA-256 of its certificate, as tokens have it.
+  2: string hash,
+  // Milliseconds since the epoch.
+  3: i64 expiresMs,
+  // While a rotation is under way: the hash of the authority that it replaces.
+  4: optional string former,
+  // Shards whose valid certificates are of the former authority; at most 1000.
+  5: list<string> behind,
+  // All of them.
+  6: i64 behindCount,
+}
+
 service Brasserie extends scheduler.BistroScheduler {
   // At most 1000 jobs and 8 MiB of them.
   ClusterStatus getClusterStatus(),
@@ -878,6 +909,16 @@ service Brasserie extends scheduler.BistroScheduler {
   void revokeWorker(1: string shard) throws (
     1: NotAdmittedException ex,
   ),
+
+  AuthorityStatus getAuthority() throws (
+    1: NotAdmittedException ex,
+  ),
+
+  // finish unset: replaces the authority, and accepts the certificates of both. finish: accepts those of the new one alone; refused while
+  // workers have valid ones of the former, except with force.
+  AuthorityStatus rotateAuthority(1: bool finish, 2: bool force) throws (
+    1: NotAdmittedException ex,
+  ),
 }
 
 struct WorkFetchStatus {
@@ -925,4 +966,6 @@ service BrasserieWorker extends worker.BistroWorker {
     2: common.BistroInstanceID instance,
     3: DrainTerms terms,
   ) throws (1: worker.BistroWorkerException ex),
+  // From the scheduler, to a worker that has joined: after each of its starts, and after each change.
+  void learnCertificates(1: CertificateNews news),
 }

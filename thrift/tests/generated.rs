@@ -276,7 +276,9 @@ structs! {
         BrasserieJoinArgs, BrasserieJoinResult, BrasserieRenewCertificateArgs, BrasserieRenewCertificateResult,
         BrasserieCertifyArgs, BrasserieCertifyResult, BrasserieAuthenticateArgs, BrasserieAuthenticateResult,
         BrasserieCreateTokenArgs, BrasserieCreateTokenResult, BrasserieListTokensArgs, BrasserieListTokensResult,
-        BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult, BrasserieRevokeWorkerArgs, BrasserieRevokeWorkerResult;
+        BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult, BrasserieRevokeWorkerArgs, BrasserieRevokeWorkerResult,
+        RevokedShard, CertificateNews, BrasserieWorkerLearnCertificatesArgs, BrasserieWorkerLearnCertificatesResult,
+        AuthorityStatus, BrasserieGetAuthorityArgs, BrasserieGetAuthorityResult, BrasserieRotateAuthorityArgs, BrasserieRotateAuthorityResult;
 }
 
 #[test]

@@ -28,16 +28,6 @@ async fn answers_to(method: &str, client: &mut RawClient, sequence: i32) {
     expect_echo(client, sequence, &arguments).await;
 }
 
-async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    let seen = async {
-        while !is_so() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let seen = tokio::time::timeout(PATIENCE, seen).await;
-    assert!(seen.is_ok(), "{what}");
-}
-
 async fn expect_echo(client: &mut RawClient, sequence: i32, arguments: &Note) {
     let reply = client.next_reply(RawEncoding::Compact).await;
     let RawReply::Reply(_, got, result) = &reply else {

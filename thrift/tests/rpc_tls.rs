@@ -4,8 +4,10 @@ mod rpc_support;
 
 use rpc_support::*;
 
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use brasserie_common::access::{Identity, Role, ShardLabel};
@@ -56,13 +58,16 @@ fn scheduler(authority: &Authority) -> Credential {
 /// The door of a scheduler.
 struct Door {
     tls: Arc<rustls::ServerConfig>,
+    /// Whether all certificates are revoked.
+    is_revoked: Arc<AtomicBool>,
 }
 
 impl Door {
     fn of(authority: &Authority, own: &Credential) -> Self {
         let trusted = [authority.certificate().clone()];
         let tls = server_config(own, &trusted, THRIFT).expect("a usable certificate");
-        Door { tls }
+        let is_revoked = Arc::default();
+        Door { tls, is_revoked }
     }
 }
 
@@ -82,6 +87,9 @@ impl Doorkeeper for Door {
         let proven = proven(first).expect("ours");
         if proven.until < now() {
             return Principal::stranger(from, "expired");
+        }
+        if self.is_revoked.load(Ordering::Relaxed) {
+            return Principal::stranger(from, "revoked");
         }
         Principal::Authenticated(Arc::new(Identity {
             role: proven.certified.role,
@@ -103,9 +111,13 @@ impl Credentials for Shown {
 }
 
 async fn serve(authority: &Authority, own: &Credential, limits: Limits) -> TestServer {
+    serve_behind(Door::of(authority, own), limits).await
+}
+
+async fn serve_behind(door: Door, limits: Limits) -> TestServer {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = Server::bind(any).await.expect("a port");
-    TestServer::serve(server.behind(Arc::new(Door::of(authority, own))), limits)
+    TestServer::serve(server.behind(Arc::new(door)), limits)
 }
 
 fn pool_with(tls: Arc<rustls::ClientConfig>) -> ClientPool {
@@ -301,4 +313,179 @@ async fn a_handshake_that_is_damaged_or_never_ends_is_closed() {
         who(&pool(&authority, Some(&own)), &at(&server, &authority)).await,
         "worker w1"
     );
+}
+
+/// A client that speaks TLS and sends raw bytes inside it. It blocks.
+struct RawTls(rustls::StreamOwned<rustls::ClientConnection, std::net::TcpStream>);
+
+impl RawTls {
+    /// Connects, and ends the handshake.
+    fn connect(server: SocketAddr, tls: &Arc<rustls::ClientConfig>, name: &str) -> Self {
+        let tcp = std::net::TcpStream::connect(server).expect("it listens");
+        tcp.set_read_timeout(Some(PATIENCE)).expect("an option");
+        let name = name.to_owned().try_into().expect("a name");
+        let client = rustls::ClientConnection::new(Arc::clone(tls), name).expect("a client");
+        let mut stream = rustls::StreamOwned::new(client, tcp);
+        while stream.conn.is_handshaking() {
+            stream
+                .conn
+                .complete_io(&mut stream.sock)
+                .expect("a handshake");
+        }
+        RawTls(stream)
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.0.conn.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+    }
+
+    /// Sends bytes. Returns whether the server answers with at least this many, rather than to close the connection.
+    fn is_answered(&mut self, bytes: &[u8], answers: usize) -> bool {
+        // The server may close the connection meanwhile, with a reset, which is an end too.
+        let _ = self.0.write_all(bytes).and_then(|()| self.0.flush());
+        match self.0.read_exact(&mut vec![0; answers]) {
+            Ok(()) => true,
+            Err(error) => {
+                let kind = error.kind();
+                assert_ne!(kind, std::io::ErrorKind::WouldBlock, "no end in time");
+                false
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_resumed_proves_no_more_than_its_certificate_does_now() {
+    let authority = authority();
+    let door = Door::of(&authority, &scheduler(&authority));
+    let is_revoked = Arc::clone(&door.is_revoked);
+    let server = serve_behind(door, Limits::DEFAULT).await;
+    let peer = at(&server, &authority);
+    let own = worker(&authority, "w1", now());
+    let tls = client_config(Some(&own), &authority.trusted(), THRIFT).expect("a configuration");
+    let pool = pool_with(Arc::clone(&tls));
+    assert_eq!(who(&pool, &peer).await, "worker w1");
+    let name = authority.cluster().of_role(Role::Scheduler);
+    let raw = RawTls::connect(server.addr(), &tls, &name);
+    assert!(raw.is_resumed(), "{:?}", raw.0.conn.handshake_kind());
+    is_revoked.store(true, Ordering::Relaxed);
+    let mut lost = pool.losses(&peer);
+    server.handle.disconnector().disconnect(|_| true);
+    tokio::time::timeout(PATIENCE, lost.next())
+        .await
+        .expect("closed");
+    assert_eq!(who(&pool, &peer).await, "stranger: revoked");
+}
+
+#[tokio::test]
+async fn strangers_take_no_place_of_peers_that_have_proven_who_they_are() {
+    let authority = authority();
+    let limits = Limits {
+        max_connections: 40,
+        max_strangers: 10,
+        first_call_timeout: PATIENCE,
+        ..Limits::DEFAULT
+    };
+    let server = serve(&authority, &scheduler(&authority), limits).await;
+    let peer = at(&server, &authority);
+    let workers: Vec<ClientPool> = (0..25)
+        .map(|number| {
+            pool(
+                &authority,
+                Some(&worker(&authority, &format!("w{number}"), now())),
+            )
+        })
+        .collect();
+    for (number, pool) in workers.iter().enumerate() {
+        assert_eq!(who(pool, &peer).await, format!("worker w{number}"));
+    }
+    let mut crowd = Vec::new();
+    let beginnings: [&[u8]; 3] = [
+        b"",
+        b"\x16",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ];
+    for number in 0..200 {
+        let mut stream = TcpStream::connect(server.addr()).await.expect("it listens");
+        stream
+            .write_all(beginnings[number % 3])
+            .await
+            .expect("sent");
+        crowd.push(stream);
+    }
+    wait_for("the strangers to be few", || {
+        server.handle.load().connections <= 25 + 10
+    })
+    .await;
+    // Nobody who is known was closed, and another worker finds a place.
+    let mut losses: Vec<_> = workers.iter().map(|pool| pool.losses(&peer)).collect();
+    let late = worker(&authority, "late", now());
+    assert_eq!(
+        who(&pool(&authority, Some(&late)), &peer).await,
+        "worker late"
+    );
+    for (number, (pool, lost)) in workers.iter().zip(&mut losses).enumerate() {
+        assert_eq!(who(pool, &peer).await, format!("worker w{number}"));
+        tokio::select! {
+            biased;
+            () = lost.next() => panic!("w{number} has lost its connection"),
+            () = std::future::ready(()) => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_sends_short_frames_only_and_hostile_ones_inside_tls_harm_nobody() {
+    let authority = authority();
+    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let (address, peer) = (server.addr(), at(&server, &authority));
+    let name = authority.cluster().of_role(Role::Scheduler);
+    let own = worker(&authority, "w1", now());
+    let trusted = authority.trusted();
+    let anonymous = client_config(None, &trusted, THRIFT).expect("a configuration");
+    let proven = client_config(Some(&own), &trusted, THRIFT).expect("a configuration");
+    let hostile = tokio::task::spawn_blocking(move || {
+        let short = call(RawEncoding::Compact, "echo", 1, &note("short", 1));
+        let long = call(
+            RawEncoding::Compact,
+            "echo",
+            1,
+            &note(&"x".repeat(100_000), 1),
+        );
+        // The length alone decides, before the content arrives.
+        let is_answered = |tls, frame: &[u8], answers| {
+            RawTls::connect(address, tls, &name).is_answered(frame, answers)
+        };
+        assert!(is_answered(&anonymous, &framed(&short), 4));
+        assert!(!is_answered(&anonymous, &framed(&long)[..8], 1));
+        assert!(is_answered(&proven, &framed(&long), 100_000));
+        let mut random = Random::new(7);
+        for number in 0..300 {
+            let tls = [&anonymous, &proven][number % 2];
+            let noise: Vec<u8> = (0..random.below(300))
+                .map(|_| random.next() as u8)
+                .collect();
+            let frame = match random.below(3) {
+                0 => noise,
+                1 => framed(&noise),
+                _ => {
+                    let mut frame = framed(&short);
+                    let place = random.below(frame.len());
+                    frame[place] ^= 1 << random.below(8);
+                    frame
+                }
+            };
+            let mut raw = RawTls::connect(address, tls, &name);
+            let _ = raw.0.write_all(&frame).and_then(|()| raw.0.flush());
+            // Some end with a broken record instead of a goodbye.
+            let _ = raw.0.sock.write_all(&frame);
+        }
+    });
+    hostile.await.expect("the client does not panic");
+    assert_eq!(who(&pool(&authority, Some(&own)), &peer).await, "worker w1");
+    wait_for("the hostile connections to end", || {
+        let load = server.handle.load();
+        (load.connections, load.calls, load.bytes) == (1, 0, 0)
+    })
+    .await;
 }

@@ -1,28 +1,34 @@
 //! The worker's membership of a cluster with an authority: how it joins, its certificate, and who may call it.
 //!
 //! A worker without a membership asks nobody who he is, and calls its schedulers in plain text. A worker with one calls inside TLS only.
+//!
+//! The scheduler tells the worker which certificates are revoked: after the first heartbeat of each start, and after each change. Before
+//! that, the worker refuses other workers and people, so that no restart makes it forget a revocation.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{Identity, Role, ShardLabel};
-use brasserie_common::{Principal, ServiceAddress, Shard, WallTime};
+use brasserie_common::access::{Identity, Role, ShardLabel, TokenNumber};
+use brasserie_common::{CallOutcome, Principal, ServiceAddress, Shard, WallTime};
 use brasserie_common_identity::{
-    AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, Token,
+    AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, Proven, Token,
     TokenError, TokenForm, client_config, joining_client_config, proven, server_config,
 };
 use brasserie_common_runtime::{Clock, FileError, files};
 use brasserie_thrift::generated::brasserie::{
     BrasserieJoinArgs, BrasserieJoinResult, BrasserieRenewCertificateArgs,
-    BrasserieRenewCertificateResult, IssuedCertificate, NotAdmittedException,
+    BrasserieRenewCertificateResult, CertificateNews, IssuedCertificate, NotAdmittedException,
 };
 use brasserie_thrift::rpc::{
-    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Doorkeeper, PeerAddr, THRIFT,
+    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Disconnector, Doorkeeper,
+    PeerAddr, ServerHandle, THRIFT,
 };
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The folder in the data directory.
@@ -35,8 +41,12 @@ pub(crate) const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
 const MAX_TOKEN_BYTES: u64 = 4096;
 /// The pause between two attempts to join or to renew, while the scheduler does not answer.
 const RETRY: Duration = Duration::from_secs(5);
-/// The period of the check whether the certificate is to be renewed.
+/// The longest time between two checks whether the certificate is to be renewed. Clocks may be set meanwhile.
 const RENEWAL_CHECK: Duration = Duration::from_secs(60);
+/// The shortest.
+const LEAST_RENEWAL_CHECK: Duration = Duration::from_secs(1);
+/// The time within which all workers renew when the authority is replaced: not all at the same moment.
+const RENEWALS_SPREAD_MS: u64 = 5000;
 
 /// The place where the operator has put a token for joining. The token itself is never on a command line, which others can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,23 +107,42 @@ struct Member {
     cluster: Cluster,
     shard: ShardLabel,
     own: Mutex<OwnSide>,
+    /// The last news from the scheduler since the worker started; `None`: none yet.
+    learned: Mutex<Option<Learned>>,
+    /// Ends the connections of those who may no longer call; set once the port is served.
+    server: Mutex<Option<Disconnector>>,
+    /// Wakes the task that renews the certificate.
+    renew: Notify,
+}
+
+/// The scheduler's news about certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Learned {
+    /// The certificates of a shard that were issued before this second are revoked.
+    shards: BTreeMap<ShardLabel, i64>,
+    /// The revoked tokens of people who may still have a certificate.
+    tokens: BTreeSet<TokenNumber>,
+    /// The authorities whose certificates are accepted. If the worker's own are others, it renews its certificate.
+    authorities: BTreeSet<[u8; 32]>,
 }
 
 /// The certificate in the form that TLS takes, for calls in both directions.
 struct OwnSide {
     server: Arc<rustls::ServerConfig>,
     client: Arc<rustls::ClientConfig>,
+    authorities: BTreeSet<[u8; 32]>,
     issued: WallTime,
     until: WallTime,
 }
 
 impl OwnSide {
     fn of(credential: &Credential) -> Result<Self, IdentityError> {
-        let trusted = [credential.authority().clone()];
+        let trusted = credential.authorities();
         let proven = proven(credential.certificate())?;
         Ok(OwnSide {
             server: server_config(credential, &trusted, THRIFT)?,
             client: client_config(Some(credential), &trusted, THRIFT)?,
+            authorities: trusted.iter().map(|one| AuthorityHash::of(one).0).collect(),
             issued: proven.issued,
             until: proven.until,
         })
@@ -175,6 +204,9 @@ impl Membership {
                 cluster: certified.cluster,
                 shard,
                 own: Mutex::new(OwnSide::of(&credential)?),
+                learned: Mutex::default(),
+                server: Mutex::default(),
+                renew: Notify::new(),
             })))),
             Some(kept) => Err(MembershipError::OtherShard {
                 kept,
@@ -214,7 +246,38 @@ impl Membership {
         Some(member)
     }
 
-    /// Renews the certificate whenever half of its life is over, until the worker ends. `scheduler` returns the current address.
+    /// Lets the member close connections of this server.
+    pub(crate) fn watch(&self, server: &ServerHandle) {
+        if let Some(member) = &self.0 {
+            *member.server.lock() = Some(server.disconnector());
+        }
+    }
+
+    /// Takes in what the scheduler tells about certificates, and closes the connections of those that are revoked now.
+    pub(crate) fn learn(&self, news: CertificateNews) {
+        if let Some(member) = &self.0 {
+            member.learn(Learned::from(news));
+        }
+    }
+
+    /// Completes the reason of a failed call to the scheduler with the remedy, if the scheduler has another authority.
+    pub(crate) fn explain<T>(&self, outcome: CallOutcome<T>) -> CallOutcome<T> {
+        let Some(member) = &self.0 else {
+            return outcome;
+        };
+        let explained = |text: String| match is_about_authority(&text) {
+            true => format!("{text}. {}", member.other_authority()),
+            false => text,
+        };
+        match outcome {
+            CallOutcome::NotSent(text) => CallOutcome::NotSent(explained(text)),
+            CallOutcome::Unknown(text) => CallOutcome::Unknown(explained(text)),
+            done @ (CallOutcome::Done(_) | CallOutcome::Refused(..)) => done,
+        }
+    }
+
+    /// Renews the certificate whenever half of its life is over or the authority is replaced, until the worker ends. `scheduler` returns
+    /// the current address.
     pub(crate) async fn keep(
         self,
         pool: ClientPool,
@@ -224,24 +287,41 @@ impl Membership {
         let Some(member) = self.0.clone() else {
             return;
         };
-        // Not all workers of a cluster at the same moment.
         let mut wait = RETRY;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
+                () = member.renew.notified() => {
+                    // Not all workers of a cluster at the same moment.
+                    let pause = Clock.seed() % RENEWALS_SPREAD_MS;
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
             }
-            wait = RENEWAL_CHECK;
-            if Clock.wall() < member.own.lock().renew_at() {
+            wait = member.time_to_renewal();
+            if !member.wants_renewal() {
                 continue;
             }
             let peer = self.scheduler(&scheduler());
             match member.renew(&pool, &peer).await {
-                Ok(until) => tracing::info!(until = %until.as_secs(), "renewed the certificate"),
-                Err(why) => tracing::warn!("cannot renew the certificate, trying again: {why}"),
+                Ok(until) => {
+                    tracing::info!(until = %until.as_secs(), "renewed the certificate");
+                    wait = member.time_to_renewal();
+                }
+                Err(why) => {
+                    tracing::warn!("cannot renew the certificate, trying again: {why}");
+                    wait = RETRY;
+                }
             }
         }
     }
+}
+
+/// Returns whether a call failed because the two sides have different authorities, by the text of its failure.
+fn is_about_authority(text: &str) -> bool {
+    ["UnknownIssuer", "UnknownCA"]
+        .iter()
+        .any(|name| text.contains(name))
 }
 
 /// Makes the folder for keys, for this user alone.
@@ -336,7 +416,8 @@ async fn join(
         }
     };
     let credential = key.with_chain(chain)?;
-    match AuthorityHash::of(credential.authority()) == token.authority {
+    let mut authorities = credential.authorities().into_iter();
+    match authorities.any(|one| AuthorityHash::of(&one) == token.authority) {
         true => Ok(credential),
         false => Err(MembershipError::OtherCertificate),
     }
@@ -368,7 +449,84 @@ fn answer(
     }
 }
 
+impl From<CertificateNews> for Learned {
+    fn from(news: CertificateNews) -> Self {
+        let shards = news.shards.unwrap_or_default().into_iter();
+        let shards = shards.filter_map(|revoked| {
+            let label = ShardLabel::from_label(&revoked.shard?)?;
+            Some((label, revoked.issued_before.unwrap_or_default()))
+        });
+        let tokens = news.tokens.unwrap_or_default().into_iter();
+        let tokens = tokens.filter_map(|number| u64::from_str_radix(&number, 16).ok());
+        let authorities = news.authorities.unwrap_or_default().into_iter();
+        Learned {
+            shards: shards.collect(),
+            tokens: tokens.map(TokenNumber).collect(),
+            authorities: authorities
+                .filter_map(|hash| hash.try_into().ok())
+                .collect(),
+        }
+    }
+}
+
 impl Member {
+    fn learn(&self, learned: Learned) {
+        let mut known = self.learned.lock();
+        let before = known.replace(learned.clone());
+        drop(known);
+        let is_first = before.is_none();
+        let before = before.unwrap_or_default();
+        let new_shard = |shard: &ShardLabel| {
+            let revoked = learned.shards.get(shard);
+            revoked.is_some() && revoked != before.shards.get(shard)
+        };
+        let new_token =
+            |token: &TokenNumber| learned.tokens.contains(token) && !before.tokens.contains(token);
+        if let Some(server) = &*self.server.lock() {
+            server.disconnect(|peer| match peer {
+                Principal::Authenticated(identity) => {
+                    identity.shard.as_ref().is_some_and(new_shard)
+                        || (identity.shard.is_none()
+                            && identity.token.as_ref().is_some_and(new_token))
+                }
+                // Some of them were refused only because the worker did not know yet. They come again.
+                Principal::Stranger(_) => is_first,
+                Principal::Unauthenticated(_) | Principal::Own => false,
+            });
+        }
+        if self.wants_renewal() {
+            self.renew.notify_one();
+        }
+    }
+
+    /// Returns whether a new certificate is wanted now: from the middle of the life of this one, or if the scheduler's authorities are
+    /// others.
+    fn wants_renewal(&self) -> bool {
+        let own = self.own.lock();
+        let learned = self.learned.lock();
+        let is_other = |learned: &Learned| {
+            !learned.authorities.is_empty() && learned.authorities != own.authorities
+        };
+        Clock.wall() >= own.renew_at() || learned.as_ref().is_some_and(is_other)
+    }
+
+    /// Returns the time until the next check whether a new certificate is wanted.
+    fn time_to_renewal(&self) -> Duration {
+        let left = Clock.wall().until(self.own.lock().renew_at());
+        left.clamp(LEAST_RENEWAL_CHECK, RENEWAL_CHECK)
+    }
+
+    /// Returns what to do if the scheduler has another authority.
+    fn other_authority(&self) -> String {
+        format!(
+            "The scheduler there has another authority than the certificate of this worker. Either it is the scheduler of another cluster than {}, \
+             or its authority was replaced while this worker was away. In that case, remove {} and join again with a new token: brasserie token \
+             create --role worker",
+            self.cluster,
+            self.folder.display()
+        )
+    }
+
     /// Gets a certificate for a new key, and keeps both.
     async fn renew(&self, pool: &ClientPool, peer: &PeerAddr) -> Result<WallTime, String> {
         let text = |error: IdentityError| error.to_string();
@@ -381,7 +539,12 @@ impl Member {
         let called = called.await.map(|result| (result.result_value, result.ex));
         let chain = match answer(called) {
             Ok(chain) => chain,
-            Err(Refusal::Final(why) | Refusal::NoAnswer(why)) => return Err(why),
+            Err(Refusal::Final(why) | Refusal::NoAnswer(why)) => {
+                return Err(match is_about_authority(&why) {
+                    true => format!("{why}. {}", self.other_authority()),
+                    false => why,
+                });
+            }
         };
         let credential = key.with_chain(chain).map_err(text)?;
         let own = OwnSide::of(&credential).map_err(text)?;
@@ -407,6 +570,7 @@ impl Member {
         if proven.until <= Clock.wall() {
             return Err("its certificate has expired".to_owned());
         }
+        self.check_revoked(&proven)?;
         Ok(Identity {
             role: proven.certified.role,
             shard: proven.certified.shard,
@@ -414,6 +578,36 @@ impl Member {
             owner: None,
             from,
         })
+    }
+}
+
+impl Member {
+    /// Errors if a valid certificate is revoked, or if that is not known yet.
+    fn check_revoked(&self, proven: &Proven) -> Result<(), String> {
+        let certified = &proven.certified;
+        if certified.role == Role::Scheduler {
+            return Ok(());
+        }
+        let learned = self.learned.lock();
+        let Some(learned) = &*learned else {
+            return Err(
+                "this worker has just started, and its scheduler has not told it yet which certificates are revoked: try again in some seconds"
+                    .to_owned(),
+            );
+        };
+        let is_revoked = match &certified.shard {
+            Some(shard) => {
+                let revoked = learned.shards.get(shard);
+                revoked.is_some_and(|before| proven.issued.as_secs() < *before)
+            }
+            None => certified
+                .token
+                .is_some_and(|token| learned.tokens.contains(&token)),
+        };
+        match is_revoked {
+            true => Err("its certificate is revoked".to_owned()),
+            false => Ok(()),
+        }
     }
 }
 

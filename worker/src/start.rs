@@ -237,8 +237,7 @@ async fn start_all(
     let (directory, logs, held) = blocking(move || open(&path, retention, clock)).await?;
     let artifacts = open_artifacts(&options, &directory, accounts.clone()).await?;
     let (membership, server) = open_port(&mut options, directory.path()).await?;
-    let address = server.local_addr();
-    let identity = directory.identity().clone();
+    let (address, identity) = (server.local_addr(), directory.identity().clone());
     let monitor = Monitor::new(options.nvidia_smi.clone());
     let (monitor, usable) = look(monitor, clock).await.ok_or(StartError::Interrupted)?;
     let of_core = core_options(&options, &directory, address, usable).await?;
@@ -261,10 +260,11 @@ async fn start_all(
     let known = (Arc::clone(&runner), own.clone(), Arc::clone(&timed));
     let (artifacts, standings, background) =
         artifacts.start(&worker, known, (&options, &membership));
-    let (service, lanes) = WorkerService::new(Arc::clone(&logs), artifacts);
+    let (service, lanes) = WorkerService::new(Arc::clone(&logs), artifacts, membership.clone());
     let stop = CancellationToken::new();
-    tokio::spawn(membership.keep(renewing, standings.scheduler(), stop.clone()));
     let server = server.serve(service, Limits::DEFAULT, stop.child_token());
+    membership.watch(&server);
+    tokio::spawn(membership.keep(renewing, standings.scheduler(), stop.clone()));
     let performer = Performer::new((runner, desk), clients, own.clone(), timed);
     let memory = Memory::new(directory.path(), clock.now());
     takes_calls(&options, &worker, address, directory.path());

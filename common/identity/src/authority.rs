@@ -1,4 +1,7 @@
-//! The authority of a cluster: the key with which certificates are signed.
+//! The authority of a cluster: the key with which certificates are signed, and its replacement.
+//!
+//! A rotation replaces the authority by a successor. Until the rotation is finished, the successor also shows a certificate for its own key
+//! that the former authority has issued, so that peers which trust only the former one accept the successor's certificates.
 
 use std::fmt;
 use std::path::Path;
@@ -25,6 +28,10 @@ const KEY: &str = "authority.key";
 pub(crate) const CLOCK_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
 /// The lifetime of an authority: ten years. A rotation replaces it earlier.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
+/// The longest rotation, after which nobody trusts the former authority any more: 90 days, many times the life of a certificate.
+const LONGEST_ROTATION: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// Hex digits that tell the keys of a cluster's authorities apart.
+const KEY_DIGITS: usize = 16;
 
 /// How long certificates of one kind are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +67,15 @@ pub struct Authority {
     cluster: Cluster,
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
+    /// The predecessor, while a rotation is under way.
+    former: Option<Former>,
+}
+
+/// An authority that a rotation replaces.
+struct Former {
+    certificate: CertificateDer<'static>,
+    /// Its certificate for the successor's key.
+    crossing: CertificateDer<'static>,
 }
 
 impl Authority {
@@ -68,28 +84,28 @@ impl Authority {
         Authority::create_for(Cluster::random()?, now)
     }
 
-    /// Creates another authority of the same cluster.
+    /// Creates another authority of the same cluster, which this one vouches for.
     pub fn successor(&self, now: WallTime) -> Result<Self, IdentityError> {
-        Authority::create_for(self.cluster.clone(), now)
+        let made = Authority::create_for(self.cluster.clone(), now)?;
+        let key = made.issuer.key();
+        let crossing = params(&self.cluster, key, now, Lifetime(LONGEST_ROTATION))?;
+        let crossing = crossing.signed_by(key, &self.issuer)?.der().clone();
+        let former = Some(Former {
+            certificate: self.certificate.clone(),
+            crossing,
+        });
+        Ok(Authority { former, ..made })
     }
 
     fn create_for(cluster: Cluster, now: WallTime) -> Result<Self, IdentityError> {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::default();
-        params.distinguished_name = DistinguishedName::new();
-        let name = format!("Brasserie cluster {cluster}");
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::DigitalSignature,
-        ];
-        (params.not_before, params.not_after) = validity(now, Lifetime(AUTHORITY_LIFETIME))?;
+        let params = params(&cluster, &key, now, Lifetime(AUTHORITY_LIFETIME))?;
         let certificate = params.self_signed(&key)?.der().clone();
         Ok(Authority {
             cluster,
             certificate,
             issuer: Issuer::new(params, key),
+            former: None,
         })
     }
 
@@ -104,34 +120,88 @@ impl Authority {
             problem,
         };
         let certificates = read_certificates(&path)?;
-        let [certificate] = &certificates[..] else {
-            return Err(damaged(format!(
-                "it has {} certificates",
-                certificates.len()
-            )));
+        let former = match &certificates[..] {
+            [_] => None,
+            [_, crossing, former] => Some(Former {
+                certificate: former.clone(),
+                crossing: crossing.clone(),
+            }),
+            _ => {
+                let found = certificates.len();
+                return Err(damaged(format!("it has {found} certificates")));
+            }
         };
-        let key = read_secret(&key_path)?;
-        let key = KeyPair::from_pem(&key).map_err(|error| IdentityError::Damaged {
+        let certificate = certificates[0].clone();
+        let key = key_of(&certificate, &read_secret(&key_path)?);
+        let key = key.map_err(|problem| IdentityError::Damaged {
             path: key_path,
-            problem: error.to_string(),
+            problem,
         })?;
-        let cluster = cluster_of(certificate).map_err(damaged)?;
-        let issuer = Issuer::from_ca_cert_der(certificate, key)?;
+        let cluster = cluster_of(&certificate).map_err(damaged)?;
+        let issuer = Issuer::from_ca_cert_der(&certificate, key)?;
         Ok(Some(Authority {
             cluster,
-            certificate: certificate.clone(),
+            certificate,
             issuer,
+            former,
         }))
     }
 
-    /// Keeps the authority in a folder, which only this user may read. The key is on disk before the certificate.
+    /// Keeps the authority in a folder, which only this user may read.
+    ///
+    /// The key is on disk before the certificates, beside that of an authority that is there already. So after a crash there is a key for
+    /// the certificate that is there.
     pub fn write(&self, folder: &Path) -> Result<(), IdentityError> {
-        let key = self.issuer.key().serialize_pem();
-        write_secret(&folder.join(KEY), key.as_bytes())?;
-        write_certificates(
-            &folder.join(CERTIFICATE),
-            std::slice::from_ref(&self.certificate),
-        )
+        let path = folder.join(KEY);
+        let own = self.issuer.key().serialize_pem();
+        let known = match path.exists() {
+            true => read_secret(&path)?,
+            false => String::new(),
+        };
+        write_secret(&path, format!("{own}{known}").as_bytes())?;
+        write_certificates(&folder.join(CERTIFICATE), &self.chain())?;
+        write_secret(&path, own.as_bytes())
+    }
+
+    /// Ends the rotation: the authority in this folder does not vouch by its predecessor any more. Returns the authority that is left.
+    pub fn forget_former(&self, folder: &Path) -> Result<Self, IdentityError> {
+        let path = folder.join(CERTIFICATE);
+        write_certificates(&path, std::slice::from_ref(&self.certificate))?;
+        let gone = |problem: String| IdentityError::Damaged { path, problem };
+        Authority::read(folder)?.ok_or_else(|| gone("somebody has removed it".to_owned()))
+    }
+
+    /// Returns the certificates that an issued one is shown with: the authority's own, and while a rotation is under way, the former
+    /// authority's word for it and the former authority's own.
+    fn chain(&self) -> Vec<CertificateDer<'static>> {
+        let former = self.former.iter();
+        let former = former.flat_map(|former| [&former.crossing, &former.certificate]);
+        std::iter::once(&self.certificate)
+            .chain(former)
+            .cloned()
+            .collect()
+    }
+
+    /// Returns the authorities whose certificates are accepted: this one first, then the one that a rotation replaces.
+    pub fn trusted(&self) -> Vec<CertificateDer<'static>> {
+        let former = self.former.iter().map(|former| &former.certificate);
+        std::iter::once(&self.certificate)
+            .chain(former)
+            .cloned()
+            .collect()
+    }
+
+    /// Returns the hash of the authority that a rotation replaces; `None` if none is under way.
+    pub fn former(&self) -> Option<AuthorityHash> {
+        let former = self.former.as_ref();
+        former.map(|former| AuthorityHash::of(&former.certificate))
+    }
+
+    /// Returns the time at which the authority expires.
+    pub fn until(&self) -> Result<WallTime, IdentityError> {
+        let parsed = x509_parser::parse_x509_certificate(&self.certificate);
+        let (_, parsed) = parsed.map_err(|error| IdentityError::NotOurs(error.to_string()))?;
+        Ok(WallTime::from_secs(parsed.validity().not_after.timestamp()))
     }
 
     pub fn cluster(&self) -> &Cluster {
@@ -148,7 +218,7 @@ impl Authority {
 
     /// Issues a certificate for the key of a request, which proves that its sender has the key. All else in the request is ignored.
     ///
-    /// The answer is the whole chain: the new certificate, then the authority's.
+    /// The answer is the whole chain: the new certificate, then the authority's, and then those of a rotation.
     pub fn certify(
         &self,
         request: &[u8],
@@ -174,7 +244,9 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         (params.not_before, params.not_after) = validity(now, lifetime)?;
         let certificate = params.signed_by(&public, &self.issuer)?.der().clone();
-        Ok(vec![certificate, self.certificate.clone()])
+        let mut chain = vec![certificate];
+        chain.extend(self.chain());
+        Ok(chain)
     }
 
     /// Creates a key, and a certificate for it.
@@ -196,6 +268,46 @@ impl Authority {
     }
 }
 
+/// Returns the content of a certificate of an authority, whichever authority issues it.
+fn params(
+    cluster: &Cluster,
+    key: &KeyPair,
+    now: WallTime,
+    lifetime: Lifetime,
+) -> Result<CertificateParams, IdentityError> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    let name = format!("Brasserie cluster {cluster}");
+    params.distinguished_name.push(DnType::CommonName, name);
+    // Verifiers look for an issuer by its whole name, so authorities of one cluster must not have the same.
+    let key = hex(&sha2::Sha256::digest(key.public_key_raw()));
+    let unit = &key[..KEY_DIGITS];
+    params
+        .distinguished_name
+        .push(DnType::OrganizationalUnitName, unit);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    (params.not_before, params.not_after) = validity(now, lifetime)?;
+    Ok(params)
+}
+
+/// Returns the key of a certificate among the keys of a file.
+fn key_of(certificate: &CertificateDer<'_>, keys: &str) -> Result<KeyPair, String> {
+    let (_, parsed) =
+        x509_parser::parse_x509_certificate(certificate).map_err(|error| error.to_string())?;
+    let public = &parsed.public_key().subject_public_key.data;
+    for block in pem::parse_many(keys).map_err(|error| error.to_string())? {
+        let key = KeyPair::try_from(block.contents()).map_err(|error| error.to_string())?;
+        if key.public_key_raw() == &**public {
+            return Ok(key);
+        }
+    }
+    Err(format!("it has no key for {CERTIFICATE}"))
+}
+
 fn validity(
     now: WallTime,
     lifetime: Lifetime,
@@ -214,4 +326,56 @@ fn cluster_of(certificate: &CertificateDer<'_>) -> Result<Cluster, String> {
     let cluster = name.and_then(|name| name.strip_prefix("Brasserie cluster "));
     let cluster = cluster.and_then(Cluster::from_text);
     cluster.ok_or_else(|| "its subject is no Brasserie cluster".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: WallTime = WallTime(1_700_000_000_000);
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().expect("a temporary folder")
+    }
+
+    fn read(folder: &Path) -> Authority {
+        let read = Authority::read(folder).expect("it is whole");
+        read.expect("there is one")
+    }
+
+    #[test]
+    fn a_rotation_is_kept_until_it_is_finished() {
+        let folder = folder();
+        let first = Authority::create(NOW).expect("an authority");
+        first.write(folder.path()).expect("a folder");
+        assert_eq!(read(folder.path()).former(), None);
+        let second = first.successor(NOW).expect("a successor");
+        second.write(folder.path()).expect("a folder");
+        let kept = read(folder.path());
+        assert_eq!(kept.hash(), second.hash());
+        assert_eq!(kept.former(), Some(first.hash()));
+        assert_eq!(kept.cluster(), first.cluster());
+        assert_eq!(kept.trusted().len(), 2);
+        let left = kept.forget_former(folder.path()).expect("a folder");
+        assert_eq!((left.hash(), left.former()), (second.hash(), None));
+        assert_eq!(read(folder.path()).trusted(), left.trusted());
+    }
+
+    #[test]
+    fn a_crash_at_any_point_of_a_rotation_leaves_one_of_the_authorities() {
+        let folder = folder();
+        let first = Authority::create(NOW).expect("an authority");
+        first.write(folder.path()).expect("a folder");
+        let second = first.successor(NOW).expect("a successor");
+        let (path, old) = (folder.path().join(KEY), first.issuer.key().serialize_pem());
+        let both = format!("{}{old}", second.issuer.key().serialize_pem());
+        // The keys of both beside the certificate of the first, then beside those of the second.
+        write_secret(&path, both.as_bytes()).expect("a folder");
+        assert_eq!(read(folder.path()).hash(), first.hash());
+        write_certificates(&folder.path().join(CERTIFICATE), &second.chain()).expect("a folder");
+        assert_eq!(read(folder.path()).hash(), second.hash());
+        // The key of the first alone opens nothing.
+        write_secret(&path, old.as_bytes()).expect("a folder");
+        assert!(Authority::read(folder.path()).is_err());
+    }
 }

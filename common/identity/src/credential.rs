@@ -54,7 +54,7 @@ impl Credential {
         write_secret(path, pem::encode_many(&blocks).as_bytes())
     }
 
-    /// Returns the certificate, and then those up to its authority.
+    /// Returns the certificate, and then those up to its authorities.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.chain
     }
@@ -64,11 +64,14 @@ impl Credential {
         &self.chain[0]
     }
 
-    /// Returns the last certificate of the chain, the authority's.
-    pub fn authority(&self) -> &CertificateDer<'static> {
-        self.chain
-            .last()
-            .expect("Invariant: a chain has certificates")
+    /// Returns the authorities of the chain, those with certificates of their own: the one that has issued this certificate first, then the
+    /// one that it replaces while a rotation is under way.
+    pub fn authorities(&self) -> Vec<CertificateDer<'static>> {
+        let is_own = |certificate: &&CertificateDer<'static>| {
+            let parsed = x509_parser::parse_x509_certificate(certificate);
+            parsed.is_ok_and(|(_, parsed)| parsed.subject().as_raw() == parsed.issuer().as_raw())
+        };
+        self.chain[1..].iter().filter(is_own).cloned().collect()
     }
 
     pub(crate) fn key(&self) -> PrivateKeyDer<'static> {

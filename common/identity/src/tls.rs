@@ -7,8 +7,8 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
@@ -18,6 +18,10 @@ use rustls::{
 use crate::authority::CLOCK_SKEW;
 use crate::names::Certified;
 use crate::{AuthorityHash, Credential, IdentityError};
+
+/// The most sessions that a server keeps for resumption: two for each of some thousand workers. A peer that resumes one is identified anew,
+/// by the certificate of its first connection.
+const MOST_SESSIONS: usize = 4096;
 
 /// Returns the settings of a server that shows this credential, and asks its peers for one of the same authorities. A peer may show none.
 ///
@@ -38,6 +42,7 @@ pub fn server_config(
         .with_client_cert_verifier(Arc::new(ExpiredToo(strict)))
         .with_single_cert(own.chain().to_vec(), own.key())?;
     config.alpn_protocols = vec![protocol.to_vec()];
+    config.session_storage = ServerSessionMemoryCache::new(MOST_SESSIONS);
     Ok(Arc::new(config))
 }
 
@@ -190,7 +195,7 @@ impl ClientCertVerifier for ExpiredToo {
     }
 }
 
-/// Verifies a server by the hash of its authority, which the server shows as the last certificate.
+/// Verifies a server by the hash of an authority, which the server shows after its own certificate.
 #[derive(Debug)]
 struct ByHash {
     hash: AuthorityHash,
@@ -207,10 +212,9 @@ impl ServerCertVerifier for ByHash {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let unknown = || Error::InvalidCertificate(CertificateError::UnknownIssuer);
-        let shown = intermediates.last().ok_or_else(unknown)?;
-        if AuthorityHash::of(shown) != self.hash {
-            return Err(unknown());
-        }
+        let mut shown = intermediates.iter();
+        let shown = shown.find(|shown| AuthorityHash::of(shown) == self.hash);
+        let shown = shown.ok_or_else(unknown)?;
         let mut roots = RootCertStore::empty();
         roots.add(shown.clone().into_owned())?;
         // The certificate says itself of which cluster it is, and that is the authority's word.

@@ -22,6 +22,8 @@ const MARKERS: &[(&str, Owner)] = &[
 const STORE: &str = "state.sqlite3";
 /// Name of the folder that a new file system has in its root.
 const LOST_AND_FOUND: &str = "lost+found";
+/// Name of the folder with keys, which an operator copies into the new data directory of a scheduler that takes over a cluster.
+const IDENTITY: &str = "identity";
 /// The size limit of the lock file: a process id and a newline, with some reserve.
 const MAX_LOCK_TEXT: u64 = 64;
 /// The mode of a folder for its owner alone.
@@ -296,7 +298,7 @@ fn strange_entry(path: &Path) -> io::Result<Option<PathBuf>> {
         if text == LOCK_FILE || owner_of(&text).is_some() {
             return Ok(None);
         }
-        if text != LOST_AND_FOUND {
+        if text != LOST_AND_FOUND && text != IDENTITY {
             strange.get_or_insert(name.into());
         }
     }

@@ -28,13 +28,22 @@ impl Client {
     /// # Panics
     /// If no runtime can be created.
     pub fn new(port: u16) -> Self {
+        let pool = ClientPool::new(ClientConfig::default());
+        Client::through(pool, PeerAddr::new("127.0.0.1", port))
+    }
+
+    /// Returns a client that uses these connections.
+    ///
+    /// # Panics
+    /// If no runtime can be created.
+    pub fn through(pool: ClientPool, peer: PeerAddr) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         Client {
             runtime: runtime.expect("a runtime can be made"),
-            pool: ClientPool::new(ClientConfig::default()),
-            peer: PeerAddr::new("127.0.0.1", port),
+            pool,
+            peer,
         }
     }
 

@@ -1,4 +1,4 @@
-//! A crowd of unused connections: some are silent, some send the beginning of a frame. Closed ones are opened again.
+//! A crowd of unused connections: some are silent, others send a beginning. Closed ones are opened again.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +12,12 @@ use super::attack::connect_from;
 /// Number of source addresses, so that no range of ports is exhausted.
 const SOURCES: u64 = 100;
 /// The length field of a frame and its first byte.
-const BEGINNING: &[u8] = &[0, 0, 0, 99, 0x82];
+const FRAME: &[u8] = &[0, 0, 0, 99, 0x82];
+/// A record of TLS with the beginning of a handshake.
+const HANDSHAKE: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+/// Pause before a connection at a port with TLS is opened again: 200 a second replace all strangers that a server keeps within the time that
+/// it gives them for a handshake.
+const REOPEN: Duration = Duration::from_millis(5);
 /// Pause between two rounds over all connections, far shorter than any timeout of a server.
 const ROUND: Duration = Duration::from_millis(20);
 
@@ -24,21 +29,38 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Opens `size` connections, and returns once each has been opened.
+    /// Opens `size` connections, every second one with the beginning of a frame, and returns once each has been opened.
     ///
     /// # Panics
     /// If a connection cannot be opened.
     pub fn at(port: u16, size: usize) -> Self {
+        Self::sending(port, size, &[FRAME, &[]], Duration::ZERO)
+    }
+
+    /// Does the same as [`Crowd::at`] at a port that speaks TLS: others are in the middle of a handshake.
+    ///
+    /// # Panics
+    /// If a connection cannot be opened.
+    pub fn at_tls(port: u16, size: usize) -> Self {
+        Self::sending(port, size, &[FRAME, &[], HANDSHAKE, &[0x16]], REOPEN)
+    }
+
+    fn sending(
+        port: u16,
+        size: usize,
+        beginnings: &'static [&'static [u8]],
+        pause: Duration,
+    ) -> Self {
         let (stop, opened) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicU64::new(0)),
         );
         let open = move |number: u64| -> std::io::Result<TcpStream> {
             let mut stream = connect_from(number % SOURCES, port)?;
-            if number.is_multiple_of(2) {
-                // The server may close the connection at this moment.
-                let _ = stream.write_all(BEGINNING);
-            }
+            let which = number % beginnings.len() as u64;
+            let which = usize::try_from(which).unwrap_or_default();
+            // The server may close the connection at this moment.
+            let _ = stream.write_all(beginnings[which]);
             stream.set_nonblocking(true)?;
             Ok(stream)
         };
@@ -59,6 +81,7 @@ impl Crowd {
                     {
                         *stream = other;
                         count.fetch_add(1, Ordering::Relaxed);
+                        std::thread::sleep(pause);
                     }
                 }
                 std::thread::sleep(ROUND);

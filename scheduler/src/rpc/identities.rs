@@ -11,10 +11,12 @@ use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::{IncomingCall, Responder};
 use tokio::sync::Semaphore;
 
-use crate::security::{Guard, KeptToken, NotAdmitted, Terms};
+use crate::security::{AuthorityState, Guard, KeptToken, NotAdmitted, RotationStep, Terms};
 
 /// The most calls that wait for the disk at a time. Strangers may call `join`, so there is a limit.
 const MOST_WAITING: usize = 64;
+/// The most shards that `AuthorityStatus` names.
+const MOST_BEHIND: usize = 1000;
 
 /// Serves the calls about identities. Without a guard, all are refused.
 pub(super) struct Identities {
@@ -46,6 +48,10 @@ impl Identities {
             }
             "revokeToken" => call.serve(|args, to| self.revoke_token(from, args, to)),
             "revokeWorker" => call.serve(|args, to| self.revoke_worker(from, args, to)),
+            "getAuthority" => {
+                call.serve(|_: wire::BrasserieGetAuthorityArgs, to| self.authority(to));
+            }
+            "rotateAuthority" => call.serve(|args, to| self.rotate(from, args, to)),
             _ => call.unknown_method(),
         }
     }
@@ -227,6 +233,45 @@ impl Identities {
         );
     }
 
+    fn authority(&self, to: Responder) {
+        self.change(
+            to,
+            |guard| {
+                Ok(wire::BrasserieGetAuthorityResult {
+                    result_value: Some(authority_status(guard.authority_state()?)),
+                    ex: None,
+                })
+            },
+            |ex| wire::BrasserieGetAuthorityResult {
+                result_value: None,
+                ex: Some(ex),
+            },
+        );
+    }
+
+    fn rotate(&self, from: Principal, args: wire::BrasserieRotateAuthorityArgs, to: Responder) {
+        self.change(
+            to,
+            move |guard| {
+                let (step, what) = match (args.finish, args.force) {
+                    (false, _) => (RotationStep::Begin, "rotate the authority"),
+                    (true, false) => (RotationStep::Finish, "finish the rotation"),
+                    (true, true) => (RotationStep::FinishAnyway, "finish the rotation by force"),
+                };
+                let rotated = guard.rotate(step);
+                log(&from, what, &rotated);
+                Ok(wire::BrasserieRotateAuthorityResult {
+                    result_value: Some(authority_status(rotated?)),
+                    ex: None,
+                })
+            },
+            |ex| wire::BrasserieRotateAuthorityResult {
+                result_value: None,
+                ex: Some(ex),
+            },
+        );
+    }
+
     /// Serves a call on a thread that may wait for the disk.
     fn change<R>(
         &self,
@@ -320,5 +365,18 @@ fn token_status(number: String, kept: KeptToken) -> wire::TokenStatus {
         created_ms: Some(created.as_millis()),
         expires_ms: Some(expires.as_millis()),
         uses_left: joins.then(|| count(kept.uses_left)),
+    }
+}
+
+fn authority_status(state: AuthorityState) -> wire::AuthorityStatus {
+    let behind_count = i64::try_from(state.behind.len()).unwrap_or(i64::MAX);
+    let behind = state.behind.into_iter().take(MOST_BEHIND);
+    wire::AuthorityStatus {
+        cluster: Some(state.cluster.to_string()),
+        hash: Some(state.hash.to_string()),
+        expires_ms: Some(state.expires.as_millis()),
+        former: state.former.map(|former| former.to_string()),
+        behind: Some(behind.collect()),
+        behind_count: Some(behind_count),
     }
 }

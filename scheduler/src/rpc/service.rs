@@ -185,7 +185,7 @@ impl SchedulerService {
         if let Err(refusal) = from.check_shard("processHeartbeat", &worker.shard) {
             return to.refuse(&refusal);
         }
-        self.pool.heard(&worker.address, protocol, &worker.shard);
+        self.pool.heard(&worker, protocol, &from);
         let work = work.filter(|work| work.worker == worker.id);
         if let Some(work) = work.map(Box::new) {
             // The work request goes first, so that the heartbeat's answer includes the work.

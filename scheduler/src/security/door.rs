@@ -26,7 +26,7 @@ impl OwnSide {
     /// Creates a key and its certificate. They are in memory only: the next start creates others.
     pub(super) fn create(authority: &Authority, now: WallTime) -> Result<Self, IdentityError> {
         let own = authority.credential(Role::Scheduler, now, Lifetime::SCHEDULER)?;
-        let trusted = [authority.certificate().clone()];
+        let trusted = authority.trusted();
         Ok(OwnSide {
             server: server_config(&own, &trusted, THRIFT)?,
             client: client_config(Some(&own), &trusted, THRIFT)?,
@@ -41,7 +41,7 @@ impl Guard {
         let now = Clock.wall();
         let mut own = self.own.lock();
         if now >= own.renew_at {
-            match OwnSide::create(&self.authority, now) {
+            match OwnSide::create(&self.authority(), now) {
                 Ok(renewed) => *own = renewed,
                 // The old one is good for as long again, and each new connection tries again.
                 Err(error) => tracing::error!(%error, "cannot renew the scheduler's certificate"),
@@ -55,12 +55,13 @@ impl Guard {
         let now = Clock.wall();
         let proven = proven(shown).map_err(|error| error.to_string())?;
         let certified = proven.certified;
-        if certified.cluster != *self.authority.cluster() {
+        if certified.cluster != self.cluster {
             return Err("its certificate is of another cluster".to_owned());
         }
         let role = match (&certified.shard, certified.role) {
             (Some(shard), Role::Worker) => {
-                let tokens = self.tokens.lock();
+                let mut tokens = self.tokens.lock();
+                tokens.adopt(shard, proven.until);
                 let checked = tokens.check_shard(shard, proven.issued);
                 checked.map_err(|error| error.to_string())?;
                 match (now < proven.until, now < proven.until + LAPSED_FOR) {
@@ -120,6 +121,6 @@ impl Credentials for Guard {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Guard({})", self.authority.cluster())
+        write!(f, "Guard({})", self.cluster)
     }
 }

@@ -4,6 +4,7 @@
 //! first start, in `identity` in its data directory, and then accepts calls inside TLS only.
 
 mod door;
+mod rotation;
 mod tokens;
 
 use std::fmt;
@@ -15,15 +16,18 @@ use std::time::Duration;
 use brasserie_common::access::{Identity, Role, ShardLabel, TokenNumber};
 use brasserie_common::{Principal, Shard, WallTime};
 use brasserie_common_identity::{
-    Authority, CertificateDer, Certified, IdentityError, Lifetime, Secret, Token, TokenForm,
+    Authority, AuthorityHash, CertificateDer, Certified, Cluster, IdentityError, Lifetime, Secret,
+    Token, TokenForm,
 };
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, files};
 use brasserie_thrift::rpc::{Disconnector, ServerHandle};
 use parking_lot::Mutex;
 use sha2::Digest as _;
+use tokio::sync::watch;
 
 use door::OwnSide;
-pub(crate) use tokens::{KeptToken, NotAdmitted, Terms};
+pub(crate) use rotation::{AuthorityState, RotationStep};
+pub(crate) use tokens::{KeptToken, NotAdmitted, Revoked, Terms};
 use tokens::{Person, Tokens};
 
 /// The folder in the data directory.
@@ -79,13 +83,20 @@ pub enum SecurityError {
 
 /// The identity of a scheduler with an authority.
 pub(crate) struct Guard {
-    authority: Authority,
+    cluster: Cluster,
+    authority: Mutex<Arc<Authority>>,
     folder: PathBuf,
+    worker_life: Lifetime,
     own: Mutex<OwnSide>,
     plain: PlainPeers,
+    /// Locked for moments only, as heartbeats and new connections read it.
     tokens: Mutex<Tokens>,
+    /// Locked by a change while it waits for the disk.
+    changing: Mutex<()>,
     /// Ends the connections of those who may no longer call; set once the port is served.
     server: Mutex<Option<Disconnector>>,
+    /// The number of changes that workers need to know.
+    changes: watch::Sender<u64>,
 }
 
 /// How a worker joins, with a token's secret.
@@ -104,6 +115,7 @@ impl Guard {
         directory: &DataDir,
         wish: SecurityWish,
         plain: PlainPeers,
+        worker_life: Duration,
     ) -> Result<Option<Arc<Self>>, SecurityError> {
         let now = Clock.wall();
         let folder = directory.path().join(FOLDER);
@@ -111,35 +123,59 @@ impl Guard {
             true => Authority::read(&folder)?,
             false => None,
         };
-        let (authority, is_new) = match (found, wish) {
-            (Some(authority), _) => (authority, false),
+        let is_new = found.is_none();
+        let authority = match (found, wish) {
+            (Some(authority), _) => authority,
             (None, SecurityWish::AsFound) => return Ok(None),
-            (None, SecurityWish::Secured) => (Authority::create(now)?, true),
+            (None, SecurityWish::Secured) => Authority::create(now)?,
         };
         let folder = directory.folder(FOLDER)?;
-        let mut tokens = match is_new {
-            true => Tokens::default(),
+        // An operator copies the authority alone to a scheduler that takes over a cluster.
+        let tokens = match is_new || !folder.join(TOKENS).exists() {
+            true => {
+                let mut tokens = Tokens::default();
+                let path = create_admin(&folder, &mut tokens, &authority, now)?;
+                tracing::info!(token = %path.display(), "created the token of the administrator");
+                tokens
+            }
             false => read_tokens(&folder.join(TOKENS))?,
         };
         if is_new {
-            let path = create_admin(&folder, &mut tokens, &authority, now)?;
             // It is written last: a crash before that leaves a folder from which the next start begins anew.
             authority.write(&folder)?;
-            tracing::info!(
-                cluster = %authority.cluster(), token = %path.display(),
-                "created the authority of a new cluster, and the token of its administrator"
-            );
+            tracing::info!(cluster = %authority.cluster(), "created the authority of a new cluster");
         }
+        rotation::follow(&folder, &authority)?;
         let own = OwnSide::create(&authority, now)?;
         let guard = Guard {
-            authority,
+            cluster: authority.cluster().clone(),
+            authority: Mutex::new(Arc::new(authority)),
             folder,
+            worker_life: Lifetime(worker_life),
             own: Mutex::new(own),
             plain,
             tokens: Mutex::new(tokens),
+            changing: Mutex::default(),
             server: Mutex::default(),
+            changes: watch::Sender::new(0),
         };
         Ok(Some(Arc::new(guard)))
+    }
+
+    fn authority(&self) -> Arc<Authority> {
+        Arc::clone(&self.authority.lock())
+    }
+
+    /// Returns what workers need to know about certificates: those that are revoked, and the authorities of the others.
+    pub(crate) fn news(&self) -> (Revoked, Vec<AuthorityHash>) {
+        let revoked = self.tokens.lock().revoked(Clock.wall());
+        let trusted = self.authority().trusted();
+        (revoked, trusted.iter().map(AuthorityHash::of).collect())
+    }
+
+    /// Returns the number of changes that workers need to know.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Lets the guard close connections of this server.
@@ -149,12 +185,12 @@ impl Guard {
 
     /// Returns the name that the worker of a shard must prove when it is called.
     pub(crate) fn name_of(&self, shard: &ShardLabel) -> String {
-        self.authority.cluster().of_shard(shard)
+        self.cluster.of_shard(shard)
     }
 
     /// Returns the name that every worker of the cluster can prove.
     pub(crate) fn name_of_workers(&self) -> String {
-        self.authority.cluster().of_role(Role::Worker)
+        self.cluster.of_role(Role::Worker)
     }
 
     /// Admits a worker that joins. Waits for the disk.
@@ -167,17 +203,14 @@ impl Guard {
         let now = Clock.wall();
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
         let label = ShardLabel::of(shard);
-        let mut tokens = self.tokens.lock();
-        let mut changed = tokens.clone();
-        let issued = now.max(tokens.valid_from(&label));
-        let until = issued + Lifetime::WORKER.0;
         let digest = sha2::Sha256::digest(request).into();
-        let token = changed.admit(now, &secret, (shard, digest), until)?;
-        // A request that cannot be certified uses up no token.
-        let chain = self.certify(request, label, Some(token), issued)?;
-        self.keep(&changed)?;
-        *tokens = changed;
-        Ok(chain)
+        self.change(|tokens| {
+            let issued = now.max(tokens.valid_from(&label));
+            let until = issued + self.worker_life.0;
+            let token = tokens.admit(now, &secret, (shard, digest), until)?;
+            // A request that cannot be certified uses up no token.
+            self.certify(tokens, request, (label, Some(token)), issued)
+        })
     }
 
     /// Certifies another key of a worker that has a certificate. Waits for the disk.
@@ -187,13 +220,12 @@ impl Guard {
         request: &[u8],
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
         let now = Clock.wall();
-        let mut tokens = self.tokens.lock();
-        let mut changed = tokens.clone();
-        let issued = now.max(tokens.valid_from(shard));
-        changed.renew(shard, issued + Lifetime::WORKER.0)?;
-        let chain = self.certify(request, shard.clone(), None, issued)?;
-        self.keep(&changed)?;
-        *tokens = changed;
+        let chain = self.change(|tokens| {
+            let issued = now.max(tokens.valid_from(shard));
+            tokens.renew(shard, issued + self.worker_life.0)?;
+            self.certify(tokens, request, (shard.clone(), None), issued)
+        })?;
+        self.admit_again(shard);
         Ok(chain)
     }
 
@@ -204,32 +236,32 @@ impl Guard {
         request: &[u8],
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
         let certified = Certified {
-            cluster: self.authority.cluster().clone(),
+            cluster: self.cluster.clone(),
             role: person.role,
             shard: None,
             token: person.token,
         };
-        let authority = &self.authority;
+        let authority = self.authority();
         let chain = authority.certify(request, &certified, Clock.wall(), Lifetime::PERSON);
         chain.map_err(|error| NotAdmitted::Failed(error.to_string()))
     }
 
     fn certify(
         &self,
+        tokens: &mut Tokens,
         request: &[u8],
-        shard: ShardLabel,
-        token: Option<TokenNumber>,
+        (shard, token): (ShardLabel, Option<TokenNumber>),
         issued: WallTime,
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
+        let authority = self.authority();
+        tokens.note_authority(&shard, &authority.hash());
         let certified = Certified {
-            cluster: self.authority.cluster().clone(),
+            cluster: self.cluster.clone(),
             role: Role::Worker,
             shard: Some(shard),
             token,
         };
-        let chain = self
-            .authority
-            .certify(request, &certified, issued, Lifetime::WORKER);
+        let chain = authority.certify(request, &certified, issued, self.worker_life);
         chain.map_err(|error| NotAdmitted::Failed(error.to_string()))
     }
 
@@ -258,7 +290,7 @@ impl Guard {
             _ => TokenForm::Person,
         };
         let kept = self.change(|tokens| tokens.add(Clock.wall(), &secret, terms))?;
-        let authority = self.authority.hash();
+        let authority = self.authority().hash();
         let token = Token {
             form,
             authority,
@@ -299,7 +331,10 @@ impl Guard {
 
     /// Ends a token, and the connections of its holders. Waits for the disk.
     pub(crate) fn revoke_token(&self, number: &str) -> Result<(), NotAdmitted> {
-        let number = self.change(|tokens| tokens.revoke(number))?;
+        let now = Clock.wall();
+        let certified_until = now + Lifetime::PERSON.0;
+        let number = self.change(|tokens| tokens.revoke(now, number, certified_until))?;
+        self.tell_workers();
         self.disconnect(|identity| identity.role != Role::Worker && identity.token == Some(number));
         Ok(())
     }
@@ -308,6 +343,7 @@ impl Guard {
     pub(crate) fn revoke_worker(&self, shard: &Shard) -> Result<(), NotAdmitted> {
         self.change(|tokens| tokens.revoke_shard(Clock.wall(), shard))?;
         let label = ShardLabel::of(shard);
+        self.tell_workers();
         self.disconnect(|identity| identity.shard.as_ref() == Some(&label));
         Ok(())
     }
@@ -317,16 +353,40 @@ impl Guard {
         &self,
         make: impl FnOnce(&mut Tokens) -> Result<T, NotAdmitted>,
     ) -> Result<T, NotAdmitted> {
-        let mut tokens = self.tokens.lock();
-        let mut changed = tokens.clone();
+        let _turn = self.changing.lock();
+        let mut changed = self.tokens.lock().clone();
         let made = make(&mut changed)?;
         self.keep(&changed)?;
-        *tokens = changed;
+        self.tokens.lock().replace(changed);
         Ok(made)
     }
 
     fn keep(&self, tokens: &Tokens) -> Result<(), NotAdmitted> {
         write_tokens(&self.folder, tokens).map_err(|error| NotAdmitted::Failed(error.to_string()))
+    }
+
+    fn tell_workers(&self) {
+        self.changes.send_modify(|change| *change += 1);
+    }
+
+    /// Makes the open connections of a worker with an expired certificate those of a worker that has renewed it.
+    fn admit_again(&self, shard: &ShardLabel) {
+        if let Some(server) = &*self.server.lock() {
+            server.identify(|peer| match peer {
+                Principal::Authenticated(identity)
+                    if identity.role == Role::Lapsed && identity.shard.as_ref() == Some(shard) =>
+                {
+                    Some(Principal::Authenticated(Arc::new(Identity {
+                        role: Role::Worker,
+                        ..Identity::clone(identity)
+                    })))
+                }
+                Principal::Authenticated(_)
+                | Principal::Unauthenticated(_)
+                | Principal::Stranger(..)
+                | Principal::Own => None,
+            });
+        }
     }
 
     fn disconnect(&self, is_meant: impl Fn(&Identity) -> bool) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use brasserie_common::access::{Role, ShardLabel, TokenNumber};
 use brasserie_common::text::printable;
 use brasserie_common::{Shard, WallTime};
-use brasserie_common_identity::Secret;
+use brasserie_common_identity::{AuthorityHash, Secret};
 use serde::{Deserialize, Serialize};
 
 /// The most tokens at a time: enough for each person and machine of a large cluster.
@@ -74,6 +74,12 @@ struct KeptShard {
     is_revoked: bool,
     /// The token and the SHA-256 of the request with which it has joined.
     joined: ([u8; 32], [u8; 32]),
+    /// The hash of the authority that has issued its last certificate; empty if that is not known.
+    #[serde(default)]
+    authority: String,
+    /// The time at which the last revoked certificate expires, in milliseconds.
+    #[serde(default)]
+    revoked_until_ms: i64,
 }
 
 /// All of it, as the file has it.
@@ -81,6 +87,18 @@ struct KeptShard {
 pub(crate) struct Tokens {
     tokens: BTreeMap<String, KeptToken>,
     shards: BTreeMap<String, KeptShard>,
+    /// The numbers of revoked tokens whose holders may still have certificates for calls to workers, and until when, in milliseconds.
+    #[serde(default)]
+    ended: BTreeMap<String, i64>,
+}
+
+/// The certificates that are revoked and have not expired.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Revoked {
+    /// The certificates of a shard that were issued before a second.
+    pub shards: Vec<(ShardLabel, i64)>,
+    /// Those that people have by the tokens with these numbers.
+    pub tokens: Vec<String>,
 }
 
 /// Why somebody is not admitted, or an administrator's request is refused. Each says what to do.
@@ -217,6 +235,8 @@ impl Tokens {
             valid_from: former.map_or(0, |former| former.valid_from),
             is_revoked: false,
             joined,
+            authority: String::new(),
+            revoked_until_ms: former.map_or(0, |former| former.revoked_until_ms),
         };
         token.uses_left -= 1;
         self.shards.insert(label, kept);
@@ -225,13 +245,88 @@ impl Tokens {
 
     /// Notes that a shard's certificate is renewed until `until`.
     pub(crate) fn renew(&mut self, shard: &ShardLabel, until: WallTime) -> Result<(), NotAdmitted> {
+        self.adopt(shard, until);
         match self.shards.get_mut(shard.as_str()) {
             Some(kept) if !kept.is_revoked => {
                 kept.until_ms = until.as_millis();
                 Ok(())
             }
-            Some(_) => Err(NotAdmitted::Revoked(shard.clone())),
-            None => Err(NotAdmitted::Unknown),
+            Some(_) | None => Err(NotAdmitted::Revoked(shard.clone())),
+        }
+    }
+
+    /// Adds a shard that is not known but has a certificate of the authority. Another scheduler with this authority has admitted it, or this
+    /// one did after the backup from which its directory was restored.
+    pub(crate) fn adopt(&mut self, shard: &ShardLabel, until: WallTime) {
+        let name = Shard::try_from(shard.to_string());
+        if let (false, Ok(name)) = (self.shards.contains_key(shard.as_str()), name) {
+            let kept = KeptShard {
+                shard: name,
+                until_ms: until.as_millis(),
+                valid_from: 0,
+                is_revoked: false,
+                joined: ([0; 32], [0; 32]),
+                authority: String::new(),
+                revoked_until_ms: 0,
+            };
+            self.shards.insert(shard.as_str().to_owned(), kept);
+        }
+    }
+
+    /// Puts a changed copy in its place. Shards that were adopted since the copy was made stay.
+    pub(crate) fn replace(&mut self, changed: Tokens) {
+        let before = std::mem::replace(self, changed);
+        for (label, kept) in before.shards {
+            self.shards.entry(label).or_insert(kept);
+        }
+    }
+
+    /// Notes which authority has issued the last certificate of a shard.
+    pub(crate) fn note_authority(&mut self, shard: &ShardLabel, authority: &AuthorityHash) {
+        if let Some(kept) = self.shards.get_mut(shard.as_str()) {
+            kept.authority = authority.to_string();
+        }
+    }
+
+    /// Returns the shards with a valid certificate of another authority than this.
+    pub(crate) fn behind(
+        &self,
+        now: WallTime,
+        authority: AuthorityHash,
+    ) -> impl Iterator<Item = (ShardLabel, &Shard)> {
+        let current = authority.to_string();
+        let shards = self.shards.iter();
+        shards.filter_map(move |(label, kept)| {
+            let is_valid = !kept.is_revoked && kept.until_ms > now.as_millis();
+            let label = ShardLabel::from_label(label).filter(|_| is_valid)?;
+            (kept.authority != current).then_some((label, &kept.shard))
+        })
+    }
+
+    /// Ends the certificates of shards whose authority is gone, so that their workers may join again.
+    pub(crate) fn end<'a>(
+        &mut self,
+        now: WallTime,
+        shards: impl IntoIterator<Item = &'a ShardLabel>,
+    ) {
+        for shard in shards {
+            if let Some(kept) = self.shards.get_mut(shard.as_str()) {
+                kept.until_ms = now.as_millis();
+            }
+        }
+    }
+
+    /// Returns the certificates that are revoked and have not expired.
+    pub(crate) fn revoked(&self, now: WallTime) -> Revoked {
+        let now = now.as_millis();
+        let shards = self.shards.iter();
+        let shards = shards.filter(|(_, kept)| kept.revoked_until_ms > now);
+        let shards = shards
+            .filter_map(|(label, kept)| Some((ShardLabel::from_label(label)?, kept.valid_from)));
+        let tokens = self.ended.iter().filter(|(_, until)| **until > now);
+        Revoked {
+            shards: shards.collect(),
+            tokens: tokens.map(|(number, _)| number.clone()).collect(),
         }
     }
 
@@ -241,16 +336,17 @@ impl Tokens {
         WallTime::from_secs(kept.map_or(0, |kept| kept.valid_from))
     }
 
-    /// Errors if a certificate of the shard that was issued at this time is revoked, or none was issued here.
+    /// Errors if a certificate of the shard that was issued at this time is revoked.
     pub(crate) fn check_shard(
         &self,
         shard: &ShardLabel,
         issued: WallTime,
     ) -> Result<(), NotAdmitted> {
         match self.shards.get(shard.as_str()) {
-            Some(kept) if !kept.is_revoked && issued.as_secs() >= kept.valid_from => Ok(()),
-            Some(_) => Err(NotAdmitted::Revoked(shard.clone())),
-            None => Err(NotAdmitted::Unknown),
+            Some(kept) if kept.is_revoked || issued.as_secs() < kept.valid_from => {
+                Err(NotAdmitted::Revoked(shard.clone()))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -275,11 +371,21 @@ impl Tokens {
         }
     }
 
-    /// Ends a token.
-    pub(crate) fn revoke(&mut self, number: &str) -> Result<TokenNumber, NotAdmitted> {
+    /// Ends a token. Its holder may have a certificate until `certified_until`.
+    pub(crate) fn revoke(
+        &mut self,
+        now: WallTime,
+        number: &str,
+        certified_until: WallTime,
+    ) -> Result<TokenNumber, NotAdmitted> {
         let missing = || NotAdmitted::NoToken(printable(number).to_string());
         let parsed = u64::from_str_radix(number, 16).map_err(|_| missing())?;
-        self.tokens.remove(number).ok_or_else(missing)?;
+        let ended = self.tokens.remove(number).ok_or_else(missing)?;
+        self.ended.retain(|_, until| *until > now.as_millis());
+        if ended.role() != Some(Role::Worker) {
+            let until = certified_until.as_millis();
+            self.ended.insert(number.to_owned(), until);
+        }
         Ok(TokenNumber(parsed))
     }
 
@@ -289,6 +395,7 @@ impl Tokens {
         let kept = kept.ok_or_else(|| NotAdmitted::NoShard(shard.clone()))?;
         kept.is_revoked = true;
         kept.valid_from = now.as_secs().saturating_add(1);
+        kept.revoked_until_ms = kept.revoked_until_ms.max(kept.until_ms);
         Ok(())
     }
 
@@ -438,10 +545,9 @@ mod tests {
         );
         let from = tokens.valid_from(&label);
         assert_eq!(tokens.check_shard(&label, from), Ok(()));
-        assert_eq!(
-            refused.check_shard(&ShardLabel::of(&shard("b")), NOW),
-            Err(NotAdmitted::Unknown)
-        );
+        // Another scheduler with this authority has admitted it.
+        let unknown = ShardLabel::of(&shard("b"));
+        assert_eq!(refused.check_shard(&unknown, NOW), Ok(()));
         let late = NOW + 8 * DAY;
         let mut expired = refused;
         let other = secret();
@@ -488,9 +594,14 @@ mod tests {
         assert_eq!(admitted, Err(NotAdmitted::NotForJoining));
         assert_eq!(tokens.valid(NOW).count(), 1);
         let number = own.number().to_string();
-        assert_eq!(tokens.revoke(&number), Ok(own.number()));
+        assert_eq!(tokens.revoked(NOW), Revoked::default());
+        let until = NOW + Duration::from_secs(600);
+        assert_eq!(tokens.revoke(NOW, &number, until), Ok(own.number()));
         assert_eq!(tokens.person(NOW, &own), Err(NotAdmitted::Unknown));
-        assert_eq!(tokens.revoke(&number), Err(NotAdmitted::NoToken(number)));
+        assert_eq!(tokens.revoked(NOW).tokens.concat(), number);
+        assert_eq!(tokens.revoked(until), Revoked::default());
+        let again = tokens.revoke(NOW, &number, until);
+        assert_eq!(again, Err(NotAdmitted::NoToken(number)));
     }
 
     #[test]

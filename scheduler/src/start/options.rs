@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::Timeouts;
 use brasserie_common_config::UnknownKeys;
+use brasserie_common_identity::Lifetime;
 use brasserie_common_runtime::{ListenAddress, ServiceManager};
 use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Durable, Options, Retention, SlotStrategy};
@@ -71,6 +72,8 @@ pub struct StartOptions {
     pub security: SecurityWish,
     /// The treatment of peers without TLS, if peers must prove who they are.
     pub plain_peers: PlainPeers,
+    /// How long the certificates of workers are valid.
+    pub worker_certificate_life: Duration,
     /// The address for HTTP. `None`: no HTTP server.
     pub http_listen: Option<ListenAddress>,
     /// Host names that browsers may use, besides addresses, `localhost` and the machine's own name.
@@ -110,6 +113,7 @@ impl StartOptions {
             listen: ListenAddress::ANY_LOOPBACK_PORT,
             security: SecurityWish::default(),
             plain_peers: PlainPeers::default(),
+            worker_certificate_life: Lifetime::WORKER.0,
             http_listen: None,
             http_hosts: Vec::new(),
             new_cluster: NewCluster::No,

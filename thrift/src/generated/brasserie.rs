@@ -6771,6 +6771,309 @@ impl Display for NotAdmittedException {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RevokedShard {
+    pub shard: Option<String>,
+    pub issued_before: Option<i64>,
+}
+
+impl TSerializable for RevokedShard {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<RevokedShard> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = RevokedShard {
+            shard: f_1,
+            issued_before: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("RevokedShard");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.issued_before {
+            o_prot.write_field_begin(&TFieldIdentifier::new("issuedBefore", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for RevokedShard {
+    fn default() -> Self {
+        RevokedShard {
+            shard: Some("".to_owned()),
+            issued_before: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct CertificateNews {
+    pub shards: Option<Vec<RevokedShard>>,
+    pub tokens: Option<Vec<String>>,
+    pub authorities: Option<Vec<Vec<u8>>>,
+}
+
+impl TSerializable for CertificateNews {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<CertificateNews> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<RevokedShard>> = Some(Vec::new());
+        let mut f_2: Option<Vec<String>> = Some(Vec::new());
+        let mut f_3: Option<Vec<Vec<u8>>> = Some(Vec::new());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<RevokedShard> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_39 = RevokedShard::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_39);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_40 = i_prot.read_string()?;
+                        val.push(list_elem_40);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<Vec<u8>> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_41 = i_prot.read_bytes()?;
+                        val.push(list_elem_41);
+                    }
+                    i_prot.read_list_end()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = CertificateNews {
+            shards: f_1,
+            tokens: f_2,
+            authorities: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("CertificateNews");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.shards {
+            o_prot.write_field_begin(&TFieldIdentifier::new("shards", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.tokens {
+            o_prot.write_field_begin(&TFieldIdentifier::new("tokens", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.authorities {
+            o_prot.write_field_begin(&TFieldIdentifier::new("authorities", TType::List, 3))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_bytes(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for CertificateNews {
+    fn default() -> Self {
+        CertificateNews {
+            shards: Some(Vec::new()),
+            tokens: Some(Vec::new()),
+            authorities: Some(Vec::new()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct AuthorityStatus {
+    pub cluster: Option<String>,
+    pub hash: Option<String>,
+    pub expires_ms: Option<i64>,
+    pub former: Option<String>,
+    pub behind: Option<Vec<String>>,
+    pub behind_count: Option<i64>,
+}
+
+impl TSerializable for AuthorityStatus {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<AuthorityStatus> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<String> = None;
+        let mut f_5: Option<Vec<String>> = Some(Vec::new());
+        let mut f_6: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_42 = i_prot.read_string()?;
+                        val.push(list_elem_42);
+                    }
+                    i_prot.read_list_end()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = AuthorityStatus {
+            cluster: f_1,
+            hash: f_2,
+            expires_ms: f_3,
+            former: f_4,
+            behind: f_5,
+            behind_count: f_6,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("AuthorityStatus");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.cluster {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.hash {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hash", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.expires_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("expiresMs", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.former {
+            o_prot.write_field_begin(&TFieldIdentifier::new("former", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.behind {
+            o_prot.write_field_begin(&TFieldIdentifier::new("behind", TType::List, 5))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.behind_count {
+            o_prot.write_field_begin(&TFieldIdentifier::new("behindCount", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for AuthorityStatus {
+    fn default() -> Self {
+        AuthorityStatus {
+            cluster: Some("".to_owned()),
+            hash: Some("".to_owned()),
+            expires_ms: Some(0),
+            former: None,
+            behind: Some(Vec::new()),
+            behind_count: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct WorkFetchStatus {
     pub taken_ms: Option<i64>,
     pub overview: Option<String>,
@@ -6864,8 +7167,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_39);
+                        let list_elem_43 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_43);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -6874,8 +7177,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = i_prot.read_string()?;
-                        val.push(list_elem_40);
+                        let list_elem_44 = i_prot.read_string()?;
+                        val.push(list_elem_44);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7448,8 +7751,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = i_prot.read_string()?;
-                        val.push(list_elem_41);
+                        let list_elem_45 = i_prot.read_string()?;
+                        val.push(list_elem_45);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7656,8 +7959,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = i_prot.read_string()?;
-                        val.push(list_elem_42);
+                        let list_elem_46 = i_prot.read_string()?;
+                        val.push(list_elem_46);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -8044,8 +8347,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_43 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_43);
+                        let list_elem_47 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_47);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -8865,8 +9168,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_44 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_44);
+                        let list_elem_48 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_48);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -8933,8 +9236,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_45 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_45);
+                        let list_elem_49 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_49);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -9254,8 +9557,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_46 = i_prot.read_string()?;
-                        val.push(list_elem_46);
+                        let list_elem_50 = i_prot.read_string()?;
+                        val.push(list_elem_50);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -9645,8 +9948,8 @@ impl TSerializable for BrasserieForgetOutputsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_47 = i_prot.read_string()?;
-                        val.push(list_elem_47);
+                        let list_elem_51 = i_prot.read_string()?;
+                        val.push(list_elem_51);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -10492,8 +10795,8 @@ impl TSerializable for BrasserieListTokensResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<TokenStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_48 = TokenStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_48);
+                        let list_elem_52 = TokenStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_52);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -10722,6 +11025,211 @@ impl TSerializable for BrasserieRevokeWorkerResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetAuthorityArgs {}
+
+impl TSerializable for BrasserieGetAuthorityArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetAuthorityArgs> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetAuthorityArgs {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getAuthority_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetAuthorityResult {
+    pub result_value: Option<AuthorityStatus>,
+    pub ex: Option<NotAdmittedException>,
+}
+
+impl TSerializable for BrasserieGetAuthorityResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetAuthorityResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<AuthorityStatus> = None;
+        let mut f_1: Option<NotAdmittedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = AuthorityStatus::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = NotAdmittedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetAuthorityResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetAuthorityResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieRotateAuthorityArgs {
+    pub finish: bool,
+    pub force: bool,
+}
+
+impl TSerializable for BrasserieRotateAuthorityArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieRotateAuthorityArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<bool> = None;
+        let mut f_2: Option<bool> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieRotateAuthorityArgs.finish", &f_1)?;
+        verify_required_field_exists("BrasserieRotateAuthorityArgs.force", &f_2)?;
+        let ret = BrasserieRotateAuthorityArgs {
+            finish: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            force: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("rotateAuthority_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("finish", TType::Bool, 1))?;
+        o_prot.write_bool(self.finish)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("force", TType::Bool, 2))?;
+        o_prot.write_bool(self.force)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieRotateAuthorityResult {
+    pub result_value: Option<AuthorityStatus>,
+    pub ex: Option<NotAdmittedException>,
+}
+
+impl TSerializable for BrasserieRotateAuthorityResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieRotateAuthorityResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<AuthorityStatus> = None;
+        let mut f_1: Option<NotAdmittedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = AuthorityStatus::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = NotAdmittedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieRotateAuthorityResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieRotateAuthorityResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieWorkerGetWorkFetchArgs {}
 
 impl TSerializable for BrasserieWorkerGetWorkFetchArgs {
@@ -10863,8 +11371,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_49 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_49);
+                        let list_elem_53 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_53);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -11033,6 +11541,81 @@ impl TSerializable for BrasserieWorkerDrainResult {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieWorkerLearnCertificatesArgs {
+    pub news: CertificateNews,
+}
+
+impl TSerializable for BrasserieWorkerLearnCertificatesArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieWorkerLearnCertificatesArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<CertificateNews> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = CertificateNews::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieWorkerLearnCertificatesArgs.news", &f_1)?;
+        let ret = BrasserieWorkerLearnCertificatesArgs {
+            news: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("learnCertificates_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("news", TType::Struct, 1))?;
+        self.news.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieWorkerLearnCertificatesResult {}
+
+impl TSerializable for BrasserieWorkerLearnCertificatesResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieWorkerLearnCertificatesResult> {
+        i_prot.read_struct_begin()?;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            i_prot.skip(field_ident.field_type)?;
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieWorkerLearnCertificatesResult {};
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieWorkerLearnCertificatesResult");
+        o_prot.write_struct_begin(&struct_ident)?;
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }

@@ -17,6 +17,8 @@ pub(super) struct Budget {
     allowance: usize,
     bytes: AtomicUsize,
     calls: AtomicUsize,
+    /// Open connections of peers that are not known.
+    strangers: AtomicUsize,
     room: Notify,
     refusals: Mutex<Refusals>,
 }
@@ -63,6 +65,7 @@ impl Budget {
             allowance: limits.connection_allowance_bytes,
             bytes: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
+            strangers: AtomicUsize::new(0),
             room: Notify::new(),
             refusals: Mutex::default(),
         }
@@ -80,6 +83,19 @@ impl Budget {
         }
         refusals.logged = Some(now);
         Some(std::mem::take(&mut refusals.since_logged))
+    }
+
+    pub(super) fn begin_stranger(&self) {
+        self.strangers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a stranger less, who became known or left.
+    pub(super) fn end_stranger(&self) {
+        self.strangers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn strangers(&self) -> usize {
+        self.strangers.load(Ordering::Relaxed)
     }
 
     pub(super) fn hold(&self, account: &Account, bytes: usize) {

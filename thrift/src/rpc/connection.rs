@@ -184,13 +184,13 @@ impl<S: Service> Connection<S> {
 
     /// Passes complete frames to the service while limits allow.
     fn dispatch(&mut self) -> Result<(), Close> {
-        let limits = self.outbox.limits();
         let mut consumed = 0;
         let mut ended = Ok(());
         self.incomplete = 0;
         self.pause = loop {
             let rest = &self.input[consumed..];
-            let payload = match frame::complete_payload(rest, limits.max_frame_bytes) {
+            let most = self.outbox.max_frame_bytes();
+            let payload = match frame::complete_payload(rest, most) {
                 Ok(Some(length)) => &rest[LENGTH_BYTES..LENGTH_BYTES + length],
                 Ok(None) => {
                     self.incomplete = rest.len();

@@ -29,6 +29,11 @@ pub struct Limits {
     /// oldest idle stranger. If there is none, the new one is closed at once, so that its peer backs off instead of waiting. The default
     /// suffices for a thousand workers and as many clients.
     pub max_connections: usize,
+    /// Maximum open connections of strangers, where a server asks its peers who they are: of peers that have not proven it yet, in the
+    /// middle of a handshake or after it. Beyond the limit, a new one replaces the oldest idle one of the address with
+    /// most of them. The default leaves the other half of
+    /// `max_connections` to peers that have proven who they are, and lets a thousand workers connect at once.
+    pub max_strangers: usize,
     /// Maximum unanswered calls on one connection. Beyond the limit the connection is not read for `room_wait`. At 100,000 calls a second,
     /// 4,096 calls cover 40 ms of answering time, longer than one durable write takes.
     pub max_calls_per_connection: usize,
@@ -45,7 +50,7 @@ pub struct Limits {
     /// unsent replies. The default is sixteen frames of the maximum length. Beyond it no connection above its allowance is read.
     pub max_bytes_in_flight: usize,
     /// Bytes that each connection may hold regardless of the others, so that peers with huge frames cannot starve other peers' heartbeats.
-    /// A heartbeat has less than 2 KiB.
+    /// A heartbeat has less than 2 KiB. A stranger's frame is refused beyond it, so that strangers hold nothing of `max_bytes_in_flight`.
     pub connection_allowance_bytes: usize,
     /// Unsent reply bytes of one connection at which it is no longer read, because the peer does not read either. The default is four times
     /// the usual size of a socket buffer.
@@ -53,8 +58,8 @@ pub struct Limits {
     /// Unsent reply bytes of one connection at which it is closed. The default is four frames of the maximum length; beyond that even a
     /// slow reader would wait longer than its own timeout.
     pub max_unsent_bytes: usize,
-    /// Limit from the opening of a connection until the first byte of its first call. Peers open a connection because they have a call to
-    /// send, so only a few lost packets justify a delay.
+    /// Limit from the opening of a connection until the first byte of its first call, with the handshake of TLS before it. Peers
+    /// open a connection because they have a call to send, so only a few lost packets justify a delay.
     pub first_call_timeout: Duration,
     /// Silence after which a server closes a connection without calls in flight. Heartbeats come every few seconds, so after ten minutes
     /// the peer is gone.
@@ -89,6 +94,7 @@ impl Limits {
         max_decoded_bytes: 64 * MIB,
         max_method_bytes: 256,
         max_connections: 2048,
+        max_strangers: 1024,
         max_calls_per_connection: 4096,
         reserved_calls_per_connection: 64,
         max_calls: 65_536,
@@ -173,6 +179,10 @@ pub(super) const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Pause after a failed `accept`: long enough not to spin while descriptors are exhausted, and short compared with every timeout.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// Connections that the kernel completes before the server accepts them: those of some thousand peers that connect at the same moment. By
+/// default, the kernel permits as many.
+pub(super) const LISTEN_BACKLOG: u32 = 4096;
 
 /// TCP keepalive of a server: time of silence before the first probe, then the interval and the number of probes.
 pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);

@@ -27,6 +27,8 @@ pub(super) struct ConnectionOutbox {
     calls: AtomicUsize,
     /// Whether the service has accepted a call as one of a peer that it knows.
     is_known: AtomicBool,
+    /// Whether the server has asked the peer who it is, and got no proof.
+    is_stranger: AtomicBool,
     /// Whether the server needs this connection's place.
     is_asked_to_leave: AtomicBool,
     wake: Notify,
@@ -85,6 +87,7 @@ pub(super) enum Doze {
 
 impl ConnectionOutbox {
     pub(super) fn new(peer: SocketAddr, limits: Arc<Limits>, budget: Arc<Budget>) -> Self {
+        budget.begin_stranger();
         ConnectionOutbox {
             peer,
             principal: Mutex::new(Principal::Unauthenticated(peer)),
@@ -100,6 +103,7 @@ impl ConnectionOutbox {
             unsent: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             is_known: AtomicBool::new(false),
+            is_stranger: AtomicBool::new(false),
             is_asked_to_leave: AtomicBool::new(false),
             wake: Notify::new(),
         }
@@ -114,6 +118,8 @@ impl ConnectionOutbox {
         if let Principal::Authenticated(_) = &principal {
             self.mark_known();
         }
+        let is_stranger = matches!(principal, Principal::Stranger(_));
+        self.is_stranger.store(is_stranger, Ordering::Relaxed);
         *self.principal.lock() = principal;
     }
 
@@ -159,7 +165,24 @@ impl ConnectionOutbox {
 
     /// Marks the peer as one that the service knows.
     pub(super) fn mark_known(&self) {
-        self.is_known.store(true, Ordering::Relaxed);
+        if !self.is_known.swap(true, Ordering::Relaxed) {
+            self.budget.end_stranger();
+        }
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// Returns the length of the longest frame that is accepted from this peer.
+    pub(super) fn max_frame_bytes(&self) -> usize {
+        let limits = &self.limits;
+        match self.is_stranger.load(Ordering::Relaxed) {
+            true => limits
+                .max_frame_bytes
+                .min(limits.connection_allowance_bytes),
+            false => limits.max_frame_bytes,
+        }
     }
 
     /// Notes that a call arrived.
@@ -170,7 +193,7 @@ impl ConnectionOutbox {
     /// Returns the rank for eviction, or `None` unless the peer is a stranger without a call in flight.
     pub(super) fn idle_rank(&self) -> Option<IdleRank> {
         let has_calls = self.calls() > 0;
-        let stays = has_calls || self.is_known.load(Ordering::Relaxed);
+        let stays = has_calls || self.is_known();
         (!stays).then(|| IdleRank {
             has_unsent: self.unsent() > 0,
             last_call: self.state.lock().last_call,
@@ -307,5 +330,13 @@ impl ConnectionOutbox {
         state.chunks.clear();
         let unsent = self.unsent.swap(0, Ordering::AcqRel);
         self.budget.release(&self.account, unsent);
+    }
+}
+
+impl Drop for ConnectionOutbox {
+    fn drop(&mut self) {
+        if !self.is_known() {
+            self.budget.end_stranger();
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The server: one port, three dialects, and limits for everything that a peer can request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -10,7 +10,7 @@ use brasserie_common::Principal;
 use brasserie_common_runtime::net::descriptor_limit;
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,7 +20,8 @@ use super::connection::{Close, Connection};
 use super::door::{Doorkeeper, OpenDoor};
 use super::frame::{Foreign, FrameError};
 use super::limits::{
-    ACCEPT_RETRY, FOREIGN_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, Limits,
+    ACCEPT_RETRY, FOREIGN_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES,
+    LISTEN_BACKLOG, Limits,
 };
 use super::outbox::ConnectionOutbox;
 use super::responder::Service;
@@ -46,6 +47,18 @@ pub struct ServerHandle {
 pub struct Disconnector(Weak<ServerState>);
 
 impl Disconnector {
+    /// Makes peers somebody else from their next calls on: those for which `becomes` returns it.
+    pub fn identify(&self, becomes: impl Fn(&Principal) -> Option<Principal>) {
+        let Some(server) = self.0.upgrade() else {
+            return;
+        };
+        for open in server.table.lock().open.values() {
+            if let Some(principal) = becomes(&open.principal()) {
+                open.identify(principal);
+            }
+        }
+    }
+
     /// Closes the connections of these peers, also those with calls in flight.
     pub fn disconnect(&self, is_meant: impl Fn(&Principal) -> bool) {
         let Some(server) = self.0.upgrade() else {
@@ -72,6 +85,8 @@ pub struct ServerLoad {
 
 struct ServerState {
     limits: Arc<Limits>,
+    /// Whether it asks its peers who they are.
+    asks: bool,
     budget: Arc<Budget>,
     table: Mutex<OpenConnections>,
     /// Whether a connection was refused or failed, and none was accepted since. A flood of connections then logs one line.
@@ -85,12 +100,14 @@ struct ServerState {
 struct OpenConnections {
     open: HashMap<u64, Arc<ConnectionOutbox>>,
     next: u64,
+    /// Where a server asks its peers who they are: the connections from each source that began as strangers', oldest first.
+    arrivals: BTreeMap<IpAddr, BTreeSet<u64>>,
 }
 
 impl Server {
     /// Opens the port. Port 0 selects a free one.
     pub async fn bind(addr: SocketAddr) -> io::Result<Server> {
-        let listener = TcpListener::bind(addr).await?;
+        let listener = listen(addr)?;
         let local_addr = listener.local_addr()?;
         Ok(Server {
             listener,
@@ -118,9 +135,16 @@ impl Server {
     ) -> ServerHandle {
         // The other half of the descriptors is for the process itself: its files, and its own calls to peers.
         limits.max_connections = limits.max_connections.min(descriptor_limit() / 2).max(1);
+        let asks = self.door.tls().is_some();
+        limits.max_strangers = match asks {
+            true => limits.max_strangers.min(limits.max_connections.div_ceil(2)),
+            // No peer can prove anything.
+            false => limits.max_connections,
+        };
         let shared = Arc::new(ServerState {
             budget: Arc::new(Budget::new(&limits)),
             limits: Arc::new(limits),
+            asks,
             table: Mutex::default(),
             full: AtomicBool::new(false),
             foreign: Mutex::new(None),
@@ -177,6 +201,19 @@ impl ServerHandle {
         self.shutdown.cancelled().await;
         self.tasks.wait().await;
     }
+}
+
+/// Opens a port with room for many connections that are not accepted yet. The kernel drops those beyond it, and their peers try again only
+/// after a second.
+fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match addr {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restarted server gets its port although connections of its predecessor are still closing.
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    socket.listen(LISTEN_BACKLOG)
 }
 
 /// Configures a connection: frames leave at once, and the kernel probes an idle peer. A peer whose machine or network is gone sends
@@ -271,8 +308,8 @@ impl ServerState {
         drop(last);
         tracing::warn!(
             %peer,
-            "a peer speaks {protocol} on a port for Thrift, so the server closes its connection. A scheduler serves HTTP at --http-listen, and no port serves \
-             TLS"
+            "a peer speaks {protocol} on a port for Thrift, so the server closes its connection. A scheduler serves HTTP at --http-listen; only programs of a \
+             cluster with an authority serve TLS, and this one is in none"
         );
     }
 }
@@ -291,15 +328,72 @@ impl OpenConnections {
         }
     }
 
-    /// Returns whether one more connection may be opened, if necessary in the place of an idle stranger.
-    fn has_place(&self, limit: usize) -> bool {
-        if self.open.len() < limit {
+    /// Asks the oldest idle stranger of the source with most of them to leave, so that one source cannot drive out the others. Returns
+    /// `false` if there is none.
+    fn evict_from_largest_source(&mut self) -> bool {
+        let mut busy = Vec::new();
+        let evicted = loop {
+            let largest = self.arrivals.values_mut().max_by_key(|of| of.len());
+            let Some(number) = largest.and_then(BTreeSet::pop_first) else {
+                break false;
+            };
+            let Some(open) = self.open.get(&number) else {
+                continue;
+            };
+            if open.is_known() || open.is_asked_to_leave() {
+                continue;
+            }
+            if open.idle_rank().is_some() {
+                open.ask_to_leave();
+                break true;
+            }
+            busy.push((source_of(open.peer()), number));
+        };
+        for (source, number) in busy {
+            self.arrivals.entry(source).or_default().insert(number);
+        }
+        evicted
+    }
+
+    /// Returns whether one more connection may be opened, if necessary in the place of an idle stranger. `strangers` counts it too.
+    fn has_place(&mut self, limits: &Limits, strangers: usize) -> bool {
+        // Connections that were asked to close do so within milliseconds. The factor bounds their number if they do not.
+        if self.open.len() >= limits.max_connections * 2 {
+            return false;
+        }
+        if strangers > limits.max_strangers {
+            return self.evict_from_largest_source();
+        }
+        if self.open.len() < limits.max_connections {
             return true;
         }
         let leaving = |open: &&Arc<ConnectionOutbox>| open.is_asked_to_leave();
         let staying = self.open.len() - self.open.values().filter(leaving).count();
-        // Connections that were asked to close do so within milliseconds. The factor bounds their number if they do not.
-        self.open.len() < limit * 2 && (staying < limit || self.evict())
+        staying < limits.max_connections || self.evict()
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(open) = self.open.remove(&number) else {
+            return;
+        };
+        let source = source_of(open.peer());
+        if let Some(of) = self.arrivals.get_mut(&source) {
+            of.remove(&number);
+            if of.is_empty() {
+                self.arrivals.remove(&source);
+            }
+        }
+    }
+}
+
+/// Returns the source of a connection: its address, or of an IPv6 address the network, all of which one machine may have.
+fn source_of(peer: SocketAddr) -> IpAddr {
+    match peer.ip().to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
     }
 }
 
@@ -312,12 +406,16 @@ struct Seat {
 impl Seat {
     fn take(shared: &Arc<ServerState>, outbox: &Arc<ConnectionOutbox>) -> Option<Seat> {
         let mut table = shared.table.lock();
-        if !table.has_place(shared.limits.max_connections) {
+        if !table.has_place(&shared.limits, shared.budget.strangers()) {
             return None;
         }
         let number = table.next;
         table.next += 1;
         table.open.insert(number, Arc::clone(outbox));
+        if shared.asks {
+            let of = table.arrivals.entry(source_of(outbox.peer()));
+            of.or_default().insert(number);
+        }
         drop(table);
         Some(Seat {
             shared: Arc::clone(shared),
@@ -328,6 +426,6 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.shared.table.lock().open.remove(&self.number);
+        self.shared.table.lock().remove(self.number);
     }
 }

@@ -387,6 +387,17 @@ pub fn with_header(flags: u16, sequence: u32, header: &[u8], message: &[u8]) -> 
     .concat()
 }
 
+/// Waits until a condition is true.
+pub async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let seen = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let seen = tokio::time::timeout(PATIENCE, seen).await;
+    assert!(seen.is_ok(), "{what}");
+}
+
 /// Small pseudorandom numbers from a seed (xorshift64*), so that a failure can be reproduced.
 pub struct Random(u64);
 

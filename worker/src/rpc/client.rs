@@ -116,8 +116,9 @@ impl SchedulerClient {
                 let worker_set_id = worker_set.into();
                 let arguments = BistroSchedulerProcessHeartbeatArgs { w, worker_set_id };
                 let peer = self.membership.scheduler(member);
-                pool.call_then(&peer, "processHeartbeat", &arguments, |result| {
-                    done(outcome(result, heartbeat_reply));
+                let membership = self.membership.clone();
+                pool.call_then(&peer, "processHeartbeat", &arguments, move |result| {
+                    done(membership.explain(outcome(result, heartbeat_reply)));
                 });
             }
             Call::RequestWork { to, request } => {

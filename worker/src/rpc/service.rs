@@ -12,7 +12,8 @@ use brasserie_thrift::convert::{undeclared_refusal, worker_exception};
 use brasserie_thrift::generated::brasserie::{
     BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult, BrasserieWorkerFetchWorkArgs,
     BrasserieWorkerFetchWorkResult, BrasserieWorkerGetWorkFetchArgs,
-    BrasserieWorkerGetWorkFetchResult,
+    BrasserieWorkerGetWorkFetchResult, BrasserieWorkerLearnCertificatesArgs,
+    BrasserieWorkerLearnCertificatesResult,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::fb303::{
@@ -34,6 +35,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::requests::{IntoEvent, RequestOrigin};
 use crate::artifacts::ArtifactServer;
 use crate::logs::LogStore;
+use crate::membership::Membership;
 
 /// The capacity of the lane for health calls. A scheduler has at most two under way, so many schedulers can restart within one turn.
 const HEALTH_LANE: usize = 256;
@@ -110,6 +112,7 @@ pub(crate) struct WorkerService {
     next_request: AtomicU64,
     logs: Arc<LogStore>,
     artifacts: Arc<ArtifactServer>,
+    membership: Membership,
     readers: Arc<Semaphore>,
     queue: Arc<Semaphore>,
     looks: Arc<Semaphore>,
@@ -149,7 +152,11 @@ enum CallLane {
 }
 
 impl WorkerService {
-    pub(crate) fn new(logs: Arc<LogStore>, artifacts: Arc<ArtifactServer>) -> (Self, Lanes) {
+    pub(crate) fn new(
+        logs: Arc<LogStore>,
+        artifacts: Arc<ArtifactServer>,
+        membership: Membership,
+    ) -> (Self, Lanes) {
         let (health, health_lane) = mpsc::channel(HEALTH_LANE);
         let (work, work_lane) = mpsc::channel(WORK_LANE);
         let service = WorkerService {
@@ -158,6 +165,7 @@ impl WorkerService {
             next_request: AtomicU64::new(1),
             logs,
             artifacts,
+            membership,
             readers: Arc::new(Semaphore::new(LOG_READERS)),
             queue: Arc::new(Semaphore::new(LOG_QUEUE)),
             looks: Arc::new(Semaphore::new(LOOKS)),
@@ -308,6 +316,12 @@ impl Service for WorkerService {
             ),
             "drain" => {
                 self.ask::<BrasserieWorkerDrainArgs>(Method::Drain, call, CallTerms::all_calls())
+            }
+            "learnCertificates" => {
+                call.serve(|news: BrasserieWorkerLearnCertificatesArgs, responder| {
+                    self.membership.learn(news.news);
+                    responder.reply(&BrasserieWorkerLearnCertificatesResult {});
+                });
             }
             "fetchArtifacts" => {
                 call.serve(|arguments, responder| self.artifacts.serve(arguments, responder));

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use brasserie_thrift::generated::scheduler::BistroJobConfig;
 use integration_tests::e2e::{
-    Client, Process, Programs, SchedulerSpec, Stage, resident_bytes, used_processor_time,
-    wait_within,
+    Client, Process, Programs, SchedulerSpec, Stage, TestAuthority, WorkerSpec, resident_bytes,
+    used_processor_time, wait_within,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -32,6 +32,31 @@ pub fn default_spec(stage: &Stage, config: &Value) -> SchedulerSpec {
     stage.default_spec(&stage.write("config.json", &config.to_string()))
 }
 
+/// How the programs of a benchmark talk to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    Plain,
+    /// They use TLS, and both sides prove who they are.
+    Tls,
+}
+
+impl Transport {
+    /// Returns the transports to measure in each pair.
+    pub fn all(with_tls: bool) -> &'static [Transport] {
+        match with_tls {
+            true => &[Transport::Plain, Transport::Tls],
+            false => &[Transport::Plain],
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Plain => "plain",
+            Transport::Tls => "inside TLS",
+        }
+    }
+}
+
 /// A scheduler that runs as a process.
 pub struct BenchCluster {
     // Declared first, because fields are dropped in this order.
@@ -39,6 +64,8 @@ pub struct BenchCluster {
     pub client: Client,
     pub spec: SchedulerSpec,
     pub stage: Stage,
+    /// The authority of a cluster that talks inside TLS.
+    authority: Option<TestAuthority>,
 }
 
 /// The costs of tasks.
@@ -61,11 +88,39 @@ impl BenchCluster {
     }
 
     pub fn start_on(stage: Stage, spec: SchedulerSpec) -> Self {
+        Self::start_with(stage, spec, Transport::Plain)
+    }
+
+    /// Starts the scheduler of a new cluster with default timeouts, whose programs talk to each other in this way.
+    pub fn start_talking(config: &Value, transport: Transport) -> Self {
+        let stage = stage();
+        let spec = default_spec(&stage, config);
+        Self::start_with(stage, spec, transport)
+    }
+
+    fn start_with(stage: Stage, spec: SchedulerSpec, transport: Transport) -> Self {
+        let authority = match transport {
+            Transport::Plain => None,
+            Transport::Tls => Some(TestAuthority::give(&spec)),
+        };
         BenchCluster {
             scheduler: stage.start_scheduler(&spec),
-            client: Client::new(spec.port),
+            client: match &authority {
+                Some(authority) => authority.client(spec.port),
+                None => Client::new(spec.port),
+            },
             spec,
             stage,
+            authority,
+        }
+    }
+
+    /// Returns the parameters of a worker with the shortest heartbeats, which is a member of the cluster.
+    pub fn worker_spec(&self, shard: &str) -> WorkerSpec {
+        let spec = self.stage.worker_spec(shard, &self.spec);
+        match &self.authority {
+            Some(authority) => authority.admit(spec),
+            None => spec,
         }
     }
 
@@ -76,8 +131,7 @@ impl BenchCluster {
 
     /// Starts a worker with the shortest heartbeats.
     pub fn start_worker(&self, shard: &str) -> Process {
-        self.stage
-            .start_worker(&self.stage.worker_spec(shard, &self.spec))
+        self.stage.start_worker(&self.worker_spec(shard))
     }
 
     pub fn wait_for_nodes(&self) {

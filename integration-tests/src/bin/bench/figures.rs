@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::cluster::TaskCosts;
+
 /// Returns how many there were a second.
 pub fn per_second(count: usize, elapsed: Duration) -> f64 {
     count as f64 / elapsed.as_secs_f64()
@@ -64,12 +66,32 @@ impl<T> Samples<T> {
         Figure::new(what, unit, self.median(of))
     }
 
+    pub fn map<U>(self, to: impl FnMut(T) -> U) -> Samples<U> {
+        Samples(self.0.into_iter().map(to).collect())
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter()
     }
 
     pub fn most(&self, of: impl Fn(&T) -> f64) -> f64 {
         self.0.iter().map(of).fold(0.0, f64::max)
+    }
+}
+
+impl<T> Samples<T> {
+    /// Returns the line of the share that is left of the rate inside TLS, if both were measured. `of` returns the costs without TLS, then
+    /// those inside it.
+    pub fn tls_line(&self, goal: f64, of: impl Fn(&T) -> &[TaskCosts]) -> Option<Figure> {
+        let has_both = self.0.iter().all(|sample| of(sample).len() == 2);
+        let share = |sample: &T| {
+            let each = of(sample);
+            each[1].rate / each[0].rate
+        };
+        has_both.then(|| {
+            let what = "rate inside TLS as a share of plain, median of the pairs";
+            self.line(what, "", share).at_least(goal)
+        })
     }
 }
 

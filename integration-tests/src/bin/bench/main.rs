@@ -109,6 +109,9 @@ struct BenchOptions {
     /// Run only these parts of `schedule`
     #[arg(long, value_enum, value_delimiter = ',')]
     parts: Vec<schedule::EnginePart>,
+    /// Run `rpc`, `spawn` and `noop` inside TLS too, in pairs with runs without it
+    #[arg(long)]
+    tls: bool,
     /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
@@ -164,11 +167,13 @@ type Benchmark = (Which, fn(&BenchOptions) -> BenchReport);
 
 /// All benchmarks, in the order of their runs.
 const BENCHMARKS: [Benchmark; 18] = [
-    (Which::Rpc, |o| rpc::measure(o.calls, o.pipelined, o.pairs)),
+    (Which::Rpc, |o| {
+        rpc::measure(o.calls, o.pipelined, o.pairs, o.tls)
+    }),
     (Which::Restart, |o| restart::measure(o.workers, o.rounds)),
     (Which::Memory, |o| memory::measure(o.sleeping, o.waiting)),
-    (Which::Spawn, |o| spawn::measure(o.tasks, o.pairs)),
-    (Which::Noop, |o| noop::measure(o.noops, o.pairs)),
+    (Which::Spawn, |o| spawn::measure(o.tasks, o.pairs, o.tls)),
+    (Which::Noop, |o| noop::measure(o.noops, o.pairs, o.tls)),
     (Which::Schedule, |o| schedule::measure(o.scale, &o.parts)),
     (Which::Submit, |o| submit::measure(o.submissions)),
     (Which::Jobs, |o| jobs::measure(o.jobs)),

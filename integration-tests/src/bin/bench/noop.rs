@@ -15,7 +15,7 @@ use brasserie_worker::process::{
 use brasserie_worker::{Runner, start_with};
 use integration_tests::e2e::range_config;
 
-use crate::cluster::{BenchCluster, TaskCosts, with_job};
+use crate::cluster::{BenchCluster, TaskCosts, Transport, with_job};
 use crate::figures::{BenchReport, Figure, Samples};
 use crate::meter::Meter;
 
@@ -23,6 +23,8 @@ use crate::meter::Meter;
 const LEAST_RATE: f64 = 25_000.0;
 /// Target.
 const GOAL_RATE: f64 = 50_000.0;
+/// Target of the rate inside TLS, as a share of the rate without it.
+const GOAL_TLS: f64 = 0.8;
 /// Maximum running tasks.
 const SLOTS: usize = 1000;
 /// Environment variable that makes this program play the worker.
@@ -86,15 +88,20 @@ pub fn play_worker() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// Measures `rounds` times.
-pub fn measure(tasks: usize, rounds: usize) -> BenchReport {
-    let samples = Samples::take("noop", rounds, |round| {
-        round.begin(&format!("{tasks} tasks"));
-        costs(tasks)
+/// Measures `rounds` times, if `with_tls` also inside TLS.
+pub fn measure(tasks: usize, rounds: usize, with_tls: bool) -> BenchReport {
+    let all = Samples::take("noop", rounds, |round| {
+        let each = Transport::all(with_tls).iter().map(|&transport| {
+            round.begin(&format!("{tasks} tasks, {}", transport.name()));
+            costs(tasks, transport)
+        });
+        each.collect::<Vec<_>>()
     });
+    let tls = all.tls_line(GOAL_TLS, |each| each);
+    let samples = all.map(|mut each| each.swap_remove(0));
     let what = format!("tasks a second with {SLOTS} slots, median of {rounds}");
     let rate = samples.median(|costs| costs.rate);
-    let lines = vec![
+    let mut lines = vec![
         Figure::new(what, "/s", rate).at_least(LEAST_RATE),
         Figure::new("the same beside the goal", "/s", rate)
             .beside(GOAL_RATE)
@@ -114,16 +121,17 @@ pub fn measure(tasks: usize, rounds: usize) -> BenchReport {
             samples.most(|s| s.worker_mib),
         ),
     ];
+    lines.extend(tls);
     BenchReport::new("noop", "goal", lines)
 }
 
-fn costs(count: usize) -> TaskCosts {
+fn costs(count: usize, transport: Transport) -> TaskCosts {
     let config = with_job(range_config(count, Some(SLOTS)), "nothing", ["nothing"]);
-    let cluster = BenchCluster::start(&config);
+    let cluster = BenchCluster::start_talking(&config, transport);
     cluster.wait_for_nodes();
     let of_scheduler = Meter::start(cluster.scheduler.id());
     let stage = &cluster.stage;
-    let mut command = stage.worker_command(&stage.worker_spec("one", &cluster.spec));
+    let mut command = stage.worker_command(&cluster.worker_spec("one"));
     command.env(ROLE_VARIABLE, "yes");
     let worker = stage.start("worker", command);
     let of_worker = Meter::start(worker.id());

@@ -6,12 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use brasserie_common::Principal;
+use brasserie_common::access::Role;
+use brasserie_common_identity::{
+    Authority, CertificateDer, Lifetime, client_config, server_config,
+};
+use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
 };
 use brasserie_thrift::rpc::{
-    CallResult, CallTimeouts, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server,
-    Service,
+    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Doorkeeper, IncomingCall,
+    Limits, PeerAddr, Server, Service, THRIFT,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,11 +38,13 @@ const LENGTH_BYTES: usize = 4;
 /// Calls a second, and frames a second over bare TCP.
 struct RpcSample {
     rate: f64,
+    /// The rate inside TLS, if that is measured.
+    tls: Option<f64>,
     bare: f64,
 }
 
-/// Measures pairs of measurement and baseline.
-pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> BenchReport {
+/// Measures pairs of measurement and baseline, if `with_tls` also inside TLS.
+pub fn measure(calls: usize, pipelined: usize, pairs: usize, with_tls: bool) -> BenchReport {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -44,14 +52,19 @@ pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> BenchReport {
     let runtime = runtime.expect("a runtime can be made");
     let samples = Samples::take("rpc", pairs, |pair| {
         pair.begin("calls");
-        let rate = thrift_rate(&runtime, calls, pipelined);
+        let rate = thrift_rate(&runtime, calls, pipelined, None);
+        let tls = with_tls.then(|| {
+            pair.begin("calls inside TLS");
+            let authority = Authority::create(Clock.wall()).expect("random numbers");
+            thrift_rate(&runtime, calls, pipelined, Some(&authority))
+        });
         pair.begin("bare TCP");
         let bare = runtime.block_on(echo_rate(calls, pipelined));
-        RpcSample { rate, bare }
+        RpcSample { rate, tls, bare }
     });
     let rate = format!("calls a second, median of {pairs}");
     let share = "share of the bare rate, median of the pairs";
-    let lines = vec![
+    let mut lines = vec![
         samples
             .line(rate, "/s", |s| s.rate)
             .beside(samples.median(|s| s.bare))
@@ -60,6 +73,11 @@ pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> BenchReport {
             .line(share, "", |s| s.rate / s.bare)
             .more_is_better(),
     ];
+    if with_tls {
+        let share = "rate inside TLS as a share of plain, median of the pairs";
+        let of = |sample: &RpcSample| sample.tls.unwrap_or(f64::NAN) / sample.rate;
+        lines.push(samples.line(share, "", of).more_is_better());
+    }
     BenchReport::new("rpc", "bare TCP", lines)
 }
 
@@ -75,9 +93,60 @@ impl Service for Alive {
     }
 }
 
-fn thrift_rate(runtime: &Runtime, calls: usize, pipelined: usize) -> f64 {
+/// The door and the caller's side of a server with this authority.
+#[derive(Debug)]
+struct Sides {
+    server: Arc<rustls::ServerConfig>,
+    client: Arc<rustls::ClientConfig>,
+}
+
+impl Sides {
+    fn of(authority: &Authority) -> Self {
+        let credential = |role| {
+            let made = authority.credential(role, Clock.wall(), Lifetime::WORKER);
+            made.expect("a credential")
+        };
+        let (scheduler, admin) = (credential(Role::Scheduler), credential(Role::Admin));
+        let trusted = authority.trusted();
+        Sides {
+            server: server_config(&scheduler, &trusted, THRIFT).expect("a configuration"),
+            client: client_config(Some(&admin), &trusted, THRIFT).expect("a configuration"),
+        }
+    }
+}
+
+impl Doorkeeper for Sides {
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        Some(Arc::clone(&self.server))
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        Principal::Unauthenticated(from)
+    }
+
+    fn identify(&self, from: SocketAddr, _: &[CertificateDer<'static>]) -> Principal {
+        Principal::Unauthenticated(from)
+    }
+}
+
+impl Credentials for Sides {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.client)
+    }
+}
+
+fn thrift_rate(
+    runtime: &Runtime,
+    calls: usize,
+    pipelined: usize,
+    authority: Option<&Authority>,
+) -> f64 {
     runtime.block_on(async {
-        let server = Server::bind(any_port()).await.expect("a port is free");
+        let sides = authority.map(|authority| Arc::new(Sides::of(authority)));
+        let mut server = Server::bind(any_port()).await.expect("a port is free");
+        if let Some(sides) = sides.clone() {
+            server = server.behind(sides);
+        }
         let stop = CancellationToken::new();
         let handle = server.serve(Alive, Limits::DEFAULT, stop.clone());
         let timeouts = CallTimeouts {
@@ -87,9 +156,13 @@ fn thrift_rate(runtime: &Runtime, calls: usize, pipelined: usize) -> f64 {
         };
         let pool = ClientPool::new(ClientConfig {
             timeouts,
+            credentials: sides.map(|sides| sides as Arc<dyn Credentials>),
             ..ClientConfig::default()
         });
-        let peer: PeerAddr = handle.local_addr().into();
+        let mut peer: PeerAddr = handle.local_addr().into();
+        if let Some(authority) = authority {
+            peer = peer.proving(&authority.cluster().of_role(Role::Scheduler));
+        }
         // Opens the connection.
         call(&pool, &peer).await;
         let left = Arc::new(AtomicUsize::new(calls));

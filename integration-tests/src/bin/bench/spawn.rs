@@ -10,7 +10,7 @@ use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, posix_spawn};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::Pid;
 
-use crate::cluster::{BenchCluster, TaskCosts, with_job};
+use crate::cluster::{BenchCluster, TaskCosts, Transport, with_job};
 use crate::figures::{BenchReport, Figure, Samples, per_second};
 use crate::meter::Meter;
 
@@ -23,18 +23,26 @@ pub const SLOTS: usize = 2;
 /// The command of every task.
 const COMMAND: &[&str] = &["/bin/true"];
 
-/// Measures pairs of measurement and baseline.
-pub fn measure(tasks: usize, pairs: usize) -> BenchReport {
-    // The costs of the tasks, and the bare processes a second.
-    let samples = Samples::take("spawn", pairs, |pair| {
+/// Target of the rate inside TLS, as a share of the rate without it.
+const GOAL_TLS: f64 = 0.9;
+
+/// Measures pairs of measurement and baseline, if `with_tls` also inside TLS.
+pub fn measure(tasks: usize, pairs: usize, with_tls: bool) -> BenchReport {
+    // The costs of the tasks with each transport, and the bare processes a second.
+    let all = Samples::take("spawn", pairs, |pair| {
         pair.begin("posix_spawn");
         let bare = bare_rate(tasks, COMMAND);
-        pair.begin("scheduler and worker");
-        (costs(tasks, COMMAND), bare)
+        let each = Transport::all(with_tls).iter().map(|&transport| {
+            pair.begin(&format!("scheduler and worker, {}", transport.name()));
+            costs_of(tasks, COMMAND, transport)
+        });
+        (each.collect::<Vec<_>>(), bare)
     });
+    let tls = all.tls_line(GOAL_TLS, |(each, _)| each);
+    let samples = all.map(|(mut each, bare)| (each.swap_remove(0), bare));
     let ratio = samples.median(|(costs, bare)| costs.rate / bare);
     let rate = format!("tasks a second with {SLOTS} slots, median of {pairs}");
-    let lines = vec![
+    let mut lines = vec![
         samples
             .line(rate, "/s", |(costs, _)| costs.rate)
             .beside(samples.median(|(_, bare)| *bare))
@@ -54,6 +62,7 @@ pub fn measure(tasks: usize, pairs: usize) -> BenchReport {
             |(costs, _)| costs.worker_us,
         ),
     ];
+    lines.extend(tls);
     BenchReport::new("spawn", "posix_spawn", lines)
 }
 
@@ -88,8 +97,12 @@ pub fn bare_rate(count: usize, command: &[&str]) -> f64 {
 
 /// Runs a command this many times through a scheduler and a worker.
 pub fn costs(count: usize, command: &[&str]) -> TaskCosts {
+    costs_of(count, command, Transport::Plain)
+}
+
+fn costs_of(count: usize, command: &[&str], transport: Transport) -> TaskCosts {
     let config = with_job(range_config(count, Some(SLOTS)), "nothing", command);
-    let cluster = BenchCluster::start(&config);
+    let cluster = BenchCluster::start_talking(&config, transport);
     cluster.wait_for_nodes();
     let worker = cluster.start_worker("one");
     // The worker and its keeper cannot be told apart before this line.

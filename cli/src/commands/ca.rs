@@ -1,0 +1,132 @@
+//! `brasserie ca`: shows the authority of a cluster, and replaces it.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use brasserie_thrift::generated::brasserie::AuthorityStatus;
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use crate::CommandEnding;
+use crate::connection::{AskArgs, block_on};
+use crate::failure::Failure;
+use crate::output::{date, print, print_json, printable};
+
+/// The most workers that the text names.
+const MOST_NAMED: usize = 20;
+
+/// Show the authority of a cluster, which signs all its certificates, or replace it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CaArgs {
+    #[command(subcommand)]
+    command: CaCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CaCommand {
+    /// Show the authority, when it expires, and which workers still have certificates of a former one.
+    Status(AskArgs),
+    /// Replace the authority, in two steps, without the end of any task.
+    ///
+    /// The first step creates another authority. From then on the certificates of both are accepted. Workers renew theirs within seconds;
+    /// those that are away do so when they are back. Tokens go on working. `brasserie ca status` shows which workers are missing.
+    ///
+    /// The second step, --finish, ends the trust in the former authority. Tokens that were created before the first step then prove no
+    /// scheduler any more: give their holders new ones. The scheduler's own file identity/admin.token is already up to date.
+    #[command(after_help = "\
+Replace the authority:
+  brasserie ca rotate             accepts both
+  brasserie ca status             shows which workers have not renewed yet
+  brasserie ca rotate --finish    accepts the new one alone")]
+    Rotate(RotateArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct RotateArgs {
+    #[command(flatten)]
+    ask: AskArgs,
+    /// Accept the certificates of the new authority alone. Refused while workers have valid ones of the former.
+    #[arg(long)]
+    finish: bool,
+    /// Finish also if workers have valid certificates of the former authority. They have to join again.
+    #[arg(long, requires = "finish")]
+    force: bool,
+}
+
+pub(crate) fn run(args: &CaArgs) -> Result<CommandEnding> {
+    match &args.command {
+        CaCommand::Status(args) => status(args),
+        CaCommand::Rotate(args) => rotate(args),
+    }
+}
+
+fn status(args: &AskArgs) -> Result<CommandEnding> {
+    let status = block_on(args.connect()?.authority())??;
+    match args.json {
+        true => print_json(&document(&status))?,
+        false => print(&shown(&status)?)?,
+    }
+    Ok(CommandEnding::Success)
+}
+
+fn rotate(args: &RotateArgs) -> Result<CommandEnding> {
+    let connection = args.ask.connect_patiently()?;
+    let status = block_on(connection.rotate_authority(args.finish, args.force))??;
+    let done = match args.finish {
+        true => {
+            "The former authority is not trusted any more. Tokens from before the rotation prove no scheduler any more: replace them.\n"
+        }
+        false => {
+            "A new authority is in force, and the former one is still accepted. Workers renew their certificates within seconds; when \
+             `brasserie ca status` shows that all have, finish: brasserie ca rotate --finish\n"
+        }
+    };
+    match args.ask.json {
+        true => print_json(&document(&status))?,
+        false => print(&format!("{done}\n{}", shown(&status)?))?,
+    }
+    Ok(CommandEnding::Success)
+}
+
+fn shown(status: &AuthorityStatus) -> Result<String> {
+    let unknown = || Failure::new("the scheduler's answer about its authority is not complete");
+    let (cluster, hash) = (status.cluster.as_ref(), status.hash.as_ref());
+    let (cluster, hash) = (cluster.ok_or_else(unknown)?, hash.ok_or_else(unknown)?);
+    let expires = status.expires_ms.unwrap_or_default().div_euclid(1000);
+    let mut text = format!(
+        "cluster    {}\nauthority  {}\nexpires    {}\n",
+        printable(cluster),
+        printable(hash),
+        date(expires)
+    );
+    if let Some(former) = &status.former {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "replaces   {}", printable(former));
+        let names = status.behind.iter().flatten().take(MOST_NAMED);
+        let names: Vec<String> = names.map(|name| printable(name).to_string()).collect();
+        let count = status.behind_count.unwrap_or_default();
+        let _ = match (count, names.is_empty()) {
+            (0, _) | (_, true) => writeln!(
+                text,
+                "\nAll workers have certificates of the new authority: brasserie ca rotate --finish"
+            ),
+            (count, false) => writeln!(
+                text,
+                "\n{count} workers have certificates of the former authority, among them: {}",
+                names.join(", ")
+            ),
+        };
+    }
+    Ok(text)
+}
+
+fn document(status: &AuthorityStatus) -> Value {
+    json!({
+        "cluster": status.cluster,
+        "hash": status.hash,
+        "expires_ms": status.expires_ms,
+        "former": status.former,
+        "behind": status.behind,
+        "behind_count": status.behind_count,
+    })
+}

@@ -1,0 +1,398 @@
+//! Tests certificates over time: their revocation, their renewal, and the replacement of the authority while tasks run. The programs are
+//! real.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use brasserie_common::WallTime;
+use brasserie_common::access::{Role, TokenNumber};
+use brasserie_common_identity::Credential;
+use brasserie_common_runtime::Clock;
+use brasserie_thrift::generated::brasserie::ClusterStatus;
+use brasserie_thrift::rpc::{ClientPool, PeerAddr};
+use integration_tests::e2e::{
+    Admission, Client, Finished, Process, SchedulerSpec, Stage, TestAuthority, WorkerSpec,
+    try_call, wait_for, wait_within,
+};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+/// The life of certificates that are renewed while a test watches.
+const BRIEF: &str = "--worker-certificate-life=10s";
+/// Far longer than a scheduler needs to tell its workers something.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A scheduler with an authority on a loopback address, and tasks that run until the test releases them.
+struct Certified {
+    scheduler: Process,
+    client: Client,
+    authority: TestAuthority,
+    spec: SchedulerSpec,
+    stage: Stage,
+}
+
+impl Certified {
+    fn start(flags: &[&str]) -> Self {
+        let stage = Stage::new();
+        stage.hold();
+        let config = stage.write_work(2, Duration::ZERO);
+        let spec = stage.calm_spec(&config);
+        let spec = flags.iter().fold(spec, |spec, flag| spec.with(flag));
+        let authority = TestAuthority::give(&spec);
+        let scheduler = stage.start_scheduler(&spec);
+        scheduler.wait_for_output("the scheduler is up");
+        Certified {
+            scheduler,
+            client: authority.client(spec.port),
+            authority,
+            spec,
+            stage,
+        }
+    }
+
+    /// Starts a worker that is a member already.
+    fn start_worker(&self, shard: &str) -> (Process, WorkerSpec) {
+        let spec = self.stage.worker_spec(shard, &self.spec);
+        let spec = self.authority.admit(spec);
+        (self.stage.start_worker(&spec), spec)
+    }
+
+    /// Runs a command with the token in a file, or in the scheduler's data directory.
+    fn ask_with(&self, token: &Path, arguments: &[&str]) -> Finished {
+        let address = format!("{}:{}", self.spec.address, self.spec.port);
+        let token = token.to_string_lossy().into_owned();
+        let rest = ["--scheduler", &address, "--token-file", &token];
+        self.stage.brasserie(&[arguments, &rest].concat())
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Finished {
+        self.ask_with(&self.spec.data_dir, arguments)
+    }
+
+    /// Runs a command that must succeed, and returns its output.
+    fn asked(&self, arguments: &[&str]) -> String {
+        let finished = self.ask(arguments);
+        assert_eq!(finished.code, Some(0), "{}", finished.output);
+        finished.output
+    }
+
+    /// Creates a token for people with this role. Returns its number.
+    fn person(&self, role: &str) -> TokenNumber {
+        let created = self.asked(&["token", "create", "--role", role, "--json"]);
+        let created: Value = serde_json::from_str(&created).expect("JSON");
+        let number = created["status"]["number"].as_str().expect("a number");
+        TokenNumber(u64::from_str_radix(number, 16).expect("hex digits"))
+    }
+
+    fn ca(&self) -> Value {
+        serde_json::from_str(&self.asked(&["ca", "status", "--json"])).expect("JSON")
+    }
+
+    fn wait_until_all_have_renewed(&self) {
+        wait_within(SOON, "all workers to renew", || {
+            (self.ca()["behind_count"] == 0).then_some(())
+        });
+    }
+
+    /// Waits until both tasks run.
+    fn wait_for_tasks(&self) {
+        wait_for("the tasks to run", || {
+            (self.stage.alive().len() == 2).then_some(())
+        });
+    }
+
+    /// Lets the tasks end, each of which must have run once.
+    fn finish(&self) {
+        self.stage.release();
+        self.client.wait_all_done();
+        let starts: Vec<usize> = self.stage.records().starts().into_values().collect();
+        assert_eq!(starts, [1, 1], "each task has run once");
+    }
+}
+
+fn port_of(worker: &Process) -> u16 {
+    worker.wait_for_output("the worker takes calls");
+    let output = worker.output();
+    let address = output.split("address=").nth(1);
+    let address = address.and_then(|rest| rest.split_whitespace().next());
+    let address: SocketAddr = address.expect("an address").parse().expect("an address");
+    address.port()
+}
+
+fn runtime() -> Runtime {
+    Runtime::new().expect("a runtime")
+}
+
+/// Makes calls until one is refused for this reason. None may be served before.
+async fn until(pool: &ClientPool, peer: &PeerAddr, call: &'static str, wanted: &str) {
+    let refused = async {
+        loop {
+            match try_call(pool, peer, call).await {
+                Admission::Refused(why) if why.contains(wanted) => return,
+                Admission::Refused(why) => assert!(why.contains("just started"), "{why}"),
+                Admission::Closed => {}
+                Admission::Served => panic!("{call} is served"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let refused = tokio::time::timeout(SOON, refused).await;
+    refused.unwrap_or_else(|_| panic!("no refusal with `{wanted}`"));
+}
+
+/// Checks that a caller whose call a worker serves is cut off and refused once it is revoked, also by the worker's next start.
+async fn check_revocation(
+    (pool, peer): (&ClientPool, &PeerAddr),
+    call: &'static str,
+    revoke: impl FnOnce(),
+) {
+    assert_eq!(try_call(pool, peer, call).await, Admission::Served);
+    let mut losses = pool.losses(peer);
+    revoke();
+    let closed = tokio::time::timeout(SOON, losses.next()).await;
+    closed.expect("its connection is closed");
+    until(pool, peer, call, "its certificate is revoked").await;
+}
+
+#[test]
+fn workers_cut_off_those_whose_certificate_is_revoked_and_refuse_them_also_after_a_restart() {
+    let cluster = Certified::start(&[]);
+    let (mut one, one_spec) = cluster.start_worker("w1");
+    let (_two, two_spec) = cluster.start_worker("w2");
+    cluster.client.wait_healthy(2);
+    let stolen = Credential::read(&two_spec.data_dir.join("identity"), "worker");
+    let stolen = stolen.expect("whole").expect("a certificate");
+    let number = cluster.person("viewer");
+    let other = cluster.person("viewer");
+    let person = |number| {
+        let own = cluster.authority.person(Role::Viewer, Some(number));
+        cluster.authority.pool(Some(&own))
+    };
+    let (worker, viewer) = (cluster.authority.pool(Some(&stolen)), person(number));
+    let runtime = runtime();
+    let peer = cluster.authority.worker_at_port(port_of(&one));
+    runtime.block_on(async {
+        // It may fetch artifacts and nothing else.
+        let refused = try_call(&worker, &peer, "getWorkFetch").await;
+        assert!(matches!(refused, Admission::Refused(_)), "{refused:?}");
+        check_revocation((&worker, &peer), "fetchArtifacts", || {
+            cluster.asked(&["worker", "revoke", "w2"]);
+        })
+        .await;
+        check_revocation((&viewer, &peer), "getWorkFetch", || {
+            cluster.asked(&["token", "revoke", &number.to_string()]);
+        })
+        .await;
+        // Nobody else is concerned.
+        let served = try_call(&person(other), &peer, "getWorkFetch").await;
+        assert_eq!(served, Admission::Served);
+    });
+    one.kill_program();
+    let again = cluster.stage.start_worker(&one_spec);
+    let peer = cluster.authority.worker_at_port(port_of(&again));
+    runtime.block_on(async {
+        until(
+            &worker,
+            &peer,
+            "fetchArtifacts",
+            "its certificate is revoked",
+        )
+        .await;
+        until(&viewer, &peer, "getWorkFetch", "its certificate is revoked").await;
+    });
+}
+
+#[test]
+fn a_worker_that_was_away_for_longer_than_its_certificate_renews_it_and_works() {
+    let cluster = Certified::start(&[]);
+    let spec = cluster.stage.worker_spec("w1", &cluster.spec);
+    let eight_days = 8 * 24 * 60 * 60 * 1000;
+    let long_ago = WallTime(Clock.wall().0 - eight_days);
+    let spec = cluster.authority.admit_at(spec, long_ago);
+    let worker = cluster.stage.start_worker(&spec);
+    worker.wait_for_output("renewed the certificate");
+    cluster.client.wait_healthy(1);
+    cluster.wait_for_tasks();
+    cluster.finish();
+}
+
+/// Returns the authorities of the certificate that a worker has now.
+fn authorities_of(worker: &WorkerSpec) -> usize {
+    let read = Credential::read(&worker.data_dir.join("identity"), "worker");
+    // Two files are replaced one after the other.
+    read.ok().flatten().map_or(0, |own| own.authorities().len())
+}
+
+#[test]
+fn certificates_and_the_authority_are_replaced_while_tasks_run_and_no_heartbeat_is_missed() {
+    let mut cluster = Certified::start(&[BRIEF]);
+    let (worker, spec) = cluster.start_worker("w1");
+    let before = cluster.client.wait_healthy(1);
+    cluster.wait_for_tasks();
+    let renewals = || worker.output().matches("renewed the certificate").count();
+    let old_token = cluster.stage.path("old.token");
+    fs::copy(
+        cluster.spec.data_dir.join("identity/admin.token"),
+        &old_token,
+    )
+    .expect("a token");
+    let first = cluster.ca();
+    assert!(first["former"].is_null(), "{first}");
+
+    cluster.asked(&["ca", "rotate"]);
+    // A worker that was away knows the former authority only.
+    let (_late, _) = cluster.start_worker("w2");
+    cluster.client.wait_healthy(2);
+    cluster.wait_until_all_have_renewed();
+    let second = cluster.ca();
+    assert_eq!(
+        (&second["former"], &second["cluster"]),
+        (&first["hash"], &first["cluster"])
+    );
+    assert_eq!(authorities_of(&spec), 2);
+    let again = cluster.ask(&["ca", "rotate"]);
+    assert!(
+        again.output.contains("under way already"),
+        "{}",
+        again.output
+    );
+    // Tokens of both prove the scheduler.
+    for token in [&old_token, &cluster.spec.data_dir] {
+        let asked = cluster.ask_with(token, &["status"]);
+        assert_eq!(asked.code, Some(0), "{}", asked.output);
+    }
+    // A restart in the middle.
+    cluster.scheduler.kill_program();
+    cluster.scheduler = cluster.stage.start_scheduler(&cluster.spec);
+    cluster.client = TestAuthority::of(&cluster.spec).client(cluster.spec.port);
+    cluster.client.wait_healthy(2);
+    assert_eq!(cluster.ca(), second);
+
+    cluster.asked(&["ca", "rotate", "--finish"]);
+    wait_within(SOON, "the worker to forget the former authority", || {
+        (authorities_of(&spec) == 1).then_some(())
+    });
+    let asked = cluster.ask_with(&old_token, &["status"]);
+    assert!(asked.output.contains("UnknownIssuer"), "{}", asked.output);
+    let seen = renewals();
+    wait_within(SOON, "renewals to go on", || {
+        (renewals() > seen).then_some(())
+    });
+    let after = cluster.client.wait_healthy(2);
+    let instance = |status: &ClusterStatus| {
+        let mut workers = status.workers.iter().flatten();
+        let first = workers.find(|worker| worker.shard.as_deref() == Some("w1"));
+        first.expect("it is listed").instance.clone()
+    };
+    assert_eq!(instance(&before), instance(&after));
+    cluster.finish();
+    // Only the scheduler's restart shows in the worker's log.
+    let failing = worker.output();
+    let failing = failing.lines().filter(|line| line.contains("fail:"));
+    assert!(failing.count() <= 1, "{}", worker.output());
+}
+
+#[test]
+fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
+    let cluster = Certified::start(&[]);
+    let (_stays, _) = cluster.start_worker("stays");
+    let (mut leaves, leaves_spec) = cluster.start_worker("leaves");
+    cluster.client.wait_healthy(2);
+    leaves.kill_program();
+    cluster.asked(&["ca", "rotate"]);
+    wait_within(SOON, "the worker that is there to renew", || {
+        (cluster.ca()["behind"] == serde_json::json!(["leaves"])).then_some(())
+    });
+    let refused = cluster.ask(&["ca", "rotate", "--finish"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.output);
+    assert!(refused.output.contains("leaves"), "{}", refused.output);
+    cluster.asked(&["ca", "rotate", "--finish", "--force"]);
+    let back = cluster.stage.start_worker(&leaves_spec);
+    back.wait_for_output("its authority was replaced while this worker was away");
+    drop(back);
+    // The remedy of the message.
+    fs::remove_dir_all(leaves_spec.data_dir.join("identity")).expect("a folder");
+    let token = cluster.asked(&["token", "create", "--role", "worker", "--shard", "leaves"]);
+    let token = cluster.stage.write("join", &token);
+    let mut spec = leaves_spec;
+    spec.flags
+        .push(format!("--join-token=@{}", token.display()));
+    let _again = cluster.stage.start_worker(&spec);
+    let client = TestAuthority::of(&cluster.spec).client(cluster.spec.port);
+    client.wait_healthy(2);
+}
+
+/// Writes a list of the addresses at which a scheduler may be.
+fn members(stage: &Stage, of: &[&SchedulerSpec]) -> PathBuf {
+    let lines = of.iter().map(|spec| format!("127.0.0.1:{}\n", spec.port));
+    stage.write("members", &lines.collect::<String>())
+}
+
+#[test]
+fn a_scheduler_of_another_cluster_gets_no_heartbeat_and_nobody_steps_down() {
+    let mut cluster = Certified::start(&[]);
+    let other = Certified::start(&[]);
+    let members = members(&cluster.stage, &[&cluster.spec, &other.spec]);
+    let mut spec = cluster.stage.worker_spec("w1", &cluster.spec);
+    spec.scheduler = format!("@{}", members.display());
+    let spec = cluster.authority.admit(spec);
+    let worker = cluster.stage.start_worker(&spec);
+    cluster.client.wait_healthy(1);
+    cluster.wait_for_tasks();
+    cluster.scheduler.kill_program();
+    worker.wait_for_output("has another authority than the certificate of this worker");
+    cluster.scheduler = cluster.stage.start_scheduler(&cluster.spec);
+    cluster.client.wait_healthy(1);
+    cluster.finish();
+    let mut other = other;
+    assert!(cluster.scheduler.ended().is_none() && other.scheduler.ended().is_none());
+    let seen = other.client.status().expect("it answers");
+    assert_eq!(seen.workers.unwrap_or_default().len(), 0);
+}
+
+#[test]
+fn a_second_head_node_with_a_copy_of_the_authority_takes_over_the_workers() {
+    let mut cluster = Certified::start(&[]);
+    let mut second = cluster.stage.scheduler_spec(&cluster.spec.config);
+    second.data_dir = cluster.stage.path("second");
+    let members = members(&cluster.stage, &[&cluster.spec, &second]);
+    let mut spec = cluster.stage.worker_spec("w1", &cluster.spec);
+    spec.scheduler = format!("@{}", members.display());
+    // The worker joins with a token, of which the second head node knows nothing.
+    let token = cluster.asked(&["token", "create", "--role", "worker"]);
+    let token = cluster.stage.write("join", &token);
+    spec.flags.push("--listen=127.0.0.1:0".to_owned());
+    spec.flags
+        .push(format!("--join-token=@{}", token.display()));
+    let _worker = cluster.stage.start_worker(&spec);
+    cluster.client.wait_healthy(1);
+    cluster.wait_for_tasks();
+    cluster.scheduler.kill_program();
+    let (from, to) = (
+        cluster.spec.data_dir.join("identity"),
+        second.data_dir.join("identity"),
+    );
+    fs::create_dir_all(&to).expect("a folder");
+    for file in ["authority.pem", "authority.key"] {
+        fs::copy(from.join(file), to.join(file)).expect("a copy");
+    }
+    // Instances of schedulers are ordered by the second of their start.
+    let killed = Clock.wall().as_secs();
+    wait_for("a later second", || {
+        (Clock.wall().as_secs() > killed).then_some(())
+    });
+    let _second = cluster.stage.start_scheduler(&second);
+    let client = cluster.authority.client(second.port);
+    client.wait_healthy(1);
+    let mut cluster = Certified {
+        client,
+        spec: second,
+        ..cluster
+    };
+    // It has an administrator of its own, and can revoke the worker that it has never admitted.
+    cluster.finish();
+    cluster.asked(&["worker", "revoke", "w1"]);
+    assert!(cluster.scheduler.ended().is_some());
+}
