@@ -9,6 +9,7 @@ mod page;
 mod selection;
 mod sessions;
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use axum::extract::{Query as Wanted, State};
@@ -53,6 +54,9 @@ impl Web {
         if let Some(guard) = protection.guard() {
             let own = host_name().into_iter().chain(["localhost".to_owned()]);
             guard.add_web_names(names.iter().cloned().chain(own));
+            if let Err(error) = guard.web_tls(Ipv4Addr::LOCALHOST.into()) {
+                tracing::error!(%error, "the HTTP port cannot speak TLS: there is no certificate for its names. Check --http-host");
+            }
         }
         Web {
             inbox,
