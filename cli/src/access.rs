@@ -1,7 +1,7 @@
 //! Who the caller is: the token for people, and the certificate that it gives for calls to workers.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -24,18 +24,22 @@ const ADMIN_TOKEN: &str = "identity/admin.token";
 /// The mode bits that let others read.
 const OTHERS_READ: u32 = 0o077;
 
-/// Reads the token: from the file that the command line names, else from the environment. `None`: the scheduler asks for no proof.
-pub(crate) fn token(file: Option<&Path>) -> Result<Option<Token>> {
-    let text = match file {
-        Some(file) => read(file)?,
-        None => match std::env::var(TOKEN).ok().filter(|text| !text.is_empty()) {
-            Some(text) => text,
-            None => return Ok(None),
-        },
-    };
-    let token = Token::from_text(&text).map_err(|error| Failure::usage(error.to_string()))?;
+/// Reads the token of a person from a file that nobody else may read, or from a scheduler's data directory.
+pub(crate) fn token_in(file: &Path) -> Result<Token> {
+    token(&read(file)?)
+}
+
+/// Reads the token in the environment; `None` if there is none.
+pub(crate) fn token_of_environment() -> Result<Option<Token>> {
+    let text = std::env::var(TOKEN).ok().filter(|text| !text.is_empty());
+    text.map(|text| token(&text)).transpose()
+}
+
+/// Reads the token of a person.
+pub(crate) fn token(text: &str) -> Result<Token> {
+    let token = Token::from_text(text).map_err(|error| Failure::usage(error.to_string()))?;
     match token.form {
-        TokenForm::Person => Ok(Some(token)),
+        TokenForm::Person => Ok(token),
         TokenForm::Join => Err(
             Failure::usage("the token is for a worker that joins".to_owned())
                 .remedy("People use one of `brasserie token create --role viewer`, or another role")
@@ -50,8 +54,13 @@ fn read(file: &Path) -> Result<String> {
         true => file.join(ADMIN_TOKEN),
         false => file.to_owned(),
     };
+    read_secret(&path, MAX_TOKEN_BYTES)
+}
+
+/// Reads a text file that nobody else may read, because it has tokens.
+pub(crate) fn read_secret(path: &Path, max_bytes: u64) -> Result<String> {
     use std::os::unix::fs::PermissionsExt as _;
-    let mode = std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o7777);
+    let mode = std::fs::metadata(path).map(|found| found.permissions().mode() & 0o7777);
     let mode = mode.with_context(|| format!("cannot read {}", path.display()));
     let mode = mode.map_err(|error| Failure::usage(format!("{error:#}")))?;
     if mode & OTHERS_READ != 0 {
@@ -62,7 +71,7 @@ fn read(file: &Path) -> Result<String> {
         let remedy = format!("If nobody has read it: chmod 600 {}", path.display());
         return Err(Failure::usage(message).remedy(&remedy).into());
     }
-    let text = files::read_regular(&path, MAX_TOKEN_BYTES);
+    let text = files::read_regular(path, max_bytes);
     let text = text.map_err(|error| Failure::usage(error.to_string()))?;
     String::from_utf8(text).with_context(|| format!("{} is no text", path.display()))
 }
@@ -132,6 +141,8 @@ impl Visit {
     /// Returns a holder of artifacts for calls: a worker, or the scheduler.
     pub(crate) fn holder(&self, peer: PeerAddr) -> PeerAddr {
         match peer.as_str() == self.scheduler.as_str() {
+            // The kernel proves the other end of a local socket.
+            true if peer.is_local() => peer,
             true => peer.proving(&self.cluster.of_role(Role::Scheduler)),
             false => self.worker(peer),
         }
@@ -142,13 +153,4 @@ impl Credentials for Visit {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
         Arc::clone(&self.tls)
     }
-}
-
-/// The flag that names a token, for every command that calls a scheduler.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct TokenArgs {
-    /// The file with the token that proves who you are, or the scheduler's data directory on its own machine; BRASSERIE_TOKEN holds a token
-    /// too. A scheduler that listens on loopback addresses alone needs none.
-    #[arg(long, value_name = "FILE|DIR")]
-    pub(crate) token_file: Option<PathBuf>,
 }

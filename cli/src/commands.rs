@@ -3,6 +3,7 @@
 pub(crate) mod artifact;
 pub(crate) mod ca;
 pub(crate) mod config;
+pub(crate) mod context;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod job;

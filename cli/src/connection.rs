@@ -1,38 +1,39 @@
 //! Calls of the command line to a running scheduler.
 
 use std::collections::BTreeMap;
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use brasserie_common::InvocationId;
 use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
-use brasserie_common::{InvocationId, ServiceAddress};
 use brasserie_common_identity::KeyRequest;
-use brasserie_common_runtime::parse_peer;
 use brasserie_thrift::generated::brasserie::{
-    AuthorityStatus, BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieCertifyArgs,
-    BrasserieCertifyResult, BrasserieCreateTokenArgs, BrasserieCreateTokenResult,
-    BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs,
-    BrasserieExplainTaskResult, BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult,
-    BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs,
-    BrasserieForgiveTasksResult, BrasserieGetAuthorityArgs, BrasserieGetAuthorityResult,
-    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetFilePageArgs,
-    BrasserieGetFilePageResult, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
-    BrasserieGetJobStatusArgs, BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult,
-    BrasserieGetJobStatusResult, BrasserieGetOutputPageArgs, BrasserieGetOutputPageResult,
-    BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs,
-    BrasserieGetTaskPageResult, BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult,
-    BrasserieKillTaskArgs, BrasserieKillTaskResult, BrasserieListTokensArgs,
-    BrasserieListTokensResult, BrasserieOrderWorkerArgs, BrasserieOrderWorkerResult,
-    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
-    BrasseriePlanConfigResult, BrasseriePutFileArgs, BrasseriePutFileResult,
-    BrasserieRemoveFileArgs, BrasserieRemoveFileResult, BrasserieRemoveJobArgs,
-    BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
-    BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult, BrasserieRevokeWorkerArgs,
-    BrasserieRevokeWorkerResult, BrasserieRotateAuthorityArgs, BrasserieRotateAuthorityResult,
-    BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus, CreatedToken, DeletedHistory,
-    FilePage, FileRefusedException, FileUpload, ForgottenOutputs, JobRefusedException, JobStatus,
+    AuthorityStatus, BrasserieAuthenticateArgs, BrasserieAuthenticateResult,
+    BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieCertifyArgs, BrasserieCertifyResult,
+    BrasserieCreateTokenArgs, BrasserieCreateTokenResult, BrasserieDeleteHistoryArgs,
+    BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
+    BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult, BrasserieForgetWorkerArgs,
+    BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
+    BrasserieGetAuthorityArgs, BrasserieGetAuthorityResult, BrasserieGetClusterStatusArgs,
+    BrasserieGetClusterStatusResult, BrasserieGetFilePageArgs, BrasserieGetFilePageResult,
+    BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusArgs,
+    BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult,
+    BrasserieGetOutputPageArgs, BrasserieGetOutputPageResult, BrasserieGetTaskHistoryArgs,
+    BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult,
+    BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult, BrasserieKillTaskArgs,
+    BrasserieKillTaskResult, BrasserieListTokensArgs, BrasserieListTokensResult,
+    BrasserieOrderWorkerArgs, BrasserieOrderWorkerResult, BrasseriePauseJobArgs,
+    BrasseriePauseJobResult, BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
+    BrasseriePutFileArgs, BrasseriePutFileResult, BrasserieRemoveFileArgs,
+    BrasserieRemoveFileResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
+    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieRevokeTokenArgs,
+    BrasserieRevokeTokenResult, BrasserieRevokeWorkerArgs, BrasserieRevokeWorkerResult,
+    BrasserieRotateAuthorityArgs, BrasserieRotateAuthorityResult, BrasserieSubmitJobArgs,
+    BrasserieSubmitJobResult, Caller, ClusterStatus, CreatedToken, DeletedHistory, FilePage,
+    FileRefusedException, FileUpload, ForgottenOutputs, JobRefusedException, JobStatus,
     JobStatusPage, LastRun, MissingInstance, NotAdmittedException, OutputCursor, OutputPage, Plan,
     SubmittedJob, TaskCursor, TaskKill, TaskPage, TokenStatus, TokenTerms, WorkerOrderRequest,
 };
@@ -48,42 +49,17 @@ use serde_json::Value;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 
-use crate::access::{self, Person, TokenArgs, Visit};
+use crate::access::{Person, Visit};
+use crate::addresses::{NOT_AN_ADDRESS, scheduler_peer};
+use crate::destination::{Destination, SchedulerArgs};
 use crate::failure::{Failure, Unknown};
 use crate::output::{print, print_json, shell_word, with_flag};
 
 /// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-const DEFAULT_SCHEDULER: &str = "127.0.0.1:6789";
-const NOT_AN_ADDRESS: &str =
-    "no scheduler address; write HOST:PORT, such as 127.0.0.1:6789, with a port from 1 to 65535";
-
-/// The scheduler's address, a flag of every command that calls one.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct SchedulerArgs {
-    /// The address of the scheduler.
-    #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_SCHEDULER, value_parser = scheduler_address)]
-    pub(crate) scheduler: String,
-    #[command(flatten)]
-    pub(crate) token: TokenArgs,
-}
-
-impl SchedulerArgs {
-    /// Returns the flags that name this scheduler to another command, with a space before each; empty for the default.
-    pub(crate) fn flag(&self) -> String {
-        let scheduler = match self.scheduler == DEFAULT_SCHEDULER {
-            true => String::new(),
-            false => format!(" --scheduler {}", shell_word(&self.scheduler)),
-        };
-        let token = self
-            .token
-            .token_file
-            .as_ref()
-            .map(|file| format!(" --token-file {}", shell_word(&file.to_string_lossy())));
-        scheduler + &token.unwrap_or_default()
-    }
-}
+/// The limit for the check whether a scheduler of several listens.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The scheduler to call, and the format of the answer.
 #[derive(Clone, Debug, clap::Args)]
@@ -111,17 +87,6 @@ impl AskArgs {
             true => print_json(document),
             false => print(&format!("{sentence}\n")),
         }
-    }
-}
-
-/// Checks the address while the command line is parsed, so that an invalid one is a usage error.
-fn scheduler_address(text: &str) -> Result<String, String> {
-    match (peer(text), text.split_once("://")) {
-        (_, Some((scheme, _))) => Err(format!(
-            "{NOT_AN_ADDRESS}: leave `{scheme}://` out, and name the port for Thrift (`--listen` of the scheduler), not that of its page"
-        )),
-        (Some(_), None) => Ok(text.to_owned()),
-        (None, None) => Err(NOT_AN_ADDRESS.to_owned()),
     }
 }
 
@@ -189,8 +154,17 @@ pub(crate) struct Connection {
     peer: PeerAddr,
     /// The flag that names this scheduler to another command, with a space before it; empty for the default.
     flag: String,
-    /// The caller shows a token.
-    has_token: bool,
+    proof: Proof,
+}
+
+/// How the caller proves who it is.
+#[derive(Clone)]
+enum Proof {
+    /// The scheduler asks for none.
+    None,
+    Token(Arc<Person>),
+    /// The scheduler learns the caller's user from the kernel.
+    LocalUser,
 }
 
 impl Connection {
@@ -222,39 +196,48 @@ impl Connection {
     }
 
     fn named(scheduler: &SchedulerArgs, timeouts: CallTimeouts) -> Result<Self> {
-        let token = access::token(scheduler.token.token_file.as_deref())?;
-        let person = token.as_ref().map(Person::new).transpose()?;
-        let connection = Self::with(&scheduler.scheduler, timeouts, person)?;
+        let connection = Self::at(&Destination::of(scheduler)?, timeouts)?;
         Ok(connection.named_by(scheduler.flag()))
     }
 
+    /// Creates a connection for queries to a destination.
+    pub(crate) fn to_destination(destination: &Destination) -> Result<Self> {
+        Self::at(destination, CallTimeouts::DEFAULT)
+    }
+
+    fn at(destination: &Destination, timeouts: CallTimeouts) -> Result<Self> {
+        let person = destination.token.as_ref().map(Person::new).transpose()?;
+        Self::with(reachable(&destination.addresses), timeouts, person)
+    }
+
     fn with(address: &str, timeouts: CallTimeouts, person: Option<Person>) -> Result<Self> {
-        let peer = peer(address).with_context(|| format!("`{address}` is {NOT_AN_ADDRESS}"))?;
-        let scheduler = SchedulerArgs {
-            scheduler: address.to_owned(),
-            token: TokenArgs::default(),
+        let peer = scheduler_peer(address);
+        let peer = peer.with_context(|| format!("`{address}` is {NOT_AN_ADDRESS}"))?;
+        let (proof, peer) = match person {
+            _ if peer.is_local() => (Proof::LocalUser, peer),
+            Some(person) => (Proof::Token(Arc::new(person)), Person::scheduler(peer)),
+            None => (Proof::None, peer),
         };
-        let has_token = person.is_some();
+        let credentials = match &proof {
+            Proof::Token(person) => Some(Arc::clone(person) as Arc<dyn Credentials>),
+            Proof::None | Proof::LocalUser => None,
+        };
         let config = ClientConfig {
             timeouts,
-            credentials: person.map(|person| Arc::new(person) as Arc<dyn Credentials>),
+            credentials,
             ..ClientConfig::default()
         };
         Ok(Connection {
             pool: ClientPool::new(config),
-            peer: if has_token {
-                Person::scheduler(peer)
-            } else {
-                peer
-            },
-            flag: scheduler.flag(),
-            has_token,
+            peer,
+            flag: format!(" --scheduler {}", shell_word(address)),
+            proof,
         })
     }
 
     /// Returns the caller's side of TLS for calls to workers; `None` if they ask for no proof.
     pub(crate) async fn visit(&self) -> Result<Option<Visit>> {
-        if !self.has_token {
+        if let Proof::None = self.proof {
             return Ok(None);
         }
         let key = KeyRequest::create()?;
@@ -273,6 +256,17 @@ impl Connection {
             (Some(answer), None) => Ok(answer),
             (None, None) => bail!("the scheduler sent nothing"),
         }
+    }
+
+    /// Returns what the scheduler knows about the caller's token; `None` if the caller shows none.
+    pub(crate) async fn caller(&self) -> Result<Option<Caller>> {
+        let Proof::Token(person) = &self.proof else {
+            return Ok(None);
+        };
+        let secret = person.secret().unwrap_or_default();
+        let arguments = BrasserieAuthenticateArgs { secret };
+        let result: BrasserieAuthenticateResult = self.ask("authenticate", &arguments).await?;
+        self.admitted(result.result_value, result.ex).map(Some)
     }
 
     pub(crate) async fn create_token(&self, terms: TokenTerms) -> Result<CreatedToken> {
@@ -363,12 +357,12 @@ impl Connection {
             CallError::Unknown(Unanswered::Exception { kind, message }) => {
                 let message = with_flag(&message, &self.flag);
                 let failure = Failure::new(format!("the scheduler at {peer} refused: {message}"));
-                let failure = match self.has_token || !message.contains("inside TLS only") {
-                    true => failure,
-                    false => failure.remedy(
-                        "It asks for a proof: name the file of your token with --token-file, or set BRASSERIE_TOKEN; on its own machine, \
-                         `--token-file` takes its data directory",
+                let failure = match &self.proof {
+                    Proof::None if message.contains("inside TLS only") => failure.remedy(
+                        "It asks for a proof: name the file of your token with --token-file, set BRASSERIE_TOKEN, or use a context; on its own \
+                         machine, `--token-file` takes its data directory",
                     ),
+                    Proof::None | Proof::Token(_) | Proof::LocalUser => failure,
                 };
                 match kind {
                     ApplicationErrorKind::UnknownMethod => failure.remedy(
@@ -799,10 +793,18 @@ fn next_page(after: &str, last: Option<String>) -> Result<String> {
     Ok(last)
 }
 
-/// Parses HOST:PORT; `None` if the text is invalid.
-pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
-    let ServiceAddress { host, port } = parse_peer(address).ok()?;
-    Some(PeerAddr::new(&host, port))
+/// Returns the first address at which a program listens, or else the first one.
+fn reachable(addresses: &[String]) -> &str {
+    let first = addresses.first().map_or("", String::as_str);
+    let listens = |address: &&String| {
+        let found = address.to_socket_addrs().into_iter().flatten();
+        let mut found = found.map(|at| TcpStream::connect_timeout(&at, PROBE_TIMEOUT));
+        found.any(|connected| connected.is_ok())
+    };
+    match addresses.len() {
+        0 | 1 => first,
+        _ => addresses.iter().find(listens).map_or(first, String::as_str),
+    }
 }
 
 /// Returns the id of a run in the form that `logs --invocation` accepts.
@@ -835,24 +837,14 @@ mod tests {
         }
     }
 
-    #[derive(Debug, clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        scheduler: SchedulerArgs,
-    }
-
     #[test]
-    fn what_is_no_address_is_wrong_usage() {
-        use clap::Parser as _;
-        for bad in ["", "nan", "host:", ":1", "host:99999"] {
-            let error = Line::try_parse_from(["status", "--scheduler", bad]).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{bad}");
-            assert!(error.to_string().contains("HOST:PORT"), "{bad}: {error}");
-        }
-        let url = Line::try_parse_from(["status", "--scheduler", "http://host:6790"]).unwrap_err();
-        assert!(url.to_string().contains("leave `http://` out"), "{url}");
-        let good = Line::try_parse_from(["status", "--scheduler", "host:1"]).unwrap();
-        assert_eq!(good.scheduler.scheduler, "host:1");
+    fn of_several_schedulers_the_first_that_listens_is_called() {
+        let listens = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = [&closed, &listens].map(|at| at.local_addr().unwrap().to_string());
+        drop(closed);
+        assert_eq!(reachable(&addresses), addresses[1]);
+        assert_eq!(reachable(&addresses[..1]), addresses[0]);
     }
 
     #[tokio::test]

@@ -22,7 +22,9 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-use crate::connection::{Connection, LogRequest, SchedulerArgs};
+use crate::addresses::socket_address;
+use crate::connection::{Connection, LogRequest};
+use crate::destination::{Destination, SchedulerArgs, socket_in};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 use crate::output::{printable, shell_word};
@@ -292,15 +294,32 @@ pub(crate) struct SourceArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
     /// Read the data directory of a `brasserie run` instead of a scheduler, during the run or after it. `brasserie logs` also reads the data
-    /// directory of a worker. The command changes nothing in it.
-    #[arg(long, value_name = "DIR", conflicts_with = "scheduler")]
+    /// directory of a worker. The command changes nothing in it. The data directory of a scheduler stands for its local socket.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["scheduler", "context"])]
     data_dir: Option<PathBuf>,
 }
 
 impl SourceArgs {
     /// Returns whether the command reads the directory of a `brasserie run`, which `brasserie job` cannot change.
     pub(crate) fn is_run(&self) -> bool {
-        self.data_dir.is_some()
+        self.data_dir.is_some() && self.socket().is_none()
+    }
+
+    /// Returns the local socket of the scheduler whose directory `--data-dir` names.
+    fn socket(&self) -> Option<PathBuf> {
+        let directory = self.data_dir.as_deref()?;
+        let is_scheduler = DataDir::was_used_by(directory, Owner::Scheduler);
+        (is_scheduler && !RunRecord::exists(directory)).then(|| socket_in(directory))
+    }
+
+    /// Creates a connection to the scheduler, if the flags name one.
+    fn connect(&self) -> Result<Option<Connection>> {
+        let connection = match (self.socket(), &self.data_dir) {
+            (Some(socket), _) => Connection::to_destination(&Destination::local(&socket))?,
+            (None, Some(_)) => return Ok(None),
+            (None, None) => Connection::to(&self.scheduler)?,
+        };
+        Ok(Some(connection.named_by(self.flag())))
     }
 
     /// Returns whether `--data-dir` names the directory of a worker, of which only the logs can be read.
@@ -311,9 +330,12 @@ impl SourceArgs {
 
     /// Returns the flag that names this source to another command, with a space before it; empty for the default.
     pub(crate) fn flag(&self) -> String {
-        match &self.data_dir {
-            Some(directory) => format!(" --data-dir {}", shell_word(&directory.to_string_lossy())),
-            None => self.scheduler.flag(),
+        match (self.socket(), &self.data_dir) {
+            (Some(socket), _) => format!(" --scheduler {}", shell_word(&socket_address(&socket))),
+            (None, Some(directory)) => {
+                format!(" --data-dir {}", shell_word(&directory.to_string_lossy()))
+            }
+            (None, None) => self.scheduler.flag(),
         }
     }
 }
@@ -358,10 +380,10 @@ impl SchedulerSource {
     /// Opens the scheduler, or a copy of an ended run's store. A signal that ends the program at once would leave the copy behind, so a
     /// copy comes with a signal handler.
     async fn open(args: &SourceArgs) -> Result<(Self, Option<Interrupts>)> {
-        let Some(directory) = &args.data_dir else {
-            let connection = Connection::to(&args.scheduler)?;
+        if let Some(connection) = args.connect()? {
             return Ok((SchedulerSource::running(connection), None));
-        };
+        }
+        let directory = args.data_dir.as_deref().unwrap_or(Path::new("."));
         let record = RunRecord::read(directory)?;
         let running = record.running(directory).await;
         let running = running.with_context(|| {
@@ -510,12 +532,13 @@ pub(crate) enum LogSource {
 
 impl LogSource {
     pub(crate) fn open(args: &SourceArgs) -> Result<Self> {
-        Ok(match &args.data_dir {
-            None => LogSource::Scheduler(Connection::to(&args.scheduler)?),
-            Some(directory) if args.is_worker() => {
-                LogSource::WorkerFiles(LogReader::new(directory.join(LOGS)), directory.clone())
+        let directory = args.data_dir.as_deref().unwrap_or(Path::new("."));
+        Ok(match args.connect()? {
+            Some(connection) => LogSource::Scheduler(connection),
+            None if args.is_worker() => {
+                LogSource::WorkerFiles(LogReader::new(directory.join(LOGS)), directory.to_owned())
             }
-            Some(directory) => LogSource::RunFiles(
+            None => LogSource::RunFiles(
                 LogReader::new(log_folder(directory)),
                 RunRecord::read(directory)?,
             ),

@@ -1,9 +1,12 @@
 //! The `brasserie` program as a library, so that tests can run it without a separate build.
 
 mod access;
+mod addresses;
 mod commands;
 mod connection;
+mod contexts;
 mod data_dir;
+mod destination;
 mod failure;
 mod interrupts;
 mod node_times;
@@ -41,6 +44,7 @@ Try it:
   brasserie worker drain NAME                     let a worker complete its tasks and exit
   brasserie worker decommission NAME              the same, after its data is copied to other workers
   brasserie token create --role worker            let a worker of another machine join
+  brasserie context use NAME                      call the scheduler of another cluster
   brasserie worker forget NAME                    declare a worker dead that never returns
 
 Exit codes:
@@ -88,6 +92,8 @@ enum Command {
     Token(commands::token::TokenArgs),
     /// Show the authority of a cluster, which signs all its certificates, or replace it.
     Ca(commands::ca::CaArgs),
+    /// Keep the addresses and your tokens of several clusters, and choose the one that commands call.
+    Context(commands::context::ContextArgs),
     /// List workers, show the work fetch of one, take one out of service and back, or declare one dead.
     Worker(commands::worker::WorkerArgs),
 }
@@ -165,6 +171,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Token(args) => commands::token::run(&args),
         Command::Ca(args) => commands::ca::run(&args),
+        Command::Context(args) => commands::context::run(&args),
         Command::Worker(args) => commands::worker::run(&args),
     };
     match result {

@@ -87,8 +87,8 @@ pub(crate) fn date(seconds: i64) -> String {
 /// command in backticks that has such a flag and does not name another. In the text for a run, replaces `brasserie job forgive`, which
 /// needs a scheduler that goes on.
 pub(crate) fn with_flag(text: &str, flag: &str) -> String {
-    const OF_SCHEDULER: [&str; 8] = [
-        "artifact", "explain", "job", "logs", "plan", "status", "task", "worker",
+    const OF_SCHEDULER: [&str; 9] = [
+        "artifact", "explain", "job", "logs", "plan", "status", "task", "token", "worker",
     ];
     const OF_DATA_DIR: [&str; 4] = ["explain", "logs", "status", "task list"];
     let is_run = flag.starts_with(" --data-dir");
@@ -102,7 +102,8 @@ pub(crate) fn with_flag(text: &str, flag: &str) -> String {
             let rest = line.strip_prefix(*command);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         };
-        let names_one = line.contains(" --scheduler ") || line.contains(" --data-dir ");
+        let flags = [" --scheduler ", " --data-dir ", " --context "];
+        let names_one = flags.iter().any(|flag| line.contains(flag));
         match commands.iter().any(is_of) && !names_one {
             true => format!("`{part}{flag}`"),
             false if is_run && is_of(&"job forgive") => RETRY.to_owned(),

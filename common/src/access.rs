@@ -71,8 +71,48 @@ pub struct Identity {
     pub token: Option<TokenNumber>,
     /// The owner of the jobs that a submitter may change.
     pub owner: Option<Arc<str>>,
-    /// The address of this connection's other end.
-    pub from: SocketAddr,
+    /// The other end of this connection.
+    pub from: CallOrigin,
+}
+
+/// The other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallOrigin {
+    Network(SocketAddr),
+    /// A process of this machine, over a local socket.
+    Local(LocalUser),
+}
+
+impl From<SocketAddr> for CallOrigin {
+    fn from(address: SocketAddr) -> Self {
+        CallOrigin::Network(address)
+    }
+}
+
+impl fmt::Display for CallOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallOrigin::Network(address) => write!(f, "{address}"),
+            CallOrigin::Local(user) => write!(f, "{user}"),
+        }
+    }
+}
+
+/// A user of this machine, as the kernel names it at the other end of a local socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalUser {
+    pub uid: u32,
+    /// The user's name; `None` if it is not known.
+    pub name: Option<Arc<str>>,
+}
+
+impl fmt::Display for LocalUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "local user {name}/{}", self.uid),
+            None => write!(f, "local user {}", self.uid),
+        }
+    }
 }
 
 impl Identity {
@@ -91,7 +131,10 @@ impl fmt::Display for Identity {
         if let Some(owner) = &self.owner {
             write!(f, " `{owner}`")?;
         }
-        write!(f, " at {}", self.from)
+        match &self.from {
+            CallOrigin::Network(address) => write!(f, " at {address}"),
+            CallOrigin::Local(user) => write!(f, " ({user})"),
+        }
     }
 }
 
@@ -281,11 +324,13 @@ pub const WORKER_CALLS: &Table = &[
     ("checkArtifact", Callers::Only(VIEW.and(SCHEDULER))),
 ];
 
-/// The pages of a scheduler's HTTP port.
+/// The pages of a scheduler's HTTP port. A scheduler that asks for no proof has neither `/login` nor `/logout`.
 pub const PAGES: &Table = &[
     ("/health", Callers::Anyone),
     ("/health/live", Callers::Anyone),
     ("/health/ready", Callers::Anyone),
+    ("/login", Callers::Anyone),
+    ("/logout", Callers::Only(VIEW)),
     ("/", Callers::Only(VIEW)),
     ("/status", Callers::Only(VIEW)),
 ];
@@ -344,7 +389,7 @@ mod tests {
             shard: Some(ShardLabel::of(&shard("w1"))),
             token: None,
             owner: None,
-            from: SocketAddr::from(([127, 0, 0, 1], 1)),
+            from: SocketAddr::from(([127, 0, 0, 1], 1)).into(),
         };
         assert!(worker.speaks_for(&shard("w1")));
         assert!(!worker.speaks_for(&shard("w2")));

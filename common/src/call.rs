@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Identity, Role, Table, callers};
+use crate::access::{CallOrigin, Identity, Role, Table, callers};
 use crate::ids::{SchedulerId, Shard};
 use crate::text::printable;
 
@@ -46,14 +46,14 @@ pub enum Principal {
 /// A network peer that has not proven who it is, on a port that asks for proofs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    pub from: SocketAddr,
+    pub from: CallOrigin,
     /// Why it is one, and what to do.
     pub why: String,
 }
 
 impl Principal {
-    pub fn stranger(from: SocketAddr, why: impl Into<String>) -> Self {
-        let why = why.into();
+    pub fn stranger(from: impl Into<CallOrigin>, why: impl Into<String>) -> Self {
+        let (from, why) = (from.into(), why.into());
         Principal::Stranger(Arc::new(Stranger { from, why }))
     }
 

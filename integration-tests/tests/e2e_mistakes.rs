@@ -152,7 +152,6 @@ const ROWS: &str = r#"
 1 | - | brasserie-scheduler --config @config.json --data-dir @other --listen %sched --http-listen %two | %sched | in use | --listen
 1 | - | brasserie-scheduler --config @config.json --data-dir @scheduler --listen %free --http-listen %two | @scheduler | in use by process | --data-dir
 1 | - | brasserie-scheduler --config @config.json --data-dir @extra.json --listen %free --http-listen %two | @extra.json | cannot create the data directory | Choose another --data-dir
-2 | - | brasserie-scheduler --config @config.json --data-dir @other --listen 0.0.0.0:6789 | 0.0.0.0:6789 | --listen | --insecure-network
 2 | - | brasserie-worker --scheduler here --data-dir @other | --scheduler | `here` is not HOST:PORT | write for example
 3 | - | brasserie-worker --scheduler %sched --data-dir @worker-one | @worker-one | in use by process | --data-dir
 3 | - | brasserie-worker --scheduler %sched --data-dir @extra.json | @extra.json | cannot | Choose another --data-dir

@@ -13,7 +13,7 @@ use syn::visit::{self, Visit};
 /// The crates, each with the number of its modules that are in cycles, and of the fields that parts of the crate share (`pub(crate)`,
 /// `pub(super)`). The numbers may only fall: a change that lowers one writes the new number here.
 const CRATES: [(&str, usize, usize); 19] = [
-    ("cli", 0, 18),
+    ("cli", 0, 17),
     ("common", 0, 0),
     ("common/artifacts", 0, 0),
     ("common/config", 0, 5),

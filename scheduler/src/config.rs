@@ -78,7 +78,8 @@ pub struct Flags {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6789", value_parser = net::parse_socket)]
     pub listen: SocketAddr,
 
-    /// The address for browsers and probes (HTTP): / for people, /status as JSON, /health/live, /health/ready
+    /// The address for browsers and probes (HTTP): / for people, /status as JSON, /health/live, /health/ready. On another address than
+    /// loopback it serves HTTPS, and all but /health asks for a token, as --listen does
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6790", value_parser = net::parse_socket)]
     pub http_listen: SocketAddr,
 
@@ -365,16 +366,13 @@ fn is_loopback(address: SocketAddr) -> bool {
 impl Flags {
     /// Converts the flags, and checks conditions that involve several of them.
     pub fn into_options(self) -> Result<StartOptions, FlagsError> {
-        let exposure = match self.insecure_network {
-            true => NetworkExposure::AnyAddress,
-            false => NetworkExposure::LoopbackOnly,
-        };
+        // An address that others reach gets an authority.
+        let exposure = NetworkExposure::AnyAddress;
+        let is_local = is_loopback(self.listen) && is_loopback(self.http_listen);
         let workers = &self.workers;
         Ok(StartOptions {
-            // An address that others reach gets an authority.
-            listen: ListenAddress::check(self.listen, NetworkExposure::AnyAddress)
-                .map_err(FlagsError::Listen)?,
-            security: match self.insecure_network || is_loopback(self.listen) {
+            listen: ListenAddress::check(self.listen, exposure).map_err(FlagsError::Listen)?,
+            security: match self.insecure_network || is_local {
                 true => SecurityWish::AsFound,
                 false => SecurityWish::Secured,
             },
@@ -494,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn other_networks_get_an_authority_and_no_pages() {
+    fn other_networks_get_an_authority() {
         let of = |flags: &[&str]| {
             let options = parse(flags).unwrap().into_options();
             options
@@ -510,8 +508,7 @@ mod tests {
             of(&bistro),
             Ok((SecurityWish::Secured, PlainPeers::Loopback))
         );
-        let error = of(&pages).unwrap_err();
-        assert!(error.starts_with("--http-listen: [::]:2"), "{error}");
+        assert_eq!(of(&pages), Ok((SecurityWish::Secured, strangers)));
         let open = ["--insecure-network", wide[0], wide[1], pages[0], pages[1]];
         assert_eq!(of(&open), Ok((SecurityWish::AsFound, PlainPeers::All)));
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use brasserie_common::{Principal, SchedulerId};
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::files::Owner;
-use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
+use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress, net};
 use brasserie_scheduler_core::{
     Answer, ConfigOrigin, Durable, Event, ExitReason, Query, Scheduler,
 };
@@ -32,7 +32,7 @@ use crate::perform::Performer;
 use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
-use crate::security::{Guard, Invitation, SecurityError};
+use crate::security::{self, Guard, Invitation, Protection, SecurityError};
 use crate::sources::{
     ConfigFile, ConfigSource, InForce, InstanceNode, LoadedConfig, Periods, Proposals,
     SharedMemory, Sources, TellInForce,
@@ -141,6 +141,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (id, stories) = (scheduler.id(), store.stories());
     let (tell_in_force, in_force) = TellInForce::new(&scheduler);
     let pool = worker_pool(options.call_timeouts, guard.clone());
+    let protection = Protection::new(guard.clone(), options.plain_peers);
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
@@ -152,7 +153,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         store.room(),
         pool.clone(),
         proposals,
-        (stories, files.clone(), guard.clone()),
+        (stories, files.clone(), protection.clone()),
     );
     let driver = Driver {
         scheduler,
@@ -172,8 +173,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let sources = sources.run(stop_outside.clone());
     let mut outside = vec![tokio::spawn(sources), tokio::spawn(files)];
     if let Some(listener) = http_listener {
-        let (names, stop) = (options.http_hosts, stop_outside.clone());
-        outside.push(http::start(listener, names, inbox.clone(), stop));
+        let web = http::Web::new(inbox.clone(), protection, options.http_hosts);
+        outside.push(web.start(listener, stop_outside.clone()));
     }
     let thrift = server.serve(service, Limits::default(), stop_outside.clone());
     guard.iter().for_each(|guard| guard.watch(&thrift));
@@ -485,7 +486,10 @@ async fn open_port(
     let bound = Server::bind(address).await;
     let server = bound.map_err(|error| StartError::Listen { address, error })?;
     Ok(match guard {
-        Some(guard) => (Some(Arc::clone(&guard)), server.behind(guard)),
+        Some(guard) => {
+            let server = server.with_socket(security::open_socket(directory));
+            (Some(Arc::clone(&guard)), server.behind(guard))
+        }
         None => (None, server),
     })
 }
@@ -514,8 +518,6 @@ fn store_reporter(inbox: Inbox) -> impl Fn(StoreReport) + Send {
 }
 
 fn instance_node(name: Option<String>) -> InstanceNode {
-    let name = name
-        .filter(|name| !name.is_empty())
-        .or_else(http::host_name);
+    let name = name.filter(|name| !name.is_empty()).or_else(net::host_name);
     InstanceNode(name.unwrap_or_else(|| "instance".to_owned()).into())
 }

@@ -671,6 +671,11 @@ struct Caller {
   // scheduler, worker, admin, operator, submitter or viewer.
   1: string role,
   2: optional string owner,
+  // The name of the authority's cluster.
+  3: optional string cluster,
+  // The token's life: milliseconds since the epoch.
+  4: optional i64 createdMs,
+  5: optional i64 expiresMs,
 }
 
 struct TokenTerms {

@@ -96,7 +96,7 @@ impl Doorkeeper for Door {
             shard: proven.certified.shard,
             token: None,
             owner: None,
-            from,
+            from: from.into(),
         }))
     }
 }

@@ -32,9 +32,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The folder in the data directory.
-const FOLDER: &str = "identity";
+pub(crate) const FOLDER: &str = "identity";
 /// The file with the certificate and its key.
-const OWN: &str = "worker.pem";
+pub(crate) const OWN: &str = "worker.pem";
 /// The variable of the environment with a token for joining.
 pub(crate) const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
 /// The size limit of a file with a token.
@@ -576,7 +576,7 @@ impl Member {
             shard: proven.certified.shard,
             token: proven.certified.token,
             owner: None,
-            from,
+            from: from.into(),
         })
     }
 }

@@ -12,7 +12,8 @@ use brasserie_common_runtime::files;
 use brasserie_thrift::generated::brasserie::{BrasseriePlanConfigArgs, Plan};
 
 use crate::CommandEnding;
-use crate::connection::{Connection, SchedulerArgs, block_on};
+use crate::connection::{Connection, block_on};
+use crate::destination::SchedulerArgs;
 use crate::failure::Failure;
 use crate::output::{print, print_json, with_flag};
 use jobs::PlannedJobs;

@@ -1,7 +1,11 @@
 //! `brasserie status`: shows problems, workers and jobs.
 
 use anyhow::Result;
+use brasserie_common::WallTime;
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS, Report};
+use brasserie_common::time::readable_duration;
+use brasserie_common_identity::Life;
+use brasserie_common_runtime::Clock;
 
 use crate::CommandEnding;
 use crate::connection::{Connection, block_on};
@@ -41,7 +45,8 @@ pub(crate) struct StatusArgs {
 
 pub(crate) fn run(args: &StatusArgs) -> Result<CommandEnding> {
     let asked = SchedulerSource::ask(&args.source, async |source| {
-        let view = view(&source.connection, args).await?;
+        let mut view = view(&source.connection, args).await?;
+        view.errors.extend(token_problem(&source.connection).await);
         Ok((source.without_own_start(view), source.note()))
     });
     let Some((view, note)) = block_on(asked)?? else {
@@ -62,6 +67,21 @@ pub(crate) fn run(args: &StatusArgs) -> Result<CommandEnding> {
         }
     }
     Ok(CommandEnding::Success)
+}
+
+/// Returns the problem that the caller's token soon expires.
+async fn token_problem(connection: &Connection) -> Option<String> {
+    // An older scheduler does not say when.
+    let caller = connection.caller().await.ok()??;
+    let life = Life {
+        issued: WallTime::from_millis(caller.created_ms?),
+        until: WallTime::from_millis(caller.expires_ms?),
+    };
+    let left = life.last_third(Clock.wall())?;
+    Some(format!(
+        "your token expires in {}: ask an administrator for another one, of `brasserie token create`",
+        readable_duration(left)
+    ))
 }
 
 /// Formats the next steps after failed tasks. `flag` names the scheduler.

@@ -229,24 +229,36 @@ impl Authority {
         let request = CertificateSigningRequestDer::from(request);
         let request = CertificateSigningRequestParams::from_der(&request);
         let public = request.map_err(IdentityError::BadRequest)?.public_key;
-        let mut params = CertificateParams::new(certified.names())?;
-        params.distinguished_name = DistinguishedName::new();
         let name = match &certified.shard {
             Some(shard) => format!("{} {shard}", certified.role),
             None => certified.role.to_string(),
         };
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let mut params = subject(certified.names(), name)?;
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
         ];
-        params.use_authority_key_identifier_extension = true;
         (params.not_before, params.not_after) = validity(now, lifetime)?;
         let certificate = params.signed_by(&public, &self.issuer)?.der().clone();
         let mut chain = vec![certificate];
         chain.extend(self.chain());
         Ok(chain)
+    }
+
+    /// Creates a key, and a certificate for a server of web pages that is reached by these host names and addresses. It has none of the
+    /// names that prove a role.
+    pub fn web_credential(
+        &self,
+        names: Vec<String>,
+        now: WallTime,
+        lifetime: Lifetime,
+    ) -> Result<Credential, IdentityError> {
+        let key = KeyRequest::create()?;
+        let mut params = subject(names, "Brasserie scheduler".to_owned())?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        (params.not_before, params.not_after) = validity(now, lifetime)?;
+        let certificate = params.signed_by(key.public(), &self.issuer)?.der().clone();
+        key.with_chain(vec![certificate, self.certificate.clone()])
     }
 
     /// Creates a key, and a certificate for it.
@@ -306,6 +318,16 @@ fn key_of(certificate: &CertificateDer<'_>, keys: &str) -> Result<KeyPair, Strin
         }
     }
     Err(format!("it has no key for {CERTIFICATE}"))
+}
+
+/// Returns a certificate's settings for these names.
+fn subject(names: Vec<String>, common: String) -> Result<CertificateParams, IdentityError> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.use_authority_key_identifier_extension = true;
+    Ok(params)
 }
 
 fn validity(

@@ -95,6 +95,10 @@ impl KeyRequest {
         Ok(KeyRequest { key, request })
     }
 
+    pub(crate) fn public(&self) -> &KeyPair {
+        &self.key
+    }
+
     /// Returns the request, as the DER of PKCS #10.
     pub fn request(&self) -> &[u8] {
         &self.request

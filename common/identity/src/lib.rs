@@ -13,7 +13,9 @@ pub use authority::{Authority, AuthorityHash, Lifetime};
 pub use credential::{Credential, KeyRequest};
 pub use names::{Certified, Cluster};
 pub use rustls::pki_types::CertificateDer;
-pub use tls::{Proven, client_config, joining_client_config, proven, server_config};
+pub use tls::{
+    Life, Proven, client_config, joining_client_config, proven, server_config, web_server_config,
+};
 pub use token::{Secret, Token, TokenError, TokenForm};
 
 /// The reason why an identity cannot be created, read or kept.

@@ -1,6 +1,7 @@
 //! The settings of TLS: version 1.3 with the cryptography of ring, proofs of both sides, and no other choice.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common::WallTime;
 use rustls::client::WebPkiServerVerifier;
@@ -46,6 +47,16 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
+/// Returns the settings of a server of web pages, which asks browsers for no certificate.
+pub fn web_server_config(own: &Credential) -> Result<Arc<ServerConfig>, IdentityError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(own.chain().to_vec(), own.key())?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
 /// Returns the settings of a client that calls servers of these authorities, and shows `own` to them.
 pub fn client_config(
     own: Option<&Credential>,
@@ -87,6 +98,36 @@ pub fn joining_client_config(
     Ok(Arc::new(config))
 }
 
+/// The life of a certificate or token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    pub issued: WallTime,
+    pub until: WallTime,
+}
+
+impl Life {
+    /// Reads the life of a certificate, verified or not.
+    pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, IdentityError> {
+        let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
+            .map_err(|error| IdentityError::NotOurs(error.to_string()))?;
+        Ok(Life::parsed(&parsed))
+    }
+
+    fn parsed(certificate: &x509_parser::certificate::X509Certificate<'_>) -> Self {
+        let validity = certificate.validity();
+        Life {
+            issued: WallTime::from_secs(validity.not_before.timestamp()) + CLOCK_SKEW,
+            until: WallTime::from_secs(validity.not_after.timestamp()),
+        }
+    }
+
+    /// Returns the time that is left if that is less than a third of the whole life. Zero: it is over.
+    pub fn last_third(self, now: WallTime) -> Option<Duration> {
+        let left = now.until(self.until);
+        (left < self.issued.until(self.until) / 3).then_some(left)
+    }
+}
+
 /// What a verified certificate proves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven {
@@ -113,10 +154,11 @@ pub fn proven(certificate: &CertificateDer<'_>) -> Result<Proven, IdentityError>
             other => return Err(foreign(format!("it has the name {other}"))),
         }
     }
+    let Life { issued, until } = Life::parsed(&parsed);
     Ok(Proven {
         certified: Certified::from_names(texts)?,
-        issued: WallTime::from_secs(parsed.validity().not_before.timestamp()) + CLOCK_SKEW,
-        until: WallTime::from_secs(parsed.validity().not_after.timestamp()),
+        issued,
+        until,
     })
 }
 
@@ -165,7 +207,7 @@ impl ClientCertVerifier for ExpiredToo {
                     .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
                 let until = parsed.validity().not_after.timestamp();
                 let until = u64::try_from(until).unwrap_or_default();
-                let then = UnixTime::since_unix_epoch(std::time::Duration::from_secs(until));
+                let then = UnixTime::since_unix_epoch(Duration::from_secs(until));
                 self.0.verify_client_cert(end_entity, intermediates, then)
             }
             verified => verified,
@@ -255,5 +297,27 @@ impl ServerCertVerifier for ByHash {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         let algorithms = &self.provider.signature_verification_algorithms;
         algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Authority, Lifetime};
+
+    #[test]
+    fn the_last_third_of_a_life_begins_after_two_thirds() {
+        let now = WallTime::from_secs(1_700_000_000);
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let authority = Authority::create(now).expect("an authority");
+        let life = Lifetime(Duration::from_secs(900));
+        let web = authority.web_credential(vec!["a.example".to_owned()], now, life);
+        let web = web.expect("a certificate");
+        let life = Life::of(web.certificate()).expect("a certificate");
+        assert_eq!((life.issued, life.until), (now, at(900)));
+        assert_eq!(life.last_third(at(600)), None);
+        assert_eq!(life.last_third(at(601)), Some(Duration::from_secs(299)));
+        assert_eq!(life.last_third(at(1000)), Some(Duration::ZERO));
+        assert!(proven(web.certificate()).is_err(), "it proves no role");
     }
 }

@@ -15,6 +15,11 @@ pub fn descriptor_limit() -> usize {
     usize::try_from(soft).unwrap_or(usize::MAX)
 }
 
+/// Returns the host name of this machine; `None` if it is not UTF-8.
+pub fn host_name() -> Option<String> {
+    nix::unistd::gethostname().ok()?.into_string().ok()
+}
+
 /// The peers that may reach a program without authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkExposure {

@@ -329,10 +329,14 @@ impl Stage {
         self.start(&format!("worker-{}", spec.shard), self.worker_command(spec))
     }
 
-    /// Returns the command line of `brasserie`. Its temporary folders are removed with the stage.
+    /// Returns the command line of `brasserie`, without contexts of this machine's user. Its temporary folders are removed with the stage.
     pub fn brasserie_command(&self, arguments: &[&str]) -> Command {
         let mut command = self.programs.command(Program::Brasserie);
         command.args(arguments).env("TMPDIR", self.path(TEMPORARY));
+        command.env("XDG_CONFIG_HOME", self.path("config"));
+        for variable in ["BRASSERIE_CONTEXT", "BRASSERIE_TOKEN"] {
+            command.env_remove(variable);
+        }
         command
     }
 

@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use brasserie_common::access::PAGES;
 use integration_tests::e2e::{SchedulerSpec, Stage, wait_for};
 
 use super::{check_generated, command_line, page, root};
@@ -98,6 +99,10 @@ fn the_page_of_http_paths_lists_the_paths_of_the_server() {
     let listed: BTreeSet<&str> = listed.keys().map(String::as_str).collect();
     assert!(routes.len() >= 5, "{routes:?}");
     assert_eq!(listed, routes);
+    let page = page("docs/src/reference/http.md");
+    for (path, _) in PAGES {
+        assert!(page.contains(&format!("`{path}`")), "{path}");
+    }
 }
 
 /// Returns the head and the body of an answer.

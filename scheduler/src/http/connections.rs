@@ -1,9 +1,12 @@
 //! The connections of the HTTP server. Each carries one request and lives for a bounded time; idle ones are closed for newcomers.
 //!
-//! The router decides what is served.
+//! The port of a scheduler with an authority speaks TLS too: on connections whose first byte is that of a handshake. The router decides what
+//! is served.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,14 +18,21 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::security::Guard;
+
 /// Maximum open connections: enough for some browsers and probes, and far below the descriptors that workers need.
 const MAX_CONNECTIONS: usize = 128;
-/// Limit from the opening of a connection until the whole head of its request has arrived. Browsers and probes send the head at once.
+/// The first byte of a TLS connection: the type of a record with a part of the handshake. No request begins with it.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// Limit from the opening of a connection until the whole head of its request has arrived, after a handshake or without one. Browsers and
+/// probes send the head at once.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Limit for a whole connection, enough for the largest page over a modem.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,8 +41,37 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a failed `accept`: long enough not to spin while descriptors are exhausted, too short to be noticed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Serves until `stop` is cancelled, and then at most [`DRAIN_TIMEOUT`] longer.
-pub(super) async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) {
+/// The encryption of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Plain,
+    Tls,
+}
+
+/// The other end of the connection of a request.
+#[derive(Clone)]
+pub(super) struct Visitor {
+    pub from: SocketAddr,
+    pub transport: Transport,
+    place: Arc<HttpConnection>,
+}
+
+impl Visitor {
+    /// Waits for a visitor that has proven nothing. Meanwhile its connection counts as one without a request, which is closed for newcomers.
+    pub(super) async fn idle<F: Future>(&self, wait: F) -> F::Output {
+        self.place.has_request.store(false, Ordering::Relaxed);
+        let waited = wait.await;
+        self.place.has_request.store(true, Ordering::Relaxed);
+        waited
+    }
+}
+
+/// Serves until `stop` is cancelled, and then at most [`DRAIN_TIMEOUT`] longer. With a guard, the port speaks TLS too.
+pub(super) async fn serve(
+    listener: TcpListener,
+    (app, guard): (Router, Option<Arc<Guard>>),
+    stop: CancellationToken,
+) {
     let app = TowerToHyperService::new(app);
     let connections = TaskTracker::new();
     let table = Arc::new(Mutex::new(HttpConnections::default()));
@@ -56,7 +95,8 @@ pub(super) async fn serve(listener: TcpListener, app: Router, stop: Cancellation
                     continue;
                 };
                 is_refusing = false;
-                connections.spawn(converse(stream, app.clone(), seat, stop.clone()));
+                let (app, guard) = (app.clone(), guard.clone());
+                connections.spawn(converse((stream, peer), (app, guard), seat, stop.clone()));
             }
             // The peer has already given up.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -76,34 +116,83 @@ pub(super) async fn serve(listener: TcpListener, app: Router, stop: Cancellation
 
 /// Answers the one request of a connection.
 async fn converse(
-    stream: TcpStream,
-    app: TowerToHyperService<Router>,
+    (stream, from): (TcpStream, SocketAddr),
+    (app, guard): (TowerToHyperService<Router>, Option<Arc<Guard>>),
     seat: Seat,
     stop: CancellationToken,
 ) {
-    let place = Arc::clone(&seat.place);
+    let place = &seat.place;
+    let visitor = |transport| Visitor {
+        from,
+        transport,
+        place: Arc::clone(place),
+    };
+    let conversation = async {
+        let head_by = place.opened + HEAD_TIMEOUT;
+        match guard {
+            // Errors are ignored: a browser may end its connection in any way.
+            Some(guard) => match timeout_at(head_by, shake_hands(stream, &guard)).await {
+                Ok(Ok(Shaken::Tls(stream))) => answer(*stream, app, visitor(Transport::Tls)).await,
+                Ok(Ok(Shaken::Plain(stream))) => {
+                    answer(stream, app, visitor(Transport::Plain)).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%from, %error, "no handshake of TLS over HTTP"),
+                Err(_) => {}
+            },
+            None => answer(stream, app, visitor(Transport::Plain)).await,
+        }
+    };
+    tokio::pin!(conversation);
+    tokio::select! {
+        () = conversation.as_mut() => {}
+        () = tokio::time::sleep(CONNECTION_TIMEOUT) => {}
+        () = place.leave.cancelled() => {}
+        () = stop.cancelled() => {
+            if place.has_request.load(Ordering::Relaxed) {
+                let _ = tokio::time::timeout(DRAIN_TIMEOUT, conversation).await;
+            }
+        }
+    }
+}
+
+/// A connection whose transport is known.
+enum Shaken {
+    Plain(TcpStream),
+    Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
+}
+
+/// Waits for the first byte, and performs the handshake that it begins.
+async fn shake_hands(stream: TcpStream, guard: &Guard) -> io::Result<Shaken> {
+    let mut first = [0];
+    let peeked = stream.peek(&mut first).await?;
+    if peeked == 0 || first != [TLS_HANDSHAKE] {
+        return Ok(Shaken::Plain(stream));
+    }
+    let reached = stream.local_addr()?.ip();
+    let tls = guard.web_tls(reached).map_err(io::Error::other)?;
+    let stream = TlsAcceptor::from(tls).accept(stream).await?;
+    Ok(Shaken::Tls(Box::new(stream)))
+}
+
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    app: TowerToHyperService<Router>,
+    visitor: Visitor,
+) {
+    let place = Arc::clone(&visitor.place);
+    let head_in = HEAD_TIMEOUT.saturating_sub(place.opened.elapsed());
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         place.has_request.store(true, Ordering::Relaxed);
-        let request: Request<hyper::body::Incoming> = request;
+        let mut request: Request<hyper::body::Incoming> = request;
+        request.extensions_mut().insert(visitor.clone());
         app.call(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(head_in)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    tokio::select! {
-        // Errors are ignored: a browser may end its connection in any way.
-        _ = connection.as_mut() => {}
-        () = tokio::time::sleep(CONNECTION_TIMEOUT) => {}
-        () = seat.place.leave.cancelled() => {}
-        () = stop.cancelled() => {
-            if seat.place.has_request.load(Ordering::Relaxed) {
-                let _ = tokio::time::timeout(DRAIN_TIMEOUT, connection).await;
-            }
-        }
-    }
+    let _ = connection.await;
 }
 
 /// The open connections.

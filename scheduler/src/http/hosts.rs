@@ -1,14 +1,17 @@
-//! Checks the host names of requests. The server refuses unknown names, so that no page of another site reads the cluster through a name
-//! that the site's owner points at this address (DNS rebinding).
+//! Checks the host names and origins of requests. The server refuses unknown names, so that no page of another site reads the cluster through
+//! a name that the site's owner points at this address (DNS rebinding), and requests of pages of other sites.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+
+use super::connections::{Transport, Visitor};
 
 /// Names under which browsers may reach the server, besides addresses and `localhost`.
 ///
@@ -40,9 +43,16 @@ fn bare(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// Refuses requests for unknown host names. A request without a host name does not come from a browser.
-pub(super) async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    match refusal(&hosts, request.uri(), request.headers()) {
+/// Refuses requests for unknown host names, and those of pages of other sites. A request without a host name does not come from a browser.
+pub(super) async fn check(
+    State(hosts): State<Hosts>,
+    Extension(visitor): Extension<Visitor>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (uri, headers) = (request.uri(), request.headers());
+    let refused = refusal(&hosts, uri, headers);
+    match refused.or_else(|| foreign_origin(visitor.transport, uri, headers)) {
         None => next.run(request).await,
         Some(refused) => refused.into_response(),
     }
@@ -65,6 +75,35 @@ fn refusal(hosts: &Hosts, uri: &Uri, headers: &HeaderMap) -> Option<(StatusCode,
     refuse_name(hosts, named.host()).or_else(|| refuse_name(hosts, uri.host()?))
 }
 
+/// Refuses a request that names another origin than this server. Browsers name the origin of each request that may change something.
+fn foreign_origin(
+    transport: Transport,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Option<(StatusCode, String)> {
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let origin = origins.next()?;
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| uri.authority().map(Authority::as_str));
+    let own = origin.to_str().ok().and_then(|origin| {
+        // A proxy in front of a plain port may speak https.
+        let plain = origin.strip_prefix("http://");
+        let plain = plain.filter(|_| transport == Transport::Plain);
+        origin.strip_prefix("https://").or(plain)
+    });
+    let is_own = match (own, host) {
+        (Some(own), Some(host)) => own.eq_ignore_ascii_case(host),
+        (Some(_) | None, _) => false,
+    };
+    let is_refused = !is_own || origins.next().is_some();
+    is_refused.then(|| {
+        let text = "the request comes from a page of another site\n".to_owned();
+        (StatusCode::FORBIDDEN, text)
+    })
+}
+
 fn refuse_name(hosts: &Hosts, host: &str) -> Option<(StatusCode, String)> {
     (!hosts.allow(host)).then(|| {
         let text = format!(
@@ -73,11 +112,6 @@ fn refuse_name(hosts: &Hosts, host: &str) -> Option<(StatusCode, String)> {
         );
         (StatusCode::MISDIRECTED_REQUEST, text)
     })
-}
-
-/// Returns the host name of this machine.
-pub(crate) fn host_name() -> Option<String> {
-    nix::unistd::gethostname().ok()?.into_string().ok()
 }
 
 #[cfg(test)]
@@ -111,6 +145,37 @@ mod tests {
             "",
         ] {
             assert!(!hosts.allow(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_pages_of_this_server_may_send_requests() {
+        let is_foreign = |transport, host: &str, origins: &[&str]| {
+            let mut headers = HeaderMap::new();
+            headers.append(header::HOST, host.parse().expect("a value"));
+            for origin in origins {
+                headers.append(header::ORIGIN, origin.parse().expect("a value"));
+            }
+            foreign_origin(transport, &Uri::from_static("/"), &headers).is_some()
+        };
+        let (tls, plain) = (Transport::Tls, Transport::Plain);
+        for (transport, host, origins) in [
+            (tls, "box7:6790", &[][..]),
+            (tls, "box7:6790", &["https://box7:6790"]),
+            (plain, "localhost:6790", &["http://localhost:6790"]),
+            (plain, "status.example", &["https://Status.example"]),
+        ] {
+            assert!(!is_foreign(transport, host, origins), "{origins:?}");
+        }
+        for (transport, host, origins) in [
+            (tls, "box7:6790", &["http://box7:6790"][..]),
+            (tls, "box7:6790", &["https://box7"]),
+            (tls, "box7:6790", &["null"]),
+            (plain, "localhost:6790", &["http://localhost:80"]),
+            (plain, "localhost", &["http://localhost", "http://evil"]),
+            (plain, "localhost", &["ftp://localhost"]),
+        ] {
+            assert!(is_foreign(transport, host, origins), "{origins:?}");
         }
     }
 }

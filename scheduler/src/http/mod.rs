@@ -1,20 +1,26 @@
 //! HTTP for people and probes: liveness, readiness, and an overview of the cluster as a page or as JSON.
 
 mod connections;
+mod gate;
+mod headers;
 mod hosts;
+mod login;
 mod page;
 mod selection;
+mod sessions;
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Query as Wanted, State};
 use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use brasserie_common::Principal;
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS};
+use brasserie_common_runtime::net::host_name;
 use brasserie_scheduler_core::{Answer, FileList, MAX_LISTED_JOBS, Query};
 use brasserie_thrift::generated::brasserie::{BrasserieGetJobStatusPageArgs, JobStatus};
 use serde_json::json;
@@ -25,45 +31,74 @@ use tokio_util::sync::CancellationToken;
 use crate::inbox::{EventLane, Inbox};
 use crate::rpc::answers::{QueryFailure, job_status, job_status_page};
 use crate::rpc::render;
+use crate::security::Protection;
+use gate::{Gate, Viewer};
 use hosts::Hosts;
-pub(crate) use hosts::host_name;
 use page::PageArtifacts;
 use selection::{BadSelection, Selection};
 
 /// Limit for the core's answer. The core needs milliseconds, and probes give up after some seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Starts the server, which also answers to these host names, and serves until `stop` is cancelled.
-pub(crate) fn start(
-    listener: TcpListener,
-    names: Vec<String>,
+/// The pages of one scheduler.
+#[derive(Clone)]
+pub(crate) struct Web {
     inbox: Inbox,
-    stop: CancellationToken,
-) -> JoinHandle<()> {
-    let hosts = Hosts::new(names, host_name());
-    tokio::spawn(connections::serve(listener, router(inbox, hosts), stop))
+    protection: Protection,
+    hosts: Hosts,
 }
 
-fn router(inbox: Inbox, hosts: Hosts) -> Router {
-    Router::new()
-        .route("/", get(page))
-        .route("/health", get(live))
-        .route("/health/live", get(live))
-        .route("/health/ready", get(ready))
-        .route("/status", get(status))
-        .with_state(inbox)
-        .layer(middleware::from_fn_with_state(hosts, hosts::check))
+impl Web {
+    /// Creates the pages of a scheduler, which also answers to these host names.
+    pub(crate) fn new(inbox: Inbox, protection: Protection, names: Vec<String>) -> Self {
+        if let Some(guard) = protection.guard() {
+            let own = host_name().into_iter().chain(["localhost".to_owned()]);
+            guard.add_web_names(names.iter().cloned().chain(own));
+            if let Err(error) = guard.web_tls(Ipv4Addr::LOCALHOST.into()) {
+                tracing::error!(%error, "the HTTP port cannot speak TLS: there is no certificate for its names. Check --http-host");
+            }
+        }
+        Web {
+            inbox,
+            protection,
+            hosts: Hosts::new(names, host_name()),
+        }
+    }
+
+    /// Serves until `stop` is cancelled.
+    pub(crate) fn start(self, listener: TcpListener, stop: CancellationToken) -> JoinHandle<()> {
+        let guard = self.protection.guard().cloned();
+        tokio::spawn(connections::serve(listener, (self.router(), guard), stop))
+    }
+
+    fn router(self) -> Router {
+        let mut pages = Router::new()
+            .route("/", get(page))
+            .route("/health", get(live))
+            .route("/health/live", get(live))
+            .route("/health/ready", get(ready))
+            .route("/status", get(status))
+            .with_state(self.clone());
+        if let Some(guard) = self.protection.guard() {
+            let gate = Gate::new(guard);
+            let check = middleware::from_fn_with_state(gate.clone(), gate::check);
+            pages = pages.merge(login::router(gate)).layer(check);
+        }
+        pages
+            .layer(middleware::from_fn_with_state(self.hosts, hosts::check))
+            .layer(middleware::from_fn(headers::add))
+    }
 }
 
 /// Answers whether the process should continue. It should also while it waits or cannot write, when a restart would only cost time.
-async fn live(State(inbox): State<Inbox>) -> Result<&'static str, NoAnswer> {
+async fn live(State(web): State<Web>) -> Result<&'static str, NoAnswer> {
     // Queries the core, because a process whose core hangs is not alive.
-    why_nothing_starts(&inbox).await.map(|_| "alive\n")
+    why_nothing_starts(&web.inbox).await.map(|_| "alive\n")
 }
 
 /// Answers whether the scheduler starts tasks, or else why not.
-async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
-    Ok(match &*why_nothing_starts(&inbox).await? {
+async fn ready(State(web): State<Web>) -> Result<Response, NoAnswer> {
+    Ok(match &*why_nothing_starts(&web.inbox).await? {
         [] => "ready\n".into_response(),
         reasons => {
             let text = format!("not ready: {}\n", reasons.join("\nnot ready: "));
@@ -75,8 +110,8 @@ async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
 /// The parameters of a URL's query, in order.
 type Parameters = Wanted<Vec<(String, String)>>;
 
-async fn status(State(inbox): State<Inbox>, Wanted(parameters): Parameters) -> Response {
-    match view_of(&inbox, parameters, MAX_LISTED_JOBS).await {
+async fn status(State(web): State<Web>, Wanted(parameters): Parameters) -> Response {
+    match view_of(&web, parameters, MAX_LISTED_JOBS).await {
         Ok((view, _)) => axum::Json(view).into_response(),
         Err(why) => {
             let document = json!({ "error": { "message": why.to_string() } });
@@ -86,12 +121,17 @@ async fn status(State(inbox): State<Inbox>, Wanted(parameters): Parameters) -> R
 }
 
 async fn page(
-    State(inbox): State<Inbox>,
+    State(web): State<Web>,
+    viewer: Option<Extension<Viewer>>,
     Wanted(parameters): Parameters,
 ) -> Result<Response, NoAnswer> {
-    let (view, selection) = view_of(&inbox, parameters, DEFAULT_ROWS).await?;
-    let artifacts = artifacts(&inbox).await?;
-    Ok(Html(page::render(&view, &selection, &artifacts)).into_response())
+    let (view, selection) = view_of(&web, parameters, DEFAULT_ROWS).await?;
+    let artifacts = artifacts(&web.inbox).await?;
+    let page = page::render(&view, &selection, &artifacts);
+    Ok(match viewer {
+        Some(Extension(viewer)) => login::with_logout(page, &viewer),
+        None => Html(page).into_response(),
+    })
 }
 
 /// Returns what the page shows of outputs and files.
@@ -119,21 +159,22 @@ async fn artifacts(inbox: &Inbox) -> Result<PageArtifacts, NoAnswer> {
 
 /// Returns the cluster with the jobs that a query chooses, at most `limit` unless it gives another limit.
 async fn view_of(
-    inbox: &Inbox,
+    web: &Web,
     parameters: Vec<(String, String)>,
     limit: usize,
 ) -> Result<(ClusterView, Selection), NoAnswer> {
     let selection = Selection::from_parameters(parameters)?;
-    let view = cluster_view(inbox, &selection, limit).await?;
+    let view = cluster_view(web, &selection, limit).await?;
     Ok((view, selection))
 }
 
 async fn cluster_view(
-    inbox: &Inbox,
+    web: &Web,
     selection: &Selection,
     limit: usize,
 ) -> Result<ClusterView, NoAnswer> {
     let limit = selection.limit.unwrap_or(limit).min(MAX_LISTED_JOBS);
+    let inbox = &web.inbox;
     let mut status = match ask(inbox, EventLane::Ordinary, Query::Status).await? {
         Answer::Status(status) => render::cluster_status(*status),
         _ => return Err(NoAnswer::Ending),
@@ -143,6 +184,7 @@ async fn cluster_view(
     if let Some((jobs, more)) = jobs {
         (status.jobs, status.more_jobs) = (Some(jobs), Some(more));
     }
+    web.protection.note_in(&mut status);
     let mut view = ClusterView::from(status);
     if selection.job.is_some() {
         view.more_jobs = view.jobs_total > view.jobs.len() as u64;

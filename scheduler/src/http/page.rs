@@ -16,12 +16,12 @@ const REFRESH: u32 = 30;
 /// The most jobs that a cell names.
 const MAX_NAMED: usize = 5;
 
-const STYLE: &str = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:2em}\
+pub(super) const STYLE: &str = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:2em}\
     td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ccc}\
     td:first-child,th:first-child{text-align:left}.bad{color:#a00}";
 
 /// A text that displays as escaped HTML, because names come from peers and files.
-struct Escaped<'a>(&'a str);
+pub(super) struct Escaped<'a>(pub &'a str);
 
 impl Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,7 +40,7 @@ impl Display for Escaped<'_> {
 }
 
 /// A text that displays as a value in a URL's query.
-struct InUrl<'a>(&'a str);
+pub(super) struct InUrl<'a>(pub &'a str);
 
 impl Display for InUrl<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -34,6 +34,7 @@ use tokio::sync::Semaphore;
 use super::logs::Logs;
 use super::{artifact_pages, export, files, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
+use crate::security::Protection;
 use crate::store::{StoreError, Stories};
 
 /// Maximum names in one histogram bucket, whatever the caller requests: people read them.
@@ -47,6 +48,7 @@ pub(super) struct Answers {
     inbox: Inbox,
     logs: Logs,
     stories: Arc<Stories>,
+    protection: Protection,
     /// Permits one read of stories at a time, so that a hanging disk blocks one thread only.
     reads: Arc<Semaphore>,
 }
@@ -93,10 +95,11 @@ macro_rules! expect_answer {
 }
 
 impl Answers {
-    pub(super) fn new(inbox: Inbox, logs: Logs, stories: Stories) -> Self {
+    pub(super) fn new(inbox: Inbox, logs: Logs, stories: Stories, protection: Protection) -> Self {
         Answers {
             inbox,
             logs,
+            protection,
             stories: Arc::new(stories),
             reads: Arc::new(Semaphore::new(1)),
         }
@@ -288,10 +291,13 @@ impl Answers {
     }
 
     pub(super) fn cluster_status(&self, from: Principal, to: Responder) {
+        let protection = self.protection.clone();
         self.later(to, |inbox| async move {
             let status = expect_answer!(inbox.query(from, Query::Status).await?, Answer::Status)?;
+            let mut status = render::cluster_status(*status);
+            protection.note_in(&mut status);
             Ok(BrasserieGetClusterStatusResult {
-                result_value: Some(render::cluster_status(*status)),
+                result_value: Some(status),
             })
         });
     }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{Role, ShardLabel};
+use brasserie_common::access::{CallOrigin, Role, ShardLabel};
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
 use brasserie_thrift::generated::brasserie as wire;
@@ -124,12 +124,12 @@ impl Identities {
     /// Answers at once, as the calls that follow on the connection depend on it.
     fn authenticate(
         &self,
-        address: std::net::SocketAddr,
+        address: CallOrigin,
         args: &wire::BrasserieAuthenticateArgs,
         to: Responder,
     ) {
         let look = || match &self.guard {
-            Some(guard) => guard.authenticate(&args.secret, address),
+            Some(guard) => guard.authenticate(&args.secret, address.clone()),
             None => Err(NotAdmitted::Open),
         };
         let known = look().and_then(|identity| {
@@ -139,16 +139,22 @@ impl Identities {
         });
         let (result_value, ex) = match known {
             Ok(identity) => {
+                let life = self.guard.as_ref().zip(identity.token);
+                let life = life.and_then(|(guard, token)| guard.token_life(token));
+                let cluster = self.guard.as_ref().map(|guard| guard.cluster().to_owned());
                 let caller = wire::Caller {
                     role: Some(identity.role.name().to_owned()),
                     owner: identity.owner.as_deref().map(str::to_owned),
+                    cluster,
+                    created_ms: life.map(|life| life.issued.as_millis()),
+                    expires_ms: life.map(|life| life.until.as_millis()),
                 };
                 (Some(caller), None)
             }
             Err(why) => {
                 // The calls that follow are refused for the same reason, also to a client that does not look at this answer.
-                to.identify(Principal::stranger(address, why.to_string()));
                 tracing::warn!(%address, %why, "a caller has shown no valid token");
+                to.identify(Principal::stranger(address, why.to_string()));
                 (None, Some(exception(&why)))
             }
         };

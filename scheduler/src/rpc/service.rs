@@ -27,7 +27,7 @@ use super::plans::Plans;
 use super::pool::WorkerPool;
 use crate::files::Files;
 use crate::inbox::{EventLane, Inbox, NotTaken};
-use crate::security::Guard;
+use crate::security::Protection;
 use crate::sources::Proposals;
 use crate::store::QueueRoom;
 use crate::store::Stories;
@@ -138,10 +138,11 @@ impl SchedulerService {
         room: Arc<QueueRoom>,
         pool: WorkerPool,
         proposals: Proposals,
-        (stories, files, guard): (Stories, Files, Option<Arc<Guard>>),
+        (stories, files, protection): (Stories, Files, Protection),
     ) -> Self {
         let logs = Logs::new(inbox.clone(), pool.clone());
-        let answers = Answers::new(inbox.clone(), logs, stories);
+        let guard = protection.guard().cloned();
+        let answers = Answers::new(inbox.clone(), logs, stories, protection);
         let jobs = Jobs::new(inbox.clone(), Arc::clone(&room));
         let plans = Plans::new(inbox.clone(), proposals);
         let forgetting = Forgetting::new(inbox.clone(), Arc::clone(&room));

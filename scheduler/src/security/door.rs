@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use brasserie_common::access::{Identity, Role};
+use brasserie_common::access::{CallOrigin, Identity, LocalUser, Role};
 use brasserie_common::{Principal, WallTime};
 use brasserie_common_identity::{
     Authority, CertificateDer, IdentityError, Lifetime, client_config, proven, server_config,
@@ -78,7 +78,7 @@ impl Guard {
             shard: certified.shard,
             token: certified.token,
             owner: None,
-            from,
+            from: from.into(),
         })
     }
 }
@@ -110,6 +110,21 @@ impl Doorkeeper for Guard {
             Ok(identity) => Principal::Authenticated(Arc::new(identity)),
             Err(why) => Principal::stranger(from, why),
         }
+    }
+
+    fn local(&self, user: LocalUser) -> Principal {
+        let known = self.locals.iter().find(|known| known.uid == user.uid);
+        let Some(known) = known else {
+            let why = "the local socket is for the scheduler's own user and root. Ask an administrator for a token: `brasserie token create`";
+            return Principal::stranger(CallOrigin::Local(user), why);
+        };
+        Principal::Authenticated(Arc::new(Identity {
+            role: Role::Admin,
+            shard: None,
+            token: None,
+            owner: None,
+            from: CallOrigin::Local(known.clone()),
+        }))
     }
 }
 

@@ -4,31 +4,38 @@
 //! first start, in `identity` in its data directory, and then accepts calls inside TLS only.
 
 mod door;
+mod local;
+mod protection;
 mod rotation;
 mod tokens;
+mod web;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{Identity, Role, ShardLabel, TokenNumber};
+use brasserie_common::access::{CallOrigin, Identity, LocalUser, Role, ShardLabel, TokenNumber};
 use brasserie_common::{Principal, Shard, WallTime};
 use brasserie_common_identity::{
-    Authority, AuthorityHash, CertificateDer, Certified, Cluster, IdentityError, Lifetime, Secret,
-    Token, TokenForm,
+    Authority, AuthorityHash, CertificateDer, Certified, Cluster, IdentityError, Life, Lifetime,
+    Secret, Token, TokenForm,
 };
-use brasserie_common_runtime::{Clock, DataDir, DataDirError, files};
+use brasserie_common_runtime::{Clock, DataDir, DataDirError, files, net};
 use brasserie_thrift::rpc::{Disconnector, ServerHandle};
 use parking_lot::Mutex;
 use sha2::Digest as _;
 use tokio::sync::watch;
 
 use door::OwnSide;
+pub(crate) use local::open as open_socket;
+pub(crate) use protection::Protection;
 pub(crate) use rotation::{AuthorityState, RotationStep};
+use tokens::Tokens;
 pub(crate) use tokens::{KeptToken, NotAdmitted, Revoked, Terms};
-use tokens::{Person, Tokens};
+use web::WebSide;
 
 /// The folder in the data directory.
 const FOLDER: &str = "identity";
@@ -88,6 +95,9 @@ pub(crate) struct Guard {
     folder: PathBuf,
     worker_life: Lifetime,
     own: Mutex<OwnSide>,
+    web: Mutex<WebSide>,
+    /// The users of this machine who need no token.
+    locals: Vec<LocalUser>,
     plain: PlainPeers,
     /// Locked for moments only, as heartbeats and new connections read it.
     tokens: Mutex<Tokens>,
@@ -153,6 +163,8 @@ impl Guard {
             folder,
             worker_life: Lifetime(worker_life),
             own: Mutex::new(own),
+            web: Mutex::default(),
+            locals: local::users(),
             plain,
             tokens: Mutex::new(tokens),
             changing: Mutex::default(),
@@ -269,17 +281,26 @@ impl Guard {
     pub(crate) fn authenticate(
         &self,
         secret: &str,
-        from: SocketAddr,
+        from: impl Into<CallOrigin>,
     ) -> Result<Identity, NotAdmitted> {
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
-        let Person { role, owner, token } = self.tokens.lock().person(Clock.wall(), &secret)?;
-        Ok(Identity {
-            role,
-            shard: None,
-            token: Some(token),
-            owner: owner.map(Arc::from),
-            from,
-        })
+        let person = self.tokens.lock().person(Clock.wall(), &secret)?;
+        Ok(person.identity(from))
+    }
+
+    /// Returns the name of the cluster in certificates.
+    pub(crate) fn cluster(&self) -> &str {
+        self.cluster.as_str()
+    }
+
+    /// Returns the life of a token that is kept.
+    pub(crate) fn token_life(&self, token: TokenNumber) -> Option<Life> {
+        self.tokens.lock().life(token)
+    }
+
+    /// Returns the shards whose certificates should have been renewed before, and how long these are still valid.
+    fn late_certificates(&self) -> BTreeMap<String, Duration> {
+        self.tokens.lock().late(Clock.wall(), self.worker_life)
     }
 
     /// Creates a token. Waits for the disk.
@@ -309,7 +330,7 @@ impl Guard {
             owner: None,
         })?;
         let host = match address.ip().is_unspecified() {
-            true => crate::http::host_name().unwrap_or_else(|| "THIS-MACHINE".to_owned()),
+            true => net::host_name().unwrap_or_else(|| "THIS-MACHINE".to_owned()),
             false => address.ip().to_string(),
         };
         let port = address.port();

@@ -3,12 +3,13 @@
 //! Invariant: a change is in the file before its effect leaves the scheduler, so that a token with one use is used once, whatever crashes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{Role, ShardLabel, TokenNumber};
+use brasserie_common::access::{CallOrigin, Identity, Role, ShardLabel, TokenNumber};
 use brasserie_common::text::printable;
 use brasserie_common::{Shard, WallTime};
-use brasserie_common_identity::{AuthorityHash, Secret};
+use brasserie_common_identity::{AuthorityHash, Life, Lifetime, Secret};
 use serde::{Deserialize, Serialize};
 
 /// The most tokens at a time: enough for each person and machine of a large cluster.
@@ -161,6 +162,18 @@ pub(crate) struct Person {
     pub role: Role,
     pub owner: Option<String>,
     pub token: TokenNumber,
+}
+
+impl Person {
+    pub(super) fn identity(self, from: impl Into<CallOrigin>) -> Identity {
+        Identity {
+            role: self.role,
+            shard: None,
+            token: Some(self.token),
+            owner: self.owner.map(Arc::from),
+            from: from.into(),
+        }
+    }
 }
 
 impl Tokens {
@@ -354,7 +367,16 @@ impl Tokens {
     pub(crate) fn person(&self, now: WallTime, secret: &Secret) -> Result<Person, NotAdmitted> {
         let number = secret.number();
         let token = self.tokens.get(&number.to_string());
-        let token = token.filter(|token| token.digest == secret.digest());
+        let is_it = token.is_some_and(|token| token.digest == secret.digest());
+        match is_it {
+            true => self.holder(now, number),
+            false => Err(NotAdmitted::Unknown),
+        }
+    }
+
+    /// Returns who holds a token for people whose secret was shown before.
+    pub(crate) fn holder(&self, now: WallTime, number: TokenNumber) -> Result<Person, NotAdmitted> {
+        let token = self.tokens.get(&number.to_string());
         let token = token.ok_or(NotAdmitted::Unknown)?;
         if token.expires() <= now {
             return Err(NotAdmitted::Expired);
@@ -369,6 +391,26 @@ impl Tokens {
                 token: number,
             }),
         }
+    }
+
+    /// Returns the life of a token.
+    pub(crate) fn life(&self, number: TokenNumber) -> Option<Life> {
+        let token = self.tokens.get(&number.to_string())?;
+        Some(Life {
+            issued: token.created(),
+            until: token.expires(),
+        })
+    }
+
+    /// Returns the shards whose certificates, of this lifetime, have less than a third of it left, and how long they are valid. Workers renew
+    /// them earlier.
+    pub(crate) fn late(&self, now: WallTime, life: Lifetime) -> BTreeMap<String, Duration> {
+        let valid = self.shards.values().filter(|kept| !kept.is_revoked);
+        let left = valid.map(|kept| {
+            let left = now.until(WallTime::from_millis(kept.until_ms));
+            (kept.shard.as_str().to_owned(), left)
+        });
+        left.filter(|(_, left)| *left < life.0 / 3).collect()
     }
 
     /// Ends a token. Its holder may have a certificate until `certified_until`.
@@ -476,6 +518,27 @@ mod tests {
 
     fn secret() -> Secret {
         Secret::random().expect("entropy")
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_renewed_in_time_is_late() {
+        let (mut tokens, own) = (Tokens::default(), secret());
+        tokens.add(NOW, &own, join(2)).expect("good terms");
+        let life = Lifetime(9 * DAY);
+        for name in ["a", "b"] {
+            let admitted = tokens.admit(NOW, &own, (&shard(name), [1; 32]), NOW + 9 * DAY);
+            admitted.expect("a token for two");
+        }
+        assert!(tokens.late(NOW + 6 * DAY, life).is_empty());
+        let late = tokens.late(NOW + 7 * DAY, life);
+        assert_eq!(late.get("a"), Some(&(2 * DAY)));
+        assert_eq!(tokens.late(NOW + 10 * DAY, life)["b"], Duration::ZERO);
+        let label = ShardLabel::of(&shard("a"));
+        tokens.renew(&label, NOW + 16 * DAY).expect("it has joined");
+        tokens
+            .revoke_shard(NOW, &shard("b"))
+            .expect("it has joined");
+        assert!(tokens.late(NOW + 7 * DAY, life).is_empty());
     }
 
     #[test]

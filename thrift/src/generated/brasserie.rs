@@ -6365,6 +6365,9 @@ impl Default for IssuedCertificate {
 pub struct Caller {
     pub role: Option<String>,
     pub owner: Option<String>,
+    pub cluster: Option<String>,
+    pub created_ms: Option<i64>,
+    pub expires_ms: Option<i64>,
 }
 
 impl TSerializable for Caller {
@@ -6372,6 +6375,9 @@ impl TSerializable for Caller {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<String> = Some("".to_owned());
         let mut f_2: Option<String> = None;
+        let mut f_3: Option<String> = None;
+        let mut f_4: Option<i64> = None;
+        let mut f_5: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -6387,6 +6393,18 @@ impl TSerializable for Caller {
                     let val = i_prot.read_string()?;
                     f_2 = Some(val);
                 }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -6397,6 +6415,9 @@ impl TSerializable for Caller {
         let ret = Caller {
             role: f_1,
             owner: f_2,
+            cluster: f_3,
+            created_ms: f_4,
+            expires_ms: f_5,
         };
         Ok(ret)
     }
@@ -6413,6 +6434,21 @@ impl TSerializable for Caller {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.cluster {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cluster", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.created_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("createdMs", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.expires_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("expiresMs", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -6423,6 +6459,9 @@ impl Default for Caller {
         Caller {
             role: Some("".to_owned()),
             owner: None,
+            cluster: None,
+            created_ms: None,
+            expires_ms: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -12,7 +13,7 @@ use brasserie_common::Time;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use thrift::protocol::{TMessageType, TSerializable};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -25,13 +26,15 @@ use super::link::{CallEnding, Done, Link, Overdue, Rejected, Sequence, Slot};
 use super::link_task::{ClosedBy, LinkTask};
 use super::outcome::{CallResult, NotSent, Unknown};
 use super::protocol::{CallKind, MessageName, encode_frame};
-use super::stream::Stream;
+use super::stream::{Socket, Stream};
 use crate::generated::brasserie::BrasserieAuthenticateArgs;
 
-/// The address at which a peer listens, as `host:port`, and the name that the peer must prove.
+/// The address at which a peer listens, as `host:port` or `unix:path`, and the name that the peer must prove.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerAddr {
     address: Arc<str>,
+    /// The local socket of a peer on this machine, in place of host and port.
+    socket: Option<Arc<Path>>,
     /// The name that the peer's certificate must prove; `None`: the connection is not encrypted.
     proves: Option<Arc<str>>,
 }
@@ -46,9 +49,18 @@ impl PeerAddr {
         }
     }
 
+    /// Returns the address of a peer's local socket on this machine.
+    pub fn local(path: &Path) -> Self {
+        PeerAddr {
+            socket: Some(path.into()),
+            ..PeerAddr::unproven(format!("unix:{}", path.display()))
+        }
+    }
+
     fn unproven(address: String) -> Self {
         PeerAddr {
             address: address.into(),
+            socket: None,
             proves: None,
         }
     }
@@ -62,7 +74,12 @@ impl PeerAddr {
         }
     }
 
-    /// Returns the address as `host:port`.
+    /// Returns whether this is a local socket.
+    pub fn is_local(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// Returns the address as `host:port` or `unix:path`.
     pub fn as_str(&self) -> &str {
         &self.address
     }
@@ -375,11 +392,16 @@ impl Inner {
             if let Some(link) = peer.open_link() {
                 return Ok(link);
             }
-            let running = lookup.get_or_insert_with(|| (self.begin_lookup)(addr));
-            let found = running.await;
-            *lookup = None;
-            let found = found.unwrap_or_else(|error| Err(error.into()));
-            let stream = self.secure(addr, connect(addr, found).await?)?;
+            let stream = match &addr.socket {
+                Some(path) => Stream::plain(connect_local(addr, path).await?),
+                None => {
+                    let running = lookup.get_or_insert_with(|| (self.begin_lookup)(addr));
+                    let found = running.await;
+                    *lookup = None;
+                    let found = found.unwrap_or_else(|error| Err(error.into()));
+                    self.secure(addr, connect(addr, found).await?)?
+                }
+            };
             let link = Arc::new(Link::new(Arc::clone(&self.limits)));
             self.greet(addr, &link)?;
             let (limits, timeouts) = (Arc::clone(&self.limits), self.timeouts);
@@ -404,8 +426,9 @@ impl Inner {
 
     /// Wraps a new connection in TLS if its peer proves a name. The handshake follows with the first call, within its time to be sent.
     fn secure(&self, addr: &PeerAddr, tcp: TcpStream) -> Result<Stream, NotSent> {
+        let socket = Socket::Tcp(tcp);
         let Some(name) = &addr.proves else {
-            return Ok(Stream::plain(tcp));
+            return Ok(Stream::plain(socket));
         };
         let failed = |reason: String| NotSent::Connect {
             peer: addr.to_string(),
@@ -418,7 +441,7 @@ impl Inner {
         };
         let name = ServerName::try_from(name.to_string());
         let name = name.map_err(|error| failed(error.to_string()))?;
-        Stream::secured(tcp, credentials.tls(), name).map_err(|error| failed(error.to_string()))
+        Stream::secured(socket, credentials.tls(), name).map_err(|error| failed(error.to_string()))
     }
 
     /// Queues the call that shows the caller's token, before every other. A server that does not accept it says so in its answers to the
@@ -472,6 +495,15 @@ impl Peer {
         let lookup = self.connecting.try_lock();
         lookup.is_ok_and(|lookup| lookup.as_ref().is_some_and(|it| !it.is_finished()))
     }
+}
+
+async fn connect_local(addr: &PeerAddr, path: &Path) -> Result<Socket, NotSent> {
+    let connected = UnixStream::connect(path).await;
+    let failed = |error: io::Error| NotSent::Connect {
+        peer: addr.to_string(),
+        reason: error.to_string(),
+    };
+    connected.map(Socket::Local).map_err(failed)
 }
 
 async fn connect(

@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::access::CallOrigin;
 use bytes::{Buf, BytesMut};
 use thrift::protocol::{TInputProtocol, TMessageType};
 use thrift::{ApplicationError, ApplicationErrorKind};
@@ -286,7 +287,10 @@ impl<S: Service> Connection<S> {
 
     /// Finds out who the peer is, before the first of its calls is read.
     fn identify(&self) {
-        let from = self.outbox.peer();
+        let from = match self.outbox.peer() {
+            CallOrigin::Network(address) => address,
+            CallOrigin::Local(user) => return self.outbox.identify(self.door.local(user)),
+        };
         match self.stream.proof() {
             // Bytes of a call come after the proof.
             Proof::Incomplete => {}

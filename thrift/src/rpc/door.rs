@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use brasserie_common::Principal;
+use brasserie_common::access::{CallOrigin, LocalUser};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, ServerConfig};
 
@@ -22,6 +23,12 @@ pub trait Doorkeeper: Send + Sync + 'static {
     /// Returns who a peer is that uses TLS. `certificates` were verified, and begin with the peer's own; there are none if it has shown
     /// none.
     fn identify(&self, from: SocketAddr, certificates: &[CertificateDer<'static>]) -> Principal;
+
+    /// Returns who a peer at the local socket is, whose user the kernel names.
+    fn local(&self, user: LocalUser) -> Principal {
+        let why = "no user of this machine has a role here";
+        Principal::stranger(CallOrigin::Local(user), why)
+    }
 }
 
 /// Asks no peer who it is.

@@ -1,11 +1,11 @@
 //! Queue of the answers of one connection, filled from any thread and emptied by the connection's task.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use brasserie_common::Principal;
+use brasserie_common::access::CallOrigin;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -15,7 +15,7 @@ use super::limits::{CALL_OVERHEAD_BYTES, Limits, REPLY_CHUNK_BYTES};
 
 /// The answers of a connection, shared by its task and the responders of its calls.
 pub(super) struct ConnectionOutbox {
-    peer: SocketAddr,
+    peer: CallOrigin,
     /// Who the peer is, known before the first call is read.
     principal: Mutex<Principal>,
     limits: Arc<Limits>,
@@ -86,11 +86,12 @@ pub(super) enum Doze {
 }
 
 impl ConnectionOutbox {
-    pub(super) fn new(peer: SocketAddr, limits: Arc<Limits>, budget: Arc<Budget>) -> Self {
+    pub(super) fn new(peer: CallOrigin, limits: Arc<Limits>, budget: Arc<Budget>) -> Self {
         budget.begin_stranger();
+        let unknown = Principal::stranger(peer.clone(), "the caller has made no call");
         ConnectionOutbox {
             peer,
-            principal: Mutex::new(Principal::Unauthenticated(peer)),
+            principal: Mutex::new(unknown),
             limits,
             budget,
             account: Account::default(),
@@ -109,8 +110,8 @@ impl ConnectionOutbox {
         }
     }
 
-    pub(super) fn peer(&self) -> SocketAddr {
-        self.peer
+    pub(super) fn peer(&self) -> CallOrigin {
+        self.peer.clone()
     }
 
     /// Notes who the peer is. A peer that has proven it is no stranger.

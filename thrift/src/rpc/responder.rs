@@ -1,10 +1,9 @@
 //! One call as a service sees it: its arguments, and the responder for its one answer.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use brasserie_common::access::Table;
+use brasserie_common::access::{CallOrigin, Table};
 use brasserie_common::{NotPermitted, Principal};
 use thrift::protocol::{TMessageType, TOutputProtocol, TSerializable};
 use thrift::{ApplicationError, ApplicationErrorKind};
@@ -54,8 +53,8 @@ impl IncomingCall<'_> {
         &self.responder.method
     }
 
-    /// Returns the address of the caller.
-    pub fn peer(&self) -> SocketAddr {
+    /// Returns the other end of the connection.
+    pub fn peer(&self) -> CallOrigin {
         self.responder.outbox.peer()
     }
 

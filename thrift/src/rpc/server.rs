@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use brasserie_common::Principal;
+use brasserie_common::access::{CallOrigin, LocalUser};
 use brasserie_common_runtime::net::descriptor_limit;
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,11 +26,13 @@ use super::limits::{
 };
 use super::outbox::ConnectionOutbox;
 use super::responder::Service;
-use super::stream::Stream;
+use super::stream::{Socket, Stream};
 
 /// A port that is open but not served yet, so that its address can be published before there is a service.
 pub struct Server {
     listener: TcpListener,
+    /// A local socket, which takes the same calls.
+    socket: Option<UnixListener>,
     local_addr: SocketAddr,
     door: Arc<dyn Doorkeeper>,
 }
@@ -111,6 +114,7 @@ impl Server {
         let local_addr = listener.local_addr()?;
         Ok(Server {
             listener,
+            socket: None,
             local_addr,
             door: Arc::new(OpenDoor),
         })
@@ -119,6 +123,11 @@ impl Server {
     /// Lets this doorkeeper decide who the peers are. Without one, the server asks no peer for a proof.
     pub fn behind(self, door: Arc<dyn Doorkeeper>) -> Server {
         Server { door, ..self }
+    }
+
+    /// Takes calls also at this local socket, and asks the doorkeeper about its users.
+    pub fn with_socket(self, socket: Option<UnixListener>) -> Server {
+        Server { socket, ..self }
     }
 
     /// Returns the listening address.
@@ -156,15 +165,19 @@ impl Server {
             tasks: tasks.clone(),
             shared: Arc::clone(&shared),
         };
-        let acceptor = Acceptor {
-            listener: self.listener,
-            door: self.door,
-            service: Arc::new(service),
-            shared,
-            shutdown,
-            tasks: tasks.clone(),
-        };
-        tasks.spawn(acceptor.run());
+        let service = Arc::new(service);
+        let socket = self.socket.map(Listener::Local);
+        for listener in [Listener::Tcp(self.listener)].into_iter().chain(socket) {
+            let acceptor = Acceptor {
+                listener,
+                door: Arc::clone(&self.door),
+                service: Arc::clone(&service),
+                shared: Arc::clone(&shared),
+                shutdown: shutdown.clone(),
+                tasks: tasks.clone(),
+            };
+            tasks.spawn(acceptor.run());
+        }
         tasks.close();
         handle
     }
@@ -218,7 +231,10 @@ fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
 
 /// Configures a connection: frames leave at once, and the kernel probes an idle peer. A peer whose machine or network is gone sends
 /// nothing, and a known peer's connection would otherwise keep its place until [`Limits::idle_timeout`].
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+fn prepare(socket: &Socket) -> io::Result<()> {
+    let Socket::Tcp(stream) = socket else {
+        return Ok(());
+    };
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_IDLE)
@@ -227,8 +243,30 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
+enum Listener {
+    Tcp(TcpListener),
+    Local(UnixListener),
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<(Socket, CallOrigin)> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((Socket::Tcp(stream), peer.into()))
+            }
+            Listener::Local(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let (uid, name) = (stream.peer_cred()?.uid(), None);
+                let user = CallOrigin::Local(LocalUser { uid, name });
+                Ok((Socket::Local(stream), user))
+            }
+        }
+    }
+}
+
 struct Acceptor<S> {
-    listener: TcpListener,
+    listener: Listener,
     door: Arc<dyn Doorkeeper>,
     service: Arc<S>,
     shared: Arc<ServerState>,
@@ -259,9 +297,9 @@ impl<S: Service> Acceptor<S> {
         }
     }
 
-    fn admit(&self, stream: TcpStream, peer: SocketAddr) {
+    fn admit(&self, stream: Socket, peer: CallOrigin) {
         let outbox = Arc::new(ConnectionOutbox::new(
-            peer,
+            peer.clone(),
             Arc::clone(&self.shared.limits),
             Arc::clone(&self.shared.budget),
         ));
@@ -280,7 +318,11 @@ impl<S: Service> Acceptor<S> {
             tracing::debug!(%peer, %error, "a Thrift connection broke at once");
             return;
         }
-        let stream = Stream::accepted(stream, self.door.tls());
+        let tls = match &stream {
+            Socket::Tcp(_) => self.door.tls(),
+            Socket::Local(_) => None,
+        };
+        let stream = Stream::accepted(stream, tls);
         let (door, service) = (Arc::clone(&self.door), Arc::clone(&self.service));
         let connection = Connection::new(stream, door, outbox, service);
         let shutdown = self.shutdown.clone();
@@ -289,7 +331,7 @@ impl<S: Service> Acceptor<S> {
             let close = connection.run(shutdown).await;
             drop(seat);
             if let Close::Frame(FrameError::Foreign(protocol)) = &close {
-                shared.note_foreign(peer, *protocol);
+                shared.note_foreign(&peer, *protocol);
             }
             tracing::debug!(%peer, reason = %close, "a Thrift connection ended");
         });
@@ -298,7 +340,7 @@ impl<S: Service> Acceptor<S> {
 
 impl ServerState {
     /// Logs a peer that speaks another protocol on this port, at most once in [`FOREIGN_PAUSE`].
-    fn note_foreign(&self, peer: SocketAddr, protocol: Foreign) {
+    fn note_foreign(&self, peer: &CallOrigin, protocol: Foreign) {
         let now = Instant::now();
         let mut last = self.foreign.lock();
         if last.is_some_and(|last| now.duration_since(last) < FOREIGN_PAUSE) {
@@ -308,8 +350,8 @@ impl ServerState {
         drop(last);
         tracing::warn!(
             %peer,
-            "a peer speaks {protocol} on a port for Thrift, so the server closes its connection. A scheduler serves HTTP at --http-listen; only programs of a \
-             cluster with an authority serve TLS, and this one is in none"
+            "a peer speaks {protocol} on a port for Thrift, so the server closes its connection. A scheduler serves HTTP at --http-listen, and \
+             TLS only with an authority"
         );
     }
 }
@@ -387,7 +429,10 @@ impl OpenConnections {
 }
 
 /// Returns the source of a connection: its address, or of an IPv6 address the network, all of which one machine may have.
-fn source_of(peer: SocketAddr) -> IpAddr {
+fn source_of(peer: CallOrigin) -> IpAddr {
+    let CallOrigin::Network(peer) = peer else {
+        return Ipv4Addr::LOCALHOST.into();
+    };
     match peer.ip().to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => {

@@ -10,7 +10,7 @@ use bytes::{Buf, BytesMut};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 use super::limits::{KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES};
 
@@ -24,8 +24,38 @@ const TLS_WRITE_BYTES: usize = 64 << 10;
 
 /// A connection's bytes.
 pub(super) struct Stream {
-    tcp: TcpStream,
+    socket: Socket,
     layer: Layer,
+}
+
+/// The kernel's side of a connection.
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Local(UnixStream),
+}
+
+impl Socket {
+    fn try_read_buf(&self, into: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.try_read_buf(into),
+            Socket::Local(stream) => stream.try_read_buf(into),
+        }
+    }
+
+    fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.try_write_vectored(slices),
+            Socket::Local(stream) => stream.try_write_vectored(slices),
+        }
+    }
+
+    async fn ready(&self, interest: Interest) -> io::Result<()> {
+        let ready = match self {
+            Socket::Tcp(stream) => stream.ready(interest).await,
+            Socket::Local(stream) => stream.ready(interest).await,
+        };
+        ready.map(|_| ())
+    }
 }
 
 /// ```text
@@ -48,43 +78,43 @@ struct TlsLayer {
 }
 
 impl Stream {
-    pub(super) fn plain(tcp: TcpStream) -> Self {
+    pub(super) fn plain(socket: Socket) -> Self {
         Stream {
-            tcp,
+            socket,
             layer: Layer::Plain,
         }
     }
 
     /// A server's side. The first byte decides whether it is TLS; without a configuration, it never is.
-    pub(super) fn accepted(tcp: TcpStream, tls: Option<Arc<ServerConfig>>) -> Self {
+    pub(super) fn accepted(socket: Socket, tls: Option<Arc<ServerConfig>>) -> Self {
         Stream {
-            tcp,
+            socket,
             layer: tls.map_or(Layer::Plain, Layer::Undecided),
         }
     }
 
     /// A client's side, inside TLS. The handshake begins with the first read or write.
     pub(super) fn secured(
-        tcp: TcpStream,
+        socket: Socket,
         tls: Arc<ClientConfig>,
         peer: ServerName<'static>,
     ) -> io::Result<Self> {
         let connection = ClientConnection::new(tls, peer).map_err(io::Error::other)?;
         Ok(Stream {
-            tcp,
+            socket,
             layer: Layer::Tls(TlsLayer::new(connection.into())),
         })
     }
 
-    /// Reads once, as [`TcpStream::try_read_buf`] does: 0 means that there are no more bytes ever, `WouldBlock` that there are none now.
+    /// Reads once, as `try_read_buf` of tokio does: 0 means that there are no more bytes ever, `WouldBlock` that there are none now.
     pub(super) fn try_read_buf(&mut self, into: &mut BytesMut) -> io::Result<usize> {
-        let tcp = &self.tcp;
+        let socket = &self.socket;
         match &mut self.layer {
-            Layer::Plain => tcp.try_read_buf(into),
-            Layer::Tls(tls) => tls.read(tcp, into),
+            Layer::Plain => socket.try_read_buf(into),
+            Layer::Tls(tls) => tls.read(socket, into),
             Layer::Undecided(config) => {
                 let mut first = BytesMut::with_capacity(READ_CHUNK_BYTES);
-                let taken = tcp.try_read_buf(&mut first)?;
+                let taken = socket.try_read_buf(&mut first)?;
                 if first.first() != Some(&TLS_HANDSHAKE) {
                     if taken > 0 {
                         into.extend_from_slice(&first);
@@ -95,19 +125,19 @@ impl Stream {
                 let connection = ServerConnection::new(Arc::clone(config));
                 let mut tls = TlsLayer::new(connection.map_err(io::Error::other)?.into());
                 tls.incoming = first;
-                let read = tls.read(tcp, into);
+                let read = tls.read(socket, into);
                 self.layer = Layer::Tls(tls);
                 read
             }
         }
     }
 
-    /// Writes once, as [`TcpStream::try_write_vectored`] does. Inside TLS, bytes count as written once they are encrypted, as they then
+    /// Writes once, as `try_write_vectored` of tokio does. Inside TLS, bytes count as written once they are encrypted, as they then
     /// leave in any case or end with the connection. So no more are encrypted before those have left.
     pub(super) fn try_write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.layer {
-            Layer::Plain | Layer::Undecided(_) => self.tcp.try_write_vectored(slices),
-            Layer::Tls(tls) => tls.write(&self.tcp, slices),
+            Layer::Plain | Layer::Undecided(_) => self.socket.try_write_vectored(slices),
+            Layer::Tls(tls) => tls.write(&self.socket, slices),
         }
     }
 
@@ -115,7 +145,7 @@ impl Stream {
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         match &mut self.layer {
             Layer::Plain | Layer::Undecided(_) => Ok(true),
-            Layer::Tls(tls) => tls.flush(&self.tcp),
+            Layer::Tls(tls) => tls.flush(&self.socket),
         }
     }
 
@@ -124,7 +154,7 @@ impl Stream {
         if let Layer::Tls(tls) = &mut self.layer {
             tls.connection.send_close_notify();
             // The connection ends in any case.
-            let _ = tls.flush(&self.tcp);
+            let _ = tls.flush(&self.socket);
         }
     }
 
@@ -135,7 +165,7 @@ impl Stream {
             Layer::Tls(tls) if interest.is_readable() && tls.has_plaintext => return Ok(()),
             Layer::Tls(tls) => tls.interest(interest),
         };
-        self.tcp.ready(interest).await.map(|_| ())
+        self.socket.ready(interest).await
     }
 
     /// Returns the proof of the peer once it is complete: the certificates that it has shown and that were verified, the peer's own first.
@@ -171,8 +201,8 @@ impl TlsLayer {
         })
     }
 
-    fn read(&mut self, tcp: &TcpStream, into: &mut BytesMut) -> io::Result<usize> {
-        self.flush(tcp)?;
+    fn read(&mut self, socket: &Socket, into: &mut BytesMut) -> io::Result<usize> {
+        self.flush(socket)?;
         loop {
             let mut plaintext = self.connection.reader();
             match plaintext.fill_buf() {
@@ -191,16 +221,16 @@ impl TlsLayer {
                 }
                 Err(error) => return Err(error),
             }
-            self.take_records(tcp)?;
+            self.take_records(socket)?;
         }
     }
 
     /// Decrypts what has arrived. Errors with `WouldBlock` if nothing has.
-    fn take_records(&mut self, tcp: &TcpStream) -> io::Result<()> {
+    fn take_records(&mut self, socket: &Socket) -> io::Result<()> {
         let mut has_ended = false;
         if self.incoming.is_empty() {
             self.incoming.reserve(TLS_READ_BYTES);
-            match tcp.try_read_buf(&mut self.incoming) {
+            match socket.try_read_buf(&mut self.incoming) {
                 Ok(0) => has_ended = true,
                 Ok(_) => {}
                 Err(error) => {
@@ -222,13 +252,13 @@ impl TlsLayer {
         self.incoming.advance(self.incoming.len() - left);
         let processed = self.connection.process_new_packets();
         // Also after an error, so that the peer learns why.
-        let flushed = self.flush(tcp);
+        let flushed = self.flush(socket);
         processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         flushed.map(|_| ())
     }
 
-    fn write(&mut self, tcp: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        if !self.flush(tcp)? || self.connection.is_handshaking() {
+    fn write(&mut self, socket: &Socket, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if !self.flush(socket)? || self.connection.is_handshaking() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let mut taken = 0;
@@ -239,13 +269,13 @@ impl TlsLayer {
                 break;
             }
         }
-        self.flush(tcp)?;
+        self.flush(socket)?;
         Ok(taken)
     }
 
-    fn flush(&mut self, tcp: &TcpStream) -> io::Result<bool> {
+    fn flush(&mut self, socket: &Socket) -> io::Result<bool> {
         while self.connection.wants_write() {
-            match self.connection.write_tls(&mut Kernel(tcp)) {
+            match self.connection.write_tls(&mut Kernel(socket)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -269,11 +299,11 @@ impl TlsLayer {
 }
 
 /// The kernel's side of a connection, for TLS to write to without waiting.
-struct Kernel<'a>(&'a TcpStream);
+struct Kernel<'a>(&'a Socket);
 
 impl io::Write for Kernel<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.try_write(bytes)
+        self.0.try_write_vectored(&[IoSlice::new(bytes)])
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {

@@ -1,5 +1,6 @@
 //! Checks this machine for a worker: what it can enforce, what it has, and what is missing.
 
+mod certificate;
 mod containment;
 mod data_dir;
 mod groups;
@@ -90,6 +91,9 @@ pub async fn examine(what: &Examined) -> Vec<Finding> {
             Finding::new(data_dir::TOPIC, CheckVerdict::Limited, text)
         }
     });
+    if let Some(path) = &what.data_dir {
+        found.push(certificate::examine(path, Clock.wall()));
+    }
     found.push(match &what.nvidia_smi {
         Some(program) => cards(usage::count_cards(program).await),
         None => {
@@ -190,6 +194,7 @@ mod tests {
                 "systemd",
                 "clock",
                 "data directory",
+                "certificate",
                 "GPUs"
             ]
         );
@@ -197,7 +202,7 @@ mod tests {
         // The machine may have little free space.
         assert_ne!(found[9].verdict, CheckVerdict::Lacking, "{found:?}");
         assert!(found[9].text.contains("writable, locks work"), "{found:?}");
-        assert_eq!(found[10].verdict, CheckVerdict::Lacking, "{found:?}");
+        assert_eq!(found[11].verdict, CheckVerdict::Lacking, "{found:?}");
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 0, "nothing was made");
     }

@@ -23,7 +23,8 @@ use super::files::{self, find_files};
 use super::outputs::{address_of, artifact_of, find};
 use super::transfer::{BusyWait, FetchFailure, PartialCopy, Transfers};
 use crate::CommandEnding;
-use crate::connection::{AskArgs, Connection, block_on, peer};
+use crate::addresses::{peer, scheduler_peer};
+use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 use crate::output::{complain, printable};
@@ -138,6 +139,14 @@ impl Source {
             title: format!("worker `{}`", printable(&shard)),
             shard: Some(shard),
             address: address_of(holder),
+        }
+    }
+
+    /// Returns the address for calls. Only the scheduler may have a local socket.
+    fn peer(&self) -> Option<PeerAddr> {
+        match self.shard {
+            None => scheduler_peer(&self.address),
+            Some(_) => peer(&self.address),
         }
     }
 }
@@ -370,7 +379,7 @@ impl Fetch {
         let (mut wait, mut busy) = (BusyWait::new(Instant::now()), 0);
         while let Some(source) = left.pop_front() {
             let before = copy.offset();
-            let failure = match peer(&source.address) {
+            let failure = match source.peer() {
                 None => FetchFailure::Gone("its address is not known".to_owned()),
                 Some(peer) => match self.fetch_from_one(&peer, copy, &mut senders).await {
                     Ok(()) => {

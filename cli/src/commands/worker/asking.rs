@@ -25,7 +25,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::access::Visit;
-use crate::connection::{Connection, peer};
+use crate::addresses::peer;
+use crate::connection::Connection;
 use crate::output::printable;
 
 /// Time to connect to a worker.

@@ -11,7 +11,8 @@ use brasserie_thrift::generated::brasserie::MissingInstance;
 use brasserie_thrift::generated::common::BistroInstanceID;
 
 use crate::CommandEnding;
-use crate::connection::{Connection, SchedulerArgs, block_on};
+use crate::connection::{Connection, block_on};
+use crate::destination::SchedulerArgs;
 use crate::output::{complain, date, duration, print, printable};
 
 /// Declare a worker dead that will never return, so that the scheduler stops waiting for it.

@@ -16,7 +16,9 @@ use clap::builder::NonEmptyStringValueParser;
 use serde_json::Value;
 
 use crate::CommandEnding;
-use crate::connection::{Connection, SchedulerArgs, block_on, peer};
+use crate::addresses::peer;
+use crate::connection::{Connection, block_on};
+use crate::destination::SchedulerArgs;
 use crate::output::{
     Layout, OutputReader, complain, json_text, print, print_json, print_on, print_raw, with_flag,
 };
@@ -120,8 +122,8 @@ pub(crate) fn run(args: &WorkFetchArgs) -> Result<CommandEnding> {
     let pool = block_on(WorkerConnections::of(&scheduler))??;
     let look = WorkFetchQuery {
         whom,
+        scheduler_address: scheduler.address().to_owned(),
         scheduler,
-        scheduler_address: args.scheduler.scheduler.clone(),
         flag: args.scheduler.flag(),
         pool,
     };

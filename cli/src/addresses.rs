@@ -1,0 +1,56 @@
+//! Addresses of schedulers and workers on the command line.
+
+use std::path::Path;
+
+use brasserie_common::ServiceAddress;
+use brasserie_common_runtime::parse_peer;
+use brasserie_thrift::rpc::PeerAddr;
+
+pub(crate) const NOT_AN_ADDRESS: &str = "no scheduler address; write HOST:PORT, such as 127.0.0.1:6789, with a port from 1 to 65535, or unix:/PATH of its local socket";
+/// The beginning of the address of a local socket.
+const SOCKET_SCHEME: &str = "unix:";
+
+/// Checks the address while the command line is parsed, so that an invalid one is a usage error.
+pub(crate) fn scheduler_address(text: &str) -> Result<String, String> {
+    match (scheduler_peer(text), text.split_once("://")) {
+        (_, Some((scheme, _))) => Err(format!(
+            "{NOT_AN_ADDRESS}: leave `{scheme}://` out, and name the port for Thrift (`--listen` of the scheduler), not that of its page"
+        )),
+        (Some(_), None) => Ok(text.to_owned()),
+        (None, None) => Err(NOT_AN_ADDRESS.to_owned()),
+    }
+}
+
+/// Parses the address of a scheduler: HOST:PORT, or unix:/PATH; `None` if the text is invalid.
+pub(crate) fn scheduler_peer(address: &str) -> Option<PeerAddr> {
+    let path = address.strip_prefix(SOCKET_SCHEME);
+    match path.filter(|path| path.contains('/')) {
+        Some(path) => Some(PeerAddr::local(Path::new(path))),
+        None => peer(address),
+    }
+}
+
+/// Returns the address of a local socket.
+pub(crate) fn socket_address(path: &Path) -> String {
+    format!("{SOCKET_SCHEME}{}", path.display())
+}
+
+/// Parses HOST:PORT; `None` if the text is invalid.
+pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
+    let ServiceAddress { host, port } = parse_peer(address).ok()?;
+    Some(PeerAddr::new(&host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_socket_is_a_path_and_no_host() {
+        let socket = scheduler_peer("unix:/run/b/control.sock").expect("a socket");
+        assert!(socket.is_local() && socket.as_str() == "unix:/run/b/control.sock");
+        let host = scheduler_peer("unix:6789").expect("a host that is called unix");
+        assert!(!host.is_local());
+        assert_eq!(peer("unix:/run/b/control.sock"), None, "workers have none");
+    }
+}

@@ -1,0 +1,195 @@
+//! `brasserie context`: adds, chooses, lists and removes contexts, which name the schedulers of clusters and the user's tokens.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use brasserie_common_identity::Token;
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::CommandEnding;
+use crate::access;
+use crate::addresses::scheduler_address;
+use crate::connection::{Connection, block_on};
+use crate::contexts::{Context, Contexts, context_name};
+use crate::destination::Destination;
+use crate::failure::Failure;
+use crate::output::{print, print_json, printable, table};
+
+/// The size limit of a token on standard input.
+const MAX_TOKEN_BYTES: u64 = 4096;
+
+/// Keep the addresses and your tokens of several clusters, and choose the one that commands call.
+///
+/// Contexts are in $XDG_CONFIG_HOME/brasserie/contexts.toml, which nobody else may read. A token names the authority of its cluster, so a
+/// command shows it to no other scheduler. `--context NAME` and BRASSERIE_CONTEXT choose another context for one command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ContextArgs {
+    #[command(subcommand)]
+    command: ContextCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ContextCommand {
+    /// Add a context, after its scheduler has accepted the token. The first one is in use from then on.
+    #[command(after_help = "\
+Try it:
+  brasserie context add prod --scheduler head:6789 --token-file token
+  ssh head brasserie token create --role viewer | brasserie context add prod --scheduler head:6789 --token-file -
+  brasserie context use prod")]
+    Add(AddArgs),
+    /// Make commands without `--scheduler` and `--context` call the scheduler of this context.
+    Use(NameArgs),
+    /// List the contexts, without their tokens.
+    List(ListArgs),
+    /// Remove a context. Its token stays valid: see `brasserie token revoke`.
+    Rm(NameArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct AddArgs {
+    /// The name of the context.
+    #[arg(value_parser = context_name)]
+    name: String,
+    /// The address of the scheduler; several with commas between them: the first one that listens is called.
+    #[arg(long, value_name = "HOST:PORT", required = true, value_delimiter = ',', value_parser = scheduler_address)]
+    scheduler: Vec<String>,
+    /// The file with your token, whose mode is 0600, or - for standard input. A scheduler that asks for no proof needs none.
+    #[arg(long, value_name = "FILE|-")]
+    token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct NameArgs {
+    /// The name of the context.
+    name: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Print one JSON document instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &ContextArgs) -> Result<CommandEnding> {
+    match &args.command {
+        ContextCommand::Add(args) => add(args)?,
+        ContextCommand::Use(args) => choose(&args.name)?,
+        ContextCommand::List(args) => list(args)?,
+        ContextCommand::Rm(args) => remove(&args.name)?,
+    }
+    Ok(CommandEnding::Success)
+}
+
+fn add(args: &AddArgs) -> Result<()> {
+    let name = &args.name;
+    let mut contexts = Contexts::read()?;
+    if contexts.all.contains_key(name) {
+        return Err(
+            Failure::usage(format!("there is a context `{name}` already"))
+                .remedy(format!(
+                    "Choose another name, or remove it first: brasserie context rm {name}"
+                ))
+                .into(),
+        );
+    }
+    let token = args.token_file.as_deref().map(token).transpose()?;
+    let context = asked(args.scheduler.clone(), token)?;
+    let role = match &context.role {
+        Some(role) => format!(", where you are {}", printable(role)),
+        None => ", which asks for no proof".to_owned(),
+    };
+    let cluster = printable(context.cluster.as_deref().unwrap_or_default());
+    contexts.all.insert(name.clone(), context);
+    let used = match contexts.in_use {
+        Some(_) => format!("To use it: brasserie context use {name}"),
+        None => "It is in use.".to_owned(),
+    };
+    contexts.in_use.get_or_insert_with(|| name.clone());
+    contexts.write()?;
+    print(&format!(
+        "The context `{name}` is for the cluster {cluster}{role}. {used}\n"
+    ))
+}
+
+/// Asks the scheduler which cluster it is, and who the holder of the token is there.
+fn asked(schedulers: Vec<String>, token: Option<Token>) -> Result<Context> {
+    let destination = Destination {
+        addresses: schedulers,
+        token,
+    };
+    let connection = Connection::to_destination(&destination)?;
+    let caller = block_on(connection.caller())??;
+    let cluster = match &caller {
+        Some(caller) => caller.cluster.clone(),
+        None => block_on(connection.bounded_status())??.cluster_id,
+    };
+    let Destination { addresses, token } = destination;
+    Ok(Context {
+        schedulers: addresses,
+        token,
+        cluster,
+        role: caller.and_then(|caller| caller.role),
+    })
+}
+
+fn token(file: &Path) -> Result<Token> {
+    if file != Path::new("-") {
+        return access::token_in(file);
+    }
+    let mut text = String::new();
+    let input = std::io::stdin().lock();
+    let read = input.take(MAX_TOKEN_BYTES).read_to_string(&mut text);
+    read.context("cannot read the token from standard input")?;
+    access::token(&text)
+}
+
+fn choose(name: &str) -> Result<()> {
+    let mut contexts = Contexts::read()?;
+    let context = contexts.named(name)?;
+    contexts.in_use = Some(name.to_owned());
+    contexts.write()?;
+    let at = printable(&context.schedulers.join(","));
+    print(&format!("Commands now call the scheduler at {at}.\n"))
+}
+
+fn list(args: &ListArgs) -> Result<()> {
+    let contexts = Contexts::read()?;
+    let is_used = |name: &str| contexts.in_use.as_deref() == Some(name);
+    if args.json {
+        let all = contexts.all.iter().map(|(name, context)| {
+            json!({
+                "name": name,
+                "schedulers": context.schedulers,
+                "cluster": context.cluster,
+                "role": context.role,
+                "in_use": is_used(name),
+            })
+        });
+        return print_json(&json!({ "contexts": all.collect::<Vec<_>>() }));
+    }
+    let text = |text: &Option<String>| printable(text.as_deref().unwrap_or("-"));
+    let rows = contexts.all.iter().map(|(name, context)| {
+        vec![
+            printable(name),
+            printable(&context.schedulers.join(",")),
+            text(&context.cluster),
+            text(&context.role),
+            if is_used(name) { "yes" } else { "" }.to_owned(),
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let columns = ["name", "schedulers", "cluster", "role", "in use"];
+    print(&table(&columns, &rows))
+}
+
+fn remove(name: &str) -> Result<()> {
+    let mut contexts = Contexts::read()?;
+    contexts.named(name)?;
+    contexts.all.remove(name);
+    contexts.in_use = contexts.in_use.filter(|used| used != name);
+    contexts.write()?;
+    print(&format!("The context `{}` is removed.\n", printable(name)))
+}

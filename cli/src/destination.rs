@@ -1,0 +1,162 @@
+//! Chooses the scheduler that a command calls, and the proof of who calls.
+//!
+//! The first of these counts: the flags; BRASSERIE_CONTEXT; BRASSERIE_TOKEN, for the default address; the context in use; the local socket of
+//! the scheduler that systemd runs on this machine, if this user may use it; the default address.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use brasserie_common_identity::Token;
+
+use crate::access;
+use crate::addresses::{scheduler_address, socket_address};
+use crate::contexts::{Context, Contexts};
+use crate::output::shell_word;
+
+const DEFAULT_SCHEDULER: &str = "127.0.0.1:6789";
+/// The variable of the environment with the name of a context.
+const CONTEXT: &str = "BRASSERIE_CONTEXT";
+/// The data directory of the scheduler's unit for systemd.
+const SYSTEM_DIRECTORY: &str = "/var/lib/brasserie/scheduler";
+/// The local socket in a scheduler's data directory.
+const SOCKET: &str = "control.sock";
+
+/// The scheduler's address and the caller's proof, flags of every command that calls one.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct SchedulerArgs {
+    /// The address of the scheduler, or its local socket as unix:/PATH [default: that of the context in use, else the local socket of the
+    /// scheduler that systemd runs on this machine, else 127.0.0.1:6789]
+    #[arg(long, value_name = "HOST:PORT|unix:PATH", value_parser = scheduler_address)]
+    scheduler: Option<String>,
+    /// The file with the token that proves who you are, or the scheduler's data directory on its own machine; BRASSERIE_TOKEN holds a token
+    /// too. A scheduler that listens on loopback addresses alone needs none.
+    #[arg(long, value_name = "FILE|DIR")]
+    token_file: Option<PathBuf>,
+    /// The context with the scheduler's address and your token: see `brasserie context`. BRASSERIE_CONTEXT names one too.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["scheduler", "token_file"])]
+    context: Option<String>,
+}
+
+impl SchedulerArgs {
+    /// Returns the flags that name this scheduler to another command, with a space before each; empty for the default.
+    pub(crate) fn flag(&self) -> String {
+        let token = self.token_file.as_ref().map(|file| file.to_string_lossy());
+        let flags = [
+            ("context", self.context.as_deref()),
+            ("scheduler", self.scheduler.as_deref()),
+            ("token-file", token.as_deref()),
+        ];
+        let given = flags
+            .into_iter()
+            .filter_map(|(flag, value)| Some((flag, value?)));
+        given
+            .map(|(flag, value)| format!(" --{flag} {}", shell_word(value)))
+            .collect()
+    }
+}
+
+/// A scheduler to call.
+pub(crate) struct Destination {
+    /// The addresses, at least one. The first one that listens is called.
+    pub addresses: Vec<String>,
+    /// `None`: the scheduler asks for no proof, or the address is a local socket.
+    pub token: Option<Token>,
+}
+
+impl Destination {
+    /// Chooses the scheduler for these flags.
+    pub(crate) fn of(args: &SchedulerArgs) -> Result<Self> {
+        let file = args.token_file.as_deref();
+        let variable = std::env::var(CONTEXT).ok().filter(|name| !name.is_empty());
+        match (&args.context, &args.scheduler, file, variable) {
+            (Some(name), ..) => Contexts::read()?.named(name).map(Self::of_context),
+            (None, Some(address), file, _) => Ok(Destination {
+                addresses: vec![address.clone()],
+                token: match file {
+                    Some(file) => Some(access::token_in(file)?),
+                    None => access::token_of_environment()?,
+                },
+            }),
+            (None, None, Some(file), _) => match usable_socket(file) {
+                Some(socket) => Ok(Self::local(&socket)),
+                None => Ok(Self::default_address(Some(access::token_in(file)?))),
+            },
+            (None, None, None, Some(name)) => Contexts::read()?.named(&name).map(Self::of_context),
+            (None, None, None, None) => Self::of_environment(),
+        }
+    }
+
+    fn of_environment() -> Result<Self> {
+        if let Some(token) = access::token_of_environment()? {
+            return Ok(Self::default_address(Some(token)));
+        }
+        if let Some(context) = Contexts::read()?.in_use()? {
+            return Ok(Self::of_context(context));
+        }
+        Ok(match usable_socket(Path::new(SYSTEM_DIRECTORY)) {
+            Some(socket) => Self::local(&socket),
+            None => Self::default_address(None),
+        })
+    }
+
+    fn of_context(context: Context) -> Self {
+        Destination {
+            addresses: context.schedulers,
+            token: context.token,
+        }
+    }
+
+    fn default_address(token: Option<Token>) -> Self {
+        Destination {
+            addresses: vec![DEFAULT_SCHEDULER.to_owned()],
+            token,
+        }
+    }
+
+    pub(crate) fn local(socket: &Path) -> Self {
+        Destination {
+            addresses: vec![socket_address(socket)],
+            token: None,
+        }
+    }
+}
+
+/// Returns the local socket in a scheduler's data directory if a scheduler listens there that takes calls of this user.
+fn usable_socket(directory: &Path) -> Option<PathBuf> {
+    let socket = socket_in(directory);
+    UnixStream::connect(&socket).is_ok().then_some(socket)
+}
+
+/// Returns where the local socket of a scheduler with this data directory is.
+pub(crate) fn socket_in(directory: &Path) -> PathBuf {
+    directory.join(SOCKET)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        scheduler: SchedulerArgs,
+    }
+
+    #[test]
+    fn what_is_no_address_is_wrong_usage() {
+        use clap::Parser as _;
+        for bad in ["", "nan", "host:", ":1", "host:99999"] {
+            let error = Line::try_parse_from(["status", "--scheduler", bad]).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{bad}");
+            assert!(error.to_string().contains("HOST:PORT"), "{bad}: {error}");
+        }
+        let url = Line::try_parse_from(["status", "--scheduler", "http://host:6790"]).unwrap_err();
+        assert!(url.to_string().contains("leave `http://` out"), "{url}");
+        let good = Line::try_parse_from(["status", "--scheduler", "host:1"]).unwrap();
+        assert_eq!(good.scheduler.scheduler.as_deref(), Some("host:1"));
+        let both = ["status", "--scheduler", "host:1", "--context", "c"];
+        let error = Line::try_parse_from(both).unwrap_err();
+        assert!(error.to_string().contains("cannot be used with"), "{error}");
+    }
+}

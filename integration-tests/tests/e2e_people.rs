@@ -1,0 +1,640 @@
+//! Tests how people and programs reach a scheduler that asks for proofs: its pages, its local socket, and contexts. The programs are real.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use brasserie_common::access::{Callers, PAGES, Role};
+use brasserie_common_identity::{Authority, client_config};
+use integration_tests::e2e::{
+    Finished, Process, SchedulerSpec, Stage, wait_for, wait_within, warn_not_run,
+};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+use serde_json::Value;
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Connections that say nothing.
+const SILENT: u64 = 5000;
+/// A user without any rights.
+const NOBODY: u32 = 65534;
+
+/// A scheduler that asks for proofs.
+struct Secured {
+    scheduler: Process,
+    stage: Stage,
+    spec: SchedulerSpec,
+    /// The IP address at which its pages are read.
+    reached: IpAddr,
+}
+
+/// An answer to a request over HTTP.
+#[derive(Debug)]
+struct Answer {
+    code: u16,
+    /// The head in lower case.
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    /// Returns the value of a cookie that the answer sets, and the rest of its header.
+    fn cookie(&self, name: &str) -> (String, String) {
+        let start = format!("set-cookie: {name}=");
+        let mut lines = self.head.lines();
+        let line = lines.find_map(|line| line.strip_prefix(start.as_str()));
+        let line = line.unwrap_or_else(|| panic!("{name}: {self:?}"));
+        let (value, rest) = line.split_once(';').expect("attributes");
+        (value.to_owned(), rest.to_owned())
+    }
+
+    /// Returns the secret in the form of a page.
+    fn form(&self) -> String {
+        let (_, rest) = self
+            .body
+            .split_once("name=\"form\" value=\"")
+            .expect("a form");
+        rest.split('"').next().expect("a value").to_owned()
+    }
+}
+
+/// The transport of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Plain,
+    Tls,
+}
+
+fn talk(mut stream: impl Read + Write, request: &str) -> std::io::Result<Answer> {
+    stream.write_all(request.as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok(Answer {
+        code: code.unwrap_or_default(),
+        head: head.replace("\r\n", "\n").to_lowercase(),
+        body: body.to_owned(),
+    })
+}
+
+impl Secured {
+    fn start(flags: &[&str]) -> Self {
+        Self::start_at(Ipv4Addr::LOCALHOST.into(), flags)
+    }
+
+    /// Starts a scheduler whose pages are read at this address.
+    fn start_at(reached: IpAddr, flags: &[&str]) -> Self {
+        let stage = Stage::new();
+        let config = stage.write_work(1, Duration::ZERO);
+        let mut spec = stage.calm_spec(&config);
+        spec.address = Ipv4Addr::UNSPECIFIED;
+        spec.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
+        let scheduler = stage.start("scheduler", command(&stage, &spec, reached));
+        scheduler.wait_for_output("the scheduler is up");
+        Secured {
+            scheduler,
+            stage,
+            spec,
+            reached,
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.spec.data_dir.join("control.sock")
+    }
+
+    /// Runs a command over the local socket.
+    fn ask(&self, arguments: &[&str]) -> Finished {
+        let address = format!("unix:{}", self.socket().display());
+        let mut all = arguments.to_vec();
+        all.extend(["--scheduler", &address]);
+        self.stage.brasserie(&all)
+    }
+
+    fn token(&self, arguments: &[&str]) -> String {
+        let mut all = vec!["token", "create"];
+        all.extend(arguments);
+        let created = self.ask(&all);
+        assert_eq!(created.code, Some(0), "{}", created.output);
+        created.output.trim().to_owned()
+    }
+
+    /// Keeps a token in a file as its holder would.
+    fn token_file(&self, name: &str, token: &str) -> String {
+        let file = self.stage.write(name, token);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
+        file.to_string_lossy().into_owned()
+    }
+
+    fn status(&self) -> Value {
+        let status = self.ask(&["status", "--json"]);
+        serde_json::from_str(&status.output).unwrap_or_default()
+    }
+
+    fn authority(&self) -> Authority {
+        let read = Authority::read(&self.spec.data_dir.join("identity"));
+        read.expect("an authority").expect("an authority")
+    }
+
+    fn http(&self) -> SocketAddr {
+        (self.reached, self.spec.http_port).into()
+    }
+
+    /// Sends a request with these lines in its head.
+    fn request(&self, over: Over, line: &str, lines: &[&str], body: &str) -> Answer {
+        let host = format!("Host: {}", self.http());
+        let is_named = lines.iter().any(|line| line.starts_with("Host:"));
+        let mut head = vec![line, "Connection: close"];
+        head.extend((!is_named).then_some(host.as_str()));
+        head.extend(lines);
+        let length = format!("Content-Length: {}", body.len());
+        head.extend((!body.is_empty()).then_some(length.as_str()));
+        let request = format!("{}\r\n\r\n{body}", head.join("\r\n"));
+        let stream = TcpStream::connect(self.http()).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let answer = match over {
+            Over::Plain => talk(stream, &request),
+            Over::Tls => {
+                let trusted = [self.authority().certificate().clone()];
+                let tls = client_config(None, &trusted, b"http/1.1").expect("a configuration");
+                let name = ServerName::IpAddress(self.reached.into());
+                let connection = ClientConnection::new(tls, name).expect("a connection");
+                talk(StreamOwned::new(connection, stream), &request)
+            }
+        };
+        answer.unwrap_or_else(|error| panic!("{over:?} {line}: {error}"))
+    }
+
+    fn get(&self, over: Over, path: &str, lines: &[&str]) -> Answer {
+        self.request(over, &format!("GET {path} HTTP/1.1"), lines, "")
+    }
+
+    fn origin(&self, over: Over) -> String {
+        let scheme = match over {
+            Over::Plain => "http",
+            Over::Tls => "https",
+        };
+        format!("Origin: {scheme}://{}", self.http())
+    }
+
+    /// Sends a form.
+    fn post(&self, over: Over, path: &str, lines: &[&str], body: &str) -> Answer {
+        let kind = "Content-Type: application/x-www-form-urlencoded";
+        let lines = [&[kind], lines].concat();
+        self.request(over, &format!("POST {path} HTTP/1.1"), &lines, body)
+    }
+
+    /// Logs in as a browser does, and returns the answer to the form.
+    fn log_in(&self, over: Over, token: &str, next: &str) -> Answer {
+        let page = self.get(over, &format!("/login?next={next}"), &[]);
+        assert_eq!(page.code, 200, "{page:?}");
+        assert_eq!(page.header("referrer-policy"), Some("same-origin"));
+        let (value, _) = page.cookie("brasserie-login");
+        let cookie = format!("Cookie: brasserie-login={value}");
+        let body = format!("token={token}&next={next}&form={}", page.form());
+        self.post(over, "/login", &[&cookie, &self.origin(over)], &body)
+    }
+}
+
+/// Returns the command line of a scheduler that serves its pages at this address.
+fn command(stage: &Stage, spec: &SchedulerSpec, reached: IpAddr) -> Command {
+    let usual = stage.scheduler_command(spec);
+    let mut command = Command::new(usual.get_program());
+    let mut arguments = usual.get_args();
+    while let Some(argument) = arguments.next() {
+        command.arg(argument);
+        if argument == "--http-listen" {
+            arguments.next();
+            command.arg(SocketAddr::from((reached, spec.http_port)).to_string());
+        }
+    }
+    command
+}
+
+fn check_headers(answer: &Answer) {
+    let policy = answer.header("content-security-policy").expect("a policy");
+    for part in [
+        "default-src 'none'",
+        "style-src 'sha256-",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    ] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert!(answer.header("referrer-policy").is_some(), "{answer:?}");
+}
+
+#[test]
+fn each_role_sees_exactly_the_pages_of_the_table() {
+    let secured = Secured::start(&[]);
+    let mut shown = vec![(None, None)];
+    for role in ["viewer", "submitter", "operator", "admin"] {
+        let mut arguments = vec!["--role", role];
+        if role == "submitter" {
+            arguments.extend(["--owner", "ana"]);
+        }
+        let token = secured.token(&arguments);
+        shown.push((
+            Role::from_name(role),
+            Some(format!("Authorization: Bearer {token}")),
+        ));
+    }
+    for &(path, allowed) in PAGES {
+        for over in [Over::Plain, Over::Tls] {
+            for (role, header) in &shown {
+                let lines: Vec<&str> = header.iter().map(String::as_str).collect();
+                let answer = secured.get(over, path, &lines);
+                let is_refused = matches!(answer.code, 303 | 401 | 403);
+                let said = format!("{over:?} {path} by {role:?}: {answer:?}");
+                assert_eq!(!is_refused, allowed.include(*role), "{said}");
+                check_headers(&answer);
+                if is_refused {
+                    let asks = answer.header("www-authenticate");
+                    assert!(
+                        asks.is_some_and(|asks| asks.starts_with("bearer")),
+                        "{said}"
+                    );
+                }
+            }
+        }
+    }
+    let join = secured.token(&["--role", "worker"]);
+    let other = format!("brt1-{}-{}", "ab".repeat(32), "cd".repeat(32));
+    for (token, why) in [
+        (join.as_str(), "for a worker that joins"),
+        (&other, "no such token"),
+        ("x", "this is no token"),
+    ] {
+        let header = format!("Authorization: Bearer {token}");
+        let answer = secured.get(Over::Tls, "/status", &[&header]);
+        assert_eq!(answer.code, 401, "{answer:?}");
+        assert!(answer.body.contains(why), "{answer:?}");
+    }
+    assert!(PAGES.iter().any(|(_, allowed)| *allowed != Callers::Anyone));
+    let log = secured.scheduler.output();
+    assert!(log.contains("a false token was shown") && !log.contains(&"cd".repeat(32)));
+    let foreign = secured.get(Over::Tls, "/health", &["Host: evil.example"]);
+    assert_eq!(foreign.code, 421, "{foreign:?}");
+    check_headers(&foreign);
+    assert_eq!(secured.get(Over::Tls, "/no-path", &[]).code, 404);
+}
+
+#[test]
+fn a_browser_logs_in_and_out_and_pages_of_other_sites_cannot() {
+    let secured = Secured::start(&[]);
+    let token = secured.token(&["--role", "viewer"]);
+    for over in [Over::Plain, Over::Tls] {
+        let sent = secured.get(over, "/status?job=a", &["Accept: text/html"]);
+        let to = Some("/login?next=%2fstatus%3fjob%3da");
+        assert_eq!((sent.code, sent.header("location")), (303, to), "{sent:?}");
+        let opened = secured.log_in(over, &token, "/status");
+        let to = opened.header("location");
+        assert_eq!((opened.code, to), (303, Some("/status")), "{opened:?}");
+        let (id, rest) = opened.cookie("brasserie-session");
+        assert!(rest.contains("httponly; samesite=strict") && rest.contains("path=/;"));
+        assert_eq!(rest.contains("secure"), over == Over::Tls, "{rest}");
+        let cookie = format!("Cookie: a=b; brasserie-session={id}");
+        let seen = secured.get(over, "/status", &[&cookie]);
+        assert_eq!(seen.code, 200, "{seen:?}");
+        let page = secured.get(over, "/", &[&cookie]);
+        assert!(
+            page.body.contains("You are here as viewer"),
+            "{}",
+            page.body
+        );
+        let (form, origin) = (format!("form={}", page.form()), secured.origin(over));
+        let foreign = "Origin: https://evil.example";
+        for (lines, body, code) in [
+            (&[cookie.as_str()][..], form.as_str(), 403),
+            (&[&cookie, foreign], &form, 403),
+            (&[&cookie, "Origin: null"], &form, 403),
+            (&[&cookie, &origin], "form=00", 403),
+            (&[&origin], &form, 401),
+        ] {
+            let refused = secured.post(over, "/logout", lines, body);
+            assert_eq!(refused.code, code, "{lines:?} {body}: {refused:?}");
+        }
+        let read = secured.get(over, "/status", &[&cookie, foreign]);
+        assert_eq!(read.code, 403, "{read:?}");
+        assert_eq!(secured.get(over, "/status", &[&cookie]).code, 200);
+        let ended = secured.post(over, "/logout", &[&cookie, &origin], &form);
+        assert_eq!(
+            (ended.code, ended.header("location")),
+            (303, Some("/login"))
+        );
+        assert_eq!(secured.get(over, "/status", &[&cookie]).code, 401);
+    }
+    let refused = secured.log_in(Over::Tls, &token.replace("brt1", "brj1"), "/");
+    assert_eq!(refused.code, 401, "{refused:?}");
+    let led = secured.log_in(Over::Tls, &token, "//evil.example");
+    assert_eq!(led.header("location"), Some("/"), "{led:?}");
+    // A form that another site has sent has no cookie of this one.
+    let origin = secured.origin(Over::Tls);
+    let body = format!("token={token}&next=/&form=00");
+    for (lines, code) in [(&[origin.as_str()][..], 403), (&[], 403)] {
+        assert_eq!(secured.post(Over::Tls, "/login", lines, &body).code, code);
+    }
+}
+
+#[test]
+fn a_session_ends_with_its_token() {
+    let secured = Secured::start(&[]);
+    let token = secured.token(&["--role", "operator"]);
+    let brief = secured.token(&["--role", "viewer", "--ttl", "2s"]);
+    let sessions = [&token, &brief].map(|token| {
+        let opened = secured.log_in(Over::Tls, token, "/");
+        let (id, _) = opened.cookie("brasserie-session");
+        format!("Cookie: brasserie-session={id}")
+    });
+    wait_for("the session of the expired token to end", || {
+        let code = secured.get(Over::Tls, "/status", &[&sessions[1]]).code;
+        (code == 401).then_some(())
+    });
+    assert_eq!(secured.get(Over::Tls, "/status", &[&sessions[0]]).code, 200);
+    let listed = secured.ask(&["token", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.output).expect("JSON");
+    let mut tokens = listed["tokens"].as_array().expect("tokens").iter();
+    let number = tokens.find(|token| token["role"] == "operator");
+    let number = number
+        .and_then(|token| token["number"].as_str())
+        .expect("it is listed");
+    let revoked = secured.ask(&["token", "revoke", number]);
+    assert_eq!(revoked.code, Some(0), "{}", revoked.output);
+    assert_eq!(secured.get(Over::Tls, "/status", &[&sessions[0]]).code, 401);
+}
+
+/// Returns an address of this machine that others reach. Sends nothing.
+fn outer_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[test]
+fn other_machines_see_pages_over_tls_alone() {
+    let Some(outer) = outer_address() else {
+        let why = "this machine has no other address than loopback";
+        return warn_not_run("the test of pages for other machines", &why);
+    };
+    let secured = Secured::start_at(outer, &[]);
+    let token = secured.token(&["--role", "viewer"]);
+    let bearer = format!("Authorization: Bearer {token}");
+    let plain = secured.get(Over::Plain, "/status", &[&bearer]);
+    assert_eq!(plain.code, 403, "{plain:?}");
+    assert!(plain.body.contains("https"), "{plain:?}");
+    assert_eq!(secured.get(Over::Plain, "/login", &[]).code, 403);
+    assert_eq!(secured.get(Over::Plain, "/health", &[]).code, 200);
+    assert_eq!(secured.get(Over::Tls, "/health", &[]).code, 200);
+    assert_eq!(secured.get(Over::Tls, "/status", &[]).code, 401);
+    assert_eq!(secured.get(Over::Tls, "/status", &[&bearer]).code, 200);
+}
+
+#[test]
+fn silent_strangers_keep_nobody_from_the_pages() {
+    let secured = Secured::start(&[]);
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("one's own limit");
+    let count = SILENT.min(hard.saturating_sub(200));
+    let token = secured.token(&["--role", "viewer"]);
+    let bearer = format!("Authorization: Bearer {token}");
+    let form = "POST /login HTTP/1.1\r\nHost: localhost\r\nOrigin: https://localhost\r\nContent-Length: 9\r\nContent-Type: \
+                application/x-www-form-urlencoded\r\n\r\n";
+    let mut silent = Vec::new();
+    for number in 0..count {
+        let mut stream = TcpStream::connect(secured.http()).expect("it listens");
+        // Some begin a handshake, a request or a form and never end it. Whoever is closed at once has done its part.
+        let begun: &[u8] = match number % 4 {
+            0 => &[],
+            1 => &[0x16, 3, 1],
+            2 => b"GET / HT",
+            _ => form.as_bytes(),
+        };
+        let _ = stream.write_all(begun);
+        silent.push(stream);
+        if number % 500 == 0 {
+            assert_eq!(secured.get(Over::Plain, "/health", &[]).code, 200);
+        }
+    }
+    for over in [Over::Plain, Over::Tls] {
+        assert_eq!(secured.get(over, "/health", &[]).code, 200);
+        assert_eq!(secured.get(over, "/status", &[&bearer]).code, 200);
+    }
+}
+
+#[test]
+fn the_schedulers_own_user_needs_no_token() {
+    let mut secured = Secured::start(&[]);
+    let mode = fs::metadata(secured.socket())
+        .expect("a socket")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let directory = secured.spec.data_dir.to_string_lossy().into_owned();
+    let token = secured.token(&["--role", "worker"]);
+    let token = secured.token_file("join", &token);
+    let mut worker = secured.stage.worker_spec("w1", &secured.spec);
+    worker.scheduler = format!("127.0.0.1:{}", secured.spec.port);
+    worker.flags.push(format!("--join-token=@{token}"));
+    worker.flags.push("--listen=127.0.0.1:0".to_owned());
+    let mut worker = secured.stage.start_worker(&worker);
+    for source in ["--data-dir", "--token-file"] {
+        wait_within(PATIENCE, "the worker to be healthy", || {
+            let status = secured
+                .stage
+                .brasserie(&["status", "--json", source, &directory]);
+            let status: Value = serde_json::from_str(&status.output).unwrap_or_default();
+            (status["workers"][0]["state"] == "healthy").then_some(())
+        });
+    }
+    // Calls to workers go with a certificate, which the scheduler issues over the socket too.
+    let drained = secured.ask(&["worker", "drain", "w1"]);
+    assert_eq!(drained.code, Some(0), "{}", drained.output);
+    assert!(worker.wait().success(), "{}", worker.output());
+    // A scheduler that was killed has left its socket.
+    secured.scheduler.kill_program();
+    let gone = secured.ask(&["status"]);
+    assert_eq!(gone.code, Some(1), "{}", gone.output);
+    let again = command(&secured.stage, &secured.spec, secured.reached);
+    let again = secured.stage.start("scheduler", again);
+    again.wait_for_output("the scheduler is up");
+    assert_eq!(secured.ask(&["status"]).code, Some(0));
+}
+
+#[test]
+fn other_users_of_the_machine_get_nothing() {
+    if !nix::unistd::geteuid().is_root() {
+        let why = "only root can run a program as another user";
+        return warn_not_run("the test of other users", &why);
+    }
+    let secured = Secured::start(&[]);
+    let program = secured.stage.path("brasserie");
+    let built = secured.stage.brasserie_command(&[]);
+    fs::copy(built.get_program(), &program).expect("a copy");
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command
+            .args(arguments)
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .current_dir("/");
+        command.env_clear();
+        secured.stage.finish("nobody", command)
+    };
+    let address = format!("unix:{}", secured.socket().display());
+    let open = |path: PathBuf, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
+    };
+    open(secured.stage.path(""), 0o755);
+    open(program.clone(), 0o755);
+    let refused = as_nobody(&["status", "--scheduler", &address]);
+    assert_eq!(refused.code, Some(1), "{}", refused.output);
+    assert!(
+        refused.output.contains("Permission denied"),
+        "{}",
+        refused.output
+    );
+    // Also if somebody opens the socket to all.
+    open(secured.spec.data_dir.clone(), 0o755);
+    open(secured.socket(), 0o777);
+    let refused = as_nobody(&["status", "--scheduler", &address]);
+    assert_eq!(refused.code, Some(1), "{}", refused.output);
+    let why = "the scheduler's own user and root";
+    assert!(refused.output.contains(why), "{}", refused.output);
+}
+
+#[test]
+fn a_context_names_a_cluster_and_a_token() {
+    let secured = Secured::start(&[]);
+    let brasserie = |arguments: &[&str]| secured.stage.brasserie(arguments);
+    let address = format!("127.0.0.1:1,127.0.0.1:{}", secured.spec.port);
+    let token = secured.token(&["--role", "viewer"]);
+    let file = secured.token_file("viewer", &token);
+    let add = |name: &str, file: &str| {
+        brasserie(&[
+            "context",
+            "add",
+            name,
+            "--scheduler",
+            &address,
+            "--token-file",
+            file,
+        ])
+    };
+    let added = add("prod", &file);
+    assert_eq!(added.code, Some(0), "{}", added.output);
+    assert!(
+        added.output.contains("you are viewer. It is in use."),
+        "{}",
+        added.output
+    );
+    assert_eq!(brasserie(&["status"]).code, Some(0));
+    let denied = brasserie(&["token", "list", "--context", "prod"]);
+    assert!(
+        denied.output.contains("the role viewer"),
+        "{}",
+        denied.output
+    );
+    // A token of another authority, and one that is not known: neither is kept.
+    let secret = token.rsplit('-').next().expect("a secret");
+    let other = format!("brt1-{}-{secret}", "ab".repeat(32));
+    let unknown = token.replace(secret, &"cd".repeat(32));
+    for (token, why) in [(other, "UnknownIssuer"), (unknown, "no such token")] {
+        let refused = add("other", &secured.token_file("other", &token));
+        assert_eq!(refused.code, Some(1), "{}", refused.output);
+        assert!(refused.output.contains(why), "{}", refused.output);
+    }
+    let mut piped = Command::new("sh");
+    let program = secured.stage.brasserie_command(&[]);
+    let line = format!(
+        "cat {file} | {} context add second --scheduler {address} --token-file -",
+        program.get_program().display()
+    );
+    piped
+        .args(["-c", &line])
+        .env("XDG_CONFIG_HOME", secured.stage.path("config"));
+    let piped = secured.stage.finish("piped", piped);
+    assert_eq!(piped.code, Some(0), "{}", piped.output);
+    let listed = brasserie(&["context", "list"]);
+    let cluster = secured.authority().cluster().to_string();
+    let shows = |text: &str| listed.output.contains(text);
+    assert!(shows("prod") && shows("second") && shows(&cluster) && shows("viewer"));
+    assert!(!shows(secret), "{}", listed.output);
+    let mut chosen = secured.stage.brasserie_command(&["status", "--json"]);
+    chosen.env("BRASSERIE_CONTEXT", "second");
+    assert_eq!(secured.stage.finish("chosen", chosen).code, Some(0));
+    assert_eq!(brasserie(&["context", "rm", "prod"]).code, Some(0));
+    assert_eq!(brasserie(&["status", "--context", "prod"]).code, Some(2));
+    assert_eq!(brasserie(&["context", "use", "second"]).code, Some(0));
+    assert_eq!(brasserie(&["status"]).code, Some(0));
+}
+
+#[test]
+fn a_scheduler_that_asks_for_no_proof_has_a_context_without_a_token() {
+    let stage = Stage::new();
+    let spec = stage.default_spec(&stage.write_work(1, Duration::ZERO));
+    let scheduler = stage.start_scheduler(&spec);
+    scheduler.wait_for_output("the scheduler is up");
+    let address = format!("127.0.0.1:{}", spec.port);
+    let added = stage.brasserie(&["context", "add", "home", "--scheduler", &address]);
+    assert!(
+        added.output.contains("asks for no proof"),
+        "{}",
+        added.output
+    );
+    let status = stage.brasserie(&["status", "--context", "home"]);
+    assert_eq!(status.code, Some(0), "{}", status.output);
+    assert!(!spec.data_dir.join("control.sock").exists());
+}
+
+#[test]
+fn status_warns_about_flags_that_open_the_ports_and_about_the_end_of_a_token() {
+    let errors = |status: &Value| status["errors"].to_string();
+    let closed = Secured::start(&[]);
+    assert_eq!(errors(&closed.status()), "[]");
+    let open = Secured::start(&["--plain-loopback"]);
+    assert!(errors(&open.status()).contains("--plain-loopback"));
+    let page = open.get(Over::Plain, "/", &[]);
+    assert!(
+        page.code == 200 && page.body.contains("--plain-loopback"),
+        "{page:?}"
+    );
+    let open = Secured::start(&["--insecure-network"]);
+    let status = format!("127.0.0.1:{}", open.spec.port);
+    let status = open.stage.brasserie(&["status", "--scheduler", &status]);
+    assert!(
+        status.output.contains("--insecure-network"),
+        "{}",
+        status.output
+    );
+    let brief = closed.token(&["--role", "viewer", "--ttl", "9s"]);
+    let brief = closed.token_file("brief", &brief);
+    let address = format!("127.0.0.1:{}", closed.spec.port);
+    let flags = ["status", "--scheduler", &address, "--token-file", &brief];
+    let status = closed.stage.brasserie(&flags);
+    assert!(
+        !status.output.contains("your token expires"),
+        "{}",
+        status.output
+    );
+    wait_for("the last third of the token's life", || {
+        let status = closed.stage.brasserie(&flags);
+        status.output.contains("your token expires").then_some(())
+    });
+}

@@ -1,0 +1,218 @@
+//! Decides who sees a page of a scheduler that asks for proofs: by the token of a program, or by the session of a browser.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::header::{ACCEPT, AUTHORIZATION, COOKIE, LOCATION, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use brasserie_common::Principal;
+use brasserie_common::access::{Callers, Identity, PAGES, callers};
+use brasserie_common_runtime::Clock;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::connections::{Transport, Visitor};
+use super::page::InUrl;
+use super::sessions::{Session, Sessions};
+use crate::security::Guard;
+
+/// The cookie with the id of a session.
+pub(super) const SESSION_COOKIE: &str = "brasserie-session";
+/// The wait before a false token is answered.
+const FAILURE_DELAY: Duration = Duration::from_millis(500);
+/// Time between two log lines about false tokens, so that strangers do not fill the log.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+
+/// The gate of a scheduler with an authority.
+#[derive(Clone)]
+pub(super) struct Gate {
+    pub guard: Arc<Guard>,
+    pub sessions: Sessions,
+    failures: Arc<Mutex<Failures>>,
+}
+
+/// False tokens since the last line of the log about them.
+#[derive(Default)]
+struct Failures {
+    count: u64,
+    logged: Option<Instant>,
+}
+
+/// The caller that sees a page.
+#[derive(Clone)]
+pub(super) struct Viewer {
+    pub identity: Arc<Identity>,
+    /// A browser's; programs show their token.
+    pub session: Option<Session>,
+}
+
+impl Gate {
+    pub(super) fn new(guard: &Arc<Guard>) -> Self {
+        Gate {
+            guard: Arc::clone(guard),
+            sessions: Sessions::default(),
+            failures: Arc::default(),
+        }
+    }
+
+    /// Logs that somebody has shown a false token, and waits so that trying many takes long. The connection may be closed meanwhile.
+    pub(super) async fn note_failure(&self, visitor: &Visitor, why: &str) {
+        if let Some(count) = self.count_failure() {
+            let from = visitor.from;
+            tracing::warn!(%from, count, why, "a false token was shown over HTTP");
+        }
+        visitor.idle(tokio::time::sleep(FAILURE_DELAY)).await;
+    }
+
+    fn count_failure(&self) -> Option<u64> {
+        let now = Instant::now();
+        let mut failures = self.failures.lock();
+        failures.count += 1;
+        let is_soon = |last: Instant| now.duration_since(last) < FAILURE_PAUSE;
+        if failures.logged.is_some_and(is_soon) {
+            return None;
+        }
+        failures.logged = Some(now);
+        Some(std::mem::take(&mut failures.count))
+    }
+
+    /// Returns who sends a request; `None` if it shows neither a token nor a session. Errors if its token is not valid.
+    fn viewer(&self, headers: &HeaderMap, visitor: &Visitor) -> Result<Option<Viewer>, String> {
+        let mut shown = headers.get_all(AUTHORIZATION).iter();
+        match (shown.next(), shown.next()) {
+            (None, _) => Ok(self.in_session(headers, visitor)),
+            (Some(_), Some(_)) => Err("there is more than one Authorization header".to_owned()),
+            (Some(shown), None) => {
+                let token = shown.to_str().ok().and_then(bearer);
+                let token = token.ok_or("the Authorization header is not `Bearer TOKEN`")?;
+                let identity = self.guard.shown(token, visitor.from);
+                Ok(Some(Viewer {
+                    identity: Arc::new(identity.map_err(|why| why.to_string())?),
+                    session: None,
+                }))
+            }
+        }
+    }
+
+    fn in_session(&self, headers: &HeaderMap, visitor: &Visitor) -> Option<Viewer> {
+        let session = self
+            .sessions
+            .find(cookie(headers, SESSION_COOKIE)?, Clock.now())?;
+        let identity = self.guard.holder_of(session.token, visitor.from).ok()?;
+        Some(Viewer {
+            identity: Arc::new(identity),
+            session: Some(session),
+        })
+    }
+
+    fn is_open_to(&self, visitor: &Visitor) -> bool {
+        let principal = self.guard.without_token(visitor.from);
+        matches!(principal, Principal::Unauthenticated(_))
+    }
+}
+
+/// Returns the token of `Bearer TOKEN`.
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Returns the value of a cookie.
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let all = headers.get_all(COOKIE).iter();
+    let texts = all.filter_map(|value| value.to_str().ok());
+    let mut pairs = texts.flat_map(|text| text.split(';'));
+    pairs.find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+/// Answers requests of those who may see the page, and tells the others what to do.
+pub(super) async fn check(
+    State(gate): State<Gate>,
+    visitor: axum::Extension<Visitor>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(allowed) = callers(PAGES, request.uri().path()) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let is_open = gate.is_open_to(&visitor);
+    let is_local = visitor.from.ip().to_canonical().is_loopback();
+    let is_probe = request.uri().path().starts_with("/health");
+    if visitor.transport == Transport::Plain && !is_local && !is_open && !is_probe {
+        let text = "this page is for https only: write https:// in place of http://\n";
+        return (StatusCode::FORBIDDEN, text).into_response();
+    }
+    let headers = request.headers();
+    let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
+    if is_change && !headers.contains_key(ORIGIN) && !headers.contains_key(AUTHORIZATION) {
+        let text = "a request that changes something needs the header Origin, or a token in the header Authorization\n";
+        return (StatusCode::FORBIDDEN, text).into_response();
+    }
+    if allowed == Callers::Anyone {
+        return next.run(request).await;
+    }
+    match gate.viewer(headers, &visitor) {
+        Ok(Some(viewer)) if allowed.include(Some(viewer.identity.role)) => {
+            request.extensions_mut().insert(viewer);
+            next.run(request).await
+        }
+        Ok(Some(viewer)) => {
+            let role = viewer.identity.role;
+            let text = format!(
+                "{} is not permitted to the role {role}\n",
+                request.uri().path()
+            );
+            (StatusCode::FORBIDDEN, text).into_response()
+        }
+        Ok(None) if is_open => next.run(request).await,
+        Ok(None) => unproven(&request),
+        Err(why) => {
+            gate.note_failure(&visitor, &why).await;
+            refused(&why)
+        }
+    }
+}
+
+/// Answers a request without any proof: sends a browser to the page where its user can show a token.
+fn unproven(request: &Request) -> Response {
+    let accepts = request.headers().get(ACCEPT);
+    let accepts = accepts.and_then(|value| value.to_str().ok());
+    let is_browser = accepts.is_some_and(|accepts| accepts.contains("text/html"));
+    if is_browser && matches!(*request.method(), Method::GET | Method::HEAD) {
+        let wanted = request.uri().path_and_query();
+        let wanted = wanted.map_or("/", |wanted| wanted.as_str());
+        let login = format!("/login?next={}", InUrl(wanted));
+        return (StatusCode::SEE_OTHER, [(LOCATION, login)]).into_response();
+    }
+    refused(
+        "this page needs a token in the header `Authorization: Bearer TOKEN`. `brasserie token create --role viewer` prints one; browsers \
+         show theirs at /login",
+    )
+}
+
+pub(super) fn refused(why: &str) -> Response {
+    let asks = [(WWW_AUTHENTICATE, "Bearer realm=\"brasserie\"")];
+    (StatusCode::UNAUTHORIZED, asks, format!("{why}\n")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn cookies_and_tokens_are_found_by_their_whole_names() {
+        let mut headers = HeaderMap::new();
+        let shown = HeaderValue::from_static("a=1; brasserie-session=ab; brasserie-session2=no");
+        headers.insert(COOKIE, shown);
+        assert_eq!(cookie(&headers, SESSION_COOKIE), Some("ab"));
+        assert_eq!(cookie(&headers, "session"), None);
+        assert_eq!(bearer("bearer  x "), Some("x"));
+        assert_eq!(bearer("Basic x"), None);
+        assert_eq!(bearer("Bearer"), None);
+    }
+}

@@ -1,0 +1,146 @@
+//! The problems of a scheduler's protection, which `status` shows: flags that open its ports, and certificates that expire soon.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::time::readable_duration;
+use brasserie_common_identity::Life;
+use brasserie_common_runtime::Clock;
+use brasserie_thrift::generated::brasserie as wire;
+
+use super::{Guard, PlainPeers};
+
+/// The protection of a scheduler's ports.
+#[derive(Clone)]
+pub(crate) struct Protection {
+    guard: Option<Arc<Guard>>,
+    plain: PlainPeers,
+}
+
+impl Protection {
+    pub(crate) fn new(guard: Option<Arc<Guard>>, plain: PlainPeers) -> Self {
+        Protection { guard, plain }
+    }
+
+    pub(crate) fn guard(&self) -> Option<&Arc<Guard>> {
+        self.guard.as_ref()
+    }
+
+    /// Adds the problems of the protection to those of the cluster and its workers.
+    pub(crate) fn note_in(&self, status: &mut wire::ClusterStatus) {
+        let errors = status.errors.get_or_insert_default();
+        errors.extend(self.open_flag());
+        let Some(guard) = &self.guard else {
+            return;
+        };
+        errors.extend(guard.authority_problem());
+        let late = guard.late_certificates();
+        for worker in status.workers.iter_mut().flatten() {
+            let shard = worker.shard.as_deref().unwrap_or_default();
+            let is_lost = worker.state.as_deref() == Some("lost");
+            if let Some(left) = late.get(shard).filter(|_| !is_lost) {
+                let problems = worker.problems.get_or_insert_default();
+                problems.push(late_renewal(*left));
+            }
+        }
+    }
+
+    fn open_flag(&self) -> Option<String> {
+        let text = match (self.plain, &self.guard) {
+            (PlainPeers::All, _) => {
+                "--insecure-network: everybody who reaches the ports of this scheduler can run programs on its workers. Start it without the \
+                 flag, and let workers join: see `brasserie token --help`"
+            }
+            (PlainPeers::Loopback, Some(_)) => {
+                "--plain-loopback: every user of the scheduler's machine can run programs on the workers. Start the scheduler without the flag \
+                 unless workers of Bistro need it"
+            }
+            (PlainPeers::Loopback, None) | (PlainPeers::Strangers, _) => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+fn late_renewal(left: Duration) -> String {
+    let end = match left.is_zero() {
+        true => "which has expired".to_owned(),
+        false => format!("which expires in {}", readable_duration(left)),
+    };
+    format!("has not renewed its certificate, {end}: its log says why")
+}
+
+impl Guard {
+    fn authority_problem(&self) -> Option<String> {
+        let life = Life::of(self.authority().certificate()).ok()?;
+        let left = life.last_third(Clock.wall())?;
+        Some(format!(
+            "the authority of the cluster expires in {}: replace it with `brasserie ca rotate`",
+            readable_duration(left)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_common::Shard;
+
+    use super::*;
+    use crate::security::tokens::Tokens;
+    use crate::security::{SecurityWish, Terms};
+
+    fn status() -> wire::ClusterStatus {
+        let worker = |shard: &str, state: &str| wire::WorkerStatus {
+            shard: Some(shard.to_owned()),
+            state: Some(state.to_owned()),
+            ..wire::WorkerStatus::default()
+        };
+        wire::ClusterStatus {
+            workers: Some(vec![worker("a", "healthy"), worker("b", "lost")]),
+            ..wire::ClusterStatus::default()
+        }
+    }
+
+    fn errors(guard: Option<&Arc<Guard>>, plain: PlainPeers) -> Vec<String> {
+        let mut status = status();
+        Protection::new(guard.cloned(), plain).note_in(&mut status);
+        status.errors.unwrap_or_default()
+    }
+
+    #[test]
+    fn flags_and_late_certificates_are_problems() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = brasserie_common_runtime::DataDir::open(&folder.path().join("d"));
+        let directory = directory.expect("a directory");
+        let guard = Guard::open(&directory, SecurityWish::Secured, PlainPeers::Strangers);
+        let guard = guard.expect("an authority").expect("an authority");
+        assert!(errors(None, PlainPeers::Loopback).is_empty());
+        assert!(errors(Some(&guard), PlainPeers::Strangers).is_empty());
+        assert!(errors(None, PlainPeers::All)[0].contains("--insecure-network"));
+        assert!(errors(Some(&guard), PlainPeers::Loopback)[0].contains("--plain-loopback"));
+
+        let now = Clock.wall();
+        let mut tokens = Tokens::default();
+        let secret = brasserie_common_identity::Secret::random().expect("entropy");
+        let terms = Terms {
+            role: brasserie_common::access::Role::Worker,
+            lives_for: Duration::from_secs(60),
+            uses: 2,
+            shard: None,
+            owner: None,
+        };
+        tokens.add(now, &secret, terms).expect("good terms");
+        for name in ["a", "b"] {
+            let shard = Shard::try_from(name).expect("a name");
+            let until = now + Duration::from_secs(3600);
+            let admitted = tokens.admit(now, &secret, (&shard, [1; 32]), until);
+            admitted.expect("a token for two");
+        }
+        *guard.tokens.lock() = tokens;
+        let mut status = status();
+        Protection::new(Some(guard), PlainPeers::Strangers).note_in(&mut status);
+        let workers = status.workers.unwrap_or_default();
+        let problems = workers[0].problems.clone().unwrap_or_default();
+        assert!(problems[0].contains("has not renewed its certificate"));
+        assert_eq!(workers[1].problems, None, "a lost worker cannot renew");
+    }
+}

@@ -1,0 +1,83 @@
+//! Tests the local socket of a server: the kernel names its callers, and the door decides who they are.
+
+mod rpc_support;
+
+use rpc_support::*;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use brasserie_common::Principal;
+use brasserie_common::access::{CallOrigin, Identity, LocalUser, Role};
+use brasserie_common_identity::CertificateDer;
+use brasserie_thrift::rpc::{
+    CallResult, ClientConfig, ClientPool, Doorkeeper, Limits, NotSent, PeerAddr, Server,
+};
+
+/// Knows one user of this machine, and nobody else.
+struct Door(u32);
+
+impl Doorkeeper for Door {
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        None
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        Principal::stranger(from, "plain")
+    }
+
+    fn identify(&self, from: SocketAddr, _certificates: &[CertificateDer<'static>]) -> Principal {
+        self.plain(from)
+    }
+
+    fn local(&self, user: LocalUser) -> Principal {
+        if user.uid != self.0 {
+            return Principal::stranger(CallOrigin::Local(user), "another user");
+        }
+        Principal::Authenticated(Arc::new(Identity {
+            role: Role::Admin,
+            shard: None,
+            token: None,
+            owner: None,
+            from: CallOrigin::Local(user),
+        }))
+    }
+}
+
+#[tokio::test]
+async fn callers_at_the_local_socket_are_users_of_this_machine() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let peer = PeerAddr::local(&path);
+    let pool = ClientPool::new(ClientConfig::default());
+    let own = nix::unistd::geteuid().as_raw();
+    let who = Note::default();
+    for (known, expected) in [(own, "admin "), (own + 1, "stranger: another user")] {
+        let _ = std::fs::remove_file(&path);
+        let socket = tokio::net::UnixListener::bind(&path).expect("a socket");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = Server::bind(any).await.expect("a free port");
+        let server = server
+            .with_socket(Some(socket))
+            .behind(Arc::new(Door(known)));
+        let server = TestServer::serve(server, Limits::default());
+        for (at, expected) in [(&peer, expected), (&server.peer(), "stranger: plain")] {
+            let pool = ClientPool::new(ClientConfig::default());
+            let called = pool.call::<_, NoteResult>(at, "who", &who).await;
+            let CallResult::Done(answer) = called else {
+                panic!("{at}: {called:?}");
+            };
+            assert_eq!(
+                answer.success.map(|note| note.text).as_deref(),
+                Some(expected)
+            );
+        }
+        server.handle.shutdown().await;
+    }
+    // The socket is left behind, and nobody listens there.
+    let gone = pool.call::<_, NoteResult>(&peer, "who", &who).await;
+    assert!(
+        matches!(gone, CallResult::NotSent(NotSent::Connect { .. })),
+        "{gone:?}"
+    );
+}
