@@ -11,11 +11,12 @@ use brasserie_common::{InvocationId, ServiceAddress};
 use brasserie_common_identity::KeyRequest;
 use brasserie_common_runtime::parse_peer;
 use brasserie_thrift::generated::brasserie::{
-    BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieCertifyArgs, BrasserieCertifyResult,
-    BrasserieCreateTokenArgs, BrasserieCreateTokenResult, BrasserieDeleteHistoryArgs,
-    BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
-    BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult, BrasserieForgetWorkerArgs,
-    BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
+    AuditPage, AuditQuery, BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieCertifyArgs,
+    BrasserieCertifyResult, BrasserieCreateTokenArgs, BrasserieCreateTokenResult,
+    BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs,
+    BrasserieExplainTaskResult, BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult,
+    BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs,
+    BrasserieForgiveTasksResult, BrasserieGetAuditPageArgs, BrasserieGetAuditPageResult,
     BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetFilePageArgs,
     BrasserieGetFilePageResult, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
     BrasserieGetJobStatusArgs, BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult,
@@ -284,6 +285,12 @@ impl Connection {
         let arguments = BrasserieListTokensArgs {};
         let result: BrasserieListTokensResult = self.ask("listTokens", &arguments).await?;
         self.admitted(result.result_value, result.ex)
+    }
+
+    pub(crate) async fn audit_page(&self, query: AuditQuery) -> Result<AuditPage> {
+        let arguments = BrasserieGetAuditPageArgs { query };
+        let result: BrasserieGetAuditPageResult = self.ask("getAuditPage", &arguments).await?;
+        result.result_value.context("the scheduler sent no lines")
     }
 
     pub(crate) async fn revoke_token(&self, number: &str) -> Result<()> {

@@ -41,6 +41,7 @@ Try it:
   brasserie worker drain NAME                     let a worker complete its tasks and exit
   brasserie worker decommission NAME              the same, after its data is copied to other workers
   brasserie token create --role worker            let a worker of another machine join
+  brasserie audit --since 1h                      who has changed what, and who was refused
   brasserie worker forget NAME                    declare a worker dead that never returns
 
 Exit codes:
@@ -52,7 +53,7 @@ Exit codes:
   130  interrupted
 
 With --json, standard output holds one JSON document, also if the command fails: {\"error\": {...}} with the keys program, message, causes,
-problems, remedy and exit_code. Only `logs --follow` prints a document a line.
+problems, remedy and exit_code. Only `logs --follow` and `audit` print a document a line.
 
 BRASSERIE_LOG sets the detail of the program's own log (error, warn, info, debug, trace). NO_COLOR, set and not empty, keeps colours
 out of all output."
@@ -86,6 +87,8 @@ enum Command {
     Doctor(commands::doctor::DoctorArgs),
     /// Create, list and revoke the tokens with which workers join and people prove who they are.
     Token(commands::token::TokenArgs),
+    /// Show who has changed what, and who was refused.
+    Audit(commands::audit::AuditArgs),
     /// List workers, show the work fetch of one, take one out of service and back, or declare one dead.
     Worker(commands::worker::WorkerArgs),
 }
@@ -162,6 +165,7 @@ pub fn main() -> ExitCode {
         Command::Logs(args) => commands::logs::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Token(args) => commands::token::run(&args),
+        Command::Audit(args) => commands::audit::run(&args),
         Command::Worker(args) => commands::worker::run(&args),
     };
     match result {

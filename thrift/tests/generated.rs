@@ -271,7 +271,8 @@ structs! {
         BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult,
         BrasserieCancelJobArgs, BrasserieCancelJobResult,
         WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
-        WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult;
+        WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult, BrasserieWorkerDrainArgs, BrasserieWorkerDrainResult,
+        AuditCursor, AuditQuery, AuditPage, BrasserieGetAuditPageArgs, BrasserieGetAuditPageResult;
 }
 
 #[test]

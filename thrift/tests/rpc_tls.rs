@@ -88,6 +88,7 @@ impl Doorkeeper for Door {
             shard: proven.certified.shard,
             token: None,
             owner: None,
+            run_as: Arc::default(),
             from,
         }))
     }

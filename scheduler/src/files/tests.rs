@@ -494,8 +494,8 @@ fn a_content_without_a_name_is_deleted_after_a_while() {
     bench.put("again", b"old").expect("taken");
     bench.files.delete_unnamed(vec![old]);
     assert!(bench.files.known().stored.contains(&old));
-    assert_eq!(bench.files.remove("again"), Ok(true));
-    assert_eq!(bench.files.remove("again"), Ok(false));
+    assert_eq!(bench.files.remove(&Principal::Own, "again"), Ok(true));
+    assert_eq!(bench.files.remove(&Principal::Own, "again"), Ok(false));
     bench.files.delete_unnamed(vec![old]);
     assert_eq!(bench.files.known().stored, [artifact(b"new").id].into());
 }

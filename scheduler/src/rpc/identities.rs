@@ -4,13 +4,15 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{Role, ShardLabel};
+use brasserie_common::access::{Role, RunAs, ShardLabel};
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::{IncomingCall, Responder};
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{Guard, KeptToken, NotAdmitted, Terms};
 
 /// The most calls that wait for the disk at a time. Strangers may call `join`, so there is a limit.
@@ -20,12 +22,14 @@ const MOST_WAITING: usize = 64;
 pub(super) struct Identities {
     guard: Option<Arc<Guard>>,
     waiting: Arc<Semaphore>,
+    audit: Audit,
 }
 
 impl Identities {
-    pub(super) fn new(guard: Option<Arc<Guard>>) -> Self {
+    pub(super) fn new(guard: Option<Arc<Guard>>, audit: Audit) -> Self {
         Identities {
             guard,
+            audit,
             waiting: Arc::new(Semaphore::new(MOST_WAITING)),
         }
     }
@@ -51,6 +55,10 @@ impl Identities {
     }
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
+        let line = self
+            .audit
+            .call(&from, to.method())
+            .on("worker", &args.shard);
         self.change(
             to,
             move |guard| {
@@ -61,6 +69,7 @@ impl Identities {
                     &format!("certify a worker of the shard `{shard}`"),
                     &chain,
                 );
+                end_admission(line, &chain);
                 Ok(wire::BrasserieJoinResult {
                     result_value: Some(issued(chain?)),
                     ex: None,
@@ -74,6 +83,7 @@ impl Identities {
     }
 
     fn renew(&self, from: Principal, args: wire::BrasserieRenewCertificateArgs, to: Responder) {
+        let line = self.audit.call(&from, to.method());
         self.change(
             to,
             move |guard| {
@@ -84,6 +94,7 @@ impl Identities {
                     )),
                 };
                 log(&from, "renew a certificate", &chain);
+                end_admission(line, &chain);
                 Ok(wire::BrasserieRenewCertificateResult {
                     result_value: Some(issued(chain?)),
                     ex: None,
@@ -136,6 +147,10 @@ impl Identities {
                 (Some(caller), None)
             }
             Err(why) => {
+                let (by, what) = (Principal::stranger(address, ""), to.method().to_owned());
+                let reason = why.to_string();
+                self.audit
+                    .refused(RefusalReason::Token, &by, &what, &reason);
                 // The calls that follow are refused for the same reason, also to a client that does not look at this answer.
                 to.identify(Principal::stranger(address, why.to_string()));
                 tracing::warn!(%address, %why, "a caller has shown no valid token");
@@ -146,13 +161,19 @@ impl Identities {
     }
 
     fn create_token(&self, from: Principal, args: wire::BrasserieCreateTokenArgs, to: Responder) {
+        let mut line = self.audit.call(&from, to.method());
         self.change(
             to,
             move |guard| {
                 let terms = terms(args.terms)?;
                 let what = format!("create a token for the role {}", terms.role);
+                line.changed(None, Some(described(&terms)));
                 let created = guard.create_token(terms);
                 log(&from, &what, &created);
+                if let Ok((token, _)) = &created {
+                    line = line.on("token", &token.secret.number().to_string());
+                }
+                line.end_as(&created);
                 let (token, kept) = created?;
                 let number = token.secret.number().to_string();
                 Ok(wire::BrasserieCreateTokenResult {
@@ -189,6 +210,10 @@ impl Identities {
     }
 
     fn revoke_token(&self, from: Principal, args: wire::BrasserieRevokeTokenArgs, to: Responder) {
+        let line = self
+            .audit
+            .call(&from, to.method())
+            .on("token", &args.number);
         self.change(
             to,
             move |guard| {
@@ -198,6 +223,7 @@ impl Identities {
                     &format!("revoke the token {}", args.number),
                     &revoked,
                 );
+                line.end_as(&revoked);
                 revoked?;
                 Ok(wire::BrasserieRevokeTokenResult { ex: None })
             },
@@ -206,6 +232,10 @@ impl Identities {
     }
 
     fn revoke_worker(&self, from: Principal, args: wire::BrasserieRevokeWorkerArgs, to: Responder) {
+        let line = self
+            .audit
+            .call(&from, to.method())
+            .on("worker", &args.shard);
         self.change(
             to,
             move |guard| {
@@ -216,6 +246,7 @@ impl Identities {
                     &format!("revoke the certificates of the shard `{shard}`"),
                     &revoked,
                 );
+                line.end_as(&revoked);
                 revoked?;
                 Ok(wire::BrasserieRevokeWorkerResult { ex: None })
             },
@@ -245,6 +276,27 @@ impl Identities {
             to.reply(&result.unwrap_or_else(|why| refuse(exception(&why))));
         });
     }
+}
+
+/// Writes into the audit log whether a worker was admitted. Strangers may ask, so refusals are bounded.
+fn end_admission<T>(line: OpenLine, outcome: &Result<T, NotAdmitted>) {
+    match outcome {
+        Ok(_) => line.end(Outcome::Ok, None),
+        Err(why) => line.refused_caller(RefusalReason::Join, why),
+    }
+}
+
+/// Describes the terms of a token, which are no secret.
+fn described(terms: &Terms) -> Value {
+    let accounts: Vec<String> = terms.run_as.iter().map(ToString::to_string).collect();
+    json!({
+        "role": terms.role.name(),
+        "seconds": terms.lives_for.as_secs(),
+        "uses": terms.uses,
+        "shard": terms.shard.as_ref().map(|shard| shard.as_str()),
+        "owner": terms.owner,
+        "run_as": accounts,
+    })
 }
 
 fn log<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
@@ -296,7 +348,20 @@ fn terms(asked: wire::TokenTerms) -> Result<Terms, NotAdmitted> {
         uses: u32::try_from(uses).unwrap_or_default(),
         shard: asked.shard.map(shard_of).transpose()?,
         owner: asked.owner,
+        run_as: accounts(asked.run_as.unwrap_or_default())?,
     })
+}
+
+fn accounts(asked: Vec<String>) -> Result<Vec<RunAs>, NotAdmitted> {
+    let account = |text: String| {
+        RunAs::from_text(&text).ok_or_else(|| {
+            let text = brasserie_common::text::printable(&text);
+            NotAdmitted::BadTerms(format!(
+                "`{text}` is no account: write USER or USER:GROUP, each by name or number"
+            ))
+        })
+    };
+    asked.into_iter().map(account).collect()
 }
 
 fn token_status(number: String, kept: KeptToken) -> wire::TokenStatus {
@@ -312,6 +377,7 @@ fn token_status(number: String, kept: KeptToken) -> wire::TokenStatus {
             uses: joins.then(|| count(kept.uses)),
             shard: kept.shard.map(String::from),
             owner: kept.owner,
+            run_as: (!kept.run_as.is_empty()).then_some(kept.run_as),
         }),
         created_ms: Some(created.as_millis()),
         expires_ms: Some(expires.as_millis()),

@@ -77,6 +77,7 @@ impl Guard {
             shard: certified.shard,
             token: certified.token,
             owner: None,
+            run_as: Arc::default(),
             from,
         })
     }

@@ -240,12 +240,18 @@ impl Guard {
         from: SocketAddr,
     ) -> Result<Identity, NotAdmitted> {
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
-        let Person { role, owner, token } = self.tokens.lock().person(Clock.wall(), &secret)?;
+        let Person {
+            role,
+            owner,
+            run_as,
+            token,
+        } = self.tokens.lock().person(Clock.wall(), &secret)?;
         Ok(Identity {
             role,
             shard: None,
             token: Some(token),
             owner: owner.map(Arc::from),
+            run_as,
             from,
         })
     }
@@ -275,6 +281,7 @@ impl Guard {
             uses: 1,
             shard: None,
             owner: None,
+            run_as: Vec::new(),
         })?;
         let host = match address.ip().is_unspecified() {
             true => crate::http::host_name().unwrap_or_else(|| "THIS-MACHINE".to_owned()),
@@ -353,6 +360,7 @@ fn create_admin(
         uses: 0,
         shard: None,
         owner: None,
+        run_as: Vec::new(),
     };
     let added = tokens.add(now, &secret, terms);
     debug_assert!(
