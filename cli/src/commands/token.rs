@@ -77,7 +77,8 @@ struct CreateArgs {
     /// The only worker that may join with it.
     #[arg(long, value_name = "NAME")]
     shard: Option<String>,
-    /// Whose jobs a submitter changes: those that were submitted first with a token of this owner. Several tokens may have one owner.
+    /// The owner of the jobs that a submitter changes: those that were submitted first with a token of this owner. Several tokens may have
+    /// one owner.
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
     /// An account that a submitter's jobs may name as `user` and `group`, besides that of the settings; may be given several times.

@@ -31,9 +31,9 @@ pub(crate) enum Outcome {
 
 /// A definition before and after its change.
 #[derive(Clone, Debug)]
-pub(super) struct Texts {
-    pub before: Option<Arc<str>>,
-    pub after: Option<Arc<str>>,
+struct Texts {
+    before: Option<Arc<str>>,
+    after: Option<Arc<str>>,
 }
 
 /// A line, which the thread numbers when it writes it.
@@ -62,19 +62,19 @@ pub(crate) struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) node: Option<String>,
+    node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) before: Option<Value>,
+    before: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) after: Option<Value>,
+    after: Option<Value>,
     outcome: Outcome,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     /// Refusals of the same kind before this one that have no line.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) suppressed: Option<u64>,
+    suppressed: Option<u64>,
     #[serde(skip)]
-    pub(super) texts: Option<Texts>,
+    texts: Option<Texts>,
 }
 
 impl Line {
@@ -121,6 +121,34 @@ impl Line {
         self
     }
 
+    /// Names the node of a task.
+    pub(super) fn node(mut self, node: &str) -> Self {
+        self.node = Some(bounded(node));
+        self
+    }
+
+    pub(super) fn changed(mut self, before: Option<Value>, after: Option<Value>) -> Self {
+        (self.before, self.after) = (before, after);
+        self
+    }
+
+    /// Adds a definition before and after its change. Only digests, and names of keys, are written.
+    pub(super) fn texts(mut self, before: Option<Arc<str>>, after: Option<Arc<str>>) -> Self {
+        self.texts = Some(Texts { before, after });
+        self
+    }
+
+    /// Counts refusals before this one, or lines, that have no line.
+    pub(super) fn suppressed(mut self, count: u64) -> Self {
+        self.suppressed = (count > 0).then_some(count);
+        self
+    }
+
+    /// Returns the name of what the line is about.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref().filter(|name| !name.is_empty())
+    }
+
     pub(super) fn end(mut self, outcome: Outcome, why: Option<&str>) -> Self {
         self.time = shown(Clock.wall());
         self.outcome = outcome;
@@ -140,7 +168,6 @@ impl Line {
         if let Some(texts) = &self.texts {
             texts.describe(&mut line.before, &mut line.after);
         }
-        line.node = line.node.as_deref().map(bounded);
         let line = &line;
         let text = serde_json::to_string(&Numbered { number, line });
         // Invariant: maps with texts as keys are JSON.

@@ -27,7 +27,6 @@ use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 
 use crate::inbox::{EventLane, Inbox};
-use lines::Texts;
 pub(crate) use lines::{Line, Outcome};
 pub(crate) use pages::{Page, PageQuery, Place};
 pub(crate) use refusals::RefusalReason;
@@ -63,7 +62,7 @@ struct State {
     lost: AtomicU64,
     /// Why the last write failed; `None` after one that did not.
     failure: Mutex<Option<String>>,
-    /// Since when the thread waits for the disk.
+    /// The time since which the thread waits for the disk.
     busy_since: Mutex<Option<Instant>>,
     /// Held while files are renamed, so that a reader finds all of them.
     renames: Mutex<()>,
@@ -128,26 +127,19 @@ impl Audit {
 
     /// Writes a line about this scheduler itself.
     pub(crate) fn own(&self, what: &str, after: Option<Value>) {
-        let mut line = Line::new(&Principal::Own, what);
-        line.after = after;
-        self.write(line);
+        self.write(Line::new(&Principal::Own, what).changed(None, after));
     }
 
     /// Writes that another config file is in force.
     pub(crate) fn config_in_force(&self, what: &str, texts: ConfigTexts) {
-        let mut line = Line::new(&Principal::Own, "configInForce").on("config", what);
-        line.texts = Some(Texts {
-            before: texts.before,
-            after: Some(texts.after),
-        });
-        self.write(line);
+        let line = Line::new(&Principal::Own, "configInForce").on("config", what);
+        self.write(line.texts(texts.before, Some(texts.after)));
     }
 
     /// Counts a call that was refused because of who made it, and writes it unless too many were lately.
     pub(crate) fn refused(&self, reason: RefusalReason, from: &Principal, what: &str, why: &str) {
         if let Some(suppressed) = self.0.refusals.count(Instant::now(), reason) {
-            let mut line = Line::new(from, what);
-            line.suppressed = (suppressed > 0).then_some(suppressed);
+            let line = Line::new(from, what).suppressed(suppressed);
             self.write(line.end(Outcome::Refused, Some(why)));
         }
     }
@@ -212,9 +204,8 @@ impl Audit {
             }
             let now = Instant::now();
             for (reason, suppressed) in self.0.refusals.overdue(now) {
-                let mut line =
-                    Line::new(&Principal::Own, "refusedCalls").on("reason", reason.name());
-                line.suppressed = Some(suppressed);
+                let line = Line::new(&Principal::Own, "refusedCalls");
+                let line = line.on("reason", reason.name()).suppressed(suppressed);
                 self.write(line.end(Outcome::Refused, None));
             }
             let report = ShellReport {
@@ -254,32 +245,34 @@ impl OpenLine {
 
     /// Names the node of a task.
     pub(crate) fn node(mut self, node: &str) -> Self {
-        if let Some(line) = &mut self.line {
-            line.node = Some(node.to_owned());
-        }
+        self.line = self.line.take().map(|line| line.node(node));
         self
+    }
+
+    /// Names the change and its object for the log of the program.
+    pub(crate) fn subject(&self, what: &str) -> String {
+        match self.line.as_ref().and_then(Line::name) {
+            Some(name) => format!("{what} (`{name}`)"),
+            None => what.to_owned(),
+        }
     }
 
     /// Says what was there before the change, and what is after it.
     pub(crate) fn changed(&mut self, before: Option<Value>, after: Option<Value>) {
-        if let Some(line) = &mut self.line {
-            (line.before, line.after) = (before, after);
-        }
+        self.line = self.line.take().map(|line| line.changed(before, after));
     }
 
     /// Gives the texts of a definition before and after the change. Only their digests and the names of keys are written.
     pub(crate) fn texts(&mut self, before: Option<Arc<str>>, after: Option<Arc<str>>) {
-        if let Some(line) = &mut self.line {
-            line.texts = Some(Texts { before, after });
-        }
+        self.line = self.line.take().map(|line| line.texts(before, after));
     }
 
     /// Counts the refusal of a caller, and writes it unless too many were lately.
     pub(crate) fn refused_caller(mut self, reason: RefusalReason, why: &dyn Display) {
-        if let Some(mut line) = self.line.take()
+        if let Some(line) = self.line.take()
             && let Some(suppressed) = self.audit.0.refusals.count(Instant::now(), reason)
         {
-            line.suppressed = (suppressed > 0).then_some(suppressed);
+            let line = line.suppressed(suppressed);
             self.audit
                 .write(line.end(Outcome::Refused, Some(&why.to_string())));
         }

@@ -55,7 +55,7 @@ struct OfReason {
     refilled: Instant,
     /// Refusals without a line since the last line.
     suppressed: u64,
-    /// Since when there are such.
+    /// The time since which there are such.
     suppressed_since: Instant,
 }
 

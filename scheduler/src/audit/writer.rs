@@ -64,7 +64,7 @@ pub(super) struct Writer {
     open: Option<OpenFile>,
     /// Lines that are not in the file yet.
     waiting: VecDeque<Box<Line>>,
-    /// Since when the file has lines that are not synced.
+    /// The time since which the file has lines that are not synced.
     unsynced: Option<Instant>,
 }
 
@@ -170,8 +170,7 @@ impl Writer {
             let mut text = String::new();
             let mut number = open.next_number;
             if lost > 0 {
-                let mut line = Line::new(&Principal::Own, "linesLost");
-                line.suppressed = Some(lost);
+                let line = Line::new(&Principal::Own, "linesLost").suppressed(lost);
                 let why = "the disk did not take them in time, and too many waited";
                 text.push_str(&line.end(Outcome::Failed, Some(why)).text(number));
                 number += 1;

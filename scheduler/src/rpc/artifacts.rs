@@ -37,10 +37,10 @@ impl SchedulerService {
             Err(error) => return to.reject_arguments(&error),
         };
         if let Err(refusal) = from.check_shard("reportArtifacts", &report.shard) {
-            self.audit.not_permitted(&refusal);
+            self.audit().not_permitted(&refusal);
             return to.refuse(&refusal);
         }
-        let (audit, by) = (self.audit.clone(), from.clone());
+        let (audit, by) = (self.audit().clone(), from.clone());
         let deliver = move |reply: Result<Box<ArtifactsAnswer>, Rejection>| match reply {
             Ok(answer) => to.reply(&BistroSchedulerReportArtifactsResult {
                 result_value: Some((*answer).into()),
@@ -81,7 +81,7 @@ impl SchedulerService {
             Ok(Err(why)) => return refuse(to, why),
             Err(error) => return to.reject_arguments(&error),
         };
-        let mut line = self.audit.call(&from, "requestArtifactSlots");
+        let mut line = self.audit().call(&from, "requestArtifactSlots");
         let deliver = move |reply: Result<Box<ReservedSlots>, NoSlots>| {
             if let Ok(reserved) = &reply {
                 line = line.on("reservation", &reserved.reservation.to_string());
@@ -120,7 +120,7 @@ impl SchedulerService {
             Ok(scheduler) => scheduler,
             Err(error) => return to.reject_arguments(&error),
         };
-        let line = self.audit.call(&from, "releaseArtifactSlots");
+        let line = self.audit().call(&from, "releaseArtifactSlots");
         let line = line.on("reservation", &args.reservation.to_string());
         let deliver = move |reply: Result<bool, Rejection>| {
             match &reply {

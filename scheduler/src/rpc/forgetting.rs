@@ -50,7 +50,7 @@ impl Forgetting {
         let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
         let line = self.audit.call(&from, to.method());
         let line = line.on("worker", &args.shard);
-        // Without instances, the call only lists those that could be declared dead.
+        // A call without instances only lists those that could be declared dead.
         let is_question = args.instances.is_empty();
         tokio::spawn(async move {
             let forgotten = ask(&inbox, &room, from, args).await;

@@ -55,21 +55,14 @@ impl Identities {
     }
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
-        let line = self
-            .audit
-            .call(&from, to.method())
-            .on("worker", &args.shard);
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
-                let shard = shard_of(args.shard)?;
-                let chain = guard.join(&args.secret, &shard, &args.request);
-                log(
-                    &from,
-                    &format!("certify a worker of the shard `{shard}`"),
-                    &chain,
-                );
-                end_admission(line, &chain);
+                let line = audit.call(&from, "join").on("worker", &args.shard);
+                let shard = shard_of(args.shard);
+                let chain = shard.and_then(|shard| guard.join(&args.secret, &shard, &args.request));
+                end_admission(line, &from, "join the cluster", &chain);
                 Ok(wire::BrasserieJoinResult {
                     result_value: Some(issued(chain?)),
                     ex: None,
@@ -83,18 +76,18 @@ impl Identities {
     }
 
     fn renew(&self, from: Principal, args: wire::BrasserieRenewCertificateArgs, to: Responder) {
-        let line = self.audit.call(&from, to.method());
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
+                let line = audit.call(&from, "renewCertificate");
                 let chain = match shard_label(&from) {
                     Some(shard) => guard.renew(&shard, &args.request),
                     None => Err(NotAdmitted::Failed(
                         "only a worker has a certificate to renew".to_owned(),
                     )),
                 };
-                log(&from, "renew a certificate", &chain);
-                end_admission(line, &chain);
+                end_admission(line, &from, "renew a certificate", &chain);
                 Ok(wire::BrasserieRenewCertificateResult {
                     result_value: Some(issued(chain?)),
                     ex: None,
@@ -161,25 +154,24 @@ impl Identities {
     }
 
     fn create_token(&self, from: Principal, args: wire::BrasserieCreateTokenArgs, to: Responder) {
-        let mut line = self.audit.call(&from, to.method());
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
-                let terms = terms(args.terms)?;
-                let what = format!("create a token for the role {}", terms.role);
-                line.changed(None, Some(described(&terms)));
-                let created = guard.create_token(terms);
-                log(&from, &what, &created);
-                if let Ok((token, _)) = &created {
-                    line = line.on("token", &token.secret.number().to_string());
-                }
-                line.end_as(&created);
+                let mut line = audit.call(&from, "createToken");
+                let created = terms(args.terms).and_then(|terms| {
+                    line.changed(None, Some(described(&terms)));
+                    guard.create_token(terms)
+                });
+                let number = created.as_ref().ok();
+                let number = number.map(|(token, _)| token.secret.number().to_string());
+                let line = line.on("token", number.as_deref().unwrap_or_default());
+                end_change(line, &from, "create a token", &created);
                 let (token, kept) = created?;
-                let number = token.secret.number().to_string();
                 Ok(wire::BrasserieCreateTokenResult {
                     result_value: Some(wire::CreatedToken {
                         token: Some(token.reveal()),
-                        status: Some(token_status(number, kept)),
+                        status: Some(token_status(number.unwrap_or_default(), kept)),
                     }),
                     ex: None,
                 })
@@ -210,20 +202,13 @@ impl Identities {
     }
 
     fn revoke_token(&self, from: Principal, args: wire::BrasserieRevokeTokenArgs, to: Responder) {
-        let line = self
-            .audit
-            .call(&from, to.method())
-            .on("token", &args.number);
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
+                let line = audit.call(&from, "revokeToken").on("token", &args.number);
                 let revoked = guard.revoke_token(&args.number);
-                log(
-                    &from,
-                    &format!("revoke the token {}", args.number),
-                    &revoked,
-                );
-                line.end_as(&revoked);
+                end_change(line, &from, "revoke a token", &revoked);
                 revoked?;
                 Ok(wire::BrasserieRevokeTokenResult { ex: None })
             },
@@ -232,21 +217,13 @@ impl Identities {
     }
 
     fn revoke_worker(&self, from: Principal, args: wire::BrasserieRevokeWorkerArgs, to: Responder) {
-        let line = self
-            .audit
-            .call(&from, to.method())
-            .on("worker", &args.shard);
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
-                let shard = shard_of(args.shard)?;
-                let revoked = guard.revoke_worker(&shard);
-                log(
-                    &from,
-                    &format!("revoke the certificates of the shard `{shard}`"),
-                    &revoked,
-                );
-                line.end_as(&revoked);
+                let line = audit.call(&from, "revokeWorker").on("worker", &args.shard);
+                let revoked = shard_of(args.shard).and_then(|shard| guard.revoke_worker(&shard));
+                end_change(line, &from, "revoke the certificates of a shard", &revoked);
                 revoked?;
                 Ok(wire::BrasserieRevokeWorkerResult { ex: None })
             },
@@ -278,11 +255,26 @@ impl Identities {
     }
 }
 
-/// Writes into the audit log whether a worker was admitted. Strangers may ask, so refusals are bounded.
-fn end_admission<T>(line: OpenLine, outcome: &Result<T, NotAdmitted>) {
+/// Logs whether a worker was admitted. Strangers may ask, so the audit log has some of the refusals.
+fn end_admission<T>(
+    line: OpenLine,
+    from: &Principal,
+    what: &str,
+    outcome: &Result<T, NotAdmitted>,
+) {
+    log(from, &line.subject(what), outcome);
     match outcome {
         Ok(_) => line.end(Outcome::Ok, None),
         Err(why) => line.refused_caller(RefusalReason::Join, why),
+    }
+}
+
+/// Logs an administrator's change.
+fn end_change<T>(line: OpenLine, from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
+    log(from, &line.subject(what), outcome);
+    match outcome {
+        Err(why @ NotAdmitted::Failed(_)) => line.end(Outcome::Failed, Some(why)),
+        outcome => line.end_as(outcome),
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct SchedulerService {
     ordering: Ordering,
     identities: Identities,
     auditing: Auditing,
-    pub(super) audit: Audit,
+    audit: Audit,
 }
 
 impl Service for SchedulerService {
@@ -168,6 +168,10 @@ impl SchedulerService {
             auditing: Auditing::new(audit.clone()),
             audit,
         }
+    }
+
+    pub(super) fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     fn heartbeat(

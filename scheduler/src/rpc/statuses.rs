@@ -72,7 +72,7 @@ impl SchedulerService {
             Err(error) => return to.reject_arguments(&error),
         };
         if let Err(refusal) = from.check_shard("updateStatus", &update.shard) {
-            self.audit.not_permitted(&refusal);
+            self.audit().not_permitted(&refusal);
             return to.refuse(&refusal);
         }
         let lane = match update.job.as_str() {
@@ -83,7 +83,7 @@ impl SchedulerService {
         if let Err(why) = self.takes(&update) {
             return to.fail(why);
         }
-        let (audit, by) = (self.audit.clone(), from.clone());
+        let (audit, by) = (self.audit().clone(), from.clone());
         let deliver = move |result: Result<(), Rejection>| match result {
             Ok(()) => to.reply(&BistroSchedulerUpdateStatusResult {}),
             Err(rejection) => {
@@ -141,12 +141,12 @@ impl SchedulerService {
         let update = status_update(&path, args).map_err(|error| error.to_string())?;
         let permitted = from.check_shard("updateStatusBatch", &update.shard);
         permitted.map_err(|refusal| {
-            self.audit.not_permitted(&refusal);
+            self.audit().not_permitted(&refusal);
             refusal.to_string()
         })?;
         self.takes(&update)?;
         let answer = Arc::clone(answer);
-        let (audit, by) = (self.audit.clone(), from.clone());
+        let (audit, by) = (self.audit().clone(), from.clone());
         let deliver = move |result: Result<(), Rejection>| {
             if let Err(rejection) = &result {
                 audit.rejected(&by, "updateStatusBatch", rejection);
