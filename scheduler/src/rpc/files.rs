@@ -65,9 +65,16 @@ impl Files {
         let line = audit.call(&from, to.method()).on("file", &args.name);
         tokio::spawn(async move {
             let wire::BrasserieRemoveFileArgs { name, force } = args;
-            if let Err(why) = own.check_owner(&from, &name) {
-                line.refused_caller(RefusalReason::Owner, &why);
-                return reply_removed(to, Err(why.to_string()));
+            let (files, by, of) = (own.clone(), from.clone(), name.clone());
+            // The names are locked while they are written to disk.
+            let checked = tokio::task::spawn_blocking(move || files.check_owner(&by, &of));
+            match checked.await {
+                Ok(Ok(())) => {}
+                Ok(Err(why)) => {
+                    line.refused_caller(RefusalReason::Owner, &why);
+                    return reply_removed(to, Err(why.to_string()));
+                }
+                Err(_) => return to.fail("the scheduler is ending"),
             }
             let readers = match force {
                 true => None,

@@ -48,8 +48,37 @@ pub(super) struct Jobs {
     inbox: Inbox,
     room: Arc<QueueRoom>,
     audit: Audit,
-    /// Holds of outputs whose begin the audit log has. Each comes again every few seconds.
-    holds: Mutex<BTreeSet<(String, Option<i64>)>>,
+    holds: Arc<KnownHolds>,
+}
+
+/// Holds of outputs whose begin the audit log has. Each comes again every few seconds.
+#[derive(Default)]
+struct KnownHolds(Mutex<BTreeSet<HoldKey>>);
+
+/// A job, and a hold of its outputs.
+type HoldKey = (String, HoldId);
+
+impl KnownHolds {
+    /// Notes a hold that begins, and forgets one that ends. Returns whether this continues a known one.
+    fn note(&self, hold: OutputHold, key: &HoldKey) -> bool {
+        let mut holds = self.0.lock();
+        match hold {
+            OutputHold::Continue => {
+                if holds.len() >= MOST_HOLDS {
+                    holds.clear();
+                }
+                !holds.insert(key.clone())
+            }
+            OutputHold::End => {
+                holds.remove(key);
+                false
+            }
+        }
+    }
+
+    fn forget(&self, key: &HoldKey) {
+        self.0.lock().remove(key);
+    }
 }
 
 /// Why a job was not changed.
@@ -79,7 +108,7 @@ impl Jobs {
             inbox,
             room,
             audit,
-            holds: Mutex::default(),
+            holds: Arc::default(),
         }
     }
 
@@ -97,36 +126,27 @@ impl Jobs {
             Ok(JobChange::Save { text, .. }) => Some(Arc::clone(text)),
             Ok(_) | Err(_) => None,
         };
-        let is_known_hold = self.is_known_hold(&job, &change);
+        let hold = match &change {
+            Ok(JobChange::HoldOutputs { hold, holder }) => Some((*hold, (job.clone(), *holder))),
+            Ok(_) | Err(_) => None,
+        };
+        let holds = Arc::clone(&self.holds);
         tokio::spawn(async move {
             let outcome = ask(&inbox, &room, from, job, change).await;
-            match is_known_hold && outcome.is_ok() {
+            let is_known = match (&hold, &outcome) {
+                (Some((hold, key)), Ok(_)) => holds.note(*hold, key),
+                (Some((_, key)), Err(_)) => {
+                    holds.forget(key);
+                    false
+                }
+                (None, _) => false,
+            };
+            match is_known {
                 true => line.discard(),
                 false => write(line, text, &outcome),
             }
             answer(outcome);
         });
-    }
-
-    /// Returns whether this continues a hold that the audit log has. Notes a hold that begins, and forgets one that ends.
-    fn is_known_hold(&self, job: &str, change: &Result<JobChange, JobChangeFailure>) -> bool {
-        let Ok(JobChange::HoldOutputs { hold, holder }) = change else {
-            return false;
-        };
-        let mut holds = self.holds.lock();
-        let key = (job.to_owned(), holder.0);
-        match hold {
-            OutputHold::Continue => {
-                if holds.len() >= MOST_HOLDS {
-                    holds.clear();
-                }
-                !holds.insert(key)
-            }
-            OutputHold::End => {
-                holds.remove(&key);
-                false
-            }
-        }
     }
 
     pub(super) fn save(&self, from: Principal, args: BistroSchedulerSaveJobArgs, to: Responder) {
@@ -449,6 +469,11 @@ fn end<T>(line: OpenLine, outcome: &Result<T, JobChangeFailure>) {
             | JobChangeFailure::StoreIsFull
             | JobChangeFailure::Stopped(_)),
         ) => line.end(Outcome::Failed, Some(why)),
+        // The problems quote the text, which may have secrets.
+        Err(JobChangeFailure::Refused(JobRefusal::Bad(problems))) => {
+            let why = format!("the job cannot be used; problems: {}", problems.len());
+            line.end(Outcome::Refused, Some(&why));
+        }
         Err(why) => line.end(Outcome::Refused, Some(why)),
     }
 }
