@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 pub(crate) mod artifact;
+pub(crate) mod audit;
 pub(crate) mod ca;
 pub(crate) mod config;
 pub(crate) mod context;

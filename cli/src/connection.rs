@@ -11,31 +11,32 @@ use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
 use brasserie_common_identity::KeyRequest;
 use brasserie_thrift::generated::brasserie::{
-    AuthorityStatus, BrasserieAuthenticateArgs, BrasserieAuthenticateResult,
+    AuditPage, AuditQuery, AuthorityStatus, BrasserieAuthenticateArgs, BrasserieAuthenticateResult,
     BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieCertifyArgs, BrasserieCertifyResult,
     BrasserieCreateTokenArgs, BrasserieCreateTokenResult, BrasserieDeleteHistoryArgs,
     BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
     BrasserieForgetOutputsArgs, BrasserieForgetOutputsResult, BrasserieForgetWorkerArgs,
     BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
-    BrasserieGetAuthorityArgs, BrasserieGetAuthorityResult, BrasserieGetClusterStatusArgs,
-    BrasserieGetClusterStatusResult, BrasserieGetFilePageArgs, BrasserieGetFilePageResult,
-    BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusArgs,
-    BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult,
-    BrasserieGetOutputPageArgs, BrasserieGetOutputPageResult, BrasserieGetTaskHistoryArgs,
-    BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult,
-    BrasserieHoldOutputsArgs, BrasserieHoldOutputsResult, BrasserieKillTaskArgs,
-    BrasserieKillTaskResult, BrasserieListTokensArgs, BrasserieListTokensResult,
-    BrasserieOrderWorkerArgs, BrasserieOrderWorkerResult, BrasseriePauseJobArgs,
-    BrasseriePauseJobResult, BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
-    BrasseriePutFileArgs, BrasseriePutFileResult, BrasserieRemoveFileArgs,
-    BrasserieRemoveFileResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
-    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieRevokeTokenArgs,
-    BrasserieRevokeTokenResult, BrasserieRevokeWorkerArgs, BrasserieRevokeWorkerResult,
-    BrasserieRotateAuthorityArgs, BrasserieRotateAuthorityResult, BrasserieSubmitJobArgs,
-    BrasserieSubmitJobResult, Caller, ClusterStatus, CreatedToken, DeletedHistory, FilePage,
-    FileRefusedException, FileUpload, ForgottenOutputs, JobRefusedException, JobStatus,
-    JobStatusPage, LastRun, MissingInstance, NotAdmittedException, OutputCursor, OutputPage, Plan,
-    SubmittedJob, TaskCursor, TaskKill, TaskPage, TokenStatus, TokenTerms, WorkerOrderRequest,
+    BrasserieGetAuditPageArgs, BrasserieGetAuditPageResult, BrasserieGetAuthorityArgs,
+    BrasserieGetAuthorityResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
+    BrasserieGetFilePageArgs, BrasserieGetFilePageResult, BrasserieGetJobPageArgs,
+    BrasserieGetJobPageResult, BrasserieGetJobStatusArgs, BrasserieGetJobStatusPageArgs,
+    BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult, BrasserieGetOutputPageArgs,
+    BrasserieGetOutputPageResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
+    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieHoldOutputsArgs,
+    BrasserieHoldOutputsResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
+    BrasserieListTokensArgs, BrasserieListTokensResult, BrasserieOrderWorkerArgs,
+    BrasserieOrderWorkerResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasseriePutFileArgs,
+    BrasseriePutFileResult, BrasserieRemoveFileArgs, BrasserieRemoveFileResult,
+    BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
+    BrasserieResumeJobResult, BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult,
+    BrasserieRevokeWorkerArgs, BrasserieRevokeWorkerResult, BrasserieRotateAuthorityArgs,
+    BrasserieRotateAuthorityResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, Caller,
+    ClusterStatus, CreatedToken, DeletedHistory, FilePage, FileRefusedException, FileUpload,
+    ForgottenOutputs, JobRefusedException, JobStatus, JobStatusPage, LastRun, MissingInstance,
+    NotAdmittedException, OutputCursor, OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill,
+    TaskPage, TokenStatus, TokenTerms, WorkerOrderRequest,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -279,6 +280,12 @@ impl Connection {
         let arguments = BrasserieListTokensArgs {};
         let result: BrasserieListTokensResult = self.ask("listTokens", &arguments).await?;
         self.admitted(result.result_value, result.ex)
+    }
+
+    pub(crate) async fn audit_page(&self, query: AuditQuery) -> Result<AuditPage> {
+        let arguments = BrasserieGetAuditPageArgs { query };
+        let result: BrasserieGetAuditPageResult = self.ask("getAuditPage", &arguments).await?;
+        result.result_value.context("the scheduler sent no lines")
     }
 
     pub(crate) async fn revoke_token(&self, number: &str) -> Result<()> {

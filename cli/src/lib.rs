@@ -45,6 +45,7 @@ Try it:
   brasserie worker decommission NAME              the same, after its data is copied to other workers
   brasserie token create --role worker            let a worker of another machine join
   brasserie context use NAME                      call the scheduler of another cluster
+  brasserie audit --since 1h                      who has changed what, and who was refused
   brasserie worker forget NAME                    declare a worker dead that never returns
 
 Exit codes:
@@ -56,7 +57,7 @@ Exit codes:
   130  interrupted
 
 With --json, standard output holds one JSON document, also if the command fails: {\"error\": {...}} with the keys program, message, causes,
-problems, remedy and exit_code. Only `logs --follow` prints a document a line.
+problems, remedy and exit_code. Only `logs --follow` and `audit` print a document a line.
 
 BRASSERIE_LOG sets the detail of the program's own log (error, warn, info, debug, trace). NO_COLOR, set and not empty, keeps colours
 out of all output."
@@ -94,6 +95,8 @@ enum Command {
     Ca(commands::ca::CaArgs),
     /// Keep the addresses and your tokens of several clusters, and choose the one that commands call.
     Context(commands::context::ContextArgs),
+    /// Show who has changed what, and who was refused.
+    Audit(commands::audit::AuditArgs),
     /// List workers, show the work fetch of one, take one out of service and back, or declare one dead.
     Worker(commands::worker::WorkerArgs),
 }
@@ -172,6 +175,7 @@ pub fn main() -> ExitCode {
         Command::Token(args) => commands::token::run(&args),
         Command::Ca(args) => commands::ca::run(&args),
         Command::Context(args) => commands::context::run(&args),
+        Command::Audit(args) => commands::audit::run(&args),
         Command::Worker(args) => commands::worker::run(&args),
     };
     match result {

@@ -87,8 +87,8 @@ pub(crate) fn date(seconds: i64) -> String {
 /// command in backticks that has such a flag and does not name another. In the text for a run, replaces `brasserie job forgive`, which
 /// needs a scheduler that goes on.
 pub(crate) fn with_flag(text: &str, flag: &str) -> String {
-    const OF_SCHEDULER: [&str; 9] = [
-        "artifact", "explain", "job", "logs", "plan", "status", "task", "token", "worker",
+    const OF_SCHEDULER: [&str; 10] = [
+        "artifact", "audit", "explain", "job", "logs", "plan", "status", "task", "token", "worker",
     ];
     const OF_DATA_DIR: [&str; 4] = ["explain", "logs", "status", "task list"];
     let is_run = flag.starts_with(" --data-dir");

@@ -4,10 +4,10 @@
 //! the methods that the services know.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::ids::Shard;
+use crate::ids::{AccountName, Shard};
 
 /// What a caller is. Its certificate or token proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +71,8 @@ pub struct Identity {
     pub token: Option<TokenNumber>,
     /// The owner of the jobs that a submitter may change.
     pub owner: Option<Arc<str>>,
+    /// The accounts whose rights a submitter may give to tasks, besides those of the settings.
+    pub run_as: Arc<[RunAs]>,
     /// The other end of this connection.
     pub from: CallOrigin,
 }
@@ -81,6 +83,16 @@ pub enum CallOrigin {
     Network(SocketAddr),
     /// A process of this machine, over a local socket.
     Local(LocalUser),
+}
+
+impl CallOrigin {
+    /// Returns the address of the machine at the other end; `None` for this one, over a local socket.
+    pub fn machine(&self) -> Option<IpAddr> {
+        match self {
+            CallOrigin::Network(address) => Some(address.ip().to_canonical()),
+            CallOrigin::Local(_) => None,
+        }
+    }
 }
 
 impl From<SocketAddr> for CallOrigin {
@@ -134,6 +146,45 @@ impl fmt::Display for Identity {
         match &self.from {
             CallOrigin::Network(address) => write!(f, " at {address}"),
             CallOrigin::Local(user) => write!(f, " ({user})"),
+        }
+    }
+}
+
+/// A user, and a group if it is not the user's own, whose rights tasks may have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunAs {
+    pub user: AccountName,
+    pub group: Option<AccountName>,
+}
+
+impl RunAs {
+    /// Reads `USER` or `USER:GROUP`.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let (user, group) = match text.split_once(':') {
+            Some((user, group)) => (user, Some(group)),
+            None => (text, None),
+        };
+        let is_name = |name: &str| {
+            let is_of_name = |c: char| !c.is_whitespace() && !c.is_control() && c != ':';
+            !name.is_empty() && name.chars().all(is_of_name)
+        };
+        let account = |name: &str| AccountName::try_from(name).ok().filter(|_| is_name(name));
+        Some(RunAs {
+            user: account(user)?,
+            group: match group {
+                Some(group) => Some(account(group)?),
+                None => None,
+            },
+        })
+    }
+}
+
+impl fmt::Display for RunAs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.user)?;
+        match &self.group {
+            Some(group) => write!(f, ":{group}"),
+            None => Ok(()),
         }
     }
 }
@@ -282,6 +333,8 @@ pub const SCHEDULER_CALLS: &Table = &[
     ("getFilePage", Callers::Only(VIEW)),
     ("getTaskHistory", Callers::Only(VIEW)),
     ("explainTask", Callers::Only(VIEW)),
+    // The log names everybody, with their addresses.
+    ("getAuditPage", Callers::Only(OPERATE)),
     // What people change. Submitters change the jobs of their owner only.
     ("saveJob", Callers::Only(SUBMIT)),
     ("deleteJob", Callers::Only(SUBMIT)),
@@ -383,12 +436,24 @@ mod tests {
     }
 
     #[test]
+    fn accounts_are_read_as_they_are_shown() {
+        for text in ["batch", "batch:data", "1000", "1000:100"] {
+            let read = RunAs::from_text(text).map(|account| account.to_string());
+            assert_eq!(read.as_deref(), Some(text));
+        }
+        for text in ["", ":", "batch:", ":data", "a:b:c", "a b", "a\n"] {
+            assert_eq!(RunAs::from_text(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
     fn a_worker_speaks_for_its_own_shard_alone() {
         let worker = Identity {
             role: Role::Worker,
             shard: Some(ShardLabel::of(&shard("w1"))),
             token: None,
             owner: None,
+            run_as: Arc::default(),
             from: SocketAddr::from(([127, 0, 0, 1], 1)).into(),
         };
         assert!(worker.speaks_for(&shard("w1")));

@@ -85,6 +85,9 @@ pub struct ClusterView {
     pub transfers: Option<TransfersView>,
     /// Counts since the scheduler's start. `None`: no task with inputs has started, or an older scheduler answers.
     pub locality: Option<LocalityView>,
+    /// Number of calls that were refused because of who made them, since the scheduler's start, by reason: `proof`, `token`, `role`,
+    /// `shard`, `instance`, `owner` or `join`.
+    pub refused_calls: BTreeMap<String, u64>,
 }
 
 /// An operator's order about a worker, and how far it is.
@@ -401,6 +404,8 @@ pub struct JobView {
     pub cancelled: bool,
     /// `None` for a job of the config file.
     pub version: Option<i64>,
+    /// The submitter who owns the job; `None` if only operators and administrators change it.
+    pub owner: Option<String>,
     /// Every task is done, has failed or can never run, and its completion is on disk.
     pub settled: bool,
     #[serde(flatten)]

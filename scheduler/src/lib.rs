@@ -7,6 +7,7 @@
 //! ```
 
 mod answered;
+mod audit;
 pub mod config;
 mod driver;
 mod files;

@@ -6,14 +6,20 @@ use std::time::Duration;
 use brasserie_common::Time;
 use brasserie_scheduler_core::{News, NewsKind, Scheduler, Severity};
 
+use crate::audit::Audit;
+
 /// Lines of one kind that may come at once, as when a pool of workers joins.
 const BURST: u32 = 200;
 /// Interval at which one more line of the kind is permitted after a burst.
 const REFILL: Duration = Duration::from_secs(1);
 
 /// The rate limits of all kinds of news.
-#[derive(Debug, Default)]
-pub(crate) struct NewsLog(BTreeMap<NewsKind, NewsLimit>);
+#[derive(Default)]
+pub(crate) struct NewsLog {
+    limits: BTreeMap<NewsKind, NewsLimit>,
+    /// Gets the news about the configuration.
+    audit: Option<Audit>,
+}
 
 /// The rate limit of one kind of news.
 #[derive(Debug)]
@@ -60,9 +66,23 @@ impl NewsLimit {
 }
 
 impl NewsLog {
+    pub(crate) fn new(audit: Audit) -> Self {
+        NewsLog {
+            limits: BTreeMap::new(),
+            audit: Some(audit),
+        }
+    }
+
     /// Logs the news since the last call.
     pub(crate) fn log(&mut self, now: Time, scheduler: &mut Scheduler) {
-        let (news, dropped) = scheduler.take_news();
+        let (mut news, dropped) = scheduler.take_news();
+        for news in &mut news {
+            if let (News::ConfigInForce { what, texts }, Some(audit)) = (news, &self.audit)
+                && let Some(texts) = texts.take()
+            {
+                audit.config_in_force(what, texts);
+            }
+        }
         for (severity, line) in self.lines(now, news, dropped) {
             match severity {
                 Severity::Info => tracing::info!("{line}"),
@@ -80,7 +100,7 @@ impl NewsLog {
         dropped: BTreeMap<NewsKind, u64>,
     ) -> Vec<(Severity, String)> {
         let mut lines = Vec::new();
-        for (kind, bound) in &mut self.0 {
+        for (kind, bound) in &mut self.limits {
             bound.refill(now);
             lines.extend(bound.notice(*kind));
         }
@@ -102,7 +122,9 @@ impl NewsLog {
     }
 
     fn bound(&mut self, now: Time, kind: NewsKind) -> &mut NewsLimit {
-        self.0.entry(kind).or_insert_with(|| NewsLimit::new(now))
+        self.limits
+            .entry(kind)
+            .or_insert_with(|| NewsLimit::new(now))
     }
 }
 

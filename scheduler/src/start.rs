@@ -17,12 +17,14 @@ use brasserie_scheduler_core::{
 use brasserie_thrift::rpc::{
     CallTimeouts, ClientConfig, ClientPool, Credentials, Limits, Server, ServerHandle,
 };
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::answered::AnsweredFile;
+use crate::audit::Audit;
 use crate::driver::Driver;
 use crate::files::{Files, FilesError};
 use crate::http;
@@ -101,6 +103,7 @@ pub struct SchedulerHandle {
     thrift: ServerHandle,
     http_address: Option<SocketAddr>,
     guard: Option<Arc<Guard>>,
+    audit: Audit,
     outside: Vec<JoinHandle<()>>,
     driver: JoinHandle<DriverState>,
     /// Stops the servers and node sources.
@@ -123,7 +126,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (mut store, durable, past) = open_store(&options, &directory)?;
     let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
     first.check(&durable, options.unknown_keys)?;
-    let (guard, server) = open_port(&options, &directory).await?;
+    let (guard, audit, server) = open_port(&options, &directory).await?;
     let (http_listener, http_address) = bind_http(options.http_listen).await?;
 
     let clock = Clock;
@@ -153,7 +156,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         store.room(),
         pool.clone(),
         proposals,
-        (stories, files.clone(), protection.clone()),
+        (stories, files.clone(), protection.clone(), audit.clone()),
     );
     let driver = Driver {
         scheduler,
@@ -161,7 +164,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         performer: Performer::new(store, Workers { pool }, inbox.clone(), call_deadline),
         in_force: tell_in_force,
         answered,
-        news: NewsLog::default(),
+        news: NewsLog::new(audit.clone()),
         clock,
         stop: stop_driver.clone(),
         watchdog: options.manager.watchdog(clock.now()),
@@ -172,24 +175,38 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let sources = first.into_sources((inbox.clone(), options.periods), instance, in_force, memory);
     let sources = sources.run(stop_outside.clone());
     let mut outside = vec![tokio::spawn(sources), tokio::spawn(files)];
+    outside.push(audit.watch(inbox.clone(), stop_outside.clone()));
     if let Some(listener) = http_listener {
         let web = http::Web::new(inbox.clone(), protection, options.http_hosts);
         outside.push(web.start(listener, stop_outside.clone()));
     }
     let thrift = server.serve(service, Limits::default(), stop_outside.clone());
-    guard.iter().for_each(|guard| guard.watch(&thrift));
-    tracing::info!(%id, thrift = %thrift.local_addr(), http = http_address.map(tracing::field::display), "the scheduler is up");
+    announce(id, (&thrift, http_address), (guard.as_ref(), &audit));
     Ok(SchedulerHandle {
         id,
         inbox,
         thrift,
         http_address,
         guard,
+        audit,
         outside,
         driver,
         stop_outside: stop_outside.drop_guard(),
         stop_driver: stop_driver.drop_guard(),
     })
+}
+
+/// Notes that the scheduler is up.
+fn announce(
+    id: SchedulerId,
+    (thrift, http): (&ServerHandle, Option<SocketAddr>),
+    (guard, audit): (Option<&Arc<Guard>>, &Audit),
+) {
+    guard.into_iter().for_each(|guard| guard.watch(thrift));
+    let thrift = thrift.local_addr();
+    let started = json!({ "scheduler": id.to_string(), "address": thrift.to_string() });
+    audit.own("start", Some(started));
+    tracing::info!(%id, %thrift, http = http.map(tracing::field::display), "the scheduler is up");
 }
 
 fn open_store(
@@ -297,6 +314,8 @@ impl SchedulerHandle {
             Ok(held) => held,
         };
         let exit = held.exit;
+        let why = exit.map(|exit| json!({ "why": exit.to_string() }));
+        self.audit.own("stop", why);
         tokio::task::spawn_blocking(move || drop(held));
         exit.map_or(EndError::EndedAlone, EndError::Exit)
     }
@@ -316,9 +335,14 @@ impl SchedulerHandle {
             directory,
             exit: _,
         } = self.driver.await.map_err(EndError::Driver)?;
-        let closed = tokio::task::spawn_blocking(move || store.close())
-            .await
-            .map_err(EndError::Driver)?;
+        let audit = self.audit;
+        let close = move || {
+            audit.own("stop", None);
+            audit.close();
+            store.close()
+        };
+        let closed = tokio::task::spawn_blocking(close);
+        let closed = closed.await.map_err(EndError::Driver)?;
         drop(directory);
         Ok(closed?)
     }
@@ -475,11 +499,12 @@ impl FirstConfig {
     }
 }
 
-/// Opens the port for Thrift, behind the guard if the scheduler has an authority.
+/// Opens the port for Thrift, behind the guard if the scheduler has an authority, and the audit log.
 async fn open_port(
     options: &StartOptions,
     directory: &DataDir,
-) -> Result<(Option<Arc<Guard>>, Server), StartError> {
+) -> Result<(Option<Arc<Guard>>, Audit, Server), StartError> {
+    let audit = Audit::open(directory)?;
     let life = options.worker_certificate_life;
     let guard = Guard::open(directory, options.security, options.plain_peers, life)?;
     let address = options.listen.socket();
@@ -488,9 +513,9 @@ async fn open_port(
     Ok(match guard {
         Some(guard) => {
             let server = server.with_socket(security::open_socket(directory));
-            (Some(Arc::clone(&guard)), server.behind(guard))
+            (Some(Arc::clone(&guard)), audit, server.behind(guard))
         }
-        None => (None, server),
+        None => (None, audit, server),
     })
 }
 

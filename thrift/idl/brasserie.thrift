@@ -37,6 +37,8 @@ struct JobStatus {
   // How long a task is expected to run, in seconds, and where that comes from: "given", "learned" or "default".
   19: optional double estimateSec,
   20: optional string estimateIs,
+  // The submitter who owns the job. Unset: only operators and administrators change it, or an older scheduler answers.
+  21: optional string owner,
 }
 
 // Tasks of many jobs, as in JobStatus.
@@ -309,6 +311,9 @@ struct ClusterStatus {
   20: optional TransferCounts transfers,
   // Unset: no task with inputs has started.
   21: optional LocalityCounts locality,
+  // The calls that were refused because of who made them, since the scheduler's start, by reason: "proof" (none was shown), "token" (not
+  // a valid one), "role", "shard" (another than the certificate's), "instance" (another than the bound one), "owner" or "join".
+  22: optional map<string, i64> refusedCalls,
 }
 
 // How some of the jobs are, in the order of the bytes of their names.
@@ -689,6 +694,8 @@ struct TokenTerms {
   4: optional string shard,
   // The owner of the jobs that a submitter may change.
   5: optional string owner,
+  // The accounts that jobs of a submitter may name, USER or USER:GROUP.
+  6: optional list<string> runAs,
 }
 
 struct TokenStatus {
@@ -741,6 +748,36 @@ struct AuthorityStatus {
   5: list<string> behind,
   // All of them.
   6: i64 behindCount,
+}
+
+// Where the reading of the audit log goes on.
+struct AuditCursor {
+  // The number of the first line of the file.
+  1: i64 file,
+  // The bytes of it that are read.
+  2: i64 offset,
+}
+
+struct AuditQuery {
+  // Unset: from the oldest line on that is kept.
+  1: optional AuditCursor after,
+  // Milliseconds since the epoch: only lines from then on, and before then.
+  2: optional i64 sinceMs,
+  3: optional i64 untilMs,
+  // Only lines of callers with this role, owner, token, shard, user or address.
+  4: optional string who,
+  // Only lines of this call, or about what has this name or is of this kind.
+  5: optional string what,
+  // Only what was refused or has failed.
+  6: optional bool refusedOnly,
+}
+
+// A page may have no lines, and yet not be the last one.
+struct AuditPage {
+  // One JSON object each, the oldest first.
+  1: list<string> lines,
+  2: AuditCursor readTo,
+  3: bool hasMore,
 }
 
 service Brasserie extends scheduler.BistroScheduler {
@@ -924,6 +961,9 @@ service Brasserie extends scheduler.BistroScheduler {
   AuthorityStatus rotateAuthority(1: bool finish, 2: bool force) throws (
     1: NotAdmittedException ex,
   ),
+
+  // The audit log: at most 1000 lines and 1 MiB.
+  AuditPage getAuditPage(1: AuditQuery query),
 }
 
 struct WorkFetchStatus {

@@ -278,7 +278,8 @@ structs! {
         BrasserieCreateTokenArgs, BrasserieCreateTokenResult, BrasserieListTokensArgs, BrasserieListTokensResult,
         BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult, BrasserieRevokeWorkerArgs, BrasserieRevokeWorkerResult,
         RevokedShard, CertificateNews, BrasserieWorkerLearnCertificatesArgs, BrasserieWorkerLearnCertificatesResult,
-        AuthorityStatus, BrasserieGetAuthorityArgs, BrasserieGetAuthorityResult, BrasserieRotateAuthorityArgs, BrasserieRotateAuthorityResult;
+        AuthorityStatus, BrasserieGetAuthorityArgs, BrasserieGetAuthorityResult, BrasserieRotateAuthorityArgs, BrasserieRotateAuthorityResult,
+        AuditCursor, AuditQuery, AuditPage, BrasserieGetAuditPageArgs, BrasserieGetAuditPageResult;
 }
 
 #[test]

@@ -96,6 +96,7 @@ impl Doorkeeper for Door {
             shard: proven.certified.shard,
             token: None,
             owner: None,
+            run_as: Arc::default(),
             from: from.into(),
         }))
     }

@@ -576,6 +576,7 @@ impl Member {
             shard: proven.certified.shard,
             token: proven.certified.token,
             owner: None,
+            run_as: Arc::default(),
             from: from.into(),
         })
     }

@@ -9,7 +9,7 @@ use crate::CommandEnding;
 use crate::connection::block_on;
 use crate::data_dir::{SchedulerSource, SourceArgs};
 use crate::node_times::NodeTimes;
-use crate::output::{print, print_json, printable_block, shell_word, with_flag};
+use crate::output::{print, print_json, printable, printable_block, shell_word, with_flag};
 
 /// Show all reasons at once why a task or a job is not running, and what happened in the task's last run.
 #[derive(Debug, clap::Args)]
@@ -37,19 +37,22 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<CommandEnding> {
             Some(node) => source.connection.last_run(&args.job, node).await,
             None => Ok(None),
         };
+        // Older schedulers know no owners, and jobs that are gone have none.
+        let owner = source.connection.job_status(&args.job).await;
+        let owner = owner.ok().and_then(|status| status.owner);
         let times = NodeTimes::fetch(&source.connection, node.into_iter()).await;
         let time = times.and_then(|times| times.of_name(node?));
-        Ok((source.note(), source.without_own_pool(reasons), last, time))
+        let reasons = source.without_own_pool(reasons);
+        Ok((source.note(), (reasons, owner), last, time))
     });
-    let Some((note, reasons, last, time)) = block_on(asked)?? else {
+    let Some((note, (reasons, owner), last, time)) = block_on(asked)?? else {
         return Ok(CommandEnding::Interrupted);
     };
     if args.json {
         let error = last.as_ref().err().map(|error| format!("{error:#}"));
         let last = last.ok().flatten();
         let last = last.as_ref().map(last_run::json);
-        let mut document =
-            json!({ "job": args.job, "node": args.node, "reasons": reasons, "last_run": last });
+        let mut document = json!({ "job": args.job, "node": args.node, "owner": owner, "reasons": reasons, "last_run": last });
         if let Some(error) = error {
             document["last_run_error"] = error.into();
         }
@@ -58,6 +61,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<CommandEnding> {
     }
     let is_ended = note.is_some();
     let mut text = note.unwrap_or_default();
+    if let Some(owner) = owner {
+        text.push_str(&format!("The job is owned by `{}`.\n", printable(&owner)));
+    }
     if let Some(time) = time {
         text.push_str(&format!("This node stands for {time}.\n"));
     }

@@ -243,6 +243,7 @@ fn document_of(job: &BistroJobConfig, status: &JobStatus) -> Value {
     json!({
         "name": job.name,
         "owner": job.owner,
+        "owned_by": status.owner,
         "enabled": job.enabled,
         "paused": status.paused.unwrap_or_default(),
         "cancelled": status.cancelled.unwrap_or_default(),

@@ -36,7 +36,10 @@ Let one worker join within half an hour, and give it the token on standard input
   brasserie token create --role worker | ssh w7 brasserie-worker --scheduler head:6789 --data-dir DIR --join-token -
 
 Let a colleague submit jobs for a year:
-  brasserie token create --role submitter --owner ana --ttl 365d")]
+  brasserie token create --role submitter --owner ana --ttl 365d
+
+Let her jobs run as the user `batch`, too, and as `ana` with the group `data`:
+  brasserie token create --role submitter --owner ana --run-as batch --run-as ana:data")]
     Create(CreateArgs),
     /// List the tokens that are valid. Their secrets are not kept.
     List(AskArgs),
@@ -52,7 +55,7 @@ enum TokenRole {
     Admin,
     /// Changes all jobs, and gives orders to workers
     Operator,
-    /// Sees everything, and changes jobs
+    /// Sees everything, and changes the jobs of its owner
     Submitter,
     /// Sees everything
     Viewer,
@@ -74,9 +77,13 @@ struct CreateArgs {
     /// The only worker that may join with it.
     #[arg(long, value_name = "NAME")]
     shard: Option<String>,
-    /// Whose jobs a submitter changes.
+    /// The owner of the jobs that a submitter changes: those that were submitted first with a token of this owner. Several tokens may have
+    /// one owner.
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
+    /// An account that a submitter's jobs may name as `user` and `group`, besides that of the settings; may be given several times.
+    #[arg(long, value_name = "USER[:GROUP]")]
+    run_as: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -109,6 +116,7 @@ fn create(args: &CreateArgs) -> Result<CommandEnding> {
         uses: is_join.then(|| args.uses.unwrap_or(1)),
         shard: args.shard.clone(),
         owner: args.owner.clone(),
+        run_as: (!args.run_as.is_empty()).then(|| args.run_as.clone()),
     };
     if !is_join && args.uses.is_some() {
         return Err(Failure::usage("--uses is for tokens of workers".to_owned()).into());
@@ -143,6 +151,7 @@ fn shown(tokens: &[TokenStatus]) -> String {
             printable(&token.number.clone().unwrap_or_default()),
             printable(&terms.role.unwrap_or_default()),
             printable(&of),
+            printable(&terms.run_as.unwrap_or_default().join(" ")),
             token
                 .uses_left
                 .map(|uses| uses.to_string())
@@ -151,7 +160,10 @@ fn shown(tokens: &[TokenStatus]) -> String {
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    table(&["number", "role", "of", "uses left", "expires"], &rows)
+    table(
+        &["number", "role", "of", "runs as", "uses left", "expires"],
+        &rows,
+    )
 }
 
 fn revoke(args: &RevokeArgs) -> Result<CommandEnding> {
@@ -172,6 +184,7 @@ fn document(token: &TokenStatus) -> Value {
         "role": terms.role,
         "shard": terms.shard,
         "owner": terms.owner,
+        "run_as": terms.run_as,
         "created_ms": token.created_ms,
         "expires_ms": token.expires_ms,
         "uses": terms.uses,

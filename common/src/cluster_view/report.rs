@@ -175,7 +175,18 @@ impl ClusterView {
                 .iter()
                 .flat_map(WorkRequestsView::sentences),
         );
+        facts.extend(self.refusals());
         facts
+    }
+
+    /// Formats the refused calls, as in `Refused callers: 3 by role, 1 by shard`; `None` if there are none.
+    fn refusals(&self) -> Option<String> {
+        let reasons = self.refused_calls.iter();
+        let reasons = reasons.map(|(reason, calls)| format!("{calls} by {}", printable(reason)));
+        let reasons: Vec<String> = reasons.collect();
+        let all = reasons.join(", ");
+        let text = format!("Refused calls: {all}; `brasserie audit --refused` shows them.");
+        (!reasons.is_empty()).then_some(text)
     }
 
     /// Formats the counts, as in `3 jobs: 1 running, 2 done; 30 tasks: 4 running, 26 done`.

@@ -53,6 +53,8 @@ const REJECTIONS: &[&str] = &[
     "not durable yet",
     "repeated",
     "not permitted",
+    "not the owner",
+    "another machine",
 ];
 
 const REFUSALS: &[&str] = &[
@@ -366,6 +368,8 @@ fn rejection(why: RejectionKind) -> usize {
         RejectionKind::NotDurableYet => 18,
         RejectionKind::Repeated => 19,
         RejectionKind::NotPermitted => 20,
+        RejectionKind::NotOwner => 21,
+        RejectionKind::OtherMachine => 22,
     }
 }
 

@@ -285,6 +285,8 @@ pub enum RejectionKind {
     NotDurableYet,
     Repeated,
     NotPermitted,
+    NotOwner,
+    OtherMachine,
 }
 
 impl From<&Rejection> for RejectionKind {
@@ -312,6 +314,8 @@ impl From<&Rejection> for RejectionKind {
             Rejection::Repeated => RejectionKind::Repeated,
             // Simulated callers prove nothing, on ports that ask for nothing.
             Rejection::NotPermitted(_) => RejectionKind::NotPermitted,
+            Rejection::NotOwner(_) => RejectionKind::NotOwner,
+            Rejection::OtherMachine { .. } => RejectionKind::OtherMachine,
         }
     }
 }

@@ -24,6 +24,7 @@ use brasserie_scheduler_slots::SlotStrategy;
 
 use crate::files::KnownFiles;
 use crate::jobs::{HoldId, HoldState};
+use crate::owners::Owner;
 use crate::slots::{ArtifactSlots, CopyProspect, NoSlots, ReservedPlaces, SlotsRequest};
 
 /// The most holds on the outputs of one job. Beyond them, the one that was renewed longest ago is forgotten.
@@ -306,10 +307,15 @@ impl Artifacts {
     pub(crate) fn reserve_slots(
         &mut self,
         now: Time,
-        wanted: &SlotsRequest,
+        wanted: (&SlotsRequest, Option<&Arc<str>>),
         except: &BTreeSet<MachinePortLock>,
     ) -> Result<ReservedPlaces, NoSlots> {
         self.slots.reserve(now, wanted, except, &mut self.rng)
+    }
+
+    /// Returns who owns a reservation of a program.
+    pub(crate) fn slots_owner(&self, reservation: u64) -> Owner {
+        self.slots.owner(reservation)
     }
 
     /// Ends a reservation of a program. Returns false if it has ended before.

@@ -20,6 +20,7 @@ use combined::{CombinedConfig, File};
 use file::FileSource;
 
 use crate::nodes::{SourceNodes, has_same_nodes};
+use crate::owners::Owner;
 use crate::record::{Durable, JobVersion, SavedJob, until_synced};
 
 pub use change::{
@@ -130,6 +131,31 @@ impl Jobs {
     /// Returns the version of an API job that is in force.
     pub(crate) fn version(&self, job: &JobName) -> Option<JobVersion> {
         self.given.get(job).map(|given| given.saved.version)
+    }
+
+    /// Returns the submitter who owns an API job; `None` if none does.
+    pub(crate) fn submitter(&self, job: &JobName) -> Option<&Arc<str>> {
+        self.latest(job)?.saved.owner.as_ref()
+    }
+
+    /// Returns who owns a job, once all changes are durable.
+    pub(crate) fn owner(&self, job: &JobName) -> Owner {
+        match self.latest(job) {
+            Some(given) => Owner::of(given.saved.owner.as_ref()),
+            None if self.in_file(job) => Owner::ConfigFile,
+            None => Owner::Gone,
+        }
+    }
+
+    /// Returns the hold of a job.
+    pub(crate) fn hold_of(&self, job: &JobName) -> Option<Hold> {
+        self.held.get(job).copied()
+    }
+
+    /// Returns the text of an API job's last save.
+    pub(crate) fn text(&self, job: &JobName) -> Option<Arc<str>> {
+        let given = self.latest(job)?;
+        Some(Arc::clone(&given.saved.text))
     }
 
     /// Returns the last save of a job, even if it is not durable yet. A further change must be based on it.
@@ -394,11 +420,15 @@ fn parse(name: &JobName, text: &str, config: &Config) -> Result<ParsedJob, Confi
     parse_job(name, text, config, ParseOptions::default())
 }
 
-/// Sets a job's version and times, whatever its text says.
+/// Sets a job's version, times and owner, whatever its text says.
 fn stamp(job: &mut JobConfig, saved: &SavedJob) {
     job.version_id = saved.version.0;
     job.create_time = saved.created.as_secs();
     job.modify_time = saved.modified.as_secs();
+    // The text of a submitter's job cannot name another owner.
+    if let Some(owner) = &saved.owner {
+        job.owner = owner.as_ref().to_owned();
+    }
 }
 
 /// Parses a job again that was valid under other settings. Errors under the present settings disable it.
@@ -465,6 +495,6 @@ impl Jobs {
 impl Given {
     /// The times of the job are omitted, because they are only shown.
     fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        s.put((self.saved.version, &self.saved.text));
+        s.put((self.saved.version, &self.saved.text, &self.saved.owner));
     }
 }

@@ -19,6 +19,7 @@ mod notices;
 mod options;
 mod orders;
 mod orphans;
+mod owners;
 mod pool;
 mod record;
 mod refusal;
@@ -39,13 +40,16 @@ pub use jobs::{
     JobChanged, JobRefusal, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS,
     NeededOutputs, OutputHold, ReadBy, SourceInForce,
 };
-pub use news::{DecommissionNews, KnownWorker, LostTasks, MissedOutputs, News, NewsKind, Severity};
+pub use news::{
+    ConfigTexts, DecommissionNews, KnownWorker, LostTasks, MissedOutputs, News, NewsKind, Severity,
+};
 pub use nodes::has_same_nodes;
 pub use options::Options;
 pub use orders::{
     AfterDecommission, Decommission, Exit, ExitWay, MAX_ORDERS, MAX_REASON_BYTES, OrderCall,
     OrderRequest, OrderStage, OrderStatus, WorkLeft, WorkerOrder,
 };
+pub use owners::{NotOwner, Owned, Owner, check_owner, owner_of};
 pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, GivenStretch,
     GivenTimes, InstanceRecord, ItemName, JobVersion, KeptConfig, KeptStory, LeftCause,
@@ -56,8 +60,8 @@ pub use retention::Retention;
 pub use scheduler::Scheduler;
 pub use scheduler::effect::{Effect, ExitReason, MissingInstance, Reply};
 pub use scheduler::event::{
-    CursorPlace, Event, FileList, OutputCursor, OutputList, Query, SlotsCall, StatusUpdate,
-    TaskCursor, TaskList,
+    CursorPlace, Event, FileList, OutputCursor, OutputList, Query, ShellReport, SlotsCall,
+    StatusUpdate, TaskCursor, TaskList,
 };
 pub use scheduler::files::{FileOrigin, FilePage, ListedFile, MAX_LISTED_FILES};
 pub use scheduler::history::{History, HistoryNames, PastEnd};

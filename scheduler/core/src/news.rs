@@ -16,6 +16,13 @@ use crate::record::{InstanceRecord, LeftCause};
 /// The most tasks that one line names.
 pub(crate) const MAX_NAMED_TASKS: usize = 10;
 
+/// The text of a config file that has come into force, and that of the one before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigTexts {
+    pub before: Option<Arc<str>>,
+    pub after: Arc<str>,
+}
+
 /// One change. Its `Display` is the line for the log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
@@ -83,6 +90,8 @@ pub enum News {
     /// Another configuration is in force. `what` names it.
     ConfigInForce {
         what: String,
+        /// `None`: the file has the same text as before.
+        texts: Option<ConfigTexts>,
     },
     /// A problem that `status` shows and did not show before.
     Problem(String),
@@ -391,7 +400,7 @@ impl fmt::Display for News {
             }
             News::RunsAgain { .. } => self.fmt_runs_again(f),
             News::Asked { by, what } => write!(f, "{by} {what}"),
-            News::ConfigInForce { what } => write!(f, "{what} is in force"),
+            News::ConfigInForce { what, .. } => write!(f, "{what} is in force"),
             News::Problem(text) => f.write_str(text),
             News::MadeAgain { job, tasks, why } => fmt_made_again(f, job, (*tasks, *why)),
             News::OutputsExpired { job } => write!(

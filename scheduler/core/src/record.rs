@@ -159,6 +159,8 @@ pub struct SavedJob {
     pub modified: WallTime,
     /// The text as the user sent it. Inherited settings are not filled in, so the job follows changes of the settings.
     pub text: Arc<str>,
+    /// The submitter who gave the job first. `None`: no submitter has.
+    pub owner: Option<Arc<str>>,
 }
 
 /// A config file that was in force, as it was read.

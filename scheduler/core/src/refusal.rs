@@ -1,11 +1,13 @@
 //! The reasons for which requests of workers and operators are refused. Those for changes of jobs are in `jobs/refusal.rs`.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use brasserie_common::{NotPermitted, SchedulerId, Shard, WorkerId};
 
 use crate::news::seconds;
 use crate::orders::{MAX_ORDERS, MAX_REASON_BYTES};
+use crate::owners::NotOwner;
 
 /// The longest time that a reply waits for its record. A working disk syncs within a second even under load, so only a store without
 /// progress takes longer. The limit is far below the time after which a worker counts its scheduler as lost, so that heartbeats find
@@ -39,6 +41,19 @@ pub enum Rejection {
     UnknownShard { shard: String },
     #[error(transparent)]
     NotPermitted(#[from] NotPermitted),
+    #[error(transparent)]
+    NotOwner(#[from] NotOwner),
+    #[error(
+        "worker instance {incumbent} holds shard `{shard}` and is healthy; a worker at {theirs} says that it is its successor on the same \
+         machine, and the machine is at {ours}. If the machine has moved, wait until the old instance is not healthy any more. If not, its key is \
+         in other hands: brasserie worker revoke {shard}"
+    )]
+    OtherMachine {
+        shard: String,
+        incumbent: WorkerId,
+        theirs: IpAddr,
+        ours: IpAddr,
+    },
     #[error("worker instance {worker} is not associated")]
     UnknownWorker { worker: WorkerId },
     #[error("shard `{shard}` is held by worker instance {ours}, not by {theirs}")]

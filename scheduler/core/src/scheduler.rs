@@ -49,7 +49,7 @@ use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_artifacts::Clocks;
 use brasserie_scheduler_engine::{Engine, NodesOwner, Task};
 use effect::Effect;
-use event::Event;
+use event::{Event, ShellReport};
 use outbox::{Outbox, Outgoing};
 use questions::Questions;
 
@@ -111,6 +111,7 @@ pub struct Scheduler {
     upkeep: Upkeep,
     store_sizes: StoreSizes,
     questions: Questions,
+    shell: ShellReport,
     notices: Notices,
     invocation_ids: Rng,
     config_error: Option<String>,
@@ -138,11 +139,8 @@ impl Deref for View<'_> {
 
 impl Scheduler {
     /// Creates a new instance on the durable state of the directory.
-    pub fn new(options: Options, durable: Durable, now: Time, wall: WallTime) -> Self {
-        let options = Options {
-            timeouts: options.timeouts.clamped(),
-            ..options
-        };
+    pub fn new(mut options: Options, durable: Durable, now: Time, wall: WallTime) -> Self {
+        options.timeouts = options.timeouts.clamped();
         let mut ids = Rng::new(options.seed, Purpose::InstanceIds);
         // The start time is later than that of every earlier instance even if the wall clock went back, so bindings only move forward.
         let after_last = durable
@@ -188,6 +186,7 @@ impl Scheduler {
             upkeep: Upkeep::new(durable.observed),
             store_sizes: StoreSizes::default(),
             questions: Questions::default(),
+            shell: ShellReport::default(),
             notices: Notices::default(),
             // Each instance has its own stream. Otherwise two instances with one seed would draw the same ids.
             invocation_ids: Rng::new(
@@ -254,6 +253,7 @@ impl Scheduler {
             upkeep: Upkeep::default(),
             store_sizes: StoreSizes::default(),
             questions: Questions::default(),
+            shell: ShellReport::default(),
             notices: self.notices.without_news(),
             invocation_ids: self.invocation_ids.clone(),
             config_error: self.config_error.clone(),
@@ -276,11 +276,11 @@ impl Scheduler {
             Event::WallClock(wall) => self.wall = wall,
             Event::Heartbeat {
                 request,
-                from: _,
+                from,
                 worker,
                 worker_set,
                 goodbye,
-            } => self.heartbeat(now, request, *worker, worker_set, goodbye),
+            } => self.heartbeat(now, (request, &from), *worker, worker_set, goodbye),
             Event::UpdateStatus {
                 request,
                 from: _,
@@ -324,6 +324,7 @@ impl Scheduler {
             Event::StoreFailed { message } => self.store_failed(now, message),
             Event::StoreRecovered => self.outbox.store_recovered(),
             Event::StoreMeasured { size } => self.store_sizes.measured(now, size),
+            Event::ShellReported(report) => self.shell = *report,
             Event::ConfigLoaded {
                 config,
                 warnings,

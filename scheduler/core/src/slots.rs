@@ -4,6 +4,7 @@
 mod space;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{ArtifactsReport, DiskCondition, DiskMedium, DiskReport};
@@ -20,6 +21,7 @@ use brasserie_scheduler_slots::{
     WorkerRegistration, WorkerReport, WorkloadLevel,
 };
 
+use crate::owners::Owner;
 use crate::refusal::Rejection;
 use space::CopySpace;
 
@@ -100,7 +102,7 @@ pub(crate) struct ArtifactSlots {
     /// The time of the last removal of old requests.
     cleaned: Time,
     /// The reservations of programs. Some may have ended.
-    reserved: BTreeSet<ReservationId>,
+    reserved: BTreeMap<ReservationId, Option<Arc<str>>>,
     are_requested: bool,
     /// The reservations of running tasks for their outputs, with their workers. Those of lost workers have ended.
     runs: BTreeMap<InvocationId, (ReservationId, MachinePortLock)>,
@@ -240,7 +242,7 @@ impl ArtifactSlots {
             space: CopySpace::default(),
             after: None,
             cleaned: now,
-            reserved: BTreeSet::new(),
+            reserved: BTreeMap::new(),
             are_requested: false,
             runs: BTreeMap::new(),
             sizes: BTreeMap::new(),
@@ -648,14 +650,14 @@ impl ArtifactSlots {
     pub(crate) fn reserve(
         &mut self,
         now: Time,
-        wanted: &SlotsRequest,
+        (wanted, owner): (&SlotsRequest, Option<&Arc<str>>),
         except: &BTreeSet<MachinePortLock>,
         rng: &mut Rng,
     ) -> Result<ReservedPlaces, NoSlots> {
         self.are_requested = true;
         self.allocator.advance(now);
         let reservations = self.allocator.reservations();
-        self.reserved.retain(|id| reservations.is_open(*id));
+        self.reserved.retain(|id, _| reservations.is_open(*id));
         if self.reserved.len() >= MOST_RESERVATIONS {
             return Err(NoSlots::TooMany(self.reserved.len()));
         }
@@ -679,7 +681,7 @@ impl ArtifactSlots {
             offer,
             others: self.why_not_eligible(),
         })?;
-        self.reserved.insert(grant.reservation);
+        self.reserved.insert(grant.reservation, owner.cloned());
         for holder in grant.offer.workers.keys() {
             self.note_space(*holder);
         }
@@ -695,11 +697,21 @@ impl ArtifactSlots {
         })
     }
 
+    /// Returns who owns a reservation of a program.
+    pub(crate) fn owner(&self, reservation: u64) -> Owner {
+        match self.reserved.get(&ReservationId(reservation)) {
+            Some(owner) => Owner::of(owner.as_ref()),
+            // It has ended, and its release changes nothing.
+            None => Owner::Caller,
+        }
+    }
+
     /// Ends a reservation of a program. Returns false if it has ended before.
     pub(crate) fn release(&mut self, now: Time, reservation: u64) -> bool {
         self.allocator.advance(now);
         let id = ReservationId(reservation);
-        let was_open = self.reserved.remove(&id) && self.allocator.reservations().is_open(id);
+        let was_open =
+            self.reserved.remove(&id).is_some() && self.allocator.reservations().is_open(id);
         if was_open {
             self.allocator.release(id);
         }

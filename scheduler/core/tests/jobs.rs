@@ -11,6 +11,8 @@ mod listing;
 #[path = "jobs/node_errors.rs"]
 mod node_errors;
 mod orphans;
+#[path = "jobs/owners.rs"]
+mod owners;
 mod refresh;
 #[path = "jobs/retention.rs"]
 mod retention;
@@ -59,10 +61,19 @@ fn change(
     job: &str,
     change: JobChange,
 ) -> (Option<RecordSeq>, Result<JobChanged, JobRefusal>) {
+    change_by(s, &Principal::Own, job, change)
+}
+
+fn change_by(
+    s: &mut Script,
+    from: &Principal,
+    job: &str,
+    change: JobChange,
+) -> (Option<RecordSeq>, Result<JobChanged, JobRefusal>) {
     let request = s.request();
     s.event(Event::ChangeJob {
         request,
-        from: Principal::Own,
+        from: from.clone(),
         job: name(job),
         change,
     });
@@ -169,7 +180,7 @@ fn a_change_that_rests_on_another_version_is_refused() {
     );
     assert_eq!(save(&mut s, "api", JOB, ExpectedVersion::Any), Ok(4));
     assert_eq!(delete(&mut s, "api", exactly(3)), Err(stale(3, 4)));
-    assert_eq!(delete(&mut s, "api", exactly(4)), Ok(JobChanged::Deleted));
+    delete(&mut s, "api", exactly(4)).expect("a deletion");
     let gone = JobRefusal::Gone {
         job: name("api"),
         expected: JobVersion(4),
@@ -198,7 +209,7 @@ fn a_save_that_is_on_its_way_to_the_disk_counts() {
     assert_eq!(job(&s, "api").unwrap().owner, "eve");
     // A deletion overtakes a save that is not durable yet.
     assert_eq!(save(&mut s, "api", JOB, exactly(2)), Ok(3));
-    assert_eq!(delete(&mut s, "api", exactly(3)), Ok(JobChanged::Deleted));
+    delete(&mut s, "api", exactly(3)).expect("a deletion");
     s.sync();
     assert_eq!(job(&s, "api"), None);
     assert_eq!(s.durable.jobs.len(), 0);
@@ -222,7 +233,10 @@ fn pauses_and_deletions_stop_at_once_and_resuming_waits_for_the_disk() {
     assert_eq!(s.status().jobs[0].hold, Some(Hold::Paused));
     s.sync_at_once = false;
     let (after, result) = change(&mut s, "j", JobChange::Resume);
-    assert_eq!((after.is_some(), result), (true, Ok(JobChanged::Resumed)));
+    let resumed = JobChanged::Resumed {
+        before: Some(Hold::Paused),
+    };
+    assert_eq!((after.is_some(), result), (true, Ok(resumed)));
     s.advance(Duration::from_secs(1));
     assert_eq!(started(&s), Vec::<String>::new());
     // The job is paused again before its resumption is durable, so it never runs.
@@ -551,7 +565,8 @@ fn nothing_changes_while_the_store_cannot_write() {
     );
     assert_eq!(s.status().jobs[0].hold, None);
     s.event(Event::StoreRecovered);
-    assert_eq!(change(&mut s, "j", wish).1, Ok(JobChanged::Paused));
+    let paused = JobChanged::Paused { before: None };
+    assert_eq!(change(&mut s, "j", wish).1, Ok(paused));
 }
 
 /// A cluster in which `j` on `n0` has failed for good, durably.

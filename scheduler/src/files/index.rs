@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use brasserie_common::{Artifact, ArtifactId};
 use brasserie_common_runtime::files::{self, FileError};
+use brasserie_scheduler_core::Owner;
 use brasserie_scheduler_core::files::ConfiguredFile;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,9 @@ pub(super) struct ReadFile {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Index {
     uploaded: BTreeMap<Arc<str>, Artifact>,
+    /// The submitters who own uploaded files, by the names of these. Earlier releases knew no owners.
+    #[serde(default)]
+    owners: BTreeMap<Arc<str>, Arc<str>>,
     /// The files of the configuration by their absolute paths.
     read: BTreeMap<PathBuf, ReadFile>,
 }
@@ -109,12 +113,31 @@ impl FileNames {
         all.map(|artifact| artifact.id).collect()
     }
 
-    /// Gives an uploaded content a name. The name is on disk when this returns.
-    pub(super) fn upload(&mut self, name: &str, artifact: Artifact) -> io::Result<()> {
+    /// Returns who owns an uploaded file, or the name of none.
+    pub(super) fn owner(&self, name: &str) -> Owner {
+        match self.index.uploaded.contains_key(name) {
+            true => Owner::of(self.index.owners.get(name)),
+            false => Owner::Caller,
+        }
+    }
+
+    /// Gives an uploaded content a name. The name is on disk when this returns. A file that is replaced keeps its owner.
+    pub(super) fn upload(
+        &mut self,
+        name: &str,
+        artifact: Artifact,
+        owner: Option<&Arc<str>>,
+    ) -> io::Result<()> {
         let before = self.index.uploaded.insert(name.into(), artifact);
+        if let (None, Some(owner)) = (before, owner) {
+            self.index.owners.insert(name.into(), Arc::clone(owner));
+        }
         self.write().inspect_err(|_| match before {
             Some(before) => drop(self.index.uploaded.insert(name.into(), before)),
-            None => drop(self.index.uploaded.remove(name)),
+            None => {
+                self.index.uploaded.remove(name);
+                self.index.owners.remove(name);
+            }
         })
     }
 
@@ -123,9 +146,13 @@ impl FileNames {
         let Some(before) = self.index.uploaded.remove(name) else {
             return Ok(false);
         };
+        let owner = self.index.owners.remove(name);
         let written = self.write();
         if written.is_err() {
             self.index.uploaded.insert(name.into(), before);
+            self.index
+                .owners
+                .extend(owner.map(|owner| (name.into(), owner)));
         }
         written.map(|()| true)
     }

@@ -24,7 +24,7 @@ use brasserie_common_artifacts::{
 };
 use brasserie_common_runtime::DataDir;
 use brasserie_scheduler_core::files::KnownFiles;
-use brasserie_scheduler_core::{Answer, Event, Query};
+use brasserie_scheduler_core::{Answer, Event, NotOwner, Owned, Query, check_owner};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::interval;
@@ -231,9 +231,19 @@ impl Files {
         }
     }
 
+    /// Errors if the caller may not replace or remove the uploaded file of this name.
+    pub(crate) fn check_owner(&self, from: &Principal, name: &str) -> Result<(), NotOwner> {
+        check_owner(from, Owned::File(name), &self.0.names.lock().owner(name))
+    }
+
     /// Removes an uploaded file. Its content stays for tasks that have started with it. Returns whether there was one.
-    pub(crate) fn remove(&self, name: &str) -> Result<bool, String> {
-        let removed = self.0.names.lock().remove(name);
+    pub(crate) fn remove(&self, from: &Principal, name: &str) -> Result<bool, String> {
+        let mut names = self.0.names.lock();
+        // Somebody else may have removed it meanwhile, and another one have uploaded his.
+        let is_own = check_owner(from, Owned::File(name), &names.owner(name));
+        is_own.map_err(|why| why.to_string())?;
+        let removed = names.remove(name);
+        drop(names);
         let removed = removed.map_err(|error| self.cannot_record(&error))?;
         self.tell();
         Ok(removed)

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use brasserie_common::access::{Identity, Role};
 use brasserie_common::{Artifact, ArtifactForm};
 use brasserie_common_config::{Config, ParseOptions, parse_bytes};
 use brasserie_scheduler_core::files::ConfiguredFile;
@@ -477,6 +479,68 @@ fn names_that_lead_elsewhere_are_refused() {
     bench.put("a/b", b"content").expect("a good name");
 }
 
+/// Uploads a file of one piece for a caller.
+fn put_by(bench: &Bench, from: &Principal, name: &str, content: &[u8]) -> Result<(), PutRefusal> {
+    let file = (name.to_owned(), artifact(content));
+    let put = Put::new(file, (0, 0), content.to_vec()).by(from.clone());
+    bench.files.put(put).map(|_| ())
+}
+
+#[test]
+fn an_uploaded_file_is_replaced_and_removed_by_its_owner_alone() {
+    let of = |role: Role, owner: Option<&str>| {
+        Principal::Authenticated(Arc::new(Identity {
+            role,
+            shard: None,
+            token: None,
+            owner: owner.map(Arc::from),
+            run_as: Arc::default(),
+            from: SocketAddr::from(([10, 0, 0, 1], 1)),
+        }))
+    };
+    let (ana, bob) = (
+        of(Role::Submitter, Some("ana")),
+        of(Role::Submitter, Some("bob")),
+    );
+    let operator = of(Role::Operator, None);
+    let bench = Bench::new(&[]);
+    put_by(&bench, &ana, "anas", b"one").expect("a new name");
+    put_by(&bench, &operator, "nobodys", b"one").expect("a new name");
+    // The file of an owner stays its own, whoever else replaces it.
+    put_by(&bench, &operator, "anas", b"two").expect("an operator");
+    let bench = bench.restart(&[]);
+    for (from, name, is_own) in [
+        (&bob, "anas", false),
+        (&ana, "nobodys", false),
+        (&ana, "anas", true),
+    ] {
+        let put = put_by(&bench, from, name, b"three");
+        assert_eq!(put.is_ok(), is_own, "{name}: {put:?}");
+        assert_eq!(
+            bench.files.check_owner(from, name).is_ok(),
+            is_own,
+            "{name}"
+        );
+        if !is_own {
+            assert!(matches!(put, Err(PutRefusal::NotOwner(_))), "{put:?}");
+            bench.files.remove(from, name).expect_err("a refusal");
+        }
+    }
+    assert_eq!(bench.files.remove(&ana, "anas"), Ok(true));
+    put_by(&bench, &bob, "anas", b"four").expect("a free name");
+    bench.files.remove(&ana, "anas").expect_err("a refusal");
+    // Another caller cannot go on with an upload.
+    let content = vec![7; 70_000];
+    let file = ("begun".to_owned(), artifact(&content));
+    let first = Put::new(file.clone(), (0, 0), content[..66_000].to_vec()).by(ana);
+    let Ok(PutProgress::Wants { upload, offset }) = bench.files.put(first) else {
+        panic!("the upload goes on");
+    };
+    let rest = Put::new(file, (upload, offset), content[66_000..].to_vec()).by(bob);
+    let refused = bench.files.put(rest).expect_err("a refusal").to_string();
+    assert!(refused.contains("begin it again"), "{refused}");
+}
+
 #[test]
 fn a_content_without_a_name_is_deleted_after_a_while() {
     let bench = Bench::new(&[]);
@@ -494,8 +558,8 @@ fn a_content_without_a_name_is_deleted_after_a_while() {
     bench.put("again", b"old").expect("taken");
     bench.files.delete_unnamed(vec![old]);
     assert!(bench.files.known().stored.contains(&old));
-    assert_eq!(bench.files.remove("again"), Ok(true));
-    assert_eq!(bench.files.remove("again"), Ok(false));
+    assert_eq!(bench.files.remove(&Principal::Own, "again"), Ok(true));
+    assert_eq!(bench.files.remove(&Principal::Own, "again"), Ok(false));
     bench.files.delete_unnamed(vec![old]);
     assert_eq!(bench.files.known().stored, [artifact(b"new").id].into());
 }

@@ -1,11 +1,13 @@
 //! Receives files that people upload, in pieces. A file gets its name when it is complete, verified and on disk.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::text::printable;
-use brasserie_common::{Artifact, ArtifactForm, OutputPath};
+use brasserie_common::{Artifact, ArtifactForm, OutputPath, Principal};
 use brasserie_common_artifacts::{Incoming, ReceiveError};
+use brasserie_scheduler_core::{NotOwner, Owned, check_owner, owner_of};
 
 use super::Files;
 use super::index::MAX_UPLOADED;
@@ -39,6 +41,8 @@ struct OpenUpload {
 struct Upload {
     name: String,
     artifact: Artifact,
+    /// The submitter who has begun it.
+    owner: Option<Arc<str>>,
     incoming: Incoming,
 }
 
@@ -50,6 +54,7 @@ pub(crate) struct Put {
     upload: i64,
     offset: u64,
     bytes: Vec<u8>,
+    from: Principal,
 }
 
 impl Put {
@@ -65,7 +70,13 @@ impl Put {
             upload,
             offset,
             bytes,
+            from: Principal::Own,
         }
+    }
+
+    /// Returns the call of this caller.
+    pub(crate) fn by(self, from: Principal) -> Self {
+        Put { from, ..self }
     }
 }
 
@@ -89,6 +100,8 @@ pub(crate) enum PutRefusal {
         "the scheduler receives {MOST_UPLOADS} files at once, or a piece of this one is still being written: try again in a moment"
     )]
     Busy,
+    #[error(transparent)]
+    NotOwner(#[from] NotOwner),
     #[error("{0}")]
     Refused(String),
 }
@@ -126,7 +139,12 @@ impl Uploads {
 
     /// Takes an upload out, to write a piece.
     fn take(&mut self, put: &Put) -> Result<Upload, PutRefusal> {
-        let is_it = |upload: &Upload| upload.name == put.name && upload.artifact == put.artifact;
+        let owner = owner_of(&put.from);
+        let is_it = |upload: &Upload| {
+            upload.name == put.name
+                && upload.artifact == put.artifact
+                && upload.owner.as_ref() == owner
+        };
         let open = self.open.get_mut(&put.upload);
         let open = open.filter(|open| open.upload.as_ref().is_none_or(is_it));
         let open = open.ok_or_else(|| {
@@ -157,8 +175,9 @@ impl Files {
         match put.upload {
             0 => {
                 self.check_put(&put).map_err(PutRefusal::Refused)?;
+                self.check_owner(&put.from, &put.name)?;
                 if self.has(put.artifact.id) {
-                    return self.name(&put.name, put.artifact);
+                    return self.name(&put.name, put.artifact, &put.from);
                 }
                 let number = self.0.uploads.lock().begin(now)?;
                 let begun = self.begin(number, put);
@@ -167,7 +186,7 @@ impl Files {
             }
             number => {
                 let upload = self.0.uploads.lock().take(&put)?;
-                let added = self.add(number, upload, (put.offset, &put.bytes));
+                let added = self.add(number, upload, (put.offset, &put.bytes), &put.from);
                 self.end_unless_open(number, &added);
                 added
             }
@@ -215,11 +234,12 @@ impl Files {
                 let upload = Upload {
                     name: put.name,
                     artifact,
+                    owner: owner_of(&put.from).cloned(),
                     incoming,
                 };
-                self.add(number, upload, (put.offset, &put.bytes))
+                self.add(number, upload, (put.offset, &put.bytes), &put.from)
             }
-            Err(ReceiveError::Held(_)) => self.name(&put.name, artifact),
+            Err(ReceiveError::Held(_)) => self.name(&put.name, artifact, &put.from),
             Err(error) => Err(self.refusal(error)),
         }
     }
@@ -230,6 +250,7 @@ impl Files {
         number: i64,
         mut upload: Upload,
         (offset, bytes): (u64, &[u8]),
+        from: &Principal,
     ) -> Result<PutProgress, PutRefusal> {
         let received = upload.incoming.received();
         // A piece that comes again, because its answer was lost, has no effect.
@@ -258,12 +279,19 @@ impl Files {
             .incoming
             .finish()
             .map_err(|error| self.refusal(error))?;
-        self.name(&upload.name, upload.artifact)
+        self.name(&upload.name, upload.artifact, from)
     }
 
     /// Gives a content of the store a name.
-    fn name(&self, name: &str, artifact: Artifact) -> Result<PutProgress, PutRefusal> {
+    fn name(
+        &self,
+        name: &str,
+        artifact: Artifact,
+        from: &Principal,
+    ) -> Result<PutProgress, PutRefusal> {
         let mut names = self.0.names.lock();
+        // Somebody else may have used the name since the upload began.
+        check_owner(from, Owned::File(name), &names.owner(name))?;
         let why = match self.0.store.find(&self.0.namespace, artifact.id) {
             None => Some("the file was deleted meanwhile: begin the upload again".to_owned()),
             // Workers would take each copy for a damaged one.
@@ -276,7 +304,7 @@ impl Files {
         if let Some(why) = why {
             return Err(PutRefusal::Refused(why));
         }
-        let named = names.upload(name, artifact);
+        let named = names.upload(name, artifact, owner_of(from));
         drop(names);
         named.map_err(|error| PutRefusal::Refused(self.cannot_record(&error)))?;
         self.tell();

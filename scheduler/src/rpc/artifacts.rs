@@ -18,6 +18,7 @@ use brasserie_thrift::generated::scheduler::{
 use brasserie_thrift::rpc::Responder;
 
 use super::service::SchedulerService;
+use crate::audit::RefusalReason;
 use crate::inbox::EventLane;
 
 impl SchedulerService {
@@ -36,13 +37,18 @@ impl SchedulerService {
             Err(error) => return to.reject_arguments(&error),
         };
         if let Err(refusal) = from.check_shard("reportArtifacts", &report.shard) {
+            self.audit().not_permitted(&refusal);
             return to.refuse(&refusal);
         }
+        let (audit, by) = (self.audit().clone(), from.clone());
         let deliver = move |reply: Result<Box<ArtifactsAnswer>, Rejection>| match reply {
             Ok(answer) => to.reply(&BistroSchedulerReportArtifactsResult {
                 result_value: Some((*answer).into()),
             }),
-            Err(rejection) => to.fail(rejection),
+            Err(rejection) => {
+                audit.rejected(&by, "reportArtifacts", &rejection);
+                to.fail(rejection);
+            }
         };
         let event = |request| Event::ReportArtifacts {
             request,
@@ -75,13 +81,20 @@ impl SchedulerService {
             Ok(Err(why)) => return refuse(to, why),
             Err(error) => return to.reject_arguments(&error),
         };
-        let deliver = move |reply: Result<Box<ReservedSlots>, NoSlots>| match reply {
-            Ok(reserved) => to.reply(&BistroSchedulerRequestArtifactSlotsResult {
-                result_value: Some(artifact_slots(*reserved)),
-                ex: None,
-            }),
-            Err(NoSlots::Rejected(rejection)) => to.fail(rejection),
-            Err(why) => refuse(to, why),
+        let mut line = self.audit().call(&from, "requestArtifactSlots");
+        let deliver = move |reply: Result<Box<ReservedSlots>, NoSlots>| {
+            if let Ok(reserved) = &reply {
+                line = line.on("reservation", &reserved.reservation.to_string());
+            }
+            line.end_as(&reply);
+            match reply {
+                Ok(reserved) => to.reply(&BistroSchedulerRequestArtifactSlotsResult {
+                    result_value: Some(artifact_slots(*reserved)),
+                    ex: None,
+                }),
+                Err(NoSlots::Rejected(rejection)) => to.fail(rejection),
+                Err(why) => refuse(to, why),
+            }
         };
         let event = |request| {
             Event::Slots(SlotsCall::Request {
@@ -107,11 +120,20 @@ impl SchedulerService {
             Ok(scheduler) => scheduler,
             Err(error) => return to.reject_arguments(&error),
         };
-        let deliver = move |reply: Result<bool, Rejection>| match reply {
-            Ok(was_open) => to.reply(&BistroSchedulerReleaseArtifactSlotsResult {
-                result_value: Some(was_open),
-            }),
-            Err(rejection) => to.fail(rejection),
+        let line = self.audit().call(&from, "releaseArtifactSlots");
+        let line = line.on("reservation", &args.reservation.to_string());
+        let deliver = move |reply: Result<bool, Rejection>| {
+            match &reply {
+                Ok(false) => line.discard(),
+                Err(Rejection::NotOwner(why)) => line.refused_caller(RefusalReason::Owner, why),
+                reply => line.end_as(reply),
+            }
+            match reply {
+                Ok(was_open) => to.reply(&BistroSchedulerReleaseArtifactSlotsResult {
+                    result_value: Some(was_open),
+                }),
+                Err(rejection) => to.fail(rejection),
+            }
         };
         // No reservation has a negative number.
         let reservation = u64::try_from(args.reservation).unwrap_or(u64::MAX);

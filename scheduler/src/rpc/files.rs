@@ -5,8 +5,10 @@ use brasserie_scheduler_core::{Answer, FileList, FileOrigin, FilePage, ListedFil
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
+use serde_json::json;
 
 use super::artifact_pages::{count, holder};
+use crate::audit::{Audit, Outcome, RefusalReason};
 use crate::files::{Files, Put, PutProgress, PutRefusal};
 use crate::inbox::{Inbox, Stopped};
 
@@ -14,7 +16,12 @@ use crate::inbox::{Inbox, Stopped};
 const MAX_NAMED: usize = 5;
 
 impl Files {
-    pub(super) fn put_file(&self, args: wire::BrasseriePutFileArgs, to: Responder) {
+    pub(super) fn put_file(
+        &self,
+        (from, audit): (Principal, &Audit),
+        args: wire::BrasseriePutFileArgs,
+        to: Responder,
+    ) {
         let artifact = convert::parse::<_, Artifact>("putFile.artifact", args.artifact);
         let artifact = match artifact {
             Ok(artifact) => artifact,
@@ -23,10 +30,23 @@ impl Files {
         let Ok(offset) = u64::try_from(args.offset) else {
             return to.reject_arguments("putFile.offset is below 0");
         };
-        let put = Put::new((args.name, artifact), (args.upload, offset), args.bytes);
+        let mut line = audit.call(&from, to.method()).on("file", &args.name);
+        line.changed(
+            None,
+            Some(json!({ "digest": artifact.id.to_string(), "bytes": artifact.size })),
+        );
+        let part = (args.upload, offset);
+        let put = Put::new((args.name, artifact), part, args.bytes).by(from);
         let own = self.clone();
         tokio::task::spawn_blocking(move || {
-            let (result_value, ex) = match own.put(put) {
+            let put = own.put(put);
+            match &put {
+                // A file has a line when it is complete or refused, and none for its pieces.
+                Ok(PutProgress::Wants { .. }) | Err(PutRefusal::Busy) => line.discard(),
+                Err(PutRefusal::NotOwner(why)) => line.refused_caller(RefusalReason::Owner, why),
+                put => line.end_as(put),
+            }
+            let (result_value, ex) = match put {
                 Ok(progress) => (Some(upload(progress)), None),
                 Err(refusal) => (None, Some(refused(&refusal))),
             };
@@ -37,30 +57,44 @@ impl Files {
     pub(super) fn remove_file(
         &self,
         inbox: Inbox,
-        from: Principal,
+        (from, audit): (Principal, &Audit),
         args: wire::BrasserieRemoveFileArgs,
         to: Responder,
     ) {
         let own = self.clone();
+        let line = audit.call(&from, to.method()).on("file", &args.name);
         tokio::spawn(async move {
             let wire::BrasserieRemoveFileArgs { name, force } = args;
+            let (files, by, of) = (own.clone(), from.clone(), name.clone());
+            // The names are locked while they are written to disk.
+            let checked = tokio::task::spawn_blocking(move || files.check_owner(&by, &of));
+            match checked.await {
+                Ok(Ok(())) => {}
+                Ok(Err(why)) => {
+                    line.refused_caller(RefusalReason::Owner, &why);
+                    return reply_removed(to, Err(why.to_string()));
+                }
+                Err(_) => return to.fail("the scheduler is ending"),
+            }
             let readers = match force {
                 true => None,
-                false => match readers(&inbox, from, &name).await {
+                false => match readers(&inbox, from.clone(), &name).await {
                     Ok(readers) => readers,
                     Err(stopped) => return to.fail(stopped),
                 },
             };
             if let Some(readers) = readers {
+                line.end(Outcome::Refused, Some(&readers));
                 return reply_removed(to, Err(readers));
             }
             tokio::task::spawn_blocking(move || {
-                let removed = own.remove(&name).and_then(|was_there| match was_there {
+                let removed = own.remove(&from, &name).and_then(|was_there| match was_there {
                     true => Ok(()),
                     false => Err(format!(
                         "no file was uploaded under the name `{name}`: `brasserie artifact list` shows the files"
                     )),
                 });
+                line.end_as(&removed);
                 reply_removed(to, removed);
             });
         });

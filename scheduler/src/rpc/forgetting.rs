@@ -8,7 +8,9 @@ use brasserie_scheduler_core::{Event, ForgetRefusal, MissingInstance};
 use brasserie_thrift::convert::{self, WireError};
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
+use serde_json::json;
 
+use crate::audit::{Audit, OpenLine, Outcome};
 use crate::inbox::{EventLane, Inbox, Stopped};
 use crate::store::QueueRoom;
 
@@ -16,6 +18,7 @@ use crate::store::QueueRoom;
 pub(super) struct Forgetting {
     inbox: Inbox,
     room: Arc<QueueRoom>,
+    audit: Audit,
 }
 
 /// Why no instance was declared dead.
@@ -34,8 +37,8 @@ enum ForgetFailure {
 }
 
 impl Forgetting {
-    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>) -> Self {
-        Forgetting { inbox, room }
+    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>, audit: Audit) -> Self {
+        Forgetting { inbox, room, audit }
     }
 
     pub(super) fn forget(
@@ -45,8 +48,17 @@ impl Forgetting {
         to: Responder,
     ) {
         let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
+        let line = self.audit.call(&from, to.method());
+        let line = line.on("worker", &args.shard);
+        // A call without instances only lists those that could be declared dead.
+        let is_question = args.instances.is_empty();
         tokio::spawn(async move {
-            let exception = match ask(&inbox, &room, from, args).await {
+            let forgotten = ask(&inbox, &room, from, args).await;
+            match is_question {
+                true => line.discard(),
+                false => end(line, &forgotten),
+            }
+            let exception = match forgotten {
                 Ok(dead) => {
                     return to.reply(&wire::BrasserieForgetWorkerResult {
                         result_value: Some(dead.into_iter().map(missing_instance).collect()),
@@ -66,6 +78,23 @@ impl Forgetting {
                 ex: Some(exception),
             });
         });
+    }
+}
+
+/// Writes the line of a declaration into the audit log.
+fn end(mut line: OpenLine, forgotten: &Result<Vec<MissingInstance>, ForgetFailure>) {
+    match forgotten {
+        Ok(dead) => {
+            let dead: Vec<String> = dead.iter().map(|dead| dead.id.to_string()).collect();
+            line.changed(None, Some(json!({ "dead": dead })));
+            line.end(Outcome::Ok, None);
+        }
+        Err(
+            why @ (ForgetFailure::Refused(ForgetRefusal::NotDurableYet)
+            | ForgetFailure::StoreIsFull
+            | ForgetFailure::Stopped(_)),
+        ) => line.end(Outcome::Failed, Some(why)),
+        Err(why) => line.end(Outcome::Refused, Some(why)),
     }
 }
 

@@ -4,13 +4,15 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{CallOrigin, Role, ShardLabel};
+use brasserie_common::access::{CallOrigin, Role, RunAs, ShardLabel};
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::{IncomingCall, Responder};
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{AuthorityState, Guard, KeptToken, NotAdmitted, RotationStep, Terms};
 
 /// The most calls that wait for the disk at a time. Strangers may call `join`, so there is a limit.
@@ -22,12 +24,14 @@ const MOST_BEHIND: usize = 1000;
 pub(super) struct Identities {
     guard: Option<Arc<Guard>>,
     waiting: Arc<Semaphore>,
+    audit: Audit,
 }
 
 impl Identities {
-    pub(super) fn new(guard: Option<Arc<Guard>>) -> Self {
+    pub(super) fn new(guard: Option<Arc<Guard>>, audit: Audit) -> Self {
         Identities {
             guard,
+            audit,
             waiting: Arc::new(Semaphore::new(MOST_WAITING)),
         }
     }
@@ -57,16 +61,14 @@ impl Identities {
     }
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
-                let shard = shard_of(args.shard)?;
-                let chain = guard.join(&args.secret, &shard, &args.request);
-                log(
-                    &from,
-                    &format!("certify a worker of the shard `{shard}`"),
-                    &chain,
-                );
+                let line = audit.call(&from, "join").on("worker", &args.shard);
+                let shard = shard_of(args.shard);
+                let chain = shard.and_then(|shard| guard.join(&args.secret, &shard, &args.request));
+                end_admission(line, &from, "join the cluster", &chain);
                 Ok(wire::BrasserieJoinResult {
                     result_value: Some(issued(chain?)),
                     ex: None,
@@ -80,16 +82,18 @@ impl Identities {
     }
 
     fn renew(&self, from: Principal, args: wire::BrasserieRenewCertificateArgs, to: Responder) {
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
+                let line = audit.call(&from, "renewCertificate");
                 let chain = match shard_label(&from) {
                     Some(shard) => guard.renew(&shard, &args.request),
                     None => Err(NotAdmitted::Failed(
                         "only a worker has a certificate to renew".to_owned(),
                     )),
                 };
-                log(&from, "renew a certificate", &chain);
+                end_admission(line, &from, "renew a certificate", &chain);
                 Ok(wire::BrasserieRenewCertificateResult {
                     result_value: Some(issued(chain?)),
                     ex: None,
@@ -152,8 +156,11 @@ impl Identities {
                 (Some(caller), None)
             }
             Err(why) => {
-                // The calls that follow are refused for the same reason, also to a client that does not look at this answer.
                 tracing::warn!(%address, %why, "a caller has shown no valid token");
+                let (by, what) = (Principal::stranger(address.clone(), ""), to.method());
+                let reason = why.to_string();
+                self.audit.refused(RefusalReason::Token, &by, what, &reason);
+                // The calls that follow are refused for the same reason, also to a client that does not look at this answer.
                 to.identify(Principal::stranger(address, why.to_string()));
                 (None, Some(exception(&why)))
             }
@@ -162,19 +169,24 @@ impl Identities {
     }
 
     fn create_token(&self, from: Principal, args: wire::BrasserieCreateTokenArgs, to: Responder) {
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
-                let terms = terms(args.terms)?;
-                let what = format!("create a token for the role {}", terms.role);
-                let created = guard.create_token(terms);
-                log(&from, &what, &created);
+                let mut line = audit.call(&from, "createToken");
+                let created = terms(args.terms).and_then(|terms| {
+                    line.changed(None, Some(described(&terms)));
+                    guard.create_token(terms)
+                });
+                let number = created.as_ref().ok();
+                let number = number.map(|(token, _)| token.secret.number().to_string());
+                let line = line.on("token", number.as_deref().unwrap_or_default());
+                end_change(line, &from, "create a token", &created);
                 let (token, kept) = created?;
-                let number = token.secret.number().to_string();
                 Ok(wire::BrasserieCreateTokenResult {
                     result_value: Some(wire::CreatedToken {
                         token: Some(token.reveal()),
-                        status: Some(token_status(number, kept)),
+                        status: Some(token_status(number.unwrap_or_default(), kept)),
                     }),
                     ex: None,
                 })
@@ -205,15 +217,13 @@ impl Identities {
     }
 
     fn revoke_token(&self, from: Principal, args: wire::BrasserieRevokeTokenArgs, to: Responder) {
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
+                let line = audit.call(&from, "revokeToken").on("token", &args.number);
                 let revoked = guard.revoke_token(&args.number);
-                log(
-                    &from,
-                    &format!("revoke the token {}", args.number),
-                    &revoked,
-                );
+                end_change(line, &from, "revoke a token", &revoked);
                 revoked?;
                 Ok(wire::BrasserieRevokeTokenResult { ex: None })
             },
@@ -222,16 +232,13 @@ impl Identities {
     }
 
     fn revoke_worker(&self, from: Principal, args: wire::BrasserieRevokeWorkerArgs, to: Responder) {
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
-                let shard = shard_of(args.shard)?;
-                let revoked = guard.revoke_worker(&shard);
-                log(
-                    &from,
-                    &format!("revoke the certificates of the shard `{shard}`"),
-                    &revoked,
-                );
+                let line = audit.call(&from, "revokeWorker").on("worker", &args.shard);
+                let revoked = shard_of(args.shard).and_then(|shard| guard.revoke_worker(&shard));
+                end_change(line, &from, "revoke the certificates of a shard", &revoked);
                 revoked?;
                 Ok(wire::BrasserieRevokeWorkerResult { ex: None })
             },
@@ -302,6 +309,42 @@ impl Identities {
     }
 }
 
+/// Logs whether a worker was admitted. Strangers may ask, so the audit log has some of the refusals.
+fn end_admission<T>(
+    line: OpenLine,
+    from: &Principal,
+    what: &str,
+    outcome: &Result<T, NotAdmitted>,
+) {
+    log(from, &line.subject(what), outcome);
+    match outcome {
+        Ok(_) => line.end(Outcome::Ok, None),
+        Err(why) => line.refused_caller(RefusalReason::Join, why),
+    }
+}
+
+/// Logs an administrator's change.
+fn end_change<T>(line: OpenLine, from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
+    log(from, &line.subject(what), outcome);
+    match outcome {
+        Err(why @ NotAdmitted::Failed(_)) => line.end(Outcome::Failed, Some(why)),
+        outcome => line.end_as(outcome),
+    }
+}
+
+/// Describes the terms of a token, which are no secret.
+fn described(terms: &Terms) -> Value {
+    let accounts: Vec<String> = terms.run_as.iter().map(ToString::to_string).collect();
+    json!({
+        "role": terms.role.name(),
+        "seconds": terms.lives_for.as_secs(),
+        "uses": terms.uses,
+        "shard": terms.shard.as_ref().map(|shard| shard.as_str()),
+        "owner": terms.owner,
+        "run_as": accounts,
+    })
+}
+
 fn log<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
     match outcome {
         Ok(_) => tracing::info!(%from, "accepted the request to {what}"),
@@ -351,7 +394,20 @@ fn terms(asked: wire::TokenTerms) -> Result<Terms, NotAdmitted> {
         uses: u32::try_from(uses).unwrap_or_default(),
         shard: asked.shard.map(shard_of).transpose()?,
         owner: asked.owner,
+        run_as: accounts(asked.run_as.unwrap_or_default())?,
     })
+}
+
+fn accounts(asked: Vec<String>) -> Result<Vec<RunAs>, NotAdmitted> {
+    let account = |text: String| {
+        RunAs::from_text(&text).ok_or_else(|| {
+            let text = brasserie_common::text::printable(&text);
+            NotAdmitted::BadTerms(format!(
+                "`{text}` is no account: write USER or USER:GROUP, each by name or number"
+            ))
+        })
+    };
+    asked.into_iter().map(account).collect()
 }
 
 fn token_status(number: String, kept: KeptToken) -> wire::TokenStatus {
@@ -367,6 +423,7 @@ fn token_status(number: String, kept: KeptToken) -> wire::TokenStatus {
             uses: joins.then(|| count(kept.uses)),
             shard: kept.shard.map(String::from),
             owner: kept.owner,
+            run_as: (!kept.run_as.is_empty()).then_some(kept.run_as),
         }),
         created_ms: Some(created.as_millis()),
         expires_ms: Some(expires.as_millis()),

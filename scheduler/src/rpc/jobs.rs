@@ -1,9 +1,10 @@
 //! Serves the calls that change jobs. The core decides on each change, and answers once it is on disk.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use brasserie_common::ids::NameError;
-use brasserie_common::{JobName, NodeName, Principal};
+use brasserie_common::{Hold, JobName, NodeName, Principal};
 use brasserie_common_config::Problem;
 use brasserie_scheduler_core::{
     Event, ExpectedVersion, HoldId, HoldState, JobChange, JobChanged, JobRefusal, JobVersion,
@@ -24,10 +25,13 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerForgiveJobResult, BistroSchedulerSaveJobArgs, BistroSchedulerSaveJobResult,
 };
 use brasserie_thrift::rpc::Responder;
+use parking_lot::Mutex;
+use serde_json::json;
 use thrift::protocol::TSerializable;
 
 use super::answers::unknown_job;
 use super::import;
+use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::inbox::{EventLane, Inbox, Stopped};
 use crate::store::QueueRoom;
 
@@ -36,10 +40,45 @@ const AS_TEXT_SAYS: i64 = -1;
 /// Value of `expectedVersion`: any version.
 const ANY: i64 = -2;
 
+/// The most holds that are remembered. If there are more, the audit log has some of them again.
+const MOST_HOLDS: usize = 4096;
+
 /// Changes jobs.
 pub(super) struct Jobs {
     inbox: Inbox,
     room: Arc<QueueRoom>,
+    audit: Audit,
+    holds: Arc<KnownHolds>,
+}
+
+/// Holds of outputs whose begin the audit log has. Each comes again every few seconds.
+#[derive(Default)]
+struct KnownHolds(Mutex<BTreeSet<HoldKey>>);
+
+/// A job, and a hold of its outputs.
+type HoldKey = (String, HoldId);
+
+impl KnownHolds {
+    /// Notes a hold that begins, and forgets one that ends. Returns whether this continues a known one.
+    fn note(&self, hold: OutputHold, key: &HoldKey) -> bool {
+        let mut holds = self.0.lock();
+        match hold {
+            OutputHold::Continue => {
+                if holds.len() >= MOST_HOLDS {
+                    holds.clear();
+                }
+                !holds.insert(key.clone())
+            }
+            OutputHold::End => {
+                holds.remove(key);
+                false
+            }
+        }
+    }
+
+    fn forget(&self, key: &HoldKey) {
+        self.0.lock().remove(key);
+    }
 }
 
 /// Why a job was not changed.
@@ -64,20 +103,50 @@ enum JobChangeFailure {
 }
 
 impl Jobs {
-    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>) -> Self {
-        Jobs { inbox, room }
+    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>, audit: Audit) -> Self {
+        Jobs {
+            inbox,
+            room,
+            audit,
+            holds: Arc::default(),
+        }
     }
 
     /// Sends the change to the core from a separate task, and passes the outcome to `answer`.
     fn change(
         &self,
-        from: Principal,
+        (from, call): (Principal, String),
         job: String,
         change: Result<JobChange, JobChangeFailure>,
         answer: impl FnOnce(Result<JobChanged, JobChangeFailure>) + Send + 'static,
     ) {
         let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
-        tokio::spawn(async move { answer(ask(&inbox, &room, from, job, change).await) });
+        let line = self.audit.call(&from, &call).on("job", &job);
+        let text = match &change {
+            Ok(JobChange::Save { text, .. }) => Some(Arc::clone(text)),
+            Ok(_) | Err(_) => None,
+        };
+        let hold = match &change {
+            Ok(JobChange::HoldOutputs { hold, holder }) => Some((*hold, (job.clone(), *holder))),
+            Ok(_) | Err(_) => None,
+        };
+        let holds = Arc::clone(&self.holds);
+        tokio::spawn(async move {
+            let outcome = ask(&inbox, &room, from, job, change).await;
+            let is_known = match (&hold, &outcome) {
+                (Some((hold, key)), Ok(_)) => holds.note(*hold, key),
+                (Some((_, key)), Err(_)) => {
+                    holds.forget(key);
+                    false
+                }
+                (None, _) => false,
+            };
+            match is_known {
+                true => line.discard(),
+                false => write(line, text, &outcome),
+            }
+            answer(outcome);
+        });
     }
 
     pub(super) fn save(&self, from: Principal, args: BistroSchedulerSaveJobArgs, to: Responder) {
@@ -88,15 +157,20 @@ impl Jobs {
         };
         let expected = ExpectedVersion::AsTextSays;
         let change = Ok(JobChange::Save { text, expected });
-        self.change(from, name, change, |outcome| match outcome {
-            Ok(_) => to.reply(&BistroSchedulerSaveJobResult {}),
-            // The caller never saw the text, so positions in it mean nothing.
-            Err(JobChangeFailure::Refused(JobRefusal::Bad(problems))) => {
-                let lines: Vec<String> = problems.iter().map(without_place).collect();
-                to.fail(format!("the job cannot be used: {}", lines.join("\n")));
-            }
-            Err(failure) => to.fail(failure),
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            name,
+            change,
+            |outcome| match outcome {
+                Ok(_) => to.reply(&BistroSchedulerSaveJobResult {}),
+                // The caller never saw the text, so positions in it mean nothing.
+                Err(JobChangeFailure::Refused(JobRefusal::Bad(problems))) => {
+                    let lines: Vec<String> = problems.iter().map(without_place).collect();
+                    to.fail(format!("the job cannot be used: {}", lines.join("\n")));
+                }
+                Err(failure) => to.fail(failure),
+            },
+        );
     }
 
     /// The original declares one exception for every failure. A change whose outcome is in doubt is not a failure.
@@ -108,15 +182,20 @@ impl Jobs {
     ) {
         let expected = ExpectedVersion::Any;
         let change = Ok(JobChange::Delete { expected });
-        self.change(from, args.job_name, change, |outcome| match outcome {
-            Err(JobChangeFailure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => {
-                to.fail(in_doubt)
-            }
-            outcome => {
-                let ex = outcome.err().map(|f| unknown_job(&f.to_string()));
-                to.reply(&BistroSchedulerDeleteJobResult { ex });
-            }
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job_name,
+            change,
+            |outcome| match outcome {
+                Err(JobChangeFailure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => {
+                    to.fail(in_doubt)
+                }
+                outcome => {
+                    let ex = outcome.err().map(|f| unknown_job(&f.to_string()));
+                    to.reply(&BistroSchedulerDeleteJobResult { ex });
+                }
+            },
+        );
     }
 
     pub(super) fn forgive(
@@ -126,7 +205,7 @@ impl Jobs {
         to: Responder,
     ) {
         self.change(
-            from,
+            (from, to.method().to_owned()),
             args.job_name,
             Ok(JobChange::Forgive),
             |outcome| match outcome {
@@ -140,47 +219,76 @@ impl Jobs {
         let text = args.text.into();
         let change =
             expected(args.expected_version).map(|expected| JobChange::Save { text, expected });
-        self.change(from, args.job, change, |outcome| {
-            declared(to, outcome, |changed, ex| BrasserieSubmitJobResult {
-                result_value: changed.and_then(submitted),
-                ex,
-            });
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job,
+            change,
+            |outcome| {
+                declared(to, outcome, |changed, ex| BrasserieSubmitJobResult {
+                    result_value: changed.and_then(submitted),
+                    ex,
+                });
+            },
+        );
     }
 
     pub(super) fn remove(&self, from: Principal, args: BrasserieRemoveJobArgs, to: Responder) {
         let change = expected(args.expected_version).map(|expected| JobChange::Delete { expected });
-        self.change(from, args.job, change, |outcome| {
-            declared(to, outcome, |_, ex| BrasserieRemoveJobResult { ex });
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job,
+            change,
+            |outcome| {
+                declared(to, outcome, |_, ex| BrasserieRemoveJobResult { ex });
+            },
+        );
     }
 
     pub(super) fn pause(&self, from: Principal, args: BrasseriePauseJobArgs, to: Responder) {
-        self.change(from, args.job, Ok(JobChange::Pause), |outcome| {
-            declared(to, outcome, |_, ex| BrasseriePauseJobResult { ex });
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job,
+            Ok(JobChange::Pause),
+            |outcome| {
+                declared(to, outcome, |_, ex| BrasseriePauseJobResult { ex });
+            },
+        );
     }
 
     pub(super) fn resume(&self, from: Principal, args: BrasserieResumeJobArgs, to: Responder) {
-        self.change(from, args.job, Ok(JobChange::Resume), |outcome| {
-            declared(to, outcome, |_, ex| BrasserieResumeJobResult { ex });
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job,
+            Ok(JobChange::Resume),
+            |outcome| {
+                declared(to, outcome, |_, ex| BrasserieResumeJobResult { ex });
+            },
+        );
     }
 
     pub(super) fn cancel(&self, from: Principal, args: BrasserieCancelJobArgs, to: Responder) {
-        self.change(from, args.job, Ok(JobChange::Cancel), |outcome| {
-            declared(to, outcome, |changed, ex| BrasserieCancelJobResult {
-                result_value: changed.and_then(cancelled),
-                ex,
-            });
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job,
+            Ok(JobChange::Cancel),
+            |outcome| {
+                declared(to, outcome, |changed, ex| BrasserieCancelJobResult {
+                    result_value: changed.and_then(cancelled),
+                    ex,
+                });
+            },
+        );
     }
 
     /// Requests a worker to kill a task. The store does not record the request, only the completion of the run.
     pub(super) fn kill_task(&self, from: Principal, args: BrasserieKillTaskArgs, to: Responder) {
         let inbox = self.inbox.clone();
+        let line = self.audit.call(&from, to.method());
+        let line = line.on("task", &args.job).node(&args.node);
         tokio::spawn(async move {
-            let result = match kill(&inbox, from, args).await {
+            let killed = kill(&inbox, from, args).await;
+            end(line, &killed);
+            let result = match killed {
                 Ok(killed) => BrasserieKillTaskResult {
                     result_value: Some(TaskKill {
                         worker_shard: Some(killed.shard.into()),
@@ -215,12 +323,17 @@ impl Jobs {
             true => JobChange::ForgiveFailed,
             false => JobChange::Forgive,
         };
-        self.change(from, args.job, Ok(change), |outcome| {
-            declared(to, outcome, |changed, ex| BrasserieForgiveTasksResult {
-                result_value: changed.and_then(forgiven),
-                ex,
-            });
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job,
+            Ok(change),
+            |outcome| {
+                declared(to, outcome, |changed, ex| BrasserieForgiveTasksResult {
+                    result_value: changed.and_then(forgiven),
+                    ex,
+                });
+            },
+        );
     }
 
     pub(super) fn delete_history(
@@ -234,12 +347,17 @@ impl Jobs {
         let change = nodes
             .map(|nodes| JobChange::DeleteHistory { nodes })
             .map_err(JobChangeFailure::Node);
-        self.change(from, args.job, change, |outcome| {
-            declared(to, outcome, |changed, ex| BrasserieDeleteHistoryResult {
-                result_value: changed.and_then(history_deleted),
-                ex,
-            });
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job,
+            change,
+            |outcome| {
+                declared(to, outcome, |changed, ex| BrasserieDeleteHistoryResult {
+                    result_value: changed.and_then(history_deleted),
+                    ex,
+                });
+            },
+        );
     }
 
     pub(super) fn forget_outputs(
@@ -257,12 +375,17 @@ impl Jobs {
         let change = nodes
             .map(|nodes| JobChange::ForgetOutputs { nodes, needed })
             .map_err(JobChangeFailure::Node);
-        self.change(from, args.job, change, |outcome| {
-            declared(to, outcome, |changed, ex| BrasserieForgetOutputsResult {
-                result_value: changed.and_then(outputs_forgotten),
-                ex,
-            });
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job,
+            change,
+            |outcome| {
+                declared(to, outcome, |changed, ex| BrasserieForgetOutputsResult {
+                    result_value: changed.and_then(outputs_forgotten),
+                    ex,
+                });
+            },
+        );
     }
 
     pub(super) fn hold_outputs(
@@ -277,12 +400,81 @@ impl Jobs {
         };
         let holder = HoldId(args.hold);
         let change = Ok(JobChange::HoldOutputs { hold, holder });
-        self.change(from, args.job, change, |outcome| {
-            declared(to, outcome, |changed, ex| BrasserieHoldOutputsResult {
-                result_value: changed.and_then(outputs_held),
-                ex,
-            });
-        });
+        self.change(
+            (from, to.method().to_owned()),
+            args.job,
+            change,
+            |outcome| {
+                declared(to, outcome, |changed, ex| BrasserieHoldOutputsResult {
+                    result_value: changed.and_then(outputs_held),
+                    ex,
+                });
+            },
+        );
+    }
+}
+
+/// Writes the line of a change into the audit log.
+fn write(
+    mut line: OpenLine,
+    text: Option<Arc<str>>,
+    outcome: &Result<JobChanged, JobChangeFailure>,
+) {
+    let hold = |hold: Option<Hold>| Some(json!({ "hold": hold.map_or("none", hold_name) }));
+    match outcome {
+        Ok(JobChanged::Saved {
+            version, before, ..
+        }) => {
+            line.changed(None, Some(json!({ "version": version.0 })));
+            line.texts(before.clone(), text);
+        }
+        Ok(JobChanged::Deleted { before }) => line.texts(before.clone(), None),
+        Ok(JobChanged::Paused { before }) => line.changed(hold(*before), hold(Some(Hold::Paused))),
+        Ok(JobChanged::Cancelled { before, .. }) => {
+            line.changed(hold(*before), hold(Some(Hold::Cancelled)));
+        }
+        Ok(JobChanged::Resumed { before }) => line.changed(hold(*before), hold(None)),
+        Ok(JobChanged::Forgiven { tasks } | JobChanged::HistoryDeleted { tasks, .. }) => {
+            line.changed(None, Some(json!({ "tasks": tasks })));
+        }
+        Ok(JobChanged::OutputsForgotten { tasks, outputs }) => {
+            line.changed(None, Some(json!({ "tasks": tasks, "outputs": outputs })));
+        }
+        Ok(JobChanged::OutputsHeld(held)) => {
+            line.changed(None, Some(json!({ "held": *held == HoldState::Continued })));
+        }
+        Err(_) => {}
+    }
+    end(line, outcome);
+}
+
+fn hold_name(hold: Hold) -> &'static str {
+    match hold {
+        Hold::Paused => "paused",
+        Hold::Cancelled => "cancelled",
+    }
+}
+
+/// Ends the line of a change.
+fn end<T>(line: OpenLine, outcome: &Result<T, JobChangeFailure>) {
+    match outcome {
+        Ok(_) => line.end(Outcome::Ok, None),
+        Err(
+            JobChangeFailure::Refused(JobRefusal::NotOwner(why))
+            | JobChangeFailure::NotKilled(Rejection::NotOwner(why)),
+        ) => line.refused_caller(RefusalReason::Owner, why),
+        Err(
+            why @ (JobChangeFailure::Refused(JobRefusal::NotDurableYet)
+            | JobChangeFailure::NotKilled(Rejection::KillFailed(_))
+            | JobChangeFailure::StoreIsFull
+            | JobChangeFailure::Stopped(_)),
+        ) => line.end(Outcome::Failed, Some(why)),
+        // The problems quote the text, which may have secrets.
+        Err(JobChangeFailure::Refused(JobRefusal::Bad(problems))) => {
+            let why = format!("the job cannot be used; problems: {}", problems.len());
+            line.end(Outcome::Refused, Some(&why));
+        }
+        Err(why) => line.end(Outcome::Refused, Some(why)),
     }
 }
 
@@ -338,14 +530,16 @@ fn expected(version: i64) -> Result<ExpectedVersion, JobChangeFailure> {
 
 fn submitted(changed: JobChanged) -> Option<SubmittedJob> {
     match changed {
-        JobChanged::Saved { version, warnings } => Some(SubmittedJob {
+        JobChanged::Saved {
+            version, warnings, ..
+        } => Some(SubmittedJob {
             version: Some(version.0),
             warnings: Some(warnings.iter().map(ToString::to_string).collect()),
         }),
-        JobChanged::Deleted
-        | JobChanged::Paused
+        JobChanged::Deleted { .. }
+        | JobChanged::Paused { .. }
         | JobChanged::Cancelled { .. }
-        | JobChanged::Resumed
+        | JobChanged::Resumed { .. }
         | JobChanged::Forgiven { .. }
         | JobChanged::HistoryDeleted { .. }
         | JobChanged::OutputsForgotten { .. }
@@ -355,11 +549,11 @@ fn submitted(changed: JobChanged) -> Option<SubmittedJob> {
 
 fn cancelled(changed: JobChanged) -> Option<i64> {
     match changed {
-        JobChanged::Cancelled { running } => Some(i64::try_from(running).unwrap_or(i64::MAX)),
+        JobChanged::Cancelled { running, .. } => Some(i64::try_from(running).unwrap_or(i64::MAX)),
         JobChanged::Saved { .. }
-        | JobChanged::Deleted
-        | JobChanged::Paused
-        | JobChanged::Resumed
+        | JobChanged::Deleted { .. }
+        | JobChanged::Paused { .. }
+        | JobChanged::Resumed { .. }
         | JobChanged::Forgiven { .. }
         | JobChanged::HistoryDeleted { .. }
         | JobChanged::OutputsForgotten { .. }
@@ -371,10 +565,10 @@ fn forgiven(changed: JobChanged) -> Option<i64> {
     match changed {
         JobChanged::Forgiven { tasks } => Some(i64::try_from(tasks).unwrap_or(i64::MAX)),
         JobChanged::Saved { .. }
-        | JobChanged::Deleted
-        | JobChanged::Paused
+        | JobChanged::Deleted { .. }
+        | JobChanged::Paused { .. }
         | JobChanged::Cancelled { .. }
-        | JobChanged::Resumed
+        | JobChanged::Resumed { .. }
         | JobChanged::HistoryDeleted { .. }
         | JobChanged::OutputsForgotten { .. }
         | JobChanged::OutputsHeld(_) => None,
@@ -394,10 +588,10 @@ fn history_deleted(changed: JobChanged) -> Option<DeletedHistory> {
             maybe_alive: count(maybe_alive),
         }),
         JobChanged::Saved { .. }
-        | JobChanged::Deleted
-        | JobChanged::Paused
+        | JobChanged::Deleted { .. }
+        | JobChanged::Paused { .. }
         | JobChanged::Cancelled { .. }
-        | JobChanged::Resumed
+        | JobChanged::Resumed { .. }
         | JobChanged::Forgiven { .. }
         | JobChanged::OutputsForgotten { .. }
         | JobChanged::OutputsHeld(_) => None,
@@ -408,10 +602,10 @@ fn outputs_held(changed: JobChanged) -> Option<bool> {
     match changed {
         JobChanged::OutputsHeld(held) => Some(held == HoldState::Continued),
         JobChanged::Saved { .. }
-        | JobChanged::Deleted
-        | JobChanged::Paused
+        | JobChanged::Deleted { .. }
+        | JobChanged::Paused { .. }
         | JobChanged::Cancelled { .. }
-        | JobChanged::Resumed
+        | JobChanged::Resumed { .. }
         | JobChanged::Forgiven { .. }
         | JobChanged::HistoryDeleted { .. }
         | JobChanged::OutputsForgotten { .. } => None,
@@ -426,10 +620,10 @@ fn outputs_forgotten(changed: JobChanged) -> Option<ForgottenOutputs> {
             outputs: count(outputs),
         }),
         JobChanged::Saved { .. }
-        | JobChanged::Deleted
-        | JobChanged::Paused
+        | JobChanged::Deleted { .. }
+        | JobChanged::Paused { .. }
         | JobChanged::Cancelled { .. }
-        | JobChanged::Resumed
+        | JobChanged::Resumed { .. }
         | JobChanged::Forgiven { .. }
         | JobChanged::HistoryDeleted { .. }
         | JobChanged::OutputsHeld(_) => None,

@@ -3,6 +3,7 @@
 pub(crate) mod answers;
 mod artifact_pages;
 mod artifacts;
+mod auditing;
 mod export;
 mod files;
 mod forgetting;

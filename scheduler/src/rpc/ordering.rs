@@ -12,8 +12,10 @@ use brasserie_scheduler_core::{
 };
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
+use serde_json::json;
 
 use super::render::worker_order;
+use crate::audit::{Audit, OpenLine, Outcome};
 use crate::inbox::{EventLane, Inbox, Stopped};
 use crate::store::QueueRoom;
 
@@ -24,6 +26,7 @@ const MAX_USER_BYTES: usize = 100;
 pub(super) struct Ordering {
     inbox: Inbox,
     room: Arc<QueueRoom>,
+    audit: Audit,
 }
 
 /// Why no order has changed.
@@ -44,8 +47,8 @@ enum OrderFailure {
 }
 
 impl Ordering {
-    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>) -> Self {
-        Ordering { inbox, room }
+    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>, audit: Audit) -> Self {
+        Ordering { inbox, room, audit }
     }
 
     pub(super) fn order(
@@ -55,8 +58,12 @@ impl Ordering {
         to: Responder,
     ) {
         let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
+        let line = self.audit.call(&from, to.method());
+        let line = line.on("worker", &args.shard);
         tokio::spawn(async move {
-            let (result_value, ex) = match ask(&inbox, &room, from, args).await {
+            let ordered = ask(&inbox, &room, from, args).await;
+            end(line, &ordered);
+            let (result_value, ex) = match ordered {
                 Ok(order) => (Some(order), None),
                 Err(OrderFailure::Stopped(stopped)) => return to.fail(stopped),
                 Err(OrderFailure::Refused(in_doubt @ OrderRefusal::NotDurableYet)) => {
@@ -69,6 +76,28 @@ impl Ordering {
             };
             to.reply(&wire::BrasserieOrderWorkerResult { result_value, ex });
         });
+    }
+}
+
+/// Writes the line of an order into the audit log.
+fn end(mut line: OpenLine, ordered: &Result<wire::WorkerOrder, OrderFailure>) {
+    match ordered {
+        Ok(order) => {
+            let after = json!({
+                "state": order.state,
+                "reason": order.reason,
+                "deadline_ms": order.deadline_ms,
+                "by": order.by,
+            });
+            line.changed(None, Some(after));
+            line.end(Outcome::Ok, None);
+        }
+        Err(
+            why @ (OrderFailure::Refused(OrderRefusal::NotDurableYet)
+            | OrderFailure::StoreIsFull
+            | OrderFailure::Stopped(_)),
+        ) => line.end(Outcome::Failed, Some(why)),
+        Err(why) => line.end(Outcome::Refused, Some(why)),
     }
 }
 

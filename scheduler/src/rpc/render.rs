@@ -59,6 +59,13 @@ pub(crate) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
             hits: Some(i64_of(status.locality.hits)),
             misses: Some(i64_of(status.locality.misses)),
         }),
+        refused_calls: Some(
+            status
+                .refused_calls
+                .into_iter()
+                .map(|(reason, count)| (reason, i64_of(count)))
+                .collect(),
+        ),
     }
 }
 
@@ -193,6 +200,7 @@ pub(super) fn job_status(job: JobStatus, wall: WallTime) -> wire::JobStatus {
         paused: Some(job.hold.is_some()),
         cancelled: Some(job.hold == Some(Hold::Cancelled)),
         version: job.version.map(|JobVersion(version)| version),
+        owner: job.owner.map(|owner| owner.as_ref().to_owned()),
         estimate_sec: Some(job.estimate.seconds.into()),
         estimate_is: Some(job.estimate.basis.as_str().to_owned()),
     }

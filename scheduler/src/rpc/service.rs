@@ -18,6 +18,7 @@ use brasserie_thrift::generated::scheduler::{
 use brasserie_thrift::rpc::{Accepts, ClientProtocol, IncomingCall, Responder, Service};
 
 use super::answers::Answers;
+use super::auditing::Auditing;
 use super::forgetting::Forgetting;
 use super::identities::Identities;
 use super::jobs::Jobs;
@@ -25,6 +26,7 @@ use super::logs::Logs;
 use super::ordering::Ordering;
 use super::plans::Plans;
 use super::pool::WorkerPool;
+use crate::audit::Audit;
 use crate::files::Files;
 use crate::inbox::{EventLane, Inbox, NotTaken};
 use crate::security::Protection;
@@ -44,12 +46,15 @@ pub(crate) struct SchedulerService {
     files: Files,
     ordering: Ordering,
     identities: Identities,
+    auditing: Auditing,
+    audit: Audit,
 }
 
 impl Service for SchedulerService {
     fn call(&self, call: IncomingCall<'_>) {
-        let Some((call, from)) = call.permitted(SCHEDULER_CALLS) else {
-            return;
+        let (call, from) = match call.permitted(SCHEDULER_CALLS) {
+            Ok(permitted) => permitted,
+            Err(refusal) => return self.audit.not_permitted(&refusal),
         };
         let (answers, jobs) = (&self.answers, &self.jobs);
         match call.method() {
@@ -104,11 +109,13 @@ impl Service for SchedulerService {
             "holdOutputs" => call.serve(|args, to| jobs.hold_outputs(from, args, to)),
             "getOutputPage" => call.serve(|args, to| answers.output_page(from, args, to)),
             "getFilePage" => call.serve(|args, to| answers.file_page(from, args, to)),
-            "putFile" => call.serve(|args, to| self.files.put_file(args, to)),
+            "putFile" => call.serve(|args, to| self.files.put_file((from, &self.audit), args, to)),
             "removeFile" => call.serve(|args, to| {
-                self.files.remove_file(self.inbox.clone(), from, args, to);
+                let by = (from, &self.audit);
+                self.files.remove_file(self.inbox.clone(), by, args, to);
             }),
             "getTaskHistory" => call.serve(|args, to| answers.history(args, to)),
+            "getAuditPage" => call.serve(|args, to| self.auditing.page(args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
             "forgetWorker" => call.serve(|args, to| self.forgetting.forget(from, args, to)),
             "orderWorker" => call.serve(|args, to| self.ordering.order(from, args, to)),
@@ -119,8 +126,9 @@ impl Service for SchedulerService {
 
     /// Serves heartbeats and healthcheck results however many calls wait. Otherwise an overloaded scheduler would lose all its workers.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
-        let Some((call, from)) = call.permitted(SCHEDULER_CALLS) else {
-            return;
+        let (call, from) = match call.permitted(SCHEDULER_CALLS) {
+            Ok(permitted) => permitted,
+            Err(refusal) => return self.audit.not_permitted(&refusal),
         };
         match call.method() {
             "processHeartbeat" | "getStatus" => self.call(call),
@@ -138,15 +146,15 @@ impl SchedulerService {
         room: Arc<QueueRoom>,
         pool: WorkerPool,
         proposals: Proposals,
-        (stories, files, protection): (Stories, Files, Protection),
+        (stories, files, protection, audit): (Stories, Files, Protection, Audit),
     ) -> Self {
         let logs = Logs::new(inbox.clone(), pool.clone());
         let guard = protection.guard().cloned();
         let answers = Answers::new(inbox.clone(), logs, stories, protection);
-        let jobs = Jobs::new(inbox.clone(), Arc::clone(&room));
+        let jobs = Jobs::new(inbox.clone(), Arc::clone(&room), audit.clone());
         let plans = Plans::new(inbox.clone(), proposals);
-        let forgetting = Forgetting::new(inbox.clone(), Arc::clone(&room));
-        let ordering = Ordering::new(inbox.clone(), Arc::clone(&room));
+        let forgetting = Forgetting::new(inbox.clone(), Arc::clone(&room), audit.clone());
+        let ordering = Ordering::new(inbox.clone(), Arc::clone(&room), audit.clone());
         SchedulerService {
             inbox,
             room,
@@ -157,8 +165,14 @@ impl SchedulerService {
             forgetting,
             files,
             ordering,
-            identities: Identities::new(guard),
+            identities: Identities::new(guard, audit.clone()),
+            auditing: Auditing::new(audit.clone()),
+            audit,
         }
+    }
+
+    pub(super) fn audit(&self) -> &Audit {
+        &self.audit
     }
 
     fn heartbeat(
@@ -184,6 +198,7 @@ impl SchedulerService {
             Err(error) => return to.reject_arguments(&error),
         };
         if let Err(refusal) = from.check_shard("processHeartbeat", &worker.shard) {
+            self.audit.not_permitted(&refusal);
             return to.refuse(&refusal);
         }
         self.pool.heard(&worker, protocol, &from);
@@ -198,6 +213,7 @@ impl SchedulerService {
             };
             self.inbox.tell_soon(EventLane::Health, event);
         }
+        let (audit, by) = (self.audit.clone(), from.clone());
         let deliver = move |reply: Result<Box<HeartbeatResponse>, Rejection>| match reply {
             Ok(response) => {
                 to.mark_known();
@@ -205,7 +221,10 @@ impl SchedulerService {
                     result_value: Some((*response).into()),
                 });
             }
-            Err(rejection) => to.fail(rejection),
+            Err(rejection) => {
+                audit.rejected(&by, "processHeartbeat", &rejection);
+                to.fail(rejection);
+            }
         };
         let event = |request| Event::Heartbeat {
             request,

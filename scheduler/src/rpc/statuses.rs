@@ -72,6 +72,7 @@ impl SchedulerService {
             Err(error) => return to.reject_arguments(&error),
         };
         if let Err(refusal) = from.check_shard("updateStatus", &update.shard) {
+            self.audit().not_permitted(&refusal);
             return to.refuse(&refusal);
         }
         let lane = match update.job.as_str() {
@@ -82,9 +83,13 @@ impl SchedulerService {
         if let Err(why) = self.takes(&update) {
             return to.fail(why);
         }
+        let (audit, by) = (self.audit().clone(), from.clone());
         let deliver = move |result: Result<(), Rejection>| match result {
             Ok(()) => to.reply(&BistroSchedulerUpdateStatusResult {}),
-            Err(rejection) => to.fail(rejection),
+            Err(rejection) => {
+                audit.rejected(&by, "updateStatus", &rejection);
+                to.fail(rejection);
+            }
         };
         let event = |request| Event::UpdateStatus {
             request,
@@ -135,10 +140,19 @@ impl SchedulerService {
         })?;
         let update = status_update(&path, args).map_err(|error| error.to_string())?;
         let permitted = from.check_shard("updateStatusBatch", &update.shard);
-        permitted.map_err(|refusal| refusal.to_string())?;
+        permitted.map_err(|refusal| {
+            self.audit().not_permitted(&refusal);
+            refusal.to_string()
+        })?;
         self.takes(&update)?;
         let answer = Arc::clone(answer);
-        let deliver = move |result: Result<(), Rejection>| answer.set(at, result);
+        let (audit, by) = (self.audit().clone(), from.clone());
+        let deliver = move |result: Result<(), Rejection>| {
+            if let Err(rejection) = &result {
+                audit.rejected(&by, "updateStatusBatch", rejection);
+            }
+            answer.set(at, result);
+        };
         let event = |request| Event::UpdateStatus {
             request,
             from: from.clone(),

@@ -26,11 +26,15 @@ impl SchedulerService {
             Ok(work) => Box::new(work),
             Err(error) => return to.reject_arguments(&error),
         };
+        let (audit, by) = (self.audit().clone(), from.clone());
         let deliver = move |reply: Result<Box<WorkReply>, Rejection>| match reply {
             Ok(reply) => to.reply(&BistroSchedulerRequestWorkResult {
                 result_value: Some((*reply).into()),
             }),
-            Err(rejection) => to.fail(rejection),
+            Err(rejection) => {
+                audit.rejected(&by, "requestWork", &rejection);
+                to.fail(rejection);
+            }
         };
         let event = |request| Event::RequestWork {
             request: Some(request),

@@ -78,6 +78,7 @@ impl Guard {
             shard: certified.shard,
             token: certified.token,
             owner: None,
+            run_as: Arc::default(),
             from: from.into(),
         })
     }
@@ -123,6 +124,7 @@ impl Doorkeeper for Guard {
             shard: None,
             token: None,
             owner: None,
+            run_as: Arc::default(),
             from: CallOrigin::Local(known.clone()),
         }))
     }

@@ -328,6 +328,7 @@ impl Guard {
             uses: 1,
             shard: None,
             owner: None,
+            run_as: Vec::new(),
         })?;
         let host = match address.ip().is_unspecified() {
             true => net::host_name().unwrap_or_else(|| "THIS-MACHINE".to_owned()),
@@ -434,6 +435,7 @@ fn create_admin(
         uses: 0,
         shard: None,
         owner: None,
+        run_as: Vec::new(),
     };
     let added = tokens.add(now, &secret, terms);
     debug_assert!(

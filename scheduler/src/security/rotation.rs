@@ -85,6 +85,7 @@ impl Guard {
         let state = state(&authority, &tokens).map_err(failed)?;
         *self.authority.lock() = Arc::new(authority);
         *self.own.lock() = own;
+        self.forget_web_certificate();
         self.tell_workers();
         // Only now, as they come back at once.
         self.disconnect(|peer| {

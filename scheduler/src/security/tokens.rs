@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{CallOrigin, Identity, Role, ShardLabel, TokenNumber};
+use brasserie_common::access::{CallOrigin, Identity, Role, RunAs, ShardLabel, TokenNumber};
 use brasserie_common::text::printable;
 use brasserie_common::{Shard, WallTime};
 use brasserie_common_identity::{AuthorityHash, Life, Lifetime, Secret};
@@ -20,6 +20,8 @@ const LONGEST_JOIN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const LONGEST_PERSON: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// The most uses of a token for joining.
 const MOST_USES: u32 = 100_000;
+/// The most accounts of one token.
+const MOST_ACCOUNTS: usize = 100;
 /// The longest name of an owner, in bytes.
 const LONGEST_OWNER: usize = 200;
 
@@ -33,6 +35,8 @@ pub(crate) struct Terms {
     pub shard: Option<Shard>,
     /// Tokens of submitters.
     pub owner: Option<String>,
+    /// Tokens of submitters: the accounts that their jobs may name.
+    pub run_as: Vec<RunAs>,
 }
 
 /// A token without its secret.
@@ -42,6 +46,9 @@ pub(crate) struct KeptToken {
     role: String,
     pub shard: Option<Shard>,
     pub owner: Option<String>,
+    /// Accounts as [`RunAs`] reads them. Earlier releases granted none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub run_as: Vec<String>,
     pub uses: u32,
     pub uses_left: u32,
     created_ms: i64,
@@ -161,6 +168,7 @@ pub(crate) enum NotAdmitted {
 pub(crate) struct Person {
     pub role: Role,
     pub owner: Option<String>,
+    pub run_as: Arc<[RunAs]>,
     pub token: TokenNumber,
 }
 
@@ -171,6 +179,7 @@ impl Person {
             shard: None,
             token: Some(self.token),
             owner: self.owner.map(Arc::from),
+            run_as: self.run_as,
             from: from.into(),
         }
     }
@@ -194,6 +203,7 @@ impl Tokens {
             role: terms.role.name().to_owned(),
             shard: terms.shard,
             owner: terms.owner,
+            run_as: terms.run_as.iter().map(RunAs::to_string).collect(),
             uses: terms.uses,
             uses_left: terms.uses,
             created_ms: now.as_millis(),
@@ -388,6 +398,11 @@ impl Tokens {
             Some(role) => Ok(Person {
                 role,
                 owner: token.owner.clone(),
+                run_as: token
+                    .run_as
+                    .iter()
+                    .filter_map(|account| RunAs::from_text(account))
+                    .collect(),
                 token: number,
             }),
         }
@@ -485,6 +500,12 @@ fn check(terms: &Terms) -> Result<(), NotAdmitted> {
     if !is_join && terms.shard.is_some() {
         return bad("only tokens for joining name a shard".to_owned());
     }
+    if !terms.run_as.is_empty() && terms.role != Role::Submitter {
+        return bad("only tokens of submitters name accounts: operators and administrators may let tasks run as anybody".to_owned());
+    }
+    if terms.run_as.len() > MOST_ACCOUNTS {
+        return bad(format!("a token names {MOST_ACCOUNTS} accounts at most"));
+    }
     match (&terms.owner, terms.role == Role::Submitter) {
         (None, true) => bad("a submitter needs an owner, whose jobs it may change".to_owned()),
         (Some(_), false) => bad("only submitters have an owner".to_owned()),
@@ -509,6 +530,7 @@ mod tests {
             uses,
             shard: None,
             owner: None,
+            run_as: Vec::new(),
         }
     }
 
@@ -645,13 +667,18 @@ mod tests {
             uses: 0,
             shard: None,
             owner: Some("ana".to_owned()),
+            run_as: vec![RunAs::from_text("batch:data").expect("an account")],
         };
+        let accounts = terms.run_as.clone();
         tokens.add(NOW, &own, terms).expect("good terms");
+        let text = serde_json::to_string(&tokens).expect("JSON");
+        let mut tokens: Tokens = serde_json::from_str(&text).expect("what was written");
         let person = tokens.person(NOW, &own).expect("valid");
         assert_eq!(
             (person.role, person.owner.as_deref()),
             (Role::Submitter, Some("ana"))
         );
+        assert_eq!(*person.run_as, *accounts);
         assert_eq!(tokens.person(NOW + DAY, &own), Err(NotAdmitted::Expired));
         let admitted = tokens.admit(NOW, &own, (&shard("a"), [11; 32]), NOW + DAY);
         assert_eq!(admitted, Err(NotAdmitted::NotForJoining));
@@ -675,10 +702,15 @@ mod tests {
             uses: 0,
             shard: None,
             owner: owner.map(str::to_owned),
+            run_as: Vec::new(),
         };
         let of_a_person = Terms {
             shard: Some(shard("a")),
             ..person(Role::Viewer, None)
+        };
+        let accounts = Terms {
+            run_as: vec![RunAs::from_text("batch").expect("an account")],
+            ..person(Role::Operator, None)
         };
         let forever = Terms {
             lives_for: 31 * DAY,
@@ -688,6 +720,7 @@ mod tests {
             join(0),
             forever,
             of_a_person,
+            accounts,
             person(Role::Scheduler, None),
             person(Role::Submitter, None),
             person(Role::Submitter, Some("")),

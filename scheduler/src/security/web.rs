@@ -65,6 +65,11 @@ impl Guard {
         Ok(config)
     }
 
+    /// Makes the next browser get a new certificate, of the authority of now.
+    pub(super) fn forget_web_certificate(&self) {
+        self.web.lock().config = None;
+    }
+
     /// Returns who a caller is that shows no token.
     pub(crate) fn without_token(&self, from: SocketAddr) -> Principal {
         self.plain(from)

@@ -1,5 +1,7 @@
 //! Reads and writes the rows of jobs that were submitted through the API, and of paused and cancelled jobs.
 
+use std::sync::Arc;
+
 use brasserie_common::{Hold, JobName, WallTime};
 use brasserie_scheduler_core::{Durable, JobVersion, Record, SavedJob};
 use rusqlite::{Connection, Transaction, params};
@@ -16,18 +18,20 @@ pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<()
                 created,
                 modified,
                 text,
+                owner,
             } = saved;
             transaction
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO saved_jobs (name, version, created_ms, modified_ms, text)
-                     VALUES (?1, ?2, ?3, ?4, ?5)",
+                    "INSERT OR REPLACE INTO saved_jobs (name, version, created_ms, modified_ms, text, owner)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 )?
                 .execute(params![
                     job.as_str(),
                     version.0,
                     created.as_millis(),
                     modified.as_millis(),
-                    &**text
+                    &**text,
+                    owner.as_deref()
                 ])?;
             used(transaction, *version)?;
         }
@@ -86,7 +90,7 @@ pub(super) fn load(connection: &Connection, durable: &mut Durable) -> Result<(),
             row.get(0).map(JobVersion)
         })?;
     let mut statement = connection
-        .prepare("SELECT name, version, created_ms, modified_ms, text FROM saved_jobs")?;
+        .prepare("SELECT name, version, created_ms, modified_ms, text, owner FROM saved_jobs")?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let saved = SavedJob {
@@ -94,6 +98,7 @@ pub(super) fn load(connection: &Connection, durable: &mut Durable) -> Result<(),
             created: WallTime::from_millis(row.get(2)?),
             modified: WallTime::from_millis(row.get(3)?),
             text: row.get::<_, String>(4)?.into(),
+            owner: row.get::<_, Option<String>>(5)?.map(Arc::from),
         };
         let name = row.get::<_, String>(0)?;
         let name = JobName::try_from(name).map_err(damaged("saved_jobs"))?;

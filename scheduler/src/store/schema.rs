@@ -183,6 +183,11 @@ pub(super) const STEPS: &[SchemaStep] = &[
         ) STRICT, WITHOUT ROWID;
     ",
     },
+    SchemaStep {
+        to: 14,
+        // Earlier releases knew no owners.
+        sql: "ALTER TABLE saved_jobs ADD COLUMN owner TEXT;",
+    },
 ];
 
 /// An open file in the current format.

@@ -181,17 +181,23 @@ fn record() -> impl Strategy<Value = Record> {
 /// Generates records about jobs and node sources.
 fn of_jobs() -> impl Strategy<Value = Record> {
     prop_oneof![
-        (job_name(), any::<(i32, i64, i64)>(), "[{\u{e9}'\"}]{0,6}").prop_map(
-            |(job, (version, created, modified), text)| Record::JobSaved {
-                job,
-                saved: SavedJob {
-                    version: JobVersion(version.into()),
-                    created: WallTime::from_millis(created),
-                    modified: WallTime::from_millis(modified),
-                    text: text.into(),
-                },
-            }
-        ),
+        (
+            job_name(),
+            any::<(i32, i64, i64, bool)>(),
+            "[{\u{e9}'\"}]{0,6}"
+        )
+            .prop_map(|(job, (version, created, modified, is_owned), text)| {
+                Record::JobSaved {
+                    job,
+                    saved: SavedJob {
+                        version: JobVersion(version.into()),
+                        created: WallTime::from_millis(created),
+                        modified: WallTime::from_millis(modified),
+                        owner: is_owned.then(|| text.as_str().into()),
+                        text: text.into(),
+                    },
+                }
+            }),
         (job_name(), any::<i32>()).prop_map(|(job, version)| Record::JobDeleted {
             job,
             version: JobVersion(version.into())
@@ -1338,6 +1344,7 @@ fn the_second_format_learns_of_jobs_and_keeps_what_it_has() {
             created: WallTime::from_secs(1),
             modified: WallTime::from_secs(2),
             text: "{}".into(),
+            owner: Some("ana".into()),
         },
     };
     database.write([&saved].into_iter()).unwrap();
@@ -1776,6 +1783,7 @@ fn long_texts_are_written_in_several_transactions() {
             created: WallTime::from_secs(1),
             modified: WallTime::from_secs(1),
             text: Arc::clone(&text),
+            owner: None,
         };
         let job = JobName::try_from("j").unwrap();
         queue.push(RecordSeq(i.unsigned_abs()), Record::JobSaved { job, saved });

@@ -81,6 +81,12 @@ impl From<wire::ClusterStatus> for ClusterView {
                 hits: count(counts.hits),
                 misses: count(counts.misses),
             }),
+            refused_calls: status
+                .refused_calls
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(reason, calls)| (reason, count(Some(calls))))
+                .collect(),
         }
     }
 }
@@ -197,6 +203,7 @@ fn job_view(job: wire::JobStatus, wall_time_ms: i64, nodes_loaded: bool) -> JobV
         paused,
         cancelled,
         version: job.version,
+        owner: job.owner,
         settled: job.settled.unwrap_or(false),
         tasks: facts.counts(),
         next_backoff_end_in_ms: job

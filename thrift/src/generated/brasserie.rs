@@ -36,6 +36,7 @@ pub struct JobStatus {
     pub cancelled: Option<bool>,
     pub estimate_sec: Option<OrderedFloat<f64>>,
     pub estimate_is: Option<String>,
+    pub owner: Option<String>,
 }
 
 impl TSerializable for JobStatus {
@@ -61,6 +62,7 @@ impl TSerializable for JobStatus {
         let mut f_18: Option<bool> = None;
         let mut f_19: Option<OrderedFloat<f64>> = None;
         let mut f_20: Option<String> = None;
+        let mut f_21: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -154,6 +156,10 @@ impl TSerializable for JobStatus {
                     let val = i_prot.read_string()?;
                     f_20 = Some(val);
                 }
+                21 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_21 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -182,6 +188,7 @@ impl TSerializable for JobStatus {
             cancelled: f_18,
             estimate_sec: f_19,
             estimate_is: f_20,
+            owner: f_21,
         };
         Ok(ret)
     }
@@ -292,6 +299,11 @@ impl TSerializable for JobStatus {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.owner {
+            o_prot.write_field_begin(&TFieldIdentifier::new("owner", TType::String, 21))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -320,6 +332,7 @@ impl Default for JobStatus {
             cancelled: None,
             estimate_sec: None,
             estimate_is: None,
+            owner: None,
         }
     }
 }
@@ -2429,6 +2442,7 @@ pub struct ClusterStatus {
     pub orders: Option<Vec<WorkerOrder>>,
     pub transfers: Option<TransferCounts>,
     pub locality: Option<LocalityCounts>,
+    pub refused_calls: Option<BTreeMap<String, i64>>,
 }
 
 impl TSerializable for ClusterStatus {
@@ -2455,6 +2469,7 @@ impl TSerializable for ClusterStatus {
         let mut f_19: Option<Vec<WorkerOrder>> = None;
         let mut f_20: Option<TransferCounts> = None;
         let mut f_21: Option<LocalityCounts> = None;
+        let mut f_22: Option<BTreeMap<String, i64>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2582,6 +2597,17 @@ impl TSerializable for ClusterStatus {
                     let val = LocalityCounts::read_from_in_protocol(i_prot)?;
                     f_21 = Some(val);
                 }
+                22 if field_ident.field_type == TType::Map => {
+                    let map_ident = i_prot.read_map_begin()?;
+                    let mut val: BTreeMap<String, i64> = BTreeMap::new();
+                    for _ in 0..map_ident.size {
+                        let map_key_14 = i_prot.read_string()?;
+                        let map_val_15 = i_prot.read_i64()?;
+                        val.insert(map_key_14, map_val_15);
+                    }
+                    i_prot.read_map_end()?;
+                    f_22 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2611,6 +2637,7 @@ impl TSerializable for ClusterStatus {
             orders: f_19,
             transfers: f_20,
             locality: f_21,
+            refused_calls: f_22,
         };
         Ok(ret)
     }
@@ -2746,6 +2773,20 @@ impl TSerializable for ClusterStatus {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.refused_calls {
+            o_prot.write_field_begin(&TFieldIdentifier::new("refusedCalls", TType::Map, 22))?;
+            o_prot.write_map_begin(&TMapIdentifier::new(
+                TType::String,
+                TType::I64,
+                fld_var.len() as i32,
+            ))?;
+            for (k, v) in fld_var {
+                o_prot.write_string(k)?;
+                o_prot.write_i64(*v)?;
+            }
+            o_prot.write_map_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2775,6 +2816,7 @@ impl Default for ClusterStatus {
             orders: None,
             transfers: None,
             locality: None,
+            refused_calls: None,
         }
     }
 }
@@ -2803,8 +2845,8 @@ impl TSerializable for JobStatusPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_14);
+                        let list_elem_16 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3154,8 +3196,8 @@ impl TSerializable for TaskPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = ListedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_15);
+                        let list_elem_17 = ListedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3363,8 +3405,8 @@ impl TSerializable for SubmittedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = i_prot.read_string()?;
-                        val.push(list_elem_16);
+                        let list_elem_18 = i_prot.read_string()?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3625,8 +3667,8 @@ impl TSerializable for ListedOutput {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<OutputHolder> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = OutputHolder::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_17);
+                        let list_elem_19 = OutputHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -3777,8 +3819,8 @@ impl TSerializable for OutputSet {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = i_prot.read_string()?;
-                        val.push(list_elem_18);
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -4025,8 +4067,8 @@ impl TSerializable for OutputPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedOutput> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = ListedOutput::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_19);
+                        let list_elem_21 = ListedOutput::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4035,8 +4077,8 @@ impl TSerializable for OutputPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<OutputSet> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = OutputSet::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_20);
+                        let list_elem_22 = OutputSet::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4238,8 +4280,8 @@ impl TSerializable for ListedFile {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = i_prot.read_string()?;
-                        val.push(list_elem_21);
+                        let list_elem_23 = i_prot.read_string()?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -4256,8 +4298,8 @@ impl TSerializable for ListedFile {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<OutputHolder> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = OutputHolder::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_22);
+                        let list_elem_24 = OutputHolder::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -4376,8 +4418,8 @@ impl TSerializable for FilePage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedFile> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = ListedFile::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        let list_elem_25 = ListedFile::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4626,9 +4668,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 =
+                        let list_elem_26 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_24);
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4720,8 +4762,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = i_prot.read_string()?;
-                        val.push(list_elem_25);
+                        let list_elem_27 = i_prot.read_string()?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5076,8 +5118,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_26);
+                        let list_elem_28 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5163,8 +5205,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = i_prot.read_string()?;
-                        val.push(list_elem_27);
+                        let list_elem_29 = i_prot.read_string()?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5580,8 +5622,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_28);
+                        let list_elem_30 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5706,8 +5748,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = i_prot.read_string()?;
-                        val.push(list_elem_29);
+                        let list_elem_31 = i_prot.read_string()?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5716,8 +5758,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = i_prot.read_string()?;
-                        val.push(list_elem_30);
+                        let list_elem_32 = i_prot.read_string()?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5742,8 +5784,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_31);
+                        let list_elem_33 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -5764,8 +5806,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
+                        let list_elem_34 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -5782,8 +5824,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
+                        let list_elem_35 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -5800,8 +5842,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = i_prot.read_string()?;
-                        val.push(list_elem_34);
+                        let list_elem_36 = i_prot.read_string()?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -5818,8 +5860,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_35);
+                        let list_elem_37 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -5840,8 +5882,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = i_prot.read_string()?;
-                        val.push(list_elem_36);
+                        let list_elem_38 = i_prot.read_string()?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -5850,8 +5892,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = i_prot.read_string()?;
-                        val.push(list_elem_37);
+                        let list_elem_39 = i_prot.read_string()?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -6320,8 +6362,8 @@ impl TSerializable for IssuedCertificate {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<Vec<u8>> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = i_prot.read_bytes()?;
-                        val.push(list_elem_38);
+                        let list_elem_40 = i_prot.read_bytes()?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -6473,6 +6515,7 @@ pub struct TokenTerms {
     pub uses: Option<i32>,
     pub shard: Option<String>,
     pub owner: Option<String>,
+    pub run_as: Option<Vec<String>>,
 }
 
 impl TSerializable for TokenTerms {
@@ -6483,6 +6526,7 @@ impl TSerializable for TokenTerms {
         let mut f_3: Option<i32> = None;
         let mut f_4: Option<String> = None;
         let mut f_5: Option<String> = None;
+        let mut f_6: Option<Vec<String>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -6510,6 +6554,16 @@ impl TSerializable for TokenTerms {
                     let val = i_prot.read_string()?;
                     f_5 = Some(val);
                 }
+                6 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_41 = i_prot.read_string()?;
+                        val.push(list_elem_41);
+                    }
+                    i_prot.read_list_end()?;
+                    f_6 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -6523,6 +6577,7 @@ impl TSerializable for TokenTerms {
             uses: f_3,
             shard: f_4,
             owner: f_5,
+            run_as: f_6,
         };
         Ok(ret)
     }
@@ -6554,6 +6609,15 @@ impl TSerializable for TokenTerms {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.run_as {
+            o_prot.write_field_begin(&TFieldIdentifier::new("runAs", TType::List, 6))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -6567,6 +6631,7 @@ impl Default for TokenTerms {
             uses: None,
             shard: None,
             owner: None,
+            run_as: None,
         }
     }
 }
@@ -6899,8 +6964,8 @@ impl TSerializable for CertificateNews {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RevokedShard> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = RevokedShard::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_39);
+                        let list_elem_42 = RevokedShard::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -6909,8 +6974,8 @@ impl TSerializable for CertificateNews {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = i_prot.read_string()?;
-                        val.push(list_elem_40);
+                        let list_elem_43 = i_prot.read_string()?;
+                        val.push(list_elem_43);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6919,8 +6984,8 @@ impl TSerializable for CertificateNews {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<Vec<u8>> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = i_prot.read_bytes()?;
-                        val.push(list_elem_41);
+                        let list_elem_44 = i_prot.read_bytes()?;
+                        val.push(list_elem_44);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -7030,8 +7095,8 @@ impl TSerializable for AuthorityStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = i_prot.read_string()?;
-                        val.push(list_elem_42);
+                        let list_elem_45 = i_prot.read_string()?;
+                        val.push(list_elem_45);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -7108,6 +7173,279 @@ impl Default for AuthorityStatus {
             former: None,
             behind: Some(Vec::new()),
             behind_count: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct AuditCursor {
+    pub file: Option<i64>,
+    pub offset: Option<i64>,
+}
+
+impl TSerializable for AuditCursor {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<AuditCursor> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = AuditCursor {
+            file: f_1,
+            offset: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("AuditCursor");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.file {
+            o_prot.write_field_begin(&TFieldIdentifier::new("file", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.offset {
+            o_prot.write_field_begin(&TFieldIdentifier::new("offset", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for AuditCursor {
+    fn default() -> Self {
+        AuditCursor {
+            file: Some(0),
+            offset: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct AuditQuery {
+    pub after: Option<AuditCursor>,
+    pub since_ms: Option<i64>,
+    pub until_ms: Option<i64>,
+    pub who: Option<String>,
+    pub what: Option<String>,
+    pub refused_only: Option<bool>,
+}
+
+impl TSerializable for AuditQuery {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<AuditQuery> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<AuditCursor> = None;
+        let mut f_2: Option<i64> = None;
+        let mut f_3: Option<i64> = None;
+        let mut f_4: Option<String> = None;
+        let mut f_5: Option<String> = None;
+        let mut f_6: Option<bool> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = AuditCursor::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_6 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = AuditQuery {
+            after: f_1,
+            since_ms: f_2,
+            until_ms: f_3,
+            who: f_4,
+            what: f_5,
+            refused_only: f_6,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("AuditQuery");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.after {
+            o_prot.write_field_begin(&TFieldIdentifier::new("after", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.since_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("sinceMs", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.until_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("untilMs", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.who {
+            o_prot.write_field_begin(&TFieldIdentifier::new("who", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.what {
+            o_prot.write_field_begin(&TFieldIdentifier::new("what", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.refused_only {
+            o_prot.write_field_begin(&TFieldIdentifier::new("refusedOnly", TType::Bool, 6))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for AuditQuery {
+    fn default() -> Self {
+        AuditQuery {
+            after: None,
+            since_ms: None,
+            until_ms: None,
+            who: None,
+            what: None,
+            refused_only: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct AuditPage {
+    pub lines: Option<Vec<String>>,
+    pub read_to: Option<AuditCursor>,
+    pub has_more: Option<bool>,
+}
+
+impl TSerializable for AuditPage {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<AuditPage> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<String>> = Some(Vec::new());
+        let mut f_2: Option<AuditCursor> = None;
+        let mut f_3: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_46 = i_prot.read_string()?;
+                        val.push(list_elem_46);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = AuditCursor::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = AuditPage {
+            lines: f_1,
+            read_to: f_2,
+            has_more: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("AuditPage");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.lines {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lines", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.read_to {
+            o_prot.write_field_begin(&TFieldIdentifier::new("readTo", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.has_more {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hasMore", TType::Bool, 3))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for AuditPage {
+    fn default() -> Self {
+        AuditPage {
+            lines: Some(Vec::new()),
+            read_to: None,
+            has_more: Some(false),
         }
     }
 }
@@ -7206,8 +7544,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_43 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_43);
+                        let list_elem_47 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_47);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -7216,8 +7554,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_44 = i_prot.read_string()?;
-                        val.push(list_elem_44);
+                        let list_elem_48 = i_prot.read_string()?;
+                        val.push(list_elem_48);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7790,8 +8128,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_45 = i_prot.read_string()?;
-                        val.push(list_elem_45);
+                        let list_elem_49 = i_prot.read_string()?;
+                        val.push(list_elem_49);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7998,8 +8336,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_46 = i_prot.read_string()?;
-                        val.push(list_elem_46);
+                        let list_elem_50 = i_prot.read_string()?;
+                        val.push(list_elem_50);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -8386,8 +8724,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_47 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_47);
+                        let list_elem_51 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_51);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -9207,8 +9545,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_48 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_48);
+                        let list_elem_52 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_52);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -9275,8 +9613,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_49 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_49);
+                        let list_elem_53 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_53);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -9596,8 +9934,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_50 = i_prot.read_string()?;
-                        val.push(list_elem_50);
+                        let list_elem_54 = i_prot.read_string()?;
+                        val.push(list_elem_54);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -9987,8 +10325,8 @@ impl TSerializable for BrasserieForgetOutputsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_51 = i_prot.read_string()?;
-                        val.push(list_elem_51);
+                        let list_elem_55 = i_prot.read_string()?;
+                        val.push(list_elem_55);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -10834,8 +11172,8 @@ impl TSerializable for BrasserieListTokensResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<TokenStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_52 = TokenStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_52);
+                        let list_elem_56 = TokenStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_56);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -11269,6 +11607,98 @@ impl TSerializable for BrasserieRotateAuthorityResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetAuditPageArgs {
+    pub query: AuditQuery,
+}
+
+impl TSerializable for BrasserieGetAuditPageArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetAuditPageArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<AuditQuery> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = AuditQuery::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetAuditPageArgs.query", &f_1)?;
+        let ret = BrasserieGetAuditPageArgs {
+            query: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getAuditPage_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("query", TType::Struct, 1))?;
+        self.query.write_to_out_protocol(o_prot)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetAuditPageResult {
+    pub result_value: Option<AuditPage>,
+}
+
+impl TSerializable for BrasserieGetAuditPageResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetAuditPageResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<AuditPage> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = AuditPage::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetAuditPageResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetAuditPageResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieWorkerGetWorkFetchArgs {}
 
 impl TSerializable for BrasserieWorkerGetWorkFetchArgs {
@@ -11410,8 +11840,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_53 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_53);
+                        let list_elem_57 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_57);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

@@ -64,13 +64,13 @@ impl IncomingCall<'_> {
     }
 
     /// Returns who the caller is if the table allows the call to it. Otherwise the call is answered with the reason, and logged.
-    pub fn permitted(self, table: &Table) -> Option<(Self, Principal)> {
+    pub fn permitted(self, table: &Table) -> Result<(Self, Principal), NotPermitted> {
         let principal = self.principal();
         match principal.check(table, self.method()) {
-            Ok(()) => Some((self, principal)),
+            Ok(()) => Ok((self, principal)),
             Err(refusal) => {
                 self.responder.refuse(&refusal);
-                None
+                Err(refusal)
             }
         }
     }

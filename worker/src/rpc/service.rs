@@ -276,7 +276,7 @@ impl WorkerService {
 
 impl Service for WorkerService {
     fn call(&self, call: IncomingCall<'_>) {
-        let Some((call, _)) = call.permitted(WORKER_CALLS) else {
+        let Ok((call, _)) = call.permitted(WORKER_CALLS) else {
             return;
         };
         match call.method() {
@@ -343,7 +343,7 @@ impl Service for WorkerService {
     /// Serves the calls for which the server has a reserve. Healthchecks are tasks, so `runTask` must be parsed first. The refusal of a
     /// task promises that it was not started.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
-        let Some((call, _)) = call.permitted(WORKER_CALLS) else {
+        let Ok((call, _)) = call.permitted(WORKER_CALLS) else {
             return;
         };
         match call.method() {

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use brasserie_common::{Hold, JobName, NodeName, RecordSeq, WallTime};
+use brasserie_common::access::RunAs;
+use brasserie_common::{Hold, JobName, NodeName, Principal, RecordSeq, WallTime};
 use brasserie_common_config::{Config, JobConfig, ParsedJob, Problem};
 
 use super::{
     Awaited, EngineConfigState, Given, JobRefusal, Jobs, MAX_HELD_JOBS, MAX_JOB_BYTES,
     MAX_SAVED_BYTES, MAX_SAVED_JOBS, parse, stamp,
 };
+use crate::owners::{bounded, owner_of};
 use crate::record::{JobVersion, Record, SavedJob};
 
 /// A change of a job.
@@ -97,14 +99,24 @@ pub enum JobChanged {
         version: JobVersion,
         /// Warnings about the text.
         warnings: Vec<Problem>,
+        /// The text of the replaced version.
+        before: Option<Arc<str>>,
     },
-    Deleted,
-    Paused,
+    Deleted {
+        /// The text of the job.
+        before: Option<Arc<str>>,
+    },
+    Paused {
+        before: Option<Hold>,
+    },
     /// The job is cancelled; `running` of its tasks still run.
     Cancelled {
         running: u64,
+        before: Option<Hold>,
     },
-    Resumed,
+    Resumed {
+        before: Option<Hold>,
+    },
     /// This many tasks have other statuses now.
     Forgiven {
         tasks: u64,
@@ -132,9 +144,10 @@ impl Jobs {
         seq: RecordSeq,
         job: &JobName,
         (text, expected): (Arc<str>, ExpectedVersion),
-        wall: WallTime,
+        (from, wall): (&Principal, WallTime),
     ) -> Result<(Record, JobChanged), JobRefusal> {
-        let (given, warnings) = self.consider(job, text, expected, wall)?;
+        let before = self.text(job);
+        let (given, warnings) = self.consider(job, (text, expected), from, wall)?;
         let saved = given.saved.clone();
         self.last_version = saved.version;
         let save = Awaited::Save(Box::new(given));
@@ -142,7 +155,12 @@ impl Jobs {
         let version = saved.version;
         let job = job.clone();
         let record = Record::JobSaved { job, saved };
-        Ok((record, JobChanged::Saved { version, warnings }))
+        let changed = JobChanged::Saved {
+            version,
+            warnings,
+            before,
+        };
+        Ok((record, changed))
     }
 
     /// Returns the last save of an API job as it is read under the file in force, and the configuration of this file.
@@ -224,8 +242,8 @@ impl Jobs {
     fn consider(
         &self,
         job: &JobName,
-        text: Arc<str>,
-        expected: ExpectedVersion,
+        (text, expected): (Arc<str>, ExpectedVersion),
+        from: &Principal,
         wall: WallTime,
     ) -> Result<(Given, Vec<Problem>), JobRefusal> {
         if text.len() > MAX_JOB_BYTES {
@@ -248,6 +266,10 @@ impl Jobs {
             created: before.map_or(wall, |before| before.created),
             modified: wall,
             text,
+            owner: match before {
+                Some(before) => before.owner.clone(),
+                None => owner_of(from).cloned(),
+            },
         };
         let ParsedJob {
             job: mut read,
@@ -267,6 +289,7 @@ impl Jobs {
             }
         };
         expect(job, before.map(|before| before.version), expected)?;
+        check_account(from, &read, config)?;
         self.check_circle(&read)?;
         warnings.extend(self.missing(&read));
         stamp(&mut read, &saved);
@@ -284,6 +307,28 @@ impl Jobs {
             None => Ok(()),
         }
     }
+}
+
+/// Errors if the job names an account that is neither that of the settings nor granted to the caller. Operators may name all.
+fn check_account(from: &Principal, job: &JobConfig, config: &Config) -> Result<(), JobRefusal> {
+    let (own, usual) = (&job.task_subprocess, &config.task_subprocess);
+    let is_usual = (&own.user, &own.group) == (&usual.user, &usual.group);
+    let (Some(identity), false) = (bounded(from), is_usual) else {
+        return Ok(());
+    };
+    // Invariant: there is no group without a user, and a job cannot take back the user of the settings.
+    let Some(user) = own.user.clone() else {
+        return Ok(());
+    };
+    let wanted = RunAs {
+        user,
+        group: own.group.clone(),
+    };
+    if identity.run_as.contains(&wanted) {
+        return Ok(());
+    }
+    let owner = identity.owner.as_deref().unwrap_or_default().to_owned();
+    Err(JobRefusal::NotGranted { wanted, owner })
 }
 
 /// Errors if the existing version is not the expected one.

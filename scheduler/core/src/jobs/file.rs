@@ -8,7 +8,7 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common_config::Config;
 
 use super::Jobs;
-use crate::news::News;
+use crate::news::{ConfigTexts, News};
 use crate::record::{KeptConfig, Record};
 
 /// The origin of a configuration.
@@ -140,11 +140,15 @@ impl Jobs {
     /// the log says about it.
     pub(crate) fn note_in_force(&mut self, wall: WallTime) -> (Option<Record>, Option<News>) {
         let comes = self.source.coming.is_some();
+        let before = self.source.kept.as_ref();
+        let before = before.map(|kept| Arc::clone(&kept.text));
         let kept = self.source.settle(wall);
         let what = self.in_force_text().filter(|_| comes);
+        let text = kept.as_ref().map(|kept| Arc::clone(&kept.text));
+        let texts = text.map(|after| ConfigTexts { before, after });
         (
             kept.map(|config| Record::ConfigKept { config }),
-            what.map(|what| News::ConfigInForce { what }),
+            what.map(|what| News::ConfigInForce { what, texts }),
         )
     }
 

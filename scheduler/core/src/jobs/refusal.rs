@@ -1,9 +1,12 @@
 //! The reasons for which a change of a job is refused.
 
+use brasserie_common::access::RunAs;
+use brasserie_common::text::printable;
 use brasserie_common::{JobName, NodeName, SchedulerId};
 use brasserie_common_config::Problem;
 
 use super::{MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_BYTES, MAX_SAVED_JOBS};
+use crate::owners::NotOwner;
 use crate::record::JobVersion;
 use crate::refusal::MAX_REPLY_WAIT;
 
@@ -50,6 +53,14 @@ pub enum JobRefusal {
     Gone { job: JobName, expected: JobVersion },
     #[error("the job's text has {0} bytes; at most {MAX_JOB_BYTES} are allowed")]
     TooLong(usize),
+    #[error(transparent)]
+    NotOwner(#[from] NotOwner),
+    #[error(
+        "the tasks of `{}` may not run as `{wanted}`, because that is not granted to the token. Leave `user` and `group` out, or ask an \
+         administrator for a token: `brasserie token create --role submitter --owner {} --run-as {wanted}`",
+        printable(.owner), printable(.owner)
+    )]
+    NotGranted { wanted: RunAs, owner: String },
     /// The problems, each with its place in the text.
     #[error("the job cannot be used: {}", lines(.0))]
     Bad(Vec<Problem>),

@@ -5,6 +5,7 @@ mod shape;
 mod status;
 mod timers;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,6 +88,8 @@ pub(crate) struct Remote {
     credits: Credits,
     /// Whether an operator's order keeps tasks away.
     barred: bool,
+    /// The address from which its last heartbeat came. `None`: it has not proven who it is.
+    machine: Option<IpAddr>,
 }
 
 /// The facts about an instance that has left, kept in case an operator declares it dead.
@@ -182,7 +185,17 @@ impl Remote {
             additions: Additions::default(),
             falls: RecentFailures::default(),
             barred: false,
+            machine: None,
         }
+    }
+
+    /// Notes the address of the machine from which the worker has proven who it is.
+    pub(crate) fn note_machine(&mut self, machine: Option<IpAddr>) {
+        self.machine = machine;
+    }
+
+    pub(crate) fn machine(&self) -> Option<IpAddr> {
+        self.machine
     }
 
     /// Sets whether an operator's order keeps tasks away. Returns whether that is a change.

@@ -1,13 +1,15 @@
 //! The calls by which programs reserve places for artifacts that they write themselves.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use brasserie_common::{MachinePortLock, Time};
+use brasserie_common::{MachinePortLock, Principal, Time};
 use brasserie_scheduler_slots::DiskId;
 
 use super::Scheduler;
 use super::effect::Reply;
 use super::event::SlotsCall;
+use crate::owners::{Owned, check_owner, owner_of};
 use crate::refusal::Rejection;
 use crate::slots::{
     NoSlots, RESERVED_FOR, ReservedPlace, ReservedSlots, SlotPlace, SlotsRequest, WorkerWithSlots,
@@ -18,21 +20,27 @@ impl Scheduler {
     pub(super) fn serve_slots(&mut self, now: Time, call: &SlotsCall) {
         let (request, reply) = match call {
             SlotsCall::Request {
-                request, wanted, ..
+                request,
+                from,
+                wanted,
             } => {
+                let wanted = (&**wanted, owner_of(from));
                 let reserved = self.reserve_slots(now, wanted).map(Box::new);
                 (request, Reply::Slots(reserved))
             }
             SlotsCall::Release {
                 request,
+                from,
                 scheduler,
                 reservation,
-                ..
             } => {
+                let number = *reservation;
                 // The reservations of other instances have ended with these.
-                let is_ours = *scheduler == self.id;
-                let was_open = is_ours && self.artifacts.release_slots(now, *reservation);
-                (request, Reply::SlotsReleased(Ok(was_open)))
+                let released = match *scheduler == self.id {
+                    true => self.release_slots(now, from, number),
+                    false => Ok(false),
+                };
+                (request, Reply::SlotsReleased(released))
             }
         };
         self.outbox.reply(*request, reply);
@@ -48,10 +56,21 @@ impl Scheduler {
         self.outbox.reply(*request, reply);
     }
 
+    fn release_slots(
+        &mut self,
+        now: Time,
+        from: &Principal,
+        reservation: u64,
+    ) -> Result<bool, Rejection> {
+        let owner = self.artifacts.slots_owner(reservation);
+        check_owner(from, Owned::Reservation(reservation), &owner)?;
+        Ok(self.artifacts.release_slots(now, reservation))
+    }
+
     fn reserve_slots(
         &mut self,
         now: Time,
-        wanted: &SlotsRequest,
+        (wanted, owner): (&SlotsRequest, Option<&Arc<str>>),
     ) -> Result<ReservedSlots, NoSlots> {
         let except = wanted
             .except
@@ -59,7 +78,9 @@ impl Scheduler {
             .filter_map(|shard| self.pool.get(shard));
         let except = except.map(|remote| remote.description().machine_lock.clone());
         let except = except.collect();
-        let reserved = self.artifacts.reserve_slots(now, wanted, &except)?;
+        let reserved = self
+            .artifacts
+            .reserve_slots(now, (wanted, owner), &except)?;
         let mut workers = Workers::default();
         let mut slots = Vec::with_capacity(reserved.places.len());
         for (primary, replica) in &reserved.places {

@@ -1,6 +1,6 @@
 //! Events: the inputs of a scheduler core.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use brasserie_common::artifact_report::ArtifactsReport;
@@ -96,6 +96,8 @@ pub enum Event {
     StoreRecovered,
     /// The shell has measured the store's size, as it does every few seconds.
     StoreMeasured { size: StoreSize },
+    /// The shell has another message for people.
+    ShellReported(Box<ShellReport>),
     ConfigLoaded {
         config: Arc<Config>,
         warnings: Vec<String>,
@@ -113,6 +115,15 @@ pub enum Event {
     NodesFailed { message: String },
     /// The files that jobs may name as inputs, all of them.
     FilesKnown { files: Arc<KnownFiles> },
+}
+
+/// A message of the shell for people. The core only shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShellReport {
+    /// Problems for the operator.
+    pub problems: Vec<String>,
+    /// The calls that were refused because of who made them, by the reason in a word, since the start.
+    pub refused_calls: BTreeMap<String, u64>,
 }
 
 /// A completion of a run, or "was not running", as a worker reports it.

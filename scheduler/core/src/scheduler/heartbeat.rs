@@ -1,6 +1,7 @@
 //! Heartbeats: association, refreshing, replacement and departure of workers.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use brasserie_common::health::Health;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::{HeartbeatResponse, Intake, PROTOCOL_VERSION};
 use brasserie_common::{
-    Card, MachinePortLock, RecordSeq, RequestId, SchedulerId, Shard, Time, Timeouts,
+    Card, MachinePortLock, Principal, RecordSeq, RequestId, SchedulerId, Shard, Time, Timeouts,
     WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Eligibility, WorkerResources};
@@ -27,15 +28,22 @@ impl Scheduler {
     pub(super) fn heartbeat(
         &mut self,
         now: Time,
-        request: RequestId,
+        (request, from): (RequestId, &Principal),
         worker: WorkerDescription,
         worker_set: WorkerSetId,
         goodbye: bool,
     ) {
         let (shard, id) = (worker.shard.clone(), worker.id);
         let hostname = Arc::clone(&worker.machine_lock.hostname);
-        match self.accept_heartbeat(now, worker, worker_set, goodbye) {
+        let machine = proven_machine(from);
+        let accepted = self.view().check_machine(&worker, machine);
+        let accepted =
+            accepted.and_then(|()| self.accept_heartbeat(now, worker, worker_set, goodbye));
+        match accepted {
             Ok(after) => {
+                if let Some(remote) = self.pool.instance_mut(&shard, id) {
+                    remote.note_machine(machine);
+                }
                 let waits = after.is_some_and(|seq| !self.outbox.is_persisted(seq));
                 let response = self.heartbeat_response(now, (&shard, id), waits);
                 // The worker's eligibility can depend on this answer.
@@ -80,6 +88,7 @@ impl Scheduler {
                 | Rejection::ProtocolVersion { .. }
                 | Rejection::IdentityChanged { .. }
                 | Rejection::PoolFull { .. }
+                | Rejection::OtherMachine { .. }
         );
         if lasts {
             let text = format!("worker `{shard}` on host {hostname} is refused: {rejection}");
@@ -324,6 +333,34 @@ impl View<'_> {
         }
     }
 
+    /// Errors if a worker claims the machine lock of another instance that is healthy on another machine. A lock proves that its former holder
+    /// is dead, but only to those who hold it: a stolen key names any lock.
+    fn check_machine(
+        &self,
+        worker: &WorkerDescription,
+        machine: Option<IpAddr>,
+    ) -> Result<(), Rejection> {
+        let Some(theirs) = machine else {
+            return Ok(());
+        };
+        let others = self.pool.with_lock(&worker.machine_lock);
+        let mut others =
+            others.filter(|known| known.id() != worker.id && known.health() == Health::Healthy);
+        let elsewhere = others.find_map(|known| {
+            let ours = known.machine().filter(|ours| *ours != theirs)?;
+            Some((known, ours))
+        });
+        match elsewhere {
+            Some((known, ours)) => Err(Rejection::OtherMachine {
+                shard: known.shard().as_str().to_owned(),
+                incumbent: known.id(),
+                theirs,
+                ours,
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Checks whether a new instance may associate. A suicide request that is still on its way would end it later, with its tasks. While
     /// the store cannot write, the records of workers that restart repeatedly would accumulate.
     fn check_newcomer(&self, worker: WorkerId) -> Result<(), Rejection> {
@@ -372,6 +409,14 @@ fn resources_of(worker: &WorkerDescription) -> WorkerResources {
         has_worker_command: worker.has_worker_command,
         room: worker.room.clone(),
         takes_standby: worker.takes_standby,
+    }
+}
+
+/// Returns the address of a worker's machine, if the worker has proven who it is.
+fn proven_machine(from: &Principal) -> Option<IpAddr> {
+    match from {
+        Principal::Authenticated(identity) => identity.from.machine(),
+        Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
     }
 }
 

@@ -13,6 +13,7 @@ use super::{Scheduler, View};
 use crate::bulk_changes::BulkKind;
 use crate::jobs::{ExpectedVersion, JobChange, JobChanged, JobRefusal};
 use crate::news::News;
+use crate::owners::{Owned, Owner, check_owner};
 use crate::record::Record;
 
 impl Scheduler {
@@ -27,8 +28,11 @@ impl Scheduler {
             let refusal = JobRefusal::StoreFails(why.to_owned());
             return self.outbox.reply(request, Reply::JobChanged(Err(refusal)));
         }
+        if let Err(refusal) = self.view().may_change_job(&from, &job, &change) {
+            return self.outbox.reply(request, Reply::JobChanged(Err(refusal)));
+        }
         let decided = match change {
-            JobChange::Save { text, expected } => self.save_job(&job, text, expected),
+            JobChange::Save { text, expected } => self.save_job(&from, &job, (text, expected)),
             JobChange::Delete { expected } => self.delete_job(&job, expected),
             JobChange::Pause => self.hold_job(&job, Hold::Paused),
             JobChange::Cancel => self.hold_job(&job, Hold::Cancelled),
@@ -85,12 +89,13 @@ impl Scheduler {
 
     fn save_job(
         &mut self,
+        from: &Principal,
         job: &JobName,
-        text: Arc<str>,
-        expected: ExpectedVersion,
+        text: (Arc<str>, ExpectedVersion),
     ) -> Result<(Record, JobChanged), JobRefusal> {
         let seq = self.outbox.next_record();
-        let (record, mut changed) = self.jobs.save(seq, job, (text, expected), self.wall)?;
+        let by = (from, self.wall);
+        let (record, mut changed) = self.jobs.save(seq, job, text, by)?;
         if let JobChanged::Saved { warnings, .. } = &mut changed {
             warnings.extend(self.view().never_starts(job));
         }
@@ -104,17 +109,20 @@ impl Scheduler {
     ) -> Result<(Record, JobChanged), JobRefusal> {
         let seq = self.outbox.next_record();
         let unknown = || unknown_job(&self.engine, job.as_str());
+        let before = self.jobs.text(job);
         let record = self.jobs.delete(seq, job, expected, unknown)?;
-        Ok((record, JobChanged::Deleted))
+        Ok((record, JobChanged::Deleted { before }))
     }
 
     fn hold_job(&mut self, job: &JobName, hold: Hold) -> Result<(Record, JobChanged), JobRefusal> {
         let unknown = || unknown_job(&self.engine, job.as_str());
+        let before = self.jobs.hold_of(job);
         let record = self.jobs.hold(job, hold, unknown)?;
         let changed = match hold {
-            Hold::Paused => JobChanged::Paused,
+            Hold::Paused => JobChanged::Paused { before },
             Hold::Cancelled => JobChanged::Cancelled {
                 running: self.view().running_of(job),
+                before,
             },
         };
         Ok((record, changed))
@@ -123,12 +131,27 @@ impl Scheduler {
     fn resume_job(&mut self, job: &JobName) -> Result<(Record, JobChanged), JobRefusal> {
         let seq = self.outbox.next_record();
         let unknown = || unknown_job(&self.engine, job.as_str());
+        let before = self.jobs.hold_of(job);
         let record = self.jobs.resume(seq, job, unknown)?;
-        Ok((record, JobChanged::Resumed))
+        Ok((record, JobChanged::Resumed { before }))
     }
 }
 
 impl View<'_> {
+    /// Errors if the caller does not own the job that it wants to change.
+    fn may_change_job(
+        &self,
+        from: &Principal,
+        job: &JobName,
+        change: &JobChange,
+    ) -> Result<(), JobRefusal> {
+        let owner = match (self.jobs.owner(job), change) {
+            (Owner::Gone, JobChange::Save { .. }) => Owner::Caller,
+            (owner, _) => owner,
+        };
+        Ok(check_owner(from, Owned::Job(job.as_str()), &owner)?)
+    }
+
     /// Returns why no task of a job that was just saved could start with the present nodes and workers. The job is accepted all the same,
     /// since more may come.
     fn never_starts(&self, job: &JobName) -> Vec<Problem> {
@@ -156,12 +179,12 @@ impl View<'_> {
 fn what_was_done(job: &JobName, changed: &JobChanged) -> String {
     match changed {
         JobChanged::Saved { version, .. } => format!("submitted version {version} of job `{job}`"),
-        JobChanged::Deleted => format!("deleted job `{job}`"),
-        JobChanged::Paused => format!("paused job `{job}`"),
-        JobChanged::Cancelled { running } => {
+        JobChanged::Deleted { .. } => format!("deleted job `{job}`"),
+        JobChanged::Paused { .. } => format!("paused job `{job}`"),
+        JobChanged::Cancelled { running, .. } => {
             format!("cancelled job `{job}`; running tasks of it: {running}")
         }
-        JobChanged::Resumed => format!("resumed job `{job}`"),
+        JobChanged::Resumed { .. } => format!("resumed job `{job}`"),
         JobChanged::Forgiven { tasks } => format!("forgave {tasks} tasks of job `{job}`"),
         JobChanged::HistoryDeleted { tasks, .. } => {
             format!("deleted the history of {tasks} tasks of job `{job}`")

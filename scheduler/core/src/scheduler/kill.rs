@@ -10,6 +10,7 @@ use super::effect::Reply;
 use super::{Scheduler, View};
 use crate::calls::{CallDraft, CallPurpose, CallReply, KilledTask};
 use crate::news::News;
+use crate::owners::{Owned, check_owner};
 use crate::refusal::Rejection;
 use crate::runs::kill_request;
 
@@ -21,6 +22,10 @@ impl Scheduler {
         (request, from): (RequestId, Principal),
         key: TaskKey,
     ) {
+        let owner = self.jobs.owner(&key.job);
+        if let Err(why) = check_owner(&from, Owned::Job(key.job.as_str()), &owner) {
+            return self.outbox.reply(request, Reply::KillTask(Err(why.into())));
+        }
         let (task, invocation, shard) = match self.view().find_run(&key) {
             Ok(found) => found,
             Err(why) => {

@@ -75,6 +75,7 @@ impl Scheduler {
             | Event::StoreFailed { .. }
             | Event::StoreRecovered
             | Event::StoreMeasured { .. }
+            | Event::ShellReported(_)
             | Event::ConfigLoaded { .. }
             | Event::ConfigFailed { .. }
             | Event::NodesLoaded { .. }

@@ -8,7 +8,7 @@ mod orphans;
 pub mod outputs;
 mod problems;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,6 +136,8 @@ pub struct ClusterStatus {
     /// The sums of the workers' counters; `None` if no worker has reported any.
     pub counters: Option<ArtifactCounters>,
     pub locality: LocalityCounts,
+    /// See [`ShellReport::refused_calls`](super::event::ShellReport::refused_calls).
+    pub refused_calls: BTreeMap<String, u64>,
 }
 
 /// The status of one worker.
@@ -354,6 +356,7 @@ impl View<'_> {
             orders: self.all_orders(),
             counters: self.artifacts.sum_of_counters(),
             locality: self.artifacts.locality(),
+            refused_calls: self.shell.refused_calls.clone(),
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Script {
     pub exit: Option<ExitReason>,
     /// How far the wall clock has been set ahead.
     pub clock_is_ahead: Duration,
+    /// The caller of heartbeats.
+    pub caller: Principal,
 }
 
 /// Creates a scheduler as its program does: the completions come after everything else that is durable.
@@ -85,6 +87,7 @@ impl Script {
             told: BTreeMap::new(),
             exit: None,
             clock_is_ahead: Duration::ZERO,
+            caller: Principal::Own,
         };
         script.turn();
         script
@@ -214,7 +217,7 @@ impl Script {
         let request = self.request();
         self.event(Event::Heartbeat {
             request,
-            from: Principal::Own,
+            from: self.caller.clone(),
             worker: Box::new(worker.clone()),
             worker_set,
             goodbye,

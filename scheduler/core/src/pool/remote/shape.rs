@@ -42,6 +42,8 @@ impl Remote {
             falls: _,
             credits,
             barred,
+            // It is the same in all simulated heartbeats: none.
+            machine: _,
         } = self;
         // The engine covers the resources.
         s.worker(description.id);

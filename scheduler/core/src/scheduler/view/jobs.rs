@@ -1,6 +1,7 @@
 //! The jobs' part of a status answer: counts of all jobs, and a bounded list of jobs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::cluster_view::{JobFacts, JobState, TaskCounts, Urgency, most_urgent};
@@ -25,6 +26,8 @@ pub struct JobStatus {
     pub hold: Option<Hold>,
     /// `None` for a job of the config file.
     pub version: Option<JobVersion>,
+    /// The submitter who owns the job. `None`: only operators and administrators change it.
+    pub owner: Option<Arc<str>>,
     pub counts: Counts,
     /// Whether every task is DONE, FAILED or can never run, and every completion is durable.
     pub settled: bool,
@@ -126,6 +129,7 @@ impl View<'_> {
             enabled: job.can_run(),
             hold: job.hold,
             version: self.jobs.version(&job.name),
+            owner: self.jobs.submitter(&job.name).cloned(),
             settled: self.is_job_settled(id),
             next_backoff_end: next_backoff_end.map(|at| at.since(now)),
             errors,

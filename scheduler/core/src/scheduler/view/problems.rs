@@ -53,6 +53,7 @@ impl View<'_> {
         errors.extend(self.config_is_older());
         errors.extend(self.jobs.file_warnings().iter().cloned());
         errors.extend(self.nodes_error.clone());
+        errors.extend(self.shell.problems.iter().cloned());
         errors.extend(
             self.outbox
                 .store_error()

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use brasserie_common::access::Role;
 use brasserie_common::artifact_report::DiskCondition;
 use brasserie_common::{Principal, Shard};
 use brasserie_scheduler_core::{
-    Durable, Event, NoSlots, Options, Replication, Reply, ReservedSlots, SlotPlace, SlotStrategy,
-    SlotsCall, SlotsRequest,
+    Durable, Event, NoSlots, Options, Rejection, Replication, Reply, ReservedSlots, SlotPlace,
+    SlotStrategy, SlotsCall, SlotsRequest,
 };
 
 use super::{Store, pass};
+use crate::owners::{person, submitter};
 use crate::support::{self, Script};
 
 const MIB: u64 = 1 << 20;
@@ -25,10 +27,18 @@ fn wanted(artifacts: u32, replicas: Replication) -> SlotsRequest {
 }
 
 fn request(script: &mut Script, wanted: SlotsRequest) -> Result<ReservedSlots, NoSlots> {
+    request_by(script, Principal::Own, wanted)
+}
+
+fn request_by(
+    script: &mut Script,
+    from: Principal,
+    wanted: SlotsRequest,
+) -> Result<ReservedSlots, NoSlots> {
     let request = script.request();
     script.event(Event::Slots(SlotsCall::Request {
         request,
-        from: Principal::Own,
+        from,
         wanted: Box::new(wanted),
     }));
     match script.reply_to(request) {
@@ -38,15 +48,23 @@ fn request(script: &mut Script, wanted: SlotsRequest) -> Result<ReservedSlots, N
 }
 
 fn release(script: &mut Script, reserved: &ReservedSlots) -> bool {
+    release_by(script, Principal::Own, reserved).expect("nobody's reservation")
+}
+
+fn release_by(
+    script: &mut Script,
+    from: Principal,
+    reserved: &ReservedSlots,
+) -> Result<bool, Rejection> {
     let request = script.request();
     script.event(Event::Slots(SlotsCall::Release {
         request,
-        from: Principal::Own,
+        from,
         scheduler: reserved.scheduler,
         reservation: reserved.reservation,
     }));
     match script.reply_to(request) {
-        (None, Reply::SlotsReleased(Ok(was_open))) => was_open,
+        (None, Reply::SlotsReleased(released)) => released,
         other => panic!("a release, not {other:?}"),
     }
 }
@@ -62,6 +80,32 @@ fn cluster(slots: &[u64]) -> (Script, Vec<Store>) {
     });
     let stores = stores.collect();
     (script, stores)
+}
+
+#[test]
+fn reservations_are_released_by_those_who_have_made_them() {
+    let (mut script, _stores) = cluster(&[10]);
+    let anas = request_by(&mut script, submitter("ana"), wanted(1, Replication::None));
+    let anas = anas.expect("there is space");
+    let nobodys = request(&mut script, wanted(1, Replication::None)).expect("there is space");
+    for (owner, reserved, is_own) in [
+        ("bob", &anas, false),
+        ("ana", &nobodys, false),
+        ("ana", &anas, true),
+    ] {
+        let released = release_by(&mut script, submitter(owner), reserved);
+        match is_own {
+            true => assert_eq!(released, Ok(true)),
+            false => assert!(
+                matches!(released, Err(Rejection::NotOwner(_))),
+                "{owner}: {released:?}"
+            ),
+        }
+    }
+    // One that has ended may be released by everybody, without any effect.
+    assert_eq!(release_by(&mut script, submitter("bob"), &anas), Ok(false));
+    let operator = person(Role::Operator, None, &[]);
+    assert_eq!(release_by(&mut script, operator, &nobodys), Ok(true));
 }
 
 /// The order of the reports, and the numbers of the workers, say nothing: only the measured times do.

@@ -1,0 +1,434 @@
+//! Tests what people and stolen keys may change, and that the audit log and `status` name those who were refused. The programs and their
+//! connections are real.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::access::Role;
+use brasserie_common::worker::PROTOCOL_VERSION;
+use brasserie_common::{
+    MachinePortLock, ServiceAddress, Shard, WorkerDescription, WorkerId, WorkerSetId,
+};
+use brasserie_common_identity::{Authority, Credential, client_config};
+use brasserie_thrift::generated::brasserie::{BrasseriePauseJobArgs, BrasseriePauseJobResult};
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerGetJobsArgs, BistroSchedulerGetJobsResult, BistroSchedulerProcessHeartbeatArgs,
+    BistroSchedulerProcessHeartbeatResult,
+};
+use brasserie_thrift::rpc::{
+    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, PeerAddr, THRIFT, Unknown,
+};
+use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_within};
+use serde_json::{Value, json};
+use thrift::protocol::TSerializable;
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A scheduler that asks for proofs, at all addresses of this machine.
+struct Secured {
+    _scheduler: Process,
+    stage: Stage,
+    spec: SchedulerSpec,
+}
+
+impl Secured {
+    fn start() -> Self {
+        let stage = Stage::new();
+        let config = stage.write("config.json", &config().to_string());
+        let mut spec = stage.calm_spec(&config);
+        spec.address = Ipv4Addr::UNSPECIFIED;
+        let scheduler = stage.start_scheduler(&spec);
+        let secured = Secured {
+            _scheduler: scheduler,
+            stage,
+            spec,
+        };
+        wait_within(PATIENCE, "the scheduler to answer", || {
+            (secured.ask(&["status", "--json"]).code == Some(0)).then_some(())
+        });
+        secured
+    }
+
+    fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.spec.port)
+    }
+
+    /// Runs a command of the administrator.
+    fn ask(&self, arguments: &[&str]) -> Finished {
+        self.ask_as(&self.spec.data_dir.clone(), arguments)
+    }
+
+    fn ask_as(&self, token: &Path, arguments: &[&str]) -> Finished {
+        let (address, token) = (self.address(), token.to_string_lossy());
+        let mut all = arguments.to_vec();
+        all.extend(["--scheduler", &address, "--token-file", &token]);
+        self.stage.brasserie(&all)
+    }
+
+    /// Runs a command that must succeed.
+    fn must(&self, token: &Path, arguments: &[&str]) -> String {
+        let done = self.ask_as(token, arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {}", done.output);
+        done.output
+    }
+
+    /// Runs a command that must be refused with this text.
+    fn refused(&self, token: &Path, arguments: &[&str], why: &str) {
+        let done = self.ask_as(token, arguments);
+        assert_eq!(done.code, Some(1), "{arguments:?}: {}", done.output);
+        // The output may break lines.
+        let text = done.output.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(why), "{arguments:?}: {}", done.output);
+    }
+
+    fn token(&self, name: &str, arguments: &[&str]) -> PathBuf {
+        let mut all = vec!["token", "create"];
+        all.extend(arguments);
+        let created = self.ask(&all);
+        assert_eq!(created.code, Some(0), "{}", created.output);
+        let file = self.stage.write(name, &created.output);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
+        file
+    }
+
+    /// Starts a worker that joins, and returns the folder with its key.
+    fn join(&self, shard: &str) -> (Process, PathBuf) {
+        let token = self.token(&format!("join-{shard}"), &["--role", "worker"]);
+        let mut spec = self.stage.worker_spec(shard, &self.spec);
+        spec.scheduler = self.address();
+        spec.flags
+            .push(format!("--join-token=@{}", token.display()));
+        let worker = self.stage.start_worker(&spec);
+        wait_within(PATIENCE, &format!("{shard} to be healthy"), || {
+            let status = self.status();
+            let mut workers = status["workers"].as_array()?.iter();
+            let is_it = |w: &&Value| w["shard"] == shard && w["state"] == "healthy";
+            workers.find(is_it).map(|_| ())
+        });
+        (worker, spec.data_dir.join("identity"))
+    }
+
+    fn status(&self) -> Value {
+        let status = self.ask(&["status", "--json"]);
+        serde_json::from_str(&status.output).unwrap_or_default()
+    }
+
+    fn lines(&self, arguments: &[&str]) -> Vec<Value> {
+        let mut all = vec!["audit", "--json"];
+        all.extend(arguments);
+        let shown = self.ask(&all);
+        assert_eq!(shown.code, Some(0), "{}", shown.output);
+        let lines = shown.output.lines().map(serde_json::from_str);
+        lines.map(|line| line.expect("JSON")).collect()
+    }
+}
+
+fn config() -> Value {
+    json!({
+        "bistro_settings": { "enabled": true, "nodes": { "levels": ["item"], "node_sources": [
+            { "source": "manual", "prefs": { "one": [] } }
+        ] } },
+        "bistro_job->filed": { "command": ["/bin/true"], "enabled": false },
+    })
+}
+
+/// A caller's side of TLS.
+#[derive(Debug)]
+struct Shown(Arc<rustls::ClientConfig>);
+
+impl Credentials for Shown {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// A thief with the key of a worker.
+struct Thief {
+    pool: ClientPool,
+    scheduler: PeerAddr,
+}
+
+impl Thief {
+    fn of(secured: &Secured, folder: &Path) -> Self {
+        let read = Authority::read(&secured.spec.data_dir.join("identity"));
+        let authority = read.expect("an authority").expect("an authority");
+        let own = Credential::read(folder, "worker");
+        let own = own.expect("a certificate").expect("a certificate");
+        let trusted = [authority.certificate().clone()];
+        let tls = client_config(Some(&own), &trusted, THRIFT).expect("a configuration");
+        let pool = ClientPool::new(ClientConfig {
+            timeouts: CallTimeouts {
+                connect: PATIENCE,
+                send: PATIENCE,
+                receive: PATIENCE,
+            },
+            credentials: Some(Arc::new(Shown(tls))),
+            ..ClientConfig::default()
+        });
+        let scheduler = PeerAddr::new("127.0.0.1", secured.spec.port);
+        let scheduler = scheduler.proving(&authority.cluster().of_role(Role::Scheduler));
+        Thief { pool, scheduler }
+    }
+
+    /// Returns why a call is refused.
+    async fn refusal<A: TSerializable, R: TSerializable + Send>(
+        &self,
+        call: &'static str,
+        arguments: &A,
+    ) -> String {
+        match self
+            .pool
+            .call::<A, R>(&self.scheduler, call, arguments)
+            .await
+        {
+            CallResult::Unknown(Unknown::Exception { message, .. }) => message,
+            CallResult::Done(_) => panic!("{call} was accepted"),
+            CallResult::Unknown(why) => panic!("{call}: {why}"),
+            CallResult::NotSent(why) => panic!("{call}: {why}"),
+        }
+    }
+
+    async fn heartbeat(&self, shard: &str) -> String {
+        let worker = WorkerDescription {
+            shard: Shard::try_from(shard).expect("a shard"),
+            machine_lock: MachinePortLock {
+                hostname: "elsewhere".into(),
+                port: 1,
+            },
+            id: WorkerId::new(i64::MAX / 2, 1),
+            address: ServiceAddress {
+                host: "127.0.0.1".into(),
+                port: 1,
+            },
+            protocol_version: PROTOCOL_VERSION,
+            ..WorkerDescription::default()
+        };
+        let arguments = BistroSchedulerProcessHeartbeatArgs {
+            w: worker.into(),
+            worker_set_id: WorkerSetId::default().into(),
+        };
+        self.refusal::<_, BistroSchedulerProcessHeartbeatResult>("processHeartbeat", &arguments)
+            .await
+    }
+}
+
+#[test]
+fn a_stolen_key_of_a_worker_is_of_no_other_use_and_its_use_is_counted_and_audited() {
+    let secured = Secured::start();
+    let (_first, stolen) = secured.join("w1");
+    let (_second, _) = secured.join("w2");
+    let before = secured.status()["workers"].clone();
+    let thief = Thief::of(&secured, &stolen);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let why = thief.heartbeat("w2").await;
+        assert!(
+            why.contains("its certificate is for another shard"),
+            "{why}"
+        );
+        let why = thief.heartbeat("w1").await;
+        assert!(why.contains("holds shard `w1`"), "{why}");
+        let nothing = BistroSchedulerGetJobsArgs {};
+        let why = thief
+            .refusal::<_, BistroSchedulerGetJobsResult>("getJobs", &nothing)
+            .await;
+        assert!(why.contains("not permitted to the role worker"), "{why}");
+        let job = "filed".to_owned();
+        let pause = BrasseriePauseJobArgs { job };
+        let why = thief
+            .refusal::<_, BrasseriePauseJobResult>("pauseJob", &pause)
+            .await;
+        assert!(why.contains("not permitted to the role worker"), "{why}");
+    });
+    let counts = wait_within(PATIENCE, "the counts of refusals", || {
+        let counts = secured.status()["refused_calls"].clone();
+        let is_all = ["shard", "instance", "role"]
+            .iter()
+            .all(|why| counts[why].is_u64());
+        is_all.then_some(counts)
+    });
+    assert_eq!(counts, json!({ "shard": 1, "instance": 1, "role": 2 }));
+    let lines = secured.lines(&["--refused", "--who", "w1"]);
+    let calls: Vec<&Value> = lines.iter().map(|line| &line["what"]).collect();
+    assert_eq!(
+        calls,
+        [
+            "processHeartbeat",
+            "processHeartbeat",
+            "getJobs",
+            "pauseJob"
+        ]
+    );
+    for line in &lines {
+        assert_eq!(
+            (&line["role"], &line["shard"]),
+            (&json!("worker"), &json!("w1"))
+        );
+        assert!(
+            line["from"]
+                .as_str()
+                .is_some_and(|from| from.starts_with("127.0.0.1:"))
+        );
+    }
+    let text = secured.ask(&["status"]).output;
+    assert!(
+        text.contains("Refused calls: 1 by instance, 2 by role, 1 by shard"),
+        "{text}"
+    );
+    // The workers are the same.
+    let after = secured.status()["workers"].clone();
+    for worker in 0..2 {
+        assert_eq!(after[worker]["instance"], before[worker]["instance"]);
+        assert_eq!(after[worker]["state"], "healthy");
+    }
+    let joined = secured.lines(&["--what", "join"]);
+    let joined: Vec<&Value> = joined.iter().map(|line| &line["name"]).collect();
+    assert_eq!(joined, ["w1", "w2"]);
+}
+
+#[test]
+fn submitters_change_their_own_and_the_log_says_who_has_done_what() {
+    let secured = Secured::start();
+    let ana = secured.token("ana", &["--role", "submitter", "--owner", "ana"]);
+    let bob = secured.token("bob", &["--role", "submitter", "--owner", "bob"]);
+    let operator = secured.token("operator", &["--role", "operator"]);
+    let command = r#"{"command": ["/bin/true"], "enabled": false}"#;
+    let job = secured.stage.write("copy.json", command);
+    let job = job.to_string_lossy();
+    secured.must(&ana, &["job", "submit", &job]);
+    let bobs =
+        "job `copy` is owned by `ana`: ask `ana`, an operator or an administrator to change it";
+    for command in [
+        "pause",
+        "cancel",
+        "resume",
+        "delete",
+        "forgive",
+        "delete-history",
+    ] {
+        secured.refused(&bob, &["job", command, "copy"], bobs);
+    }
+    secured.refused(&bob, &["job", "submit", &job, "--replace"], bobs);
+    secured.refused(&bob, &["task", "kill", "copy", "one"], bobs);
+    secured.refused(&bob, &["artifact", "rm", "copy"], bobs);
+    secured.refused(
+        &ana,
+        &["job", "pause", "filed"],
+        "`filed` is owned by the scheduler",
+    );
+    secured.must(&ana, &["job", "pause", "copy"]);
+    secured.must(&operator, &["job", "resume", "copy"]);
+    secured.must(&ana, &["artifact", "put", &job, "--name", "dims.json"]);
+    let file = "the file `dims.json` is owned by `ana`";
+    secured.refused(
+        &bob,
+        &["artifact", "put", &job, "--name", "dims.json"],
+        file,
+    );
+    secured.refused(&bob, &["artifact", "rm", "--file", "dims.json"], file);
+    secured.must(&ana, &["artifact", "rm", "--file", "dims.json"]);
+    let explained = secured.must(&bob, &["explain", "copy", "one"]);
+    assert!(
+        explained.contains("The job is owned by `ana`."),
+        "{explained}"
+    );
+    let listed = secured.must(&bob, &["job", "list"]);
+    assert!(listed.contains("ana"), "{listed}");
+
+    let text =
+        r#"{"command": ["/bin/true"], "enabled": false, "task_subprocess": {"user": "batch"}}"#;
+    let as_batch = secured.stage.write("batch.json", text);
+    let as_batch = as_batch.to_string_lossy();
+    let refused = secured.ask_as(&ana, &["job", "submit", &as_batch]);
+    assert!(
+        refused.output.contains("--run-as batch"),
+        "{}",
+        refused.output
+    );
+    let granted = ["--role", "submitter", "--owner", "ana", "--run-as", "batch"];
+    let granted = secured.token("granted", &granted);
+    secured.must(&granted, &["job", "submit", &as_batch]);
+    secured.must(&ana, &["job", "delete", "batch"]);
+
+    secured.refused(&ana, &["audit"], "not permitted to the role submitter");
+    let seen = secured.must(&operator, &["audit", "--who", "ana", "--what", "pauseJob"]);
+    assert!(seen.contains("hold: none -> paused"), "{seen}");
+    check_log(&secured);
+}
+
+/// Checks the lines about the job `copy`, from the oldest on.
+fn check_log(secured: &Secured) {
+    let lines = secured.lines(&["--what", "copy"]);
+    let told: Vec<(&str, &str, &str)> = lines
+        .iter()
+        .map(|line| {
+            let field = |name: &str| line[name].as_str().unwrap_or_default();
+            let who = line["owner"].as_str().or(line["role"].as_str());
+            (who.unwrap_or_default(), field("what"), field("outcome"))
+        })
+        .collect();
+    let refused = [
+        "pauseJob",
+        "cancelJob",
+        "resumeJob",
+        "removeJob",
+        "forgiveTasks",
+        "deleteHistory",
+        "submitJob",
+        "killTask",
+        "forgetOutputs",
+    ];
+    let mut expected = vec![("ana", "submitJob", "ok")];
+    expected.extend(refused.map(|call| ("bob", call, "refused")));
+    expected.push(("ana", "pauseJob", "ok"));
+    expected.push(("operator", "resumeJob", "ok"));
+    assert_eq!(told, expected);
+    assert_eq!(lines[11]["before"], json!({ "hold": "paused" }));
+    let all = secured.lines(&[]);
+    assert_eq!(all[0]["number"], 1);
+    for own in ["start", "configInForce"] {
+        assert!(all.iter().any(|line| line["what"] == own), "{own}");
+    }
+    let created = secured.lines(&["--what", "createToken"]);
+    assert_eq!(created[0]["after"]["owner"], "ana");
+    // No secret is in it, as a token shows when it is created.
+    let log = secured.spec.data_dir.join("audit/audit.log");
+    let text = fs::read_to_string(&log).expect("the log");
+    let token = fs::read_to_string(secured.stage.path("ana")).expect("a token");
+    let secret = token.trim().rsplit('-').next().expect("a secret");
+    assert!(secret.len() == 64 && !text.contains(secret) && !text.contains("/bin/true"));
+    let mode = fs::metadata(&log).expect("the log").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_scheduler_without_an_authority_keeps_the_log_too_and_over_a_restart() {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &config().to_string());
+    let spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    scheduler.wait_for_output("the scheduler is up");
+    let address = format!("{}:{}", spec.address, spec.port);
+    let paused = stage.brasserie(&["job", "pause", "filed", "--scheduler", &address]);
+    assert_eq!(paused.code, Some(0), "{}", paused.output);
+    // The line is written soon after the answer, also if the scheduler is killed then.
+    let log = spec.data_dir.join("audit/audit.log");
+    wait_within(PATIENCE, "the line", || {
+        let text = fs::read_to_string(&log).ok()?;
+        text.contains("pauseJob").then_some(())
+    });
+    scheduler.kill_program();
+    let scheduler = stage.start_scheduler(&spec);
+    scheduler.wait_for_output("the scheduler is up");
+    let shown = wait_within(PATIENCE, "the second start", || {
+        let shown = stage.brasserie(&["audit", "--scheduler", &address]);
+        (shown.output.matches(" start ").count() == 2).then_some(shown.output)
+    });
+    assert!(shown.contains("unauthenticated at 127.0.0.1:"), "{shown}");
+    assert!(shown.contains("pauseJob job filed"), "{shown}");
+}

@@ -1,0 +1,315 @@
+//! The audit log: changes with their callers and outcomes, and refused callers. One JSON object a line, in `audit/audit.log` in the data directory.
+//!
+//! The thread that makes a change hands its line over before the answer leaves, and never waits for the disk: a thread of its own writes the lines,
+//! and syncs them at least once a second. So a crash of the machine loses the lines of the last second at most. If the disk is full or does
+//! not answer, lines wait in memory. Those that find no place there are counted, and `status` says so.
+
+mod lines;
+mod pages;
+mod refusals;
+mod writer;
+
+use std::fmt::Display;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, SyncSender};
+use std::time::{Duration, Instant};
+
+use brasserie_common::{NotPermitted, Principal};
+use brasserie_common_runtime::{DataDir, DataDirError};
+use brasserie_scheduler_core::{ConfigTexts, Event, Rejection, ShellReport};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio::time::interval;
+use tokio_util::sync::CancellationToken;
+
+use crate::inbox::{EventLane, Inbox};
+pub(crate) use lines::{Line, Outcome};
+pub(crate) use pages::{Page, PageQuery, Place};
+pub(crate) use refusals::RefusalReason;
+use refusals::Refusals;
+use writer::{Message, Sizes, Writer};
+
+/// The folder in the data directory.
+const FOLDER: &str = "audit";
+/// The most lines that wait for the disk: some minutes of a busy cluster, and some MiB.
+const MOST_WAITING: usize = 4096;
+/// The time without an answer of the disk that `status` names.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
+/// The time between two looks at what `status` shows of the log.
+const REPORT_PERIOD: Duration = Duration::from_secs(1);
+/// The longest wait for the disk at the end.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+
+/// The audit log of one scheduler. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Audit(Arc<Parts>);
+
+struct Parts {
+    folder: PathBuf,
+    queue: SyncSender<Message>,
+    state: Arc<State>,
+    refusals: Refusals,
+}
+
+/// The state of the disk, as the writing thread reports it.
+#[derive(Default)]
+struct State {
+    /// Lines that found no place since the last line that counts them.
+    lost: AtomicU64,
+    /// Why the last write failed; `None` after one that did not.
+    failure: Mutex<Option<String>>,
+    /// The time since which the thread waits for the disk.
+    busy_since: Mutex<Option<Instant>>,
+    /// Held while files are renamed, so that a reader finds all of them.
+    renames: Mutex<()>,
+}
+
+impl State {
+    /// Returns what is wrong, for people.
+    fn problem(&self, now: Instant) -> Option<String> {
+        let failure = self.failure.lock().clone();
+        let busy = (*self.busy_since.lock()).map(|since| now.saturating_duration_since(since));
+        let stalled = busy.filter(|time| *time >= STALLED_AFTER).map(|_| {
+            format!(
+                "the audit log waits for its disk, which has not answered for more than {} s",
+                STALLED_AFTER.as_secs()
+            )
+        });
+        let lost = match self.lost.load(Ordering::Relaxed) {
+            0 => String::new(),
+            lost => format!(". {lost} lines are lost, as too many wait"),
+        };
+        let what = stalled.or(failure).or_else(|| {
+            (!lost.is_empty()).then(|| "the audit log cannot keep up with the calls".to_owned())
+        })?;
+        Some(format!("{what}{lost}"))
+    }
+}
+
+impl Audit {
+    /// Opens the log in the data directory, and starts the thread that writes it.
+    pub(crate) fn open(directory: &DataDir) -> Result<Self, DataDirError> {
+        Ok(Self::open_with(
+            directory.folder(FOLDER)?,
+            Sizes::USUAL,
+            MOST_WAITING,
+        ))
+    }
+
+    fn open_with(folder: PathBuf, sizes: Sizes, most_waiting: usize) -> Self {
+        let (queue, lines) = mpsc::sync_channel(most_waiting);
+        let state = Arc::new(State::default());
+        let writer = Writer::new(folder.clone(), sizes, Arc::clone(&state));
+        let named = std::thread::Builder::new().name("audit".to_owned());
+        if let Err(error) = named.spawn(move || writer.run(&lines)) {
+            // All lines are counted as lost then.
+            *state.failure.lock() = Some(format!("the audit log has no thread: {error}"));
+        }
+        Audit(Arc::new(Parts {
+            folder,
+            queue,
+            state,
+            refusals: Refusals::default(),
+        }))
+    }
+
+    /// Begins the line of a call, which is written at its end.
+    pub(crate) fn call(&self, from: &Principal, what: &str) -> OpenLine {
+        OpenLine {
+            audit: self.clone(),
+            line: Some(Line::new(from, what)),
+        }
+    }
+
+    /// Writes a line about this scheduler itself.
+    pub(crate) fn own(&self, what: &str, after: Option<Value>) {
+        self.write(Line::new(&Principal::Own, what).changed(None, after));
+    }
+
+    /// Writes that another config file is in force.
+    pub(crate) fn config_in_force(&self, what: &str, texts: ConfigTexts) {
+        let line = Line::new(&Principal::Own, "configInForce").on("config", what);
+        self.write(line.texts(texts.before, Some(texts.after)));
+    }
+
+    /// Counts a call that was refused because of who made it, and writes it unless too many were lately.
+    pub(crate) fn refused(&self, reason: RefusalReason, from: &Principal, what: &str, why: &str) {
+        if let Some(suppressed) = self.0.refusals.count(Instant::now(), reason) {
+            let line = Line::new(from, what).suppressed(suppressed);
+            self.write(line.end(Outcome::Refused, Some(why)));
+        }
+    }
+
+    /// Counts and writes a call that the caller's role or shard does not permit.
+    pub(crate) fn not_permitted(&self, refusal: &NotPermitted) {
+        let reason = match (&refusal.caller, &refusal.shard) {
+            (Principal::Stranger(..), _) => RefusalReason::Proof,
+            (_, Some(_)) => RefusalReason::Shard,
+            (_, None) => RefusalReason::Role,
+        };
+        let why = refusal.to_string();
+        self.refused(reason, &refusal.caller, &refusal.call, &why);
+    }
+
+    /// Counts and writes the rejection of a call that speaks for another instance of a shard than the bound one, by a worker that has proven
+    /// its shard. Other rejections are nobody's fault.
+    pub(crate) fn rejected(&self, from: &Principal, what: &str, rejection: &Rejection) {
+        let is_proven = matches!(from, Principal::Authenticated(_));
+        let reason = match rejection {
+            Rejection::ShardTaken { .. }
+            | Rejection::OtherMachine { .. }
+            | Rejection::IdentityChanged { .. }
+            | Rejection::WrongWorker { .. } => RefusalReason::Instance,
+            Rejection::NotPermitted(_) => RefusalReason::Shard,
+            _ => return,
+        };
+        if is_proven {
+            self.refused(reason, from, what, &rejection.to_string());
+        }
+    }
+
+    fn write(&self, line: Line) {
+        if self
+            .0
+            .queue
+            .try_send(Message::Line(Box::new(line)))
+            .is_err()
+        {
+            self.0.state.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns a page of the log. Waits for the disk.
+    pub(crate) fn page(&self, query: &PageQuery) -> io::Result<Page> {
+        pages::read(&self.0.folder, &self.0.state.renames, query)
+    }
+
+    /// Starts the task that tells the core what `status` shows of the log, whenever that changes. It also writes counts of refusals that have
+    /// no line of their own.
+    pub(crate) fn watch(&self, inbox: Inbox, stop: CancellationToken) -> JoinHandle<()> {
+        tokio::spawn(self.clone().report(inbox, stop))
+    }
+
+    async fn report(self, inbox: Inbox, stop: CancellationToken) {
+        let mut due = interval(REPORT_PERIOD);
+        let mut told = ShellReport::default();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = due.tick() => {}
+            }
+            let now = Instant::now();
+            for (reason, suppressed) in self.0.refusals.overdue(now) {
+                let line = Line::new(&Principal::Own, "refusedCalls");
+                let line = line.on("reason", reason.name()).suppressed(suppressed);
+                self.write(line.end(Outcome::Refused, None));
+            }
+            let report = ShellReport {
+                problems: self.0.state.problem(now).into_iter().collect(),
+                refused_calls: self.0.refusals.counts(),
+            };
+            if report != told {
+                told = report.clone();
+                let event = Event::ShellReported(Box::new(report));
+                inbox.tell_soon(EventLane::Ordinary, event);
+            }
+        }
+    }
+
+    /// Writes all lines to disk, and ends the thread. Waits a few seconds at most.
+    pub(crate) fn close(&self) {
+        let (done, is_done) = mpsc::channel();
+        if self.0.queue.try_send(Message::Close(done)).is_ok() {
+            // A disk that does not answer is not waited for.
+            let _ = is_done.recv_timeout(LAST_WAIT);
+        }
+    }
+}
+
+/// The line of a call that is under way. A call that ends without a result has failed.
+pub(crate) struct OpenLine {
+    audit: Audit,
+    line: Option<Line>,
+}
+
+impl OpenLine {
+    /// Says what the call is about: its kind, and its name.
+    pub(crate) fn on(mut self, object: &'static str, name: &str) -> Self {
+        self.line = self.line.take().map(|line| line.on(object, name));
+        self
+    }
+
+    /// Names the node of a task.
+    pub(crate) fn node(mut self, node: &str) -> Self {
+        self.line = self.line.take().map(|line| line.node(node));
+        self
+    }
+
+    /// Names the change and its object for the log of the program.
+    pub(crate) fn subject(&self, what: &str) -> String {
+        match self.line.as_ref().and_then(Line::name) {
+            Some(name) => format!("{what} (`{name}`)"),
+            None => what.to_owned(),
+        }
+    }
+
+    /// Says what was there before the change, and what is after it.
+    pub(crate) fn changed(&mut self, before: Option<Value>, after: Option<Value>) {
+        self.line = self.line.take().map(|line| line.changed(before, after));
+    }
+
+    /// Gives the texts of a definition before and after the change. Only their digests and the names of keys are written.
+    pub(crate) fn texts(&mut self, before: Option<Arc<str>>, after: Option<Arc<str>>) {
+        self.line = self.line.take().map(|line| line.texts(before, after));
+    }
+
+    /// Counts the refusal of a caller, and writes it unless too many were lately.
+    pub(crate) fn refused_caller(mut self, reason: RefusalReason, why: &dyn Display) {
+        if let Some(line) = self.line.take()
+            && let Some(suppressed) = self.audit.0.refusals.count(Instant::now(), reason)
+        {
+            let line = line.suppressed(suppressed);
+            self.audit
+                .write(line.end(Outcome::Refused, Some(&why.to_string())));
+        }
+    }
+
+    pub(crate) fn end(mut self, outcome: Outcome, why: Option<&dyn Display>) {
+        self.finish(outcome, why.map(ToString::to_string).as_deref());
+    }
+
+    /// Ends the line of a call that either has an effect or is refused.
+    pub(crate) fn end_as<T>(self, result: &Result<T, impl Display>) {
+        match result {
+            Ok(_) => self.end(Outcome::Ok, None),
+            Err(why) => self.end(Outcome::Refused, Some(why)),
+        }
+    }
+
+    /// Writes nothing, because nothing was changed.
+    pub(crate) fn discard(mut self) {
+        self.line = None;
+    }
+
+    fn finish(&mut self, outcome: Outcome, why: Option<&str>) {
+        if let Some(line) = self.line.take() {
+            self.audit.write(line.end(outcome, why));
+        }
+    }
+}
+
+impl Drop for OpenLine {
+    fn drop(&mut self) {
+        self.finish(
+            Outcome::Failed,
+            Some("the call has ended without an answer"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,352 @@
+//! Tests of the audit log with real files: what a line says, rotation, pages, crashes, and disks that are full or do not answer.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use brasserie_common::WallTime;
+use brasserie_common::access::{Identity, Role, TokenNumber};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn ana() -> Principal {
+    Principal::Authenticated(Arc::new(Identity {
+        role: Role::Submitter,
+        shard: None,
+        token: Some(TokenNumber(7)),
+        owner: Some("ana".into()),
+        run_as: Arc::default(),
+        from: SocketAddr::from(([10, 0, 0, 1], 5)),
+    }))
+}
+
+fn open(folder: &Path) -> Audit {
+    Audit::open_with(folder.to_owned(), Sizes::USUAL, MOST_WAITING)
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn pause(audit: &Audit, job: &str) {
+    let line = audit.call(&ana(), "pauseJob").on("job", job);
+    line.end(Outcome::Ok, None);
+}
+
+/// Returns all lines that match, page by page.
+fn lines(audit: &Audit, query: PageQuery) -> Vec<Value> {
+    let (mut query, mut lines) = (query, Vec::new());
+    loop {
+        let page = audit.page(&query).expect("a page");
+        let read = page.lines.iter().map(|line| serde_json::from_str(line));
+        lines.extend(read.map(|line| line.expect("JSON")));
+        query.after = Some(page.read_to);
+        if !page.has_more {
+            return lines;
+        }
+    }
+}
+
+fn all(audit: &Audit) -> Vec<Value> {
+    lines(audit, PageQuery::default())
+}
+
+fn names(lines: &[Value]) -> Vec<&str> {
+    lines
+        .iter()
+        .filter_map(|line| line["name"].as_str())
+        .collect()
+}
+
+#[test]
+fn a_line_says_who_has_done_what_and_no_secret() {
+    let folder = folder();
+    let audit = open(folder.path());
+    let mut line = audit.call(&ana(), "submitJob").on("job", "copy");
+    line.changed(None, Some(json!({ "version": 2 })));
+    let before = r#"{"priority": 1, "command": ["a"], "owner": "ana"}"#;
+    let after = r#"{"priority": 3, "command": ["b", "geheim"], "owner": "ana"}"#;
+    line.texts(Some(before.into()), Some(after.into()));
+    line.end(Outcome::Ok, None);
+    let at = SocketAddr::from(([127, 0, 0, 1], 9));
+    let line = audit.call(&Principal::Unauthenticated(at), "killTask");
+    let line = line.on("task", "copy").node("n1");
+    line.end(Outcome::Refused, Some(&"it\ndoes not run"));
+    drop(audit.call(&ana(), "pauseJob").on("job", "lost"));
+    audit.own("start", None);
+    audit.close();
+    let written = all(&audit);
+    let mut first = written[0].clone();
+    let time = first["time"].take();
+    assert!(
+        time.as_str()
+            .is_some_and(|time| time.len() == 24 && time.ends_with('Z'))
+    );
+    let digests = ["before", "after"].map(|side| first[side]["digest"].take());
+    assert!(digests[0] != digests[1] && digests[0].as_str().is_some_and(|hex| hex.len() == 32));
+    assert_eq!(
+        first,
+        json!({
+            "number": 1, "time": null, "who": "submitter `ana` at 10.0.0.1:5", "role": "submitter", "owner": "ana",
+            "token": "0000000000000007", "from": "10.0.0.1:5", "what": "submitJob", "object": "job", "name": "copy", "outcome": "ok",
+            "before": { "digest": null, "priority": 1 },
+            "after": { "digest": null, "priority": 3, "version": 2, "changed": ["command", "priority"] },
+        })
+    );
+    assert_eq!(written[1]["who"], "unauthenticated at 127.0.0.1:9");
+    assert_eq!(
+        (&written[1]["node"], &written[1]["outcome"]),
+        (&json!("n1"), &json!("refused"))
+    );
+    assert!(!written[1]["why"].as_str().expect("a reason").contains('\n'));
+    assert_eq!(
+        (&written[2]["name"], &written[2]["outcome"]),
+        (&json!("lost"), &json!("failed"))
+    );
+    assert_eq!(written[3]["who"], "this scheduler");
+    let file = folder.path().join("audit.log");
+    assert!(
+        !fs::read_to_string(&file)
+            .expect("the file")
+            .contains("geheim")
+    );
+    let mode = fs::metadata(&file).expect("the file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn files_are_rotated_and_pages_go_through_all_that_are_kept() {
+    let folder = folder();
+    let sizes = Sizes {
+        file_bytes: 4000,
+        files: 3,
+    };
+    let audit = Audit::open_with(folder.path().to_owned(), sizes, MOST_WAITING);
+    let mut followed = Vec::new();
+    let mut place = None;
+    for job in 0..200 {
+        pause(&audit, &format!("j{job}"));
+        // A follower misses nothing, also when the file that it reads is renamed.
+        wait_for("the line", || {
+            let query = PageQuery {
+                after: place,
+                ..PageQuery::default()
+            };
+            let page = audit.page(&query).expect("a page");
+            place = Some(page.read_to);
+            let got = !page.lines.is_empty();
+            followed.extend(page.lines);
+            got.then_some(())
+        });
+    }
+    assert_eq!(followed.len(), 200);
+    let mut files: Vec<String> = fs::read_dir(folder.path())
+        .expect("the folder")
+        .map(|file| {
+            file.expect("a file")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    files.sort();
+    assert_eq!(files, ["audit.log", "audit.log.1", "audit.log.2"]);
+    let kept = all(&audit);
+    let numbers: Vec<u64> = kept
+        .iter()
+        .filter_map(|line| line["number"].as_u64())
+        .collect();
+    assert!(
+        numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]),
+        "{numbers:?}"
+    );
+    assert!(
+        numbers.len() < 200 && numbers.last() == Some(&200),
+        "{numbers:?}"
+    );
+    // A reader whose file is not kept any more goes on with the oldest one.
+    let query = PageQuery {
+        after: Some(Place {
+            file: 1,
+            offset: 99,
+        }),
+        ..PageQuery::default()
+    };
+    assert_eq!(lines(&audit, query).len(), kept.len());
+    // The numbers go on after a restart, also if the last file is empty.
+    audit.close();
+    drop(audit);
+    let log = folder.path().join("audit.log");
+    fs::write(&log, "").expect("emptied");
+    let last = fs::read_to_string(folder.path().join("audit.log.1")).expect("the file");
+    let last = last
+        .lines()
+        .last()
+        .and_then(|line| writer::number(line.as_bytes()));
+    let audit = Audit::open_with(folder.path().to_owned(), sizes, MOST_WAITING);
+    pause(&audit, "next");
+    audit.close();
+    let all = all(&audit);
+    assert_eq!(
+        all.last().expect("a line")["number"].as_u64(),
+        last.map(|last| last + 1)
+    );
+}
+
+#[test]
+fn pages_have_the_lines_that_are_asked_for() {
+    let folder = folder();
+    let audit = open(folder.path());
+    pause(&audit, "a");
+    let by = Principal::Own;
+    audit
+        .call(&by, "revokeToken")
+        .on("token", "b")
+        .end(Outcome::Refused, None);
+    pause(&audit, "c");
+    audit.close();
+    let of = |query: PageQuery| names(&lines(&audit, query)).join(" ");
+    let who = |who: &str| PageQuery {
+        who: Some(who.to_owned()),
+        ..PageQuery::default()
+    };
+    for name in [
+        "ana",
+        "submitter",
+        "0000000000000007",
+        "10.0.0.1",
+        "10.0.0.1:5",
+    ] {
+        assert_eq!(of(who(name)), "a c", "{name}");
+    }
+    assert_eq!(of(who("this scheduler")), "b");
+    assert_eq!(of(who("bob")), "");
+    for what in ["revokeToken", "token", "b"] {
+        let what = Some(what.to_owned());
+        let query = PageQuery {
+            what,
+            ..PageQuery::default()
+        };
+        assert_eq!(of(query), "b");
+    }
+    let refused_only = true;
+    let query = PageQuery {
+        refused_only,
+        ..PageQuery::default()
+    };
+    assert_eq!(of(query), "b");
+    for (at, since, until) in [(0, "a b c", ""), (i64::MAX / 1_000_000, "", "a b c")] {
+        let at = Some(WallTime::from_millis(at));
+        let from = PageQuery {
+            since: at,
+            ..PageQuery::default()
+        };
+        let before = PageQuery {
+            until: at,
+            ..PageQuery::default()
+        };
+        assert_eq!((of(from).as_str(), of(before).as_str()), (since, until));
+    }
+}
+
+#[test]
+fn a_line_that_a_crash_cut_off_takes_no_other_with_it() {
+    let folder = folder();
+    let audit = open(folder.path());
+    pause(&audit, "a");
+    audit.close();
+    let log = folder.path().join("audit.log");
+    let text = fs::read_to_string(&log).expect("the file");
+    fs::write(&log, format!("{text}{}", &text[..40])).expect("written");
+    let audit = open(folder.path());
+    pause(&audit, "b");
+    audit.close();
+    let text = fs::read_to_string(&log).expect("the file");
+    let read: Vec<_> = text.lines().map(serde_json::from_str::<Value>).collect();
+    let numbers: Vec<_> = read.iter().flatten().map(|line| &line["number"]).collect();
+    assert_eq!((read.len(), numbers), (3, vec![&json!(1), &json!(2)]));
+}
+
+#[test]
+fn a_disk_that_takes_no_lines_is_a_problem_and_loses_none_that_has_a_place() {
+    let folder = folder();
+    let log = folder.path().join("audit.log");
+    // No file can be opened there.
+    fs::create_dir(&log).expect("a folder");
+    let audit = open(folder.path());
+    pause(&audit, "a");
+    let problem = wait_for("the problem", || audit.0.state.problem(Instant::now()));
+    assert!(
+        problem.contains("cannot be written") && problem.contains("audit.log"),
+        "{problem}"
+    );
+    pause(&audit, "b");
+    fs::remove_dir(&log).expect("removed");
+    wait_for("the lines", || {
+        (names(&all(&audit)) == ["a", "b"]).then_some(())
+    });
+    wait_for("the end of the problem", || {
+        audit
+            .0
+            .state
+            .problem(Instant::now())
+            .is_none()
+            .then_some(())
+    });
+}
+
+#[test]
+fn a_disk_that_does_not_answer_blocks_nobody_and_lost_lines_are_counted() {
+    let folder = folder();
+    // Each batch begins another file.
+    let sizes = Sizes {
+        file_bytes: 1,
+        files: 60,
+    };
+    let audit = Audit::open_with(folder.path().to_owned(), sizes, 4);
+    pause(&audit, "first");
+    wait_for("the first line", || (all(&audit).len() == 1).then_some(()));
+    // The thread waits for this as it would for a disk that hangs.
+    let held = audit.0.state.renames.lock();
+    let begin = Instant::now();
+    for job in 0..1000 {
+        pause(&audit, &format!("j{job}"));
+    }
+    assert!(begin.elapsed() < PATIENCE / 4, "{:?}", begin.elapsed());
+    let much_later = Instant::now() + STALLED_AFTER;
+    let problem = wait_for("the problem", || {
+        let problem = audit.0.state.problem(much_later)?;
+        problem.contains("has not answered").then_some(problem)
+    });
+    assert!(problem.contains("lines are lost"), "{problem}");
+    drop(held);
+    let lost = wait_for("the count of the lost lines", || {
+        let lines = all(&audit);
+        let lost = lines.iter().filter(|line| line["what"] == "linesLost");
+        let lost: u64 = lost.filter_map(|line| line["suppressed"].as_u64()).sum();
+        let written = lines
+            .iter()
+            .filter(|line| line["what"] == "pauseJob")
+            .count() as u64;
+        (lost + written == 1001).then_some(lost)
+    });
+    assert!(lost > 900, "{lost}");
+    assert_eq!(audit.0.state.problem(Instant::now()), None);
+}
