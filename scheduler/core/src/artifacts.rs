@@ -17,7 +17,8 @@ use brasserie_common::{
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
-    RackName, Registry, RegistrySettings, Replicas, RestoredState, SetEnding, SetTerms, WorkerStay,
+    RackName, Registry, RegistrySettings, Replicas, RestoredState, RestoredTask, SetEnding,
+    SetTerms, WorkerStay,
 };
 use brasserie_scheduler_engine::Task;
 use brasserie_scheduler_slots::SlotStrategy;
@@ -65,8 +66,8 @@ pub(crate) struct Artifacts {
     judge_at: Option<Time>,
     /// Whether a configuration has defined the sets since the start.
     are_defined: bool,
-    /// The start of this scheduler, if an earlier one has left outputs; else long ago.
-    started: Time,
+    /// The start of this scheduler, if an earlier one has left outputs.
+    started: Option<Time>,
     /// The reason why the outputs of a job are gone, until it leaves others.
     gone: BTreeMap<JobName, (OutputsGone, WallTime)>,
     /// When each hold on the outputs of a job was last renewed. Some may have ended by themselves.
@@ -139,13 +140,19 @@ impl Artifacts {
         now: Clocks,
         (strategy, rng): (SlotStrategy, Rng),
     ) -> Self {
+        let mut slots = ArtifactSlots::new(now.time, strategy);
+        // The latest runs count most.
+        let mut runs: Vec<&RestoredTask> = restored.tasks.iter().collect();
+        runs.sort_by_key(|task| task.invocation);
+        for RestoredTask { key, outputs, .. } in runs {
+            let sizes = outputs.iter().map(|output| output.artifact.size);
+            slots.record_run(&key.job, sizes.fold(0, u64::saturating_add));
+        }
+        let has_outputs = !restored.sets.is_empty();
         Artifacts {
-            judge_at: (!restored.sets.is_empty()).then_some(now.time),
+            judge_at: has_outputs.then_some(now.time),
             are_defined: false,
-            started: match restored.sets.is_empty() {
-                true => Time::ZERO,
-                false => now.time,
-            },
+            started: has_outputs.then_some(now.time),
             holds: BTreeMap::new(),
             gone: BTreeMap::new(),
             registry: Registry::restore(RegistrySettings::default(), restored, now),
@@ -153,7 +160,7 @@ impl Artifacts {
             namespace,
             awaited: BTreeMap::new(),
             places: BTreeMap::new(),
-            slots: ArtifactSlots::new(now.time, strategy),
+            slots,
             listings: BTreeMap::new(),
             rng,
             unfinished: BTreeMap::new(),
@@ -193,7 +200,7 @@ impl Artifacts {
             unfinished: BTreeMap::new(),
             judge_at: None,
             are_defined: true,
-            started: Time::ZERO,
+            started: None,
             holds: BTreeMap::new(),
             gone: BTreeMap::new(),
             files: Arc::clone(&self.files),
@@ -317,7 +324,7 @@ impl Artifacts {
         self.slots.release(now, reservation)
     }
 
-    /// Reserves space for the outputs of a run of the job that starts at the worker with this lock.
+    /// Reserves space for the outputs of a run of the job at the worker with this lock.
     pub(crate) fn reserve_for_run(
         &mut self,
         now: Time,
@@ -327,9 +334,24 @@ impl Artifacts {
         self.slots.reserve_for_run(now, of, job);
     }
 
+    /// Notes that the worker with this lock had no space for the outputs of a run.
+    pub(crate) fn record_no_space(&mut self, now: Time, lock: &MachinePortLock, job: &JobName) {
+        self.slots.record_no_space(now, lock, job);
+    }
+
     /// Returns the bytes that a run of the job is expected to leave.
     pub(crate) fn size_of_outputs(&self, job: &JobName) -> u64 {
         self.slots.size_of_outputs(job)
+    }
+
+    /// Returns whether a run of the job has left outputs.
+    pub(crate) fn knows_size_of(&self, job: &JobName) -> bool {
+        self.slots.knows_size_of(job)
+    }
+
+    /// Returns the jobs whose expected size has changed since the last call without a completion.
+    pub(crate) fn take_changed_sizes(&mut self, now: Time) -> Vec<JobName> {
+        self.slots.take_changed_sizes(now)
     }
 
     /// Returns the workers whose space for outputs may have changed, each with the bytes of its disk with the most; `None` for a worker
@@ -758,7 +780,7 @@ impl Artifacts {
             return HoldState::Continued;
         }
         self.holds.remove(job);
-        if is_fresh(self.started) {
+        if self.started.is_some_and(is_fresh) {
             return HoldState::Continued;
         }
         self.registry.end_owner(owner, now);

@@ -98,7 +98,7 @@ impl Scheduler {
     /// Starts tasks. Called once a turn, after everything else.
     pub(super) fn start_tasks(&mut self, now: Time) {
         self.more_to_place = false;
-        self.pass_on_space();
+        self.pass_on_space(now);
         if !self.view().why_nothing_starts(now).is_empty() {
             return;
         }
