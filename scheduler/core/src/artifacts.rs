@@ -70,8 +70,8 @@ pub(crate) struct Artifacts {
     started: Option<Time>,
     /// The reason why the outputs of a job are gone, until it leaves others.
     gone: BTreeMap<JobName, (OutputsGone, WallTime)>,
-    /// When each hold on the outputs of a job was last renewed. Some may have ended by themselves.
-    holds: BTreeMap<JobName, BTreeMap<HoldId, Time>>,
+    /// When each hold on the outputs of a job was last renewed, which may be too long ago; `None` if outputs have gone since then.
+    holds: BTreeMap<JobName, BTreeMap<HoldId, Option<Time>>>,
     files: Arc<KnownFiles>,
     /// The running tasks with inputs that were not known yet when a worker listed them.
     to_pin: BTreeMap<InvocationId, Task>,
@@ -719,9 +719,15 @@ impl Artifacts {
         let expired = self.registry.expire(now).into_iter();
         let forget = |job: JobName| {
             self.unfinished.remove(&job);
-            self.holds.remove(&job);
             let had_outputs = self.registry.job_outputs(&job).next().is_some();
             let ending = self.registry.set(&job).and_then(|set| set.ending);
+            match (ending, self.holds.get_mut(&job)) {
+                (Some(SetEnding::OwnerExpired), Some(holds)) if had_outputs => {
+                    holds.values_mut().for_each(|renewed| *renewed = None);
+                }
+                (Some(SetEnding::OwnerExpired), _) => {}
+                (Some(SetEnding::JobDeleted) | None, _) => drop(self.holds.remove(&job)),
+            }
             if had_outputs {
                 let why = match ending {
                     Some(SetEnding::OwnerExpired) => OutputsGone::HoldEnded,
@@ -735,7 +741,8 @@ impl Artifacts {
         expired.map(forget).collect()
     }
 
-    /// Holds the outputs of a job with this owner. If all earlier holds have ended, the outputs expire all the same.
+    /// Holds the outputs of a job with this owner. If all earlier holds have ended, the outputs expire all the same. A hold that was not
+    /// renewed in time, and whose outputs have gone meanwhile, is reported as ended once, and begins anew.
     pub(crate) fn hold(
         &mut self,
         now: Time,
@@ -746,9 +753,7 @@ impl Artifacts {
         if set.is_some_and(|set| set.ending == Some(SetEnding::OwnerExpired)) {
             return HoldState::Ended;
         }
-        let timeout = self.registry.settings().owner_timeout;
         let holds = self.holds.entry(job.clone()).or_default();
-        holds.retain(|_, renewed| now < *renewed + timeout);
         if holds.len() >= MOST_HOLDS
             && !holds.contains_key(&id)
             && let Some(oldest) = holds.iter().min_by_key(|(_, renewed)| **renewed)
@@ -756,10 +761,10 @@ impl Artifacts {
             let oldest = *oldest.0;
             holds.remove(&oldest);
         }
-        holds.insert(id, now);
+        let have_gone = holds.insert(id, Some(now)) == Some(None);
         match self.registry.owner_heartbeat(owner, now) {
-            OwnerHeartbeat::Continued => HoldState::Continued,
-            OwnerHeartbeat::Began => HoldState::Ended,
+            OwnerHeartbeat::Continued if !have_gone => HoldState::Continued,
+            OwnerHeartbeat::Continued | OwnerHeartbeat::Began => HoldState::Ended,
         }
     }
 
@@ -775,11 +780,12 @@ impl Artifacts {
         let is_fresh = |since: Time| now.time < since + timeout;
         let holds = self.holds.entry(job.clone()).or_default();
         holds.remove(&id);
-        holds.retain(|_, renewed| is_fresh(*renewed));
-        if !holds.is_empty() {
+        if holds.values().any(|renewed| renewed.is_some_and(is_fresh)) {
             return HoldState::Continued;
         }
-        self.holds.remove(job);
+        if holds.is_empty() {
+            self.holds.remove(job);
+        }
         if self.started.is_some_and(is_fresh) {
             return HoldState::Continued;
         }
