@@ -13,7 +13,7 @@ use brasserie_scheduler_engine::{Restart, Task, TaskState};
 
 use super::MAX_NAMED_JOBS;
 use crate::files::known_name;
-use crate::scheduler::start::LACKING_INPUT_RETRY;
+use crate::scheduler::inputs::LACKING_INPUT_RETRY;
 use crate::scheduler::{Scheduler, View, task_key};
 
 /// The most tasks whose outputs are checked for a plan: some tens of milliseconds of a turn.
