@@ -522,6 +522,12 @@ impl Inputs<'_> {
         }
     }
 
+    /// Returns why the task cannot start although no input is missing: it would have too many.
+    pub(super) fn excess(&self, task: Task) -> Option<LackingInput> {
+        let job = self.engine.job_config(task.job)?;
+        self.amount(task, job).err()
+    }
+
     /// Returns whether a run of the task would find its inputs.
     pub(super) fn are_there(&self, task: Task) -> bool {
         self.available(task).is_ok()

@@ -7,6 +7,7 @@ use std::time::Duration;
 use brasserie_common_config::Config;
 use serde_json::{Value, json};
 
+use super::plans::{plan, rows};
 use super::{Run, Store, explain, pass, places, start, starts};
 use crate::support::{Script, config};
 
@@ -86,6 +87,24 @@ fn a_task_with_too_many_inputs_says_so_and_starts_when_they_are_fewer() {
     pass(&mut script, Duration::from_secs(61), None);
     let sum = start(&mut script, "sum", "instance");
     assert_eq!(places(&sum).len(), 65_536);
+}
+
+#[test]
+fn a_plan_starts_no_task_with_too_many_inputs() {
+    let jobs = |names: &[&str]| {
+        let mut config = Config::clone(&many(1025));
+        config.jobs.retain(|job| names.contains(&job.name.as_str()));
+        Arc::new(config)
+    };
+    let mut script = Script::with_config(jobs(&["make"]));
+    make_all(&mut script, 1025);
+    let found = plan(&script, &jobs(&["make", "sum", "part"]), &[]);
+    assert_eq!(rows(&found), ["part 1 instance".to_owned()].into());
+    let [note] = &found.notes[..] else {
+        panic!("{:?}", found.notes);
+    };
+    let expected = "tasks of `sum` could not start: its inputs are 65600 artifacts";
+    assert!(note.starts_with(expected), "{note}");
 }
 
 /// `READERS` jobs read all outputs of `make`, and may wait for copies on two workers.
