@@ -445,7 +445,7 @@ impl ArtifactSlots {
         if let Some(run) = self.runs.get_mut(&id) {
             run.reservation = Some(reservation);
         }
-        self.note_reserved(lock);
+        self.note_space(place.holder);
     }
 
     /// Ends the reservation of a run, if it has one.
@@ -467,15 +467,6 @@ impl ArtifactSlots {
                 }
             }
         }
-        self.note_reserved(lock);
-    }
-
-    /// Notes that the reserved space of a worker has changed.
-    fn note_reserved(&mut self, lock: MachinePortLock) {
-        if let Some(&holder) = self.numbers.get(&lock) {
-            self.note_space(holder);
-        }
-        self.changed.insert(lock);
     }
 
     /// Counts the bytes of all outputs of an accepted completion.
@@ -540,6 +531,12 @@ impl ArtifactSlots {
     /// Returns the workers whose space for outputs may have changed, with the unreserved bytes of their healthy disk with the most; `None`
     /// for a worker that has not reported.
     pub(crate) fn take_changed(&mut self) -> Vec<(MachinePortLock, Option<u64>)> {
+        for holder in self.allocator.take_changed() {
+            self.note_space(holder);
+            if let Some(worker) = self.workers.get(&holder) {
+                self.changed.insert(worker.lock.clone());
+            }
+        }
         let changed = std::mem::take(&mut self.changed).into_iter();
         let with_space = |lock: MachinePortLock| {
             let holder = self.numbers.get(&lock);
