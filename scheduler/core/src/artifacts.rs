@@ -798,14 +798,8 @@ impl Artifacts {
         self.awaited.insert(lock.clone(), now + REPORT_WAIT);
     }
 
-    /// Sets whether a worker gets no further copies, and, by an operator's order, whether its copies do not count as replicas.
-    pub(crate) fn set_order(
-        &mut self,
-        lock: &MachinePortLock,
-        is_excluded: bool,
-        is_leaving: bool,
-    ) {
-        self.slots.set_excluded(lock, is_excluded);
+    /// Sets whether the copies of a worker do not count as replicas, by an operator's order.
+    pub(crate) fn set_leaving(&mut self, lock: &MachinePortLock, is_leaving: bool) {
         let stay = match is_leaving {
             true => WorkerStay::Leaving,
             false => WorkerStay::Staying,

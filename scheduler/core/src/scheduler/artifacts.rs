@@ -99,7 +99,6 @@ impl Scheduler {
             rack: None,
         };
         let lock = worker.machine_lock.clone();
-        let gets_no_slots = remote.gets_no_artifacts();
         let oldest_run = match remote.health() {
             // Its running tasks are not known yet.
             Health::New => Some(Time::ZERO),
@@ -112,7 +111,6 @@ impl Scheduler {
                 return Err(Rejection::UnknownWorker { worker });
             }
         };
-        self.artifacts.set_excluded(&lock, gets_no_slots);
         let answer = self
             .artifacts
             .report(now, (&lock, place), report, oldest_run);
