@@ -17,7 +17,8 @@ use brasserie_common::{
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
-    RackName, Registry, RegistrySettings, Replicas, RestoredState, SetEnding, SetTerms, WorkerStay,
+    RackName, Registry, RegistrySettings, Replicas, RestoredState, RestoredTask, SetEnding,
+    SetTerms, WorkerStay,
 };
 use brasserie_scheduler_engine::Task;
 use brasserie_scheduler_slots::SlotStrategy;
@@ -65,12 +66,12 @@ pub(crate) struct Artifacts {
     judge_at: Option<Time>,
     /// Whether a configuration has defined the sets since the start.
     are_defined: bool,
-    /// The start of this scheduler, if an earlier one has left outputs; else long ago.
-    started: Time,
+    /// The start of this scheduler, if an earlier one has left outputs.
+    started: Option<Time>,
     /// The reason why the outputs of a job are gone, until it leaves others.
     gone: BTreeMap<JobName, (OutputsGone, WallTime)>,
-    /// When each hold on the outputs of a job was last renewed. Some may have ended by themselves.
-    holds: BTreeMap<JobName, BTreeMap<HoldId, Time>>,
+    /// When each hold on the outputs of a job was last renewed, which may be too long ago; `None` if outputs have gone since then.
+    holds: BTreeMap<JobName, BTreeMap<HoldId, Option<Time>>>,
     files: Arc<KnownFiles>,
     /// The running tasks with inputs that were not known yet when a worker listed them.
     to_pin: BTreeMap<InvocationId, Task>,
@@ -139,13 +140,19 @@ impl Artifacts {
         now: Clocks,
         (strategy, rng): (SlotStrategy, Rng),
     ) -> Self {
+        let mut slots = ArtifactSlots::new(now.time, strategy);
+        // The latest runs count most.
+        let mut runs: Vec<&RestoredTask> = restored.tasks.iter().collect();
+        runs.sort_by_key(|task| task.invocation);
+        for RestoredTask { key, outputs, .. } in runs {
+            let sizes = outputs.iter().map(|output| output.artifact.size);
+            slots.record_run(&key.job, sizes.fold(0, u64::saturating_add));
+        }
+        let has_outputs = !restored.sets.is_empty();
         Artifacts {
-            judge_at: (!restored.sets.is_empty()).then_some(now.time),
+            judge_at: has_outputs.then_some(now.time),
             are_defined: false,
-            started: match restored.sets.is_empty() {
-                true => Time::ZERO,
-                false => now.time,
-            },
+            started: has_outputs.then_some(now.time),
             holds: BTreeMap::new(),
             gone: BTreeMap::new(),
             registry: Registry::restore(RegistrySettings::default(), restored, now),
@@ -153,7 +160,7 @@ impl Artifacts {
             namespace,
             awaited: BTreeMap::new(),
             places: BTreeMap::new(),
-            slots: ArtifactSlots::new(now.time, strategy),
+            slots,
             listings: BTreeMap::new(),
             rng,
             unfinished: BTreeMap::new(),
@@ -193,7 +200,7 @@ impl Artifacts {
             unfinished: BTreeMap::new(),
             judge_at: None,
             are_defined: true,
-            started: Time::ZERO,
+            started: None,
             holds: BTreeMap::new(),
             gone: BTreeMap::new(),
             files: Arc::clone(&self.files),
@@ -317,7 +324,7 @@ impl Artifacts {
         self.slots.release(now, reservation)
     }
 
-    /// Reserves space for the outputs of a run of the job that starts at the worker with this lock.
+    /// Reserves space for the outputs of a run of the job at the worker with this lock.
     pub(crate) fn reserve_for_run(
         &mut self,
         now: Time,
@@ -327,9 +334,24 @@ impl Artifacts {
         self.slots.reserve_for_run(now, of, job);
     }
 
+    /// Notes that the worker with this lock had no space for the outputs of a run.
+    pub(crate) fn record_no_space(&mut self, now: Time, lock: &MachinePortLock, job: &JobName) {
+        self.slots.record_no_space(now, lock, job);
+    }
+
     /// Returns the bytes that a run of the job is expected to leave.
     pub(crate) fn size_of_outputs(&self, job: &JobName) -> u64 {
         self.slots.size_of_outputs(job)
+    }
+
+    /// Returns whether a run of the job has left outputs.
+    pub(crate) fn knows_size_of(&self, job: &JobName) -> bool {
+        self.slots.knows_size_of(job)
+    }
+
+    /// Returns the jobs whose expected size has changed since the last call without a completion.
+    pub(crate) fn take_changed_sizes(&mut self, now: Time) -> Vec<JobName> {
+        self.slots.take_changed_sizes(now)
     }
 
     /// Returns the workers whose space for outputs may have changed, each with the bytes of its disk with the most; `None` for a worker
@@ -697,9 +719,15 @@ impl Artifacts {
         let expired = self.registry.expire(now).into_iter();
         let forget = |job: JobName| {
             self.unfinished.remove(&job);
-            self.holds.remove(&job);
             let had_outputs = self.registry.job_outputs(&job).next().is_some();
             let ending = self.registry.set(&job).and_then(|set| set.ending);
+            match (ending, self.holds.get_mut(&job)) {
+                (Some(SetEnding::OwnerExpired), Some(holds)) if had_outputs => {
+                    holds.values_mut().for_each(|renewed| *renewed = None);
+                }
+                (Some(SetEnding::OwnerExpired), _) => {}
+                (Some(SetEnding::JobDeleted) | None, _) => drop(self.holds.remove(&job)),
+            }
             if had_outputs {
                 let why = match ending {
                     Some(SetEnding::OwnerExpired) => OutputsGone::HoldEnded,
@@ -713,7 +741,8 @@ impl Artifacts {
         expired.map(forget).collect()
     }
 
-    /// Holds the outputs of a job with this owner. If all earlier holds have ended, the outputs expire all the same.
+    /// Holds the outputs of a job with this owner. If all earlier holds have ended, the outputs expire all the same. A hold that was not
+    /// renewed in time, and whose outputs have gone meanwhile, is reported as ended once, and begins anew.
     pub(crate) fn hold(
         &mut self,
         now: Time,
@@ -724,9 +753,7 @@ impl Artifacts {
         if set.is_some_and(|set| set.ending == Some(SetEnding::OwnerExpired)) {
             return HoldState::Ended;
         }
-        let timeout = self.registry.settings().owner_timeout;
         let holds = self.holds.entry(job.clone()).or_default();
-        holds.retain(|_, renewed| now < *renewed + timeout);
         if holds.len() >= MOST_HOLDS
             && !holds.contains_key(&id)
             && let Some(oldest) = holds.iter().min_by_key(|(_, renewed)| **renewed)
@@ -734,10 +761,10 @@ impl Artifacts {
             let oldest = *oldest.0;
             holds.remove(&oldest);
         }
-        holds.insert(id, now);
+        let have_gone = holds.insert(id, Some(now)) == Some(None);
         match self.registry.owner_heartbeat(owner, now) {
-            OwnerHeartbeat::Continued => HoldState::Continued,
-            OwnerHeartbeat::Began => HoldState::Ended,
+            OwnerHeartbeat::Continued if !have_gone => HoldState::Continued,
+            OwnerHeartbeat::Continued | OwnerHeartbeat::Began => HoldState::Ended,
         }
     }
 
@@ -753,12 +780,13 @@ impl Artifacts {
         let is_fresh = |since: Time| now.time < since + timeout;
         let holds = self.holds.entry(job.clone()).or_default();
         holds.remove(&id);
-        holds.retain(|_, renewed| is_fresh(*renewed));
-        if !holds.is_empty() {
+        if holds.values().any(|renewed| renewed.is_some_and(is_fresh)) {
             return HoldState::Continued;
         }
-        self.holds.remove(job);
-        if is_fresh(self.started) {
+        if holds.is_empty() {
+            self.holds.remove(job);
+        }
+        if self.started.is_some_and(is_fresh) {
             return HoldState::Continued;
         }
         self.registry.end_owner(owner, now);
@@ -770,14 +798,8 @@ impl Artifacts {
         self.awaited.insert(lock.clone(), now + REPORT_WAIT);
     }
 
-    /// Sets whether a worker gets no further copies, and, by an operator's order, whether its copies do not count as replicas.
-    pub(crate) fn set_order(
-        &mut self,
-        lock: &MachinePortLock,
-        is_excluded: bool,
-        is_leaving: bool,
-    ) {
-        self.slots.set_excluded(lock, is_excluded);
+    /// Sets whether the copies of a worker do not count as replicas, by an operator's order.
+    pub(crate) fn set_leaving(&mut self, lock: &MachinePortLock, is_leaving: bool) {
         let stay = match is_leaving {
             true => WorkerStay::Leaving,
             false => WorkerStay::Staying,

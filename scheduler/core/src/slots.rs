@@ -44,6 +44,9 @@ const MOST_NAMED: usize = 5;
 const FIRST_SIZE: u64 = 1;
 /// The most bytes that the outputs of a run are expected to take, so that one huge output does not keep a job from all workers.
 const LARGEST_SIZE: u64 = 4 << 30;
+/// The time for which outputs without space raise the expected size of a job: long beside its backoffs, so that a disk is not tried again and
+/// again. After that even a disk that is too small is tried: the job may run nowhere else, or its other tasks may leave less.
+const RAISED_FOR: Duration = Duration::from_secs(600);
 /// No report of a worker says which of its slots are used. So a slot stays reserved until its copy is reported, or until it ends.
 const NO_SLOT_IS_REPORTED: Time = Time::ZERO;
 
@@ -78,10 +81,26 @@ struct CopyGroup {
     magnitude: u32,
 }
 
+/// A running task that leaves outputs.
+#[derive(Clone, Debug)]
+struct OutputRun {
+    lock: MachinePortLock,
+    job: JobName,
+    /// `None`: its worker has reported no healthy disk yet. Ended if the worker is lost.
+    reservation: Option<ReservationId>,
+}
+
+/// A size that the outputs of a job's next runs are expected to have at least, because a disk had no space for those of one.
+#[derive(Clone, Copy, Debug)]
+struct RaisedSize {
+    bytes: u64,
+    until: Time,
+}
+
 /// The slots, and the workers that were asked for copies.
 ///
 /// Invariants: `asked` has the pairs of `copies` whose time is not over, and some whose time is over. `space` never has more than a worker
-/// has. It may have less until the worker's next report.
+/// has. It may have less until the worker's next report. `unreserved` has the runs without a reservation.
 #[derive(Clone, Debug)]
 pub(crate) struct ArtifactSlots {
     allocator: Allocator,
@@ -102,10 +121,17 @@ pub(crate) struct ArtifactSlots {
     /// The reservations of programs. Some may have ended.
     reserved: BTreeSet<ReservationId>,
     are_requested: bool,
-    /// The reservations of running tasks for their outputs, with their workers. Those of lost workers have ended.
-    runs: BTreeMap<InvocationId, (ReservationId, MachinePortLock)>,
+    /// The running tasks that leave outputs.
+    runs: BTreeMap<InvocationId, OutputRun>,
+    /// Those that have no reservation yet.
+    unreserved: BTreeMap<MachinePortLock, BTreeSet<InvocationId>>,
     /// The average of the bytes that the last runs of each job have left.
     sizes: BTreeMap<JobName, u64>,
+    raised: BTreeMap<JobName, RaisedSize>,
+    /// The usable bytes of the disk with the most, reserved or not, of each worker that may get artifacts.
+    usable: CopySpace,
+    /// The largest of these at the last call of [`ArtifactSlots::take_changed_sizes`].
+    largest: Bytes,
     /// The workers whose space may have changed since the last call of [`ArtifactSlots::take_changed`].
     changed: BTreeSet<MachinePortLock>,
 }
@@ -243,7 +269,11 @@ impl ArtifactSlots {
             reserved: BTreeSet::new(),
             are_requested: false,
             runs: BTreeMap::new(),
+            unreserved: BTreeMap::new(),
             sizes: BTreeMap::new(),
+            raised: BTreeMap::new(),
+            usable: CopySpace::default(),
+            largest: Bytes::ZERO,
             changed: BTreeSet::new(),
         }
     }
@@ -262,7 +292,30 @@ impl ArtifactSlots {
         if !self.allocator.workers().is_eligible(holder) {
             self.withdraw(holder);
         }
+        for run in self.unreserved.remove(lock).unwrap_or_default() {
+            self.reserve_on_disk(now, run);
+        }
         self.note_space(holder);
+        self.note_usable(holder);
+    }
+
+    /// Notes the space of the disks of a worker, after it may have changed.
+    fn note_usable(&mut self, holder: HolderId) {
+        let workers = self.allocator.workers();
+        match self.workers.get(&holder) {
+            Some(worker) if workers.is_eligible(holder) => {
+                let most = Bytes(self.usable_at(holder));
+                self.usable.set(holder, &worker.rack, most);
+            }
+            Some(_) | None => self.usable.remove(holder),
+        }
+    }
+
+    /// Returns the usable bytes of the healthy disk of a worker with the most, reserved or not.
+    fn usable_at(&self, holder: HolderId) -> u64 {
+        let disks = self.allocator.workers().disks(holder);
+        let healthy = disks.filter(|disk| disk.is_healthy());
+        healthy.map(|disk| disk.usable.0).max().unwrap_or(0)
     }
 
     /// Notes the space of a worker for copies, after it may have changed. A worker that was asked for many copies has none.
@@ -308,6 +361,7 @@ impl ArtifactSlots {
             report: content,
         };
         self.allocator.register(holder, registration);
+        self.forget_reservations(lock);
         let worker = SlotWorker {
             lock: lock.clone(),
             shard: report.shard.clone(),
@@ -342,44 +396,77 @@ impl ArtifactSlots {
         self.allocator.lose(holder, now);
         self.workers.remove(&holder);
         self.note_space(holder);
+        self.note_usable(holder);
         self.changed.insert(lock.clone());
     }
 
-    /// Reserves space for the outputs of a run that starts. A worker that has not reported has no disk to reserve it on.
+    /// Notes that the allocator has ended the reservations of a worker, which has registered anew.
+    fn forget_reservations(&mut self, lock: &MachinePortLock) {
+        let runs = self.runs.iter_mut().filter(|(_, run)| run.lock == *lock);
+        for (id, run) in runs {
+            run.reservation = None;
+            let unreserved = self.unreserved.entry(lock.clone()).or_default();
+            unreserved.insert(*id);
+        }
+    }
+
+    /// Reserves space for the outputs of a run of the job: now, or as soon as its worker reports a healthy disk.
     pub(crate) fn reserve_for_run(
         &mut self,
         now: Time,
         (lock, run): (&MachinePortLock, InvocationId),
         job: &JobName,
     ) {
-        let holder = self.numbers.get(lock).copied();
+        let of = OutputRun {
+            lock: lock.clone(),
+            job: job.clone(),
+            reservation: None,
+        };
+        self.runs.insert(run, of);
+        self.reserve_on_disk(now, run);
+    }
+
+    fn reserve_on_disk(&mut self, now: Time, id: InvocationId) {
+        let Some(run) = self.runs.get(&id) else {
+            return;
+        };
+        let (lock, size) = (run.lock.clone(), self.size_of_outputs(&run.job));
+        let holder = self.numbers.get(&lock).copied();
         let holder = holder.filter(|holder| self.workers.contains_key(holder));
         let roomiest = holder.and_then(|holder| {
             let (_, disk) = self.allocator.roomiest_disk(holder)?;
             Some(DiskPlace { holder, disk })
         });
-        if let Some(place) = roomiest {
-            let size = Bytes(self.size_of_outputs(job));
-            let reservation = self.allocator.reserve(place, size, now);
-            self.runs.insert(run, (reservation, lock.clone()));
-            self.note_reserved(lock.clone());
+        let Some(place) = roomiest else {
+            self.unreserved.entry(lock).or_default().insert(id);
+            return;
+        };
+        let reservation = self.allocator.reserve(place, Bytes(size), now);
+        if let Some(run) = self.runs.get_mut(&id) {
+            run.reservation = Some(reservation);
         }
+        self.note_space(place.holder);
     }
 
     /// Ends the reservation of a run, if it has one.
     pub(crate) fn end_run(&mut self, run: InvocationId) {
-        if let Some((reservation, lock)) = self.runs.remove(&run) {
-            self.allocator.release(reservation);
-            self.note_reserved(lock);
+        let Some(OutputRun {
+            lock, reservation, ..
+        }) = self.runs.remove(&run)
+        else {
+            return;
+        };
+        match reservation {
+            Some(reservation) => self.allocator.release(reservation),
+            None => {
+                if let Some(unreserved) = self.unreserved.get_mut(&lock) {
+                    unreserved.remove(&run);
+                    if unreserved.is_empty() {
+                        self.unreserved.remove(&lock);
+                    }
+                }
+            }
         }
-    }
-
-    /// Notes that the reserved space of a worker has changed.
-    fn note_reserved(&mut self, lock: MachinePortLock) {
-        if let Some(&holder) = self.numbers.get(&lock) {
-            self.note_space(holder);
-        }
-        self.changed.insert(lock);
     }
 
     /// Counts the bytes of all outputs of an accepted completion.
@@ -391,19 +478,65 @@ impl ArtifactSlots {
         self.sizes.insert(job.clone(), size);
     }
 
+    /// Notes that the worker with this lock had no space for the outputs of a run. For [`RAISED_FOR`], the next runs are expected to leave more
+    /// than it has, and at least twice as much as before.
+    pub(crate) fn record_no_space(&mut self, now: Time, lock: &MachinePortLock, job: &JobName) {
+        let holder = self.numbers.get(lock);
+        let had = holder.map_or(0, |holder| self.usable_at(*holder));
+        let twice = self.size_of_outputs(job).saturating_mul(2);
+        let raised = RaisedSize {
+            bytes: twice.max(had.saturating_add(1)),
+            until: now + RAISED_FOR,
+        };
+        self.raised.insert(job.clone(), raised);
+    }
+
     /// Forgets the sizes of jobs that leave no outputs any more.
     pub(crate) fn keep_sizes(&mut self, jobs: &BTreeSet<JobName>) {
         self.sizes.retain(|job, _| jobs.contains(job));
+        self.raised.retain(|job, _| jobs.contains(job));
     }
 
-    /// Returns the bytes that a run of the job is expected to leave. Before the first completion, any space is enough.
+    /// Returns whether a run of the job has left outputs.
+    pub(crate) fn knows_size_of(&self, job: &JobName) -> bool {
+        self.sizes.contains_key(job)
+    }
+
+    /// Returns the bytes that a run of the job is expected to leave. Before the first completion, any space is enough. A size that was raised
+    /// is no larger than the disk with the most space, so that the job is still tried there.
     pub(crate) fn size_of_outputs(&self, job: &JobName) -> u64 {
-        self.sizes.get(job).copied().unwrap_or(FIRST_SIZE)
+        let size = self.sizes.get(job).copied().unwrap_or(FIRST_SIZE);
+        let Some(raised) = self.raised.get(job) else {
+            return size;
+        };
+        let largest = self.usable.largest().0;
+        let digits = u64::BITS - largest.leading_zeros();
+        // The engine rounds up to three binary digits.
+        let largest = largest >> digits.saturating_sub(3) << digits.saturating_sub(3);
+        size.max(raised.bytes.min(largest))
+    }
+
+    /// Returns the jobs with another expected size than at the last call, because it is not raised any more, or because the disk with the most
+    /// space has more or less.
+    pub(crate) fn take_changed_sizes(&mut self, now: Time) -> Vec<JobName> {
+        let largest = self.usable.largest();
+        let has_changed = std::mem::replace(&mut self.largest, largest) != largest;
+        let raised = self.raised.iter();
+        let changed = raised.filter(|(_, raised)| has_changed || raised.until <= now);
+        let changed = changed.map(|(job, _)| job.clone()).collect();
+        self.raised.retain(|_, raised| now < raised.until);
+        changed
     }
 
     /// Returns the workers whose space for outputs may have changed, with the unreserved bytes of their healthy disk with the most; `None`
     /// for a worker that has not reported.
     pub(crate) fn take_changed(&mut self) -> Vec<(MachinePortLock, Option<u64>)> {
+        for holder in self.allocator.take_changed() {
+            self.note_space(holder);
+            if let Some(worker) = self.workers.get(&holder) {
+                self.changed.insert(worker.lock.clone());
+            }
+        }
         let changed = std::mem::take(&mut self.changed).into_iter();
         let with_space = |lock: MachinePortLock| {
             let holder = self.numbers.get(&lock);
@@ -437,6 +570,7 @@ impl ArtifactSlots {
             false => self.allocator.readmit(holder),
         }
         self.note_space(holder);
+        self.note_usable(holder);
     }
 
     /// Counts the size of an output of an accepted completion.

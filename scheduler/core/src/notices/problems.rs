@@ -17,6 +17,8 @@ const MAX_HIDDEN: usize = 200;
 const MAX_PROBLEM_CHARS: usize = 4096;
 /// The most tasks of one problem that are counted.
 const MAX_TASKS: usize = 1000;
+/// The latest tasks that lack an input for the same cause that are known. A further one notes the problem again with its next try.
+const MAX_LACKING: usize = 10;
 /// How long a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
 const PROBLEM_LIFE: Duration = Duration::from_secs(300);
 /// The age below which problems are shown in seconds.
@@ -49,10 +51,8 @@ enum Subject {
 /// The tasks of one job that lack an input for the same cause.
 #[derive(Clone, Debug)]
 struct LackingTask {
-    /// The latest such task.
-    task: TaskKey,
-    /// Another task has lacked an input for this cause, too.
-    are_several: bool,
+    /// Never empty, the latest task last, at most [`MAX_LACKING`].
+    tasks: Vec<TaskKey>,
     cause: String,
     why: String,
 }
@@ -130,7 +130,7 @@ impl Subject {
             (Subject::Text(one), Subject::Text(other)) => one == other,
             (Subject::Start(one), Subject::Start(other)) => one.is_same(other),
             (Subject::Lacking(one), Subject::Lacking(other)) => {
-                (&one.task.job, &one.cause) == (&other.task.job, &other.cause)
+                (one.job(), &one.cause) == (other.job(), &other.cause)
             }
             (Subject::Text(_) | Subject::Start(_) | Subject::Lacking(_), _) => false,
         }
@@ -154,19 +154,43 @@ impl fmt::Display for Subject {
     }
 }
 
+impl LackingTask {
+    fn job(&self) -> Option<&JobName> {
+        self.tasks.last().map(|task| &task.job)
+    }
+
+    /// Adds the earlier tasks that lack an input for the same cause.
+    fn add_before(&mut self, before: Vec<TaskKey>) {
+        let mut tasks = before;
+        tasks.retain(|task| !self.tasks.contains(task));
+        tasks.append(&mut self.tasks);
+        let surplus = tasks.len().saturating_sub(MAX_LACKING);
+        self.tasks = tasks.split_off(surplus);
+    }
+
+    /// Returns the problem of the tasks that still lack an input; `None` if there are none. Knows two of them at most.
+    fn lasting(&self, lacks: impl Fn(&TaskKey) -> bool) -> Option<LackingTask> {
+        let still = self.tasks.iter().rev().filter(|task| lacks(task));
+        let mut tasks: Vec<TaskKey> = still.take(2).cloned().collect();
+        tasks.reverse();
+        (!tasks.is_empty()).then(|| LackingTask {
+            tasks,
+            cause: self.cause.clone(),
+            why: self.why.clone(),
+        })
+    }
+}
+
 impl fmt::Display for LackingTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LackingTask {
-            task: TaskKey { job, node },
-            are_several,
-            cause: _,
-            why,
-        } = self;
-        let lack = match are_several {
-            true => "and others lack",
-            false => "lacks",
+        let Some(TaskKey { job, node }) = self.tasks.last() else {
+            return Ok(());
         };
-        write!(f, "{job} on {node} {lack} an input: {why}")
+        let lack = match self.tasks.len() {
+            1 => "lacks",
+            _ => "and others lack",
+        };
+        write!(f, "{job} on {node} {lack} an input: {}", self.why)
     }
 }
 
@@ -217,8 +241,7 @@ impl RecentProblems {
         self.add(
             now,
             Subject::Lacking(LackingTask {
-                task,
-                are_several: false,
+                tasks: vec![task],
                 cause,
                 why: bounded(why),
             }),
@@ -251,13 +274,14 @@ impl RecentProblems {
         let since = known.as_ref().map_or(now, |known| known.since);
         match (known.map(|known| known.what), &mut what) {
             (Some(Subject::Start(before)), Subject::Start(start)) => {
-                start.tasks.extend(before.tasks);
+                let new = std::mem::replace(&mut start.tasks, before.tasks);
+                start.tasks.extend(new);
                 if start.tasks.len() > MAX_TASKS {
                     start.tasks.pop_first();
                 }
             }
             (Some(Subject::Lacking(before)), Subject::Lacking(new)) => {
-                new.are_several = before.are_several || before.task != new.task;
+                new.add_before(before.tasks);
             }
             (Some(_) | None, _) => {}
         }
@@ -330,13 +354,17 @@ impl RecentProblems {
 
     /// Returns the problems that last. `lacks` says whether a task still lacks an input.
     pub(super) fn shown(&self, now: Time, lacks: impl Fn(&TaskKey) -> bool) -> Vec<String> {
-        let lasts = |known: &&RecentProblem| match &known.what {
-            Subject::Lacking(lacking) => lacks(&lacking.task),
-            Subject::Text(_) | Subject::Start(_) => true,
+        let text = |known: &RecentProblem| match &known.what {
+            Subject::Lacking(lacking) => {
+                let lasting = lacking.lasting(&lacks)?;
+                let (since, at) = (known.since, known.at);
+                let what = Subject::Lacking(lasting);
+                Some(RecentProblem { since, at, what }.text(now))
+            }
+            Subject::Text(_) | Subject::Start(_) => Some(known.text(now)),
         };
         let shown = self.0.iter().filter(|known| known.is_shown(now));
-        let shown = shown.filter(lasts);
-        shown.map(|known| known.text(now)).collect()
+        shown.filter_map(text).collect()
     }
 }
 
@@ -438,11 +466,13 @@ mod tests {
         );
         assert_eq!(note("n0", "no file dims"), None);
         assert_eq!(note("n1", "no file dims"), None);
-        let one = "1s ago: j on n1 and others lack an input: no file dims";
-        assert_eq!(
-            problems.shown(at(2), |lacking| *lacking == task("n1")),
-            [one]
-        );
+        let several = "1s ago: j on n1 and others lack an input: no file dims";
+        assert_eq!(problems.shown(at(2), |_| true), [several]);
+        for node in ["n0", "n1"] {
+            let one = format!("1s ago: j on {node} lacks an input: no file dims");
+            let shown = problems.shown(at(2), |lacking| *lacking == task(node));
+            assert_eq!(shown, [one]);
+        }
         assert_eq!(problems.shown(at(2), |_| false), [""; 0]);
     }
 }

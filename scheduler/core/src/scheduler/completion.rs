@@ -205,6 +205,9 @@ impl Scheduler {
         let start_failure = run.start_failure.clone();
         let kept = kept(story.clone(), &shard, run.queued);
         self.note_problem_of(now, &shard, task, (end.1, story.as_deref()));
+        if had_no_space(end.1, story.as_deref()) {
+            self.note_no_space(now, &shard, &key.job);
+        }
         self.safety.over(task, end.0);
         let (of, mut status) = self.view().closing_status(now, task, end, next_backoff);
         if let Some(why) = start_failure
@@ -402,6 +405,16 @@ impl View<'_> {
         let status = StoredStatus::after(old, reported, next_backoff, self.wall);
         (of, status.waiting_at_least(safety))
     }
+}
+
+/// Returns whether a run has succeeded and its worker had no space for its outputs. Alone of the worker's faults, that costs a try.
+fn had_no_space(status: &ReportedStatus, story: Option<&Story>) -> bool {
+    let has_succeeded = |story: &Story| {
+        story.ending == Ending::Exited(0)
+            && story.fault == Fault::Worker
+            && story.ended_by.is_none()
+    };
+    status.is_error_backoff() && story.is_some_and(has_succeeded)
 }
 
 /// Combines a worker's story with the facts that the scheduler knows.

@@ -1,6 +1,7 @@
 //! The inputs of runs: the artifacts that a task needs, whether it can have them, and what is done about lost ones.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use brasserie_common::file_name::file_name;
 use brasserie_common::text::readable_bytes;
@@ -38,6 +39,14 @@ struct Needed {
 /// The most bytes of the paths of a task's inputs below the folder of inputs. With at most 128 bytes for the rest of each artifact, the call
 /// that starts the task stays below the frame limit of 16 MiB.
 const MAX_TASK_PATHS: usize = 8 << 20;
+
+/// The wait of a task that lacks an input, if it has few: their producers take seconds at least.
+pub(super) const LACKING_INPUT_RETRY: Duration = Duration::from_secs(1);
+/// The part of a longer wait for each input. A try looks each of them up, which takes about a microsecond. So the tries of a task with many
+/// inputs take no more than a hundredth of the scheduler's time.
+const RETRY_FOR_EACH: Duration = Duration::from_micros(200);
+/// The wait of a task that would have too many inputs: only another configuration or other outputs help.
+const EXCESSIVE_INPUTS_RETRY: Duration = Duration::from_secs(60);
 
 /// The reason why a task cannot have its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -154,10 +163,12 @@ fn lost_text(tasks: &BTreeSet<Task>, first: &TaskKey) -> String {
 /// The result of the check of a run's inputs.
 pub(super) enum InputsCheck {
     Present,
-    /// The task is tried again a while later. The cause and the reason are for the operator if waiting alone does not help.
-    Lacking(Option<(String, String)>),
-    /// The task is tried again after a longer while, for this cause and reason: only another configuration or other outputs help.
-    Excessive((String, String)),
+    Lacking {
+        /// The wait until the next try.
+        again: Duration,
+        /// The cause and the reason, for the operator if waiting alone does not help.
+        why: Option<(String, String)>,
+    },
     /// The task fails with this status.
     Final(ReportedStatus),
 }
@@ -188,23 +199,24 @@ impl Scheduler {
             }
             Err(lacking) => {
                 let why = (lacking.cause(), lacking.to_string());
-                match lacking {
-                    LackingInput::TooMany(_) | LackingInput::LongPaths(_) => {
-                        InputsCheck::Excessive(why)
-                    }
+                let why = match lacking {
                     LackingInput::Lost(tasks, _) => {
                         self.lost_producers.extend(tasks);
-                        InputsCheck::Lacking(None)
+                        None
                     }
                     LackingInput::Unknown(_)
                     | LackingInput::Copies { .. }
-                    | LackingInput::Unreachable { .. } => InputsCheck::Lacking(None),
+                    | LackingInput::Unreachable { .. }
                     // The file is there in a moment.
-                    LackingInput::File(LackingFile::Unread { .. }) => InputsCheck::Lacking(None),
+                    | LackingInput::File(LackingFile::Unread { .. }) => None,
                     LackingInput::File(_)
                     | LackingInput::NotRunnable { .. }
-                    | LackingInput::GivenUp { .. } => InputsCheck::Lacking(Some(why)),
-                }
+                    | LackingInput::GivenUp { .. }
+                    | LackingInput::TooMany(_)
+                    | LackingInput::LongPaths(_) => Some(why),
+                };
+                let again = self.view().inputs().retry_of(task);
+                InputsCheck::Lacking { again, why }
             }
         }
     }
@@ -498,6 +510,24 @@ impl Inputs<'_> {
         (self.artifacts.nearest(artifacts), count)
     }
 
+    /// Returns the wait of a task that lacks an input.
+    fn retry_of(&self, task: Task) -> Duration {
+        let job = self.engine.job_config(task.job);
+        match job.map_or(Ok(0), |job| self.amount(task, job)) {
+            Ok(inputs) => {
+                let inputs = u32::try_from(inputs).unwrap_or(u32::MAX);
+                LACKING_INPUT_RETRY.max(RETRY_FOR_EACH.saturating_mul(inputs))
+            }
+            Err(_) => EXCESSIVE_INPUTS_RETRY,
+        }
+    }
+
+    /// Returns why the task cannot start although no input is missing: it would have too many.
+    pub(super) fn excess(&self, task: Task) -> Option<LackingInput> {
+        let job = self.engine.job_config(task.job)?;
+        self.amount(task, job).err()
+    }
+
     /// Returns whether a run of the task would find its inputs.
     pub(super) fn are_there(&self, task: Task) -> bool {
         self.available(task).is_ok()
@@ -630,8 +660,8 @@ impl Inputs<'_> {
         task: Task,
         job: &JobConfig,
     ) -> Result<(Vec<Needed>, Vec<TaskKey>), LackingInput> {
-        self.check_amount(task, job)?;
-        let (mut all, mut missing) = (Vec::new(), Vec::new());
+        let amount = self.amount(task, job)?;
+        let (mut all, mut missing) = (Vec::with_capacity(amount), Vec::new());
         for input in &job.inputs {
             self.add_input(task, job, input, (&mut all, &mut missing))?;
         }
@@ -653,15 +683,16 @@ impl Inputs<'_> {
         Ok(())
     }
 
-    /// Errors if a run of the task would need too much. Makes nothing for each artifact, so many of them cost little.
-    fn check_amount(&self, task: Task, job: &JobConfig) -> Result<(), LackingInput> {
+    /// Returns how many artifacts a run of the task needs at least; exactly, if some of its inputs come from several tasks. Errors if these are
+    /// too many. Makes nothing for each artifact, so many of them cost little.
+    fn amount(&self, task: Task, job: &JobConfig) -> Result<usize, LackingInput> {
         let are_several = |input: &JobInput| match &input.source {
             InputSource::Job { nodes, .. } => nodes.are_several(),
             InputSource::File { .. } => false,
         };
         if !job.inputs.iter().any(are_several) {
             // The numbers of a job's inputs and of a task's outputs are limited.
-            return Ok(());
+            return Ok(job.inputs.len());
         }
         let (mut artifacts, mut paths) = (0_usize, 0_usize);
         for input in &job.inputs {
@@ -684,7 +715,7 @@ impl Inputs<'_> {
         } else if paths > MAX_TASK_PATHS {
             Err(LackingInput::LongPaths(paths))
         } else {
-            Ok(())
+            Ok(artifacts)
         }
     }
 
@@ -742,6 +773,7 @@ impl Inputs<'_> {
         };
         let (nodes, path) = (*nodes, path.as_ref());
         let base = base_of(input);
+        let copies = self.copies_before_use(job);
         for node in self.nodes_of_input(task, job, nodes) {
             let key = TaskKey {
                 job: job.clone(),
@@ -760,7 +792,7 @@ impl Inputs<'_> {
                         place,
                         artifact: output.artifact,
                         producer: Some(key.clone()),
-                        copies: self.copies_before_use(&key.job, &output.path),
+                        copies: copies.get(&output.path).copied().unwrap_or(Replicas::ONE),
                     });
                 }
             }
@@ -770,16 +802,16 @@ impl Inputs<'_> {
         }
     }
 
-    /// Returns on how many workers an output must be before a task may read it, as the job that leaves it is configured now.
-    fn copies_before_use(&self, job: &JobName, path: &OutputPath) -> Replicas {
+    /// Returns on how many workers outputs of a job must be before a task may read them, as the job is configured now. The others must be on
+    /// one.
+    fn copies_before_use(&self, job: &JobName) -> BTreeMap<&OutputPath, Replicas> {
         let job = self.engine.find_job(job.as_str());
         let job = job.and_then(|job| self.engine.job_config(job));
-        let mut outputs = job.into_iter().flat_map(|job| &job.outputs);
-        let output = outputs.find(|output| output.path == *path);
-        match output.filter(|output| output.wait_for_replica) {
-            Some(output) => Replicas::new(output.replicas.get()),
-            None => Replicas::ONE,
-        }
+        let outputs = job.into_iter().flat_map(|job| &job.outputs);
+        let waiting = outputs.filter(|output| output.wait_for_replica);
+        waiting
+            .map(|output| (&output.path, Replicas::new(output.replicas.get())))
+            .collect()
     }
 
     /// Returns the nodes of whose tasks an input takes the outputs.

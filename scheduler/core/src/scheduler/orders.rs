@@ -95,8 +95,7 @@ impl Scheduler {
         };
         let lock = remote.description().machine_lock.clone();
         let changes = remote.set_barred(is_barred);
-        let gets_none = remote.gets_no_artifacts();
-        self.artifacts.set_order(&lock, gets_none, is_leaving);
+        self.artifacts.set_leaving(&lock, is_leaving);
         if changes {
             self.evaluate(now, shard);
         }

@@ -63,8 +63,12 @@ struct Store {
 
 impl Store {
     fn join(script: &mut Script, shard: &str, lock: i32) -> Store {
-        let worker = worker(shard, lock, 100);
+        Store::of(script, worker(shard, lock, 100))
+    }
+
+    fn of(script: &mut Script, worker: WorkerDescription) -> Store {
         script.join(&worker);
+        let lock = worker.machine_lock.port;
         let mut store = Store {
             worker,
             generation: DiskGeneration(u128::from(lock.unsigned_abs())),

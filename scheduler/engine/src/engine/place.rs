@@ -46,10 +46,10 @@ pub trait Advice {
     fn judge(&mut self, worker: WorkerIndex, due: Due) -> Judged;
 
     /// Returns the workers near the inputs of a task: those with the most bytes first, and then those without any. The first with room gets
-    /// the task. Also returns the number of [`Tries`] that would have taken as long.
+    /// the task. Also returns the number of [`Tries`] that would have taken as long. Not asked again while the task waits for one of them.
     fn nearest(&mut self, engine: &Engine, task: Task) -> (Vec<NearWorker>, u32);
 
-    /// Returns whether a task that is started now finds its inputs. Asked before the task waits for a worker with most of them.
+    /// Returns whether a task that is started now finds its inputs. Asked before the task first waits for a worker with most of them.
     fn has_inputs(&mut self, engine: &Engine, task: Task) -> bool;
 }
 
@@ -210,7 +210,8 @@ impl Engine {
                     Some(short) => WaitKey::Node(forest.canonical(short)),
                     None => {
                         let host = required_host(forest, job_config, row);
-                        let (near, cost) = self.near(job_config, (id, canonical), &mut *advice);
+                        let (near, cost) =
+                            self.near(now, job_config, (id, canonical, host), &mut *advice);
                         tries.take(cost);
                         match self.find_worker_for(
                             config,
@@ -240,20 +241,35 @@ impl Engine {
         Attempt::Waits
     }
 
-    /// Returns the workers near the inputs of a task, and the cost in tries.
+    /// Returns the workers near the inputs of a task, and the cost in tries. A task that has waited for some of them goes on with these, as long
+    /// as it may have to wait for one.
     fn near(
         &self,
+        now: Time,
         job: &JobConfig,
-        (id, canonical): (JobId, u32),
+        (id, canonical, host): (JobId, u32, Option<NodeId>),
         advice: &mut dyn Advice,
     ) -> (Vec<NearWorker>, u32) {
-        match &self.forest {
-            Some(forest) if !job.inputs.is_empty() => {
-                let node = forest.node(canonical);
-                advice.nearest(self, Task { job: id, node })
+        let forest = self.forest.as_deref().filter(|_| !job.inputs.is_empty());
+        let Some(forest) = forest else {
+            return (Vec::new(), 0);
+        };
+        let node = forest.node(canonical);
+        let task = Task { job: id, node };
+        let demand = self.tasks.job(id).demand;
+        if let Some(wait) = self.tasks.locality().woken(now, task) {
+            let may_take = |worker: &WorkerIndex| {
+                let at = (*worker, host);
+                self.pool.fits(demand, *worker) || self.pool.is_only_in_use(at, demand, &self.slots)
+            };
+            if wait.workers.iter().any(may_take) {
+                let bytes = wait.bytes;
+                let workers = wait.workers.iter();
+                let near = workers.map(|&worker| NearWorker { worker, bytes });
+                return (near.collect(), 0);
             }
-            Some(_) | None => (Vec::new(), 0),
         }
+        advice.nearest(self, task)
     }
 
     /// Has a task wait for the workers with most bytes of its inputs, if they have more than the one that could start it now, and lack only
@@ -284,7 +300,8 @@ impl Engine {
         let equal = nearer.take_while(|one| one.bytes == bytes);
         let equal = equal.take(LocalityWait::MOST_WORKERS);
         let workers: Vec<WorkerIndex> = equal.map(|one| one.worker).collect();
-        if !advice.has_inputs(self, task) {
+        let has_waited = self.tasks.locality().has_waited(task);
+        if !has_waited && !advice.has_inputs(self, task) {
             return false;
         }
         let until = self.tasks.locality_mut().since(now, task) + longest;
@@ -371,6 +388,7 @@ impl Engine {
         }
         self.pool.take_cards(worker, &run.cards.gpus);
         self.tasks.start(task, run);
+        self.tasks.locality_mut().end(task);
         self.pool.task_started(worker);
         self.note_short(task);
         self.pool.has_returned(task);

@@ -1,4 +1,4 @@
-//! The inputs of planned tasks that are not there: outputs whose tasks run again first, and files that do not exist.
+//! The inputs that keep planned tasks from starting: outputs whose tasks run again first, files that do not exist, and too many of them.
 //!
 //! The copy of a plan has no registry of artifacts if that is large, so the scheduler itself finds the lost outputs
 //! ([`crate::Query::LostOutputs`]).
@@ -13,7 +13,7 @@ use brasserie_scheduler_engine::{Restart, Task, TaskState};
 
 use super::MAX_NAMED_JOBS;
 use crate::files::known_name;
-use crate::scheduler::start::LACKING_INPUT_RETRY;
+use crate::scheduler::inputs::LACKING_INPUT_RETRY;
 use crate::scheduler::{Scheduler, View, task_key};
 
 /// The most tasks whose outputs are checked for a plan: some tens of milliseconds of a turn.
@@ -76,6 +76,8 @@ pub(super) struct LackingInputs<'a> {
     again: BTreeSet<Task>,
     /// The jobs whose tasks wait for a file, with its name.
     waiting: BTreeSet<(JobName, Arc<str>)>,
+    /// The jobs with a task that would have too many inputs, and the reason.
+    excessive: BTreeMap<JobName, String>,
 }
 
 impl<'a> LackingInputs<'a> {
@@ -84,16 +86,22 @@ impl<'a> LackingInputs<'a> {
             inputs,
             again: BTreeSet::new(),
             waiting: BTreeSet::new(),
+            excessive: BTreeMap::new(),
         }
     }
 
     /// Takes back the start of a task that lacks an input, and lets the tasks run again that make it. Returns false if the task lacks none.
     pub(super) fn hold_back(&mut self, copy: &mut Scheduler, now: Time, task: Task) -> bool {
         let (makers, files) = (self.makers(copy, task), self.files(copy, task));
-        if makers.is_empty() && files.is_empty() {
+        let excess = copy.view().inputs().excess(task);
+        if makers.is_empty() && files.is_empty() && excess.is_none() {
             return false;
         }
         self.waiting.extend(files);
+        if let Some(why) = excess {
+            let job = copy.engine.job_name(task.job).clone();
+            self.excessive.entry(job).or_insert(why.to_string());
+        }
         let not_before = Some(now + LACKING_INPUT_RETRY);
         copy.engine
             .never_began(now, task, not_before, Restart::AtOnce);
@@ -174,7 +182,12 @@ impl<'a> LackingInputs<'a> {
         let waiting = self.waiting.iter().map(|(job, file)| {
             format!("the tasks of `{job}` would wait for the file `{file}`: it is not in the folder of the configuration, and none was uploaded under this name")
         });
+        let excessive = self
+            .excessive
+            .iter()
+            .map(|(job, why)| format!("tasks of `{job}` could not start: {why}"));
         let named = again.take(MAX_NAMED_JOBS);
-        named.chain(waiting.take(MAX_NAMED_JOBS)).collect()
+        let named = named.chain(waiting.take(MAX_NAMED_JOBS));
+        named.chain(excessive.take(MAX_NAMED_JOBS)).collect()
     }
 }

@@ -338,6 +338,36 @@ fn each_hold_counts_by_itself() {
     assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
 }
 
+/// The outputs may go while a holder cannot reach the scheduler. It has to know, but only if they have gone.
+#[test]
+fn a_hold_that_was_cut_off_for_too_long_has_ended_once_and_begins_anew() {
+    let (mut script, _) = all_done(HELD);
+    let (one, other) = (HoldId(Some(1)), HoldId(Some(2)));
+    let held = |script: &mut Script, holder| match hold_as(
+        script,
+        "extract",
+        (OutputHold::Continue, holder),
+    ) {
+        Ok(JobChanged::OutputsHeld(held)) => held,
+        answer => panic!("a hold, not {answer:?}"),
+    };
+    for (holder, seconds) in [(one, 0), (other, 0), (other, 200)] {
+        pass(&mut script, Duration::from_secs(seconds), None);
+        assert_eq!(held(&mut script, holder), HoldState::Continued);
+    }
+    // The other one has kept the outputs.
+    pass(&mut script, Duration::from_secs(200), None);
+    assert_eq!(held(&mut script, one), HoldState::Continued);
+    assert_eq!(names(&page(&script, "extract", "")).len(), 4);
+    pass(&mut script, Duration::from_secs(310), None);
+    assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
+    for state in [HoldState::Ended, HoldState::Continued] {
+        assert_eq!(held(&mut script, one), state);
+        assert_eq!(held(&mut script, other), state);
+    }
+    assert_eq!(held(&mut script, HoldId(Some(3))), HoldState::Continued);
+}
+
 #[test]
 fn a_hold_begins_anew_after_a_restart_and_after_it_has_ended() {
     let (script, _) = all_done(HELD);

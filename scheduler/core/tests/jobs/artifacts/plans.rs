@@ -12,7 +12,7 @@ use super::calls::forget;
 use super::{Store, extract_both, two_jobs};
 use crate::support::{Script, config};
 
-fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Plan {
+pub(super) fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Plan {
     let ask = |query: &Query| script.scheduler.answer(script.now, query);
     let (Answer::WhatIf(copy), Answer::LostOutputs(lost)) = (
         ask(&Query::WhatIf),
@@ -31,7 +31,7 @@ fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Plan {
 }
 
 /// Returns the jobs of which tasks start, with their number and the first node.
-fn rows(plan: &Plan) -> BTreeSet<String> {
+pub(super) fn rows(plan: &Plan) -> BTreeSet<String> {
     let rows = plan.tasks.jobs.first.iter();
     rows.map(|job| format!("{} {} {}", job.name, job.starts, job.first[0]))
         .collect()

@@ -1,12 +1,14 @@
 //! Space for the outputs of tasks: a worker without any gets no task that leaves outputs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common::artifact_report::DiskCondition;
+use brasserie_common::{Fault, ReportedStatus, RunningTask, Story, WorkerSetId};
 use brasserie_common_config::Config;
 
-use super::{Store, explain, start, starts};
-use crate::support::{Script, config, worker};
+use super::{Run, Store, explain, pass, start, starts};
+use crate::support::{Script, config, options, worker};
 
 const MIB: u64 = 1 << 20;
 
@@ -83,4 +85,97 @@ fn a_running_task_reserves_space_for_as_much_as_earlier_ones_have_left() {
     assert!(why.contains(expected), "{why}");
     stores[0].done_with_size(&mut script, &second, (2, 600 * MIB));
     start(&mut script, "extract", "n2");
+}
+
+#[test]
+fn a_restarted_scheduler_knows_the_sizes_of_outputs_and_reserves_space_for_running_tasks() {
+    let (mut script, mut stores) = cluster(&[1000]);
+    let one = EXTRACT.replace("{", r#"{"max_running": 1, "#);
+    script.load(jobs(true, &one));
+    let first = start(&mut script, "extract", "n0");
+    stores[0].done_with_size(&mut script, &first, (1, 600 * MIB));
+    let second = start(&mut script, "extract", "n1");
+    let mut script = script.restart(options());
+    script
+        .heartbeat(&stores[0].worker, WorkerSetId::default())
+        .expect("the same instance");
+    // The configuration and the disks of the worker become known after its tasks.
+    script.answer_fetch(vec![second.task.clone()]);
+    script.answer_healthcheck(&stores[0].worker);
+    script.echo(&stores[0].worker);
+    stores[0].settle(&mut script);
+    script.load(jobs(true, EXTRACT));
+    pass(&mut script, Duration::from_secs(2), None);
+    assert!(starts(&script).is_empty());
+    let why = explain(&script, "extract", "n2").join("; ");
+    let expected = "(worker `w1`: none of its disks has space for its outputs, about 640.0 MiB)";
+    assert!(why.contains(expected), "{why}");
+    stores[0].done_with_size(&mut script, &second, (2, 600 * MIB));
+    start(&mut script, "extract", "n2");
+}
+
+/// Ends a run that has succeeded, and for whose outputs its worker had no space.
+fn end_without_space(script: &mut Script, run: &Run) {
+    let story = Story {
+        fault: Fault::Worker,
+        ..Story::exited(0)
+    };
+    let task = RunningTask {
+        story: Some(Arc::new(story)),
+        ..run.task.clone()
+    };
+    let status = ReportedStatus::error_backoff("the store has no space");
+    assert_eq!(script.update(&run.on, &task, status).1, Ok(()));
+    pass(script, Duration::from_secs(2), None);
+}
+
+/// Returns the only task that starts, which is expected on this worker.
+fn start_on(script: &mut Script, shard: &str) -> Run {
+    let names = starts(script);
+    assert_eq!(names.len(), 1, "{:?}", explain(script, "extract", "n0"));
+    let node = names[0].strip_prefix("extract on ").expect("no other job");
+    let run = start(script, "extract", node);
+    assert_eq!(run.on.shard.as_str(), shard);
+    run
+}
+
+#[test]
+fn a_disk_without_space_for_outputs_is_not_tried_again_if_another_one_has_more() {
+    let (mut script, mut stores) = cluster(&[100, 0]);
+    let one = EXTRACT.replace("{", r#"{"max_running": 1, "backoff": [1, "repeat"], "#);
+    script.load(jobs(true, &one));
+    let run = start_on(&mut script, "w1");
+    stores[1].usable = 1000 * MIB;
+    stores[1].report(&mut script);
+    end_without_space(&mut script, &run);
+    // Outputs that do not even fit there are tried there again, since no disk has more.
+    for _ in 0..3 {
+        let run = start_on(&mut script, "w2");
+        end_without_space(&mut script, &run);
+    }
+    let run = start_on(&mut script, "w2");
+    // Once no disk has as much any more, the next largest is tried.
+    stores[1].usable = 50 * MIB;
+    stores[1].report(&mut script);
+    end_without_space(&mut script, &run);
+    let run = start_on(&mut script, "w1");
+    stores[0].done_with_size(&mut script, &run, (1, MIB));
+}
+
+#[test]
+fn a_disk_without_space_for_outputs_is_tried_again_later_if_the_job_runs_nowhere_else() {
+    let (mut script, _stores) = cluster(&[100]);
+    let mut other = worker("w2", 2, 100);
+    other.machine_lock.hostname = "other".into();
+    let mut other = Store::of(&mut script, other);
+    other.usable = 1000 * MIB;
+    other.report(&mut script);
+    let here = r#"{"backoff": [1, "repeat"], "host_placement": "host", "max_running": 1, "#;
+    script.load(jobs(true, &EXTRACT.replace("{", here)));
+    let run = start_on(&mut script, "w1");
+    end_without_space(&mut script, &run);
+    pass(&mut script, Duration::from_secs(590), None);
+    assert!(starts(&script).is_empty());
+    pass(&mut script, Duration::from_secs(20), None);
+    start_on(&mut script, "w1");
 }
