@@ -64,7 +64,7 @@ pub use disk::{DiskMistake, DiskOpenError};
 pub use disk_flag::{DiskFlag, DiskFlagError};
 pub use held::ContentError;
 pub use incoming::{Incoming, ReceiveError};
-pub use removal::remove_tree;
+pub use removal::{SteppedRemoval, remove_tree};
 pub use scan::OpenFinding;
 pub use served::{Busy, ReadPieces, Requester, ServedTransfers, ServingTurn, USUAL_SERVED};
 pub use shared::WriteError;
