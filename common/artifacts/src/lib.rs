@@ -71,7 +71,7 @@ pub use shared::WriteError;
 pub use stage::{InputPlace, StageError};
 pub use stop::StopCheck;
 pub use store::{ArtifactReader, ArtifactStore, StoreOptions, StoredArtifact};
-pub use take_in::TakeInError;
+pub use take_in::{TakeInError, local_artifact};
 pub use task_files::{OutputRefusal, TaskFolder, TaskUser};
 pub use threads::copy_all;
 pub use unpack::{UnpackError, unpack};
