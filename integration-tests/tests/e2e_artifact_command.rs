@@ -198,6 +198,7 @@ fn only_files_and_folders_are_replaced() {
         );
         // That would not help.
         assert!(!got.output.contains("`--force`"), "{got:?}");
+        assert!(got.output.contains("or remove it first"), "{got:?}");
         let after = fs::symlink_metadata(place).expect("it is there").ino();
         assert_eq!(before, after);
     }
@@ -221,7 +222,7 @@ fn all_outputs_of_a_job_are_fetched_and_those_that_are_there_are_skipped() {
     assert_eq!(files(&folder).len(), 6, "nothing temporary is left");
     let again = get(&[]);
     assert_eq!(again.code, Some(0), "{again:?}");
-    let none = "0 outputs written with 0 B, 4 were there already";
+    let none = "0 outputs written with 0 B, 4 already there";
     assert!(again.output.contains(none), "{again:?}");
     // Others are neither replaced nor do they keep the rest away.
     fs::write(folder.join("n1/name"), "no").expect("ours");
@@ -233,7 +234,7 @@ fn all_outputs_of_a_job_are_fetched_and_those_that_are_there_are_skipped() {
         "`name` of node `n1`: ",
         "`f/` of node `n2`: ",
         "exists already",
-        "1 output written with 3 B, 1 were there already, 2 failed",
+        "1 output written with 3 B, 1 already there, 2 failed",
     ] {
         assert!(failed.output.contains(part), "{part}: {failed:?}");
     }
@@ -261,6 +262,9 @@ fn all_outputs_of_a_task_need_a_folder() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.output.contains("--to"), "{refused:?}");
     }
+    let device = played.get("n1", "name", Path::new("/dev/null"), &[]);
+    assert_eq!(device.code, Some(1), "{device:?}");
+    assert!(!device.output.contains("remove"), "{device:?}");
     let nowhere = played.ask(&["artifact", "get", "make"]);
     assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
     assert!(nowhere.output.contains("--to DIR"), "{nowhere:?}");

@@ -233,7 +233,7 @@ fn files_text(found: &FoundFiles) -> String {
     let problems = found.files().iter().filter_map(|file| {
         let name = printable(file.name.as_deref().unwrap_or_default());
         let problem = printable(file.problem.as_deref()?);
-        Some(format!("`{name}` is missing: {problem}\n"))
+        Some(format!("`{name}`: {problem}\n"))
     });
     let problems: Vec<String> = problems.collect();
     if !problems.is_empty() {

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, Permissions};
 use std::io::{self, BufReader, IsTerminal as _, Seek as _, stderr};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -58,8 +58,8 @@ pub(super) struct GetArgs {
     /// one with the same name it is the one in the folder.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["job", "node", "path"], value_parser = NonEmptyStringValueParser::new())]
     file: Option<String>,
-    /// Write the output into this folder, or under this name [default: its own name, in the current folder]. Several outputs need a folder,
-    /// which is created if it is missing.
+    /// Write the output into this folder, or under this name. Several outputs need a folder, which is created if it is missing [default: its
+    /// own name, in the current folder].
     #[arg(long, value_name = "DIR|FILE")]
     to: Option<PathBuf>,
     /// Replace the file or folder at the place of the output.
@@ -130,6 +130,14 @@ struct Wanted {
     no_copy: (String, &'static str),
     /// The part of the JSON document that names it.
     document: Value,
+}
+
+impl Wanted {
+    /// Returns the failure for an artifact without sources.
+    fn without_copy(&self) -> anyhow::Error {
+        let (message, remedy) = &self.no_copy;
+        Failure::new(&**message).remedy(*remedy).into()
+    }
 }
 
 /// A worker with a copy, or the scheduler.
@@ -275,12 +283,16 @@ impl Place {
             return Ok(());
         };
         let shown = self.path.display();
-        // Other programs may need a device, such as `/dev/null`.
-        let is_replaceable = found.is_file() || found.is_dir();
+        let kind = found.file_type();
+        let is_replaceable = kind.is_file() || kind.is_dir();
         let failure = match self.replaces {
             _ if !is_replaceable => {
-                Failure::new(format!("{shown} is neither a plain file nor a folder"))
-                    .remedy("Name another place with --to, or remove it first")
+                let failure = Failure::new(format!("{shown} is neither a plain file nor a folder"));
+                // Other programs may need a device, such as `/dev/null`.
+                failure.remedy(match kind.is_block_device() || kind.is_char_device() {
+                    true => "Name another place with --to",
+                    false => "Name another place with --to, or remove it first",
+                })
             }
             Replaces::Nothing => Failure::new(format!("{shown} exists already"))
                 .remedy("`--force` replaces it, and `--to` names another place"),
@@ -446,13 +458,12 @@ impl Fetch<'_> {
             }
             problems.push(format!("{} at {}: {failure}", source.title, source.address));
         }
-        Err(match problems.is_empty() {
-            true => Failure::new(&*wanted.no_copy.0).remedy(wanted.no_copy.1),
-            false => Failure::new("no worker has sent a good copy")
-                .problems(problems)
-                .remedy("Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach"),
+        if problems.is_empty() {
+            return Err(wanted.without_copy());
         }
-        .into())
+        let remedy = "Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach";
+        let failure = Failure::new("no worker has sent a good copy");
+        Err(failure.problems(problems).remedy(remedy).into())
     }
 
     async fn fetch_from_one(

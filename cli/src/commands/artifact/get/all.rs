@@ -115,6 +115,9 @@ async fn get_one(
     if is_there(&path, fetch.artifact).await {
         return Ok(Got::Present);
     }
+    if wanted.sources.is_empty() {
+        return Err(wanted.without_copy());
+    }
     let parent = path.parent().unwrap_or(to).to_owned();
     let place = Place {
         path,
@@ -169,11 +172,13 @@ impl Results {
         let to = std::path::absolute(to).unwrap_or_else(|_| to.to_owned());
         let present = match self.present {
             0 => String::new(),
-            present => format!(", {present} were there already"),
+            present => format!(", {present} already there"),
         };
         let failed = match self.failed.len() {
             0 => String::new(),
-            failed => format!(", {failed} failed: repeat the command for them"),
+            failed => format!(
+                ", {failed} failed. `brasserie artifact list` shows the states of outputs; the same command tries again"
+            ),
         };
         let sentence = format!(
             "{}: {} written with {}{present}{failed}",
