@@ -90,6 +90,18 @@ pub(crate) fn text_of(error: &anyhow::Error) -> String {
     FailureMessage::of(error).text()
 }
 
+/// Returns the message of an error with its causes and problems, in one line, for a list of failures.
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    let FailureMessage {
+        message,
+        causes,
+        problems,
+        ..
+    } = FailureMessage::of(error);
+    let parts = [message].into_iter().chain(causes).chain(problems);
+    parts.collect::<Vec<_>>().join(": ")
+}
+
 /// The parts of a failure's message.
 #[derive(Debug, PartialEq)]
 struct FailureMessage {

@@ -183,17 +183,91 @@ fn only_files_and_folders_are_replaced() {
     let (pipe, link) = (played.stage.path("pipe"), played.stage.path("link"));
     mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
     symlink("pipe", &link).expect("a link");
-    for place in [&pipe, &link] {
+    for (place, more) in [
+        (&pipe, &["--force"][..]),
+        (&pipe, &[]),
+        (&link, &["--force"]),
+        (&link, &[]),
+    ] {
         let before = fs::symlink_metadata(place).expect("it is there").ino();
-        let got = played.get("n1", "name", place, &["--force"]);
+        let got = played.get("n1", "name", place, more);
         assert_eq!(got.code, Some(1), "{got:?}");
         assert!(
             got.output.contains("is neither a plain file nor a folder"),
             "{got:?}"
         );
+        // That would not help.
+        assert!(!got.output.contains("`--force`"), "{got:?}");
+        assert!(got.output.contains("or remove it first"), "{got:?}");
         let after = fs::symlink_metadata(place).expect("it is there").ino();
         assert_eq!(before, after);
     }
+}
+
+#[test]
+fn all_outputs_of_a_job_are_fetched_and_those_that_are_there_are_skipped() {
+    let played = Played::start();
+    let folder = played.stage.path("all");
+    let to = folder.to_str().expect("a path of the stage is UTF-8");
+    let get =
+        |more: &[&str]| played.ask(&[&["artifact", "get", "make", "--to", to], more].concat());
+    let got = get(&[]);
+    assert_eq!(got.code, Some(0), "{got:?}");
+    assert!(got.output.contains("4 outputs written with "), "{got:?}");
+    for node in ["n1", "n2"] {
+        let text = fs::read_to_string(folder.join(node).join("name"));
+        assert_eq!(text.expect("it was fetched"), format!("{node}\n"));
+        assert!(folder.join(node).join("f/sub/run").is_file());
+    }
+    assert_eq!(files(&folder).len(), 6, "nothing temporary is left");
+    let again = get(&[]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let none = "0 outputs written with 0 B, 4 already there";
+    assert!(again.output.contains(none), "{again:?}");
+    // Others are neither replaced nor do they keep the rest away.
+    fs::write(folder.join("n1/name"), "no").expect("ours");
+    fs::write(folder.join("n2/f/sub/more"), "").expect("ours");
+    fs::remove_file(folder.join("n2/name")).expect("ours");
+    let failed = get(&[]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    for part in [
+        "`name` of node `n1`: ",
+        "`f/` of node `n2`: ",
+        "exists already",
+        "1 output written with 3 B, 1 already there, 2 failed",
+    ] {
+        assert!(failed.output.contains(part), "{part}: {failed:?}");
+    }
+    let document = get(&["--json"]).output;
+    assert!(document.contains("\"incomplete\""), "{document}");
+    let forced = get(&["--force"]);
+    assert_eq!(forced.code, Some(0), "{forced:?}");
+    assert!(forced.output.contains("2 outputs written"), "{forced:?}");
+    assert_eq!(files(&folder).len(), 6, "nothing else is left");
+}
+
+#[test]
+fn all_outputs_of_a_task_need_a_folder() {
+    let played = Played::start();
+    let folder = played.stage.path("one");
+    let to = folder.to_str().expect("a path of the stage is UTF-8");
+    let got = played.ask(&["artifact", "get", "make", "n2", "--to", to]);
+    assert_eq!(got.code, Some(0), "{got:?}");
+    assert_eq!(files(&folder).len(), 3, "{got:?}");
+    let file = folder.join("n2/name");
+    let below = folder.join("new/newer");
+    for to in [&file, &below] {
+        let to = to.to_str().expect("a path of the stage is UTF-8");
+        let refused = played.ask(&["artifact", "get", "make", "--to", to]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.output.contains("--to"), "{refused:?}");
+    }
+    let device = played.get("n1", "name", Path::new("/dev/null"), &[]);
+    assert_eq!(device.code, Some(1), "{device:?}");
+    assert!(!device.output.contains("remove"), "{device:?}");
+    let nowhere = played.ask(&["artifact", "get", "make"]);
+    assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
+    assert!(nowhere.output.contains("--to DIR"), "{nowhere:?}");
 }
 
 #[test]

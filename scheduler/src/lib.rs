@@ -21,6 +21,7 @@ mod start;
 pub mod store;
 
 pub use brasserie_scheduler_core::STORE_FAILS;
+pub use files::input_fault;
 pub use inbox::Stopped;
 pub use program::run;
 pub use sources::{ConfigSource, Periods};

@@ -31,6 +31,7 @@ Try it:
   brasserie artifact list extract --node db1      the outputs of one task
   brasserie artifact locate extract               the workers that have the outputs of a job
   brasserie artifact get extract db1 table        fetch an output into the current folder
+  brasserie artifact get extract --to all         fetch all outputs of a job, as all/NODE/PATH
   brasserie artifact rm extract db1               forget the outputs of a task; workers delete them
   brasserie artifact hold extract -- ./report.sh  keep the outputs of a job until a program has ended
   brasserie artifact put dims.csv                 upload a file for inputs such as {\"file\": \"dims.csv\"}
@@ -42,9 +43,11 @@ what you need.
 Exit codes:
   0    success; also `list` without outputs
   1    the scheduler gave no answer, knows no such job, output or file, or refused; `locate`: an output has no
-       known copy; `get`: no worker has sent a good copy, or something is at its place; `put`: the file cannot be read
+       known copy; `get`: no worker has sent a good copy, or something is at its place, be it of one of several
+       outputs; `put`: the file cannot be read
   2    wrong usage; `get`: the folder of `--to` does not exist
-  130  `get` or `put` was interrupted, and has changed nothing, or `hold` was interrupted
+  130  `get` or `put` was interrupted, and has changed nothing, or `hold` was interrupted; a `get` of several
+       outputs keeps those that are complete
   else `hold`: the exit code of its program")]
 pub(crate) struct ArtifactArgs {
     #[command(subcommand)]
@@ -64,11 +67,14 @@ enum ArtifactCommand {
     List(ListArgs),
     /// Show which workers have the outputs of a job, of a task, one output, or a file.
     Locate(LocateArgs),
-    /// Fetch one output from a worker that has it, and write it as a file or folder.
+    /// Fetch an output, or all outputs of a task or job, from workers that have them, and write them as files and folders.
     ///
     /// The command connects to the worker as other workers do, so this machine must reach the worker's address. It verifies the SHA-256 of the
     /// output before it writes the result. If a worker is gone or its copy is damaged, the command tries the next one. A file comes from the
     /// scheduler.
+    ///
+    /// All outputs of a job become DIR/NODE/PATH below the folder of `--to`, with names of nodes as those of folders in `$BRASSERIE_INPUTS`. The
+    /// command skips outputs that are there already, so it can be repeated after a failure or interruption. Tasks that are not done have no outputs.
     Get(get::GetArgs),
     /// Upload a file to the scheduler, for jobs that name it as an input by `file`.
     ///
@@ -227,7 +233,7 @@ fn files_text(found: &FoundFiles) -> String {
     let problems = found.files().iter().filter_map(|file| {
         let name = printable(file.name.as_deref().unwrap_or_default());
         let problem = printable(file.problem.as_deref()?);
-        Some(format!("`{name}` is missing: {problem}\n"))
+        Some(format!("`{name}`: {problem}\n"))
     });
     let problems: Vec<String> = problems.collect();
     if !problems.is_empty() {

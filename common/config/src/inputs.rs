@@ -383,7 +383,7 @@ pub(crate) fn input_files(at: &At) -> Vec<(String, PathUse, Problem)> {
             && file_fault(path).is_none()
         {
             let text = format!("the tasks wait for the file {}", quote(path));
-            let help = "the path begins in the config file's folder: put the file there, or upload it with `brasserie artifact put`";
+            let help = "the path begins in the config file's folder; `brasserie artifact put` uploads a file from elsewhere";
             let problem = file.problem(text).help(help);
             files.push((path.to_owned(), PathUse::InputFile, problem));
         }

@@ -37,6 +37,7 @@ use index::{FileNames, IndexError};
 use uploads::Uploads;
 
 pub(crate) use folder::absent_files;
+pub use folder::input_fault;
 pub(crate) use uploads::{Put, PutProgress, PutRefusal};
 
 /// The folder of the store, in the data directory.

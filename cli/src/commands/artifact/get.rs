@@ -1,18 +1,20 @@
 //! `brasserie artifact get`: fetches an output from a worker that has it, or a file from the scheduler, verifies it, and writes it as a file
 //! or folder.
 
+mod all;
+
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, Permissions};
 use std::io::{self, BufReader, IsTerminal as _, Seek as _, stderr};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use brasserie_common::text::readable_bytes;
 use brasserie_common::{Artifact, ArtifactForm};
-use brasserie_thrift::generated::brasserie::OutputHolder;
+use brasserie_thrift::generated::brasserie::{ListedOutput, OutputHolder};
 use brasserie_thrift::rpc::PeerAddr;
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -20,7 +22,7 @@ use serde_json::{Value, json};
 use tempfile::{Builder, NamedTempFile};
 
 use super::files::{self, find_files};
-use super::outputs::{address_of, artifact_of, find};
+use super::outputs::{FoundOutputs, address_of, artifact_of, find};
 use super::transfer::{BusyWait, FetchFailure, PartialCopy, Transfers};
 use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on, peer};
@@ -40,22 +42,24 @@ Try it:
   brasserie artifact get extract db1 table               writes `table` in the current folder
   brasserie artifact get extract db1 table --to t.csv    writes `t.csv`
   brasserie artifact get extract db1 stats/ --to /tmp    writes the folder `/tmp/stats`
+  brasserie artifact get extract --to /tmp/all           writes all outputs of the job, as `/tmp/all/NODE/PATH`
   brasserie artifact get --file dims.csv                 writes the file of inputs `dims.csv`")]
 pub(super) struct GetArgs {
     /// The name of the job.
     #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
     job: Option<String>,
-    /// The node of the task.
-    #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
+    /// The node of the task. Without it, fetch all outputs of the job.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     node: Option<String>,
-    /// The path of the output, as in the job's `outputs`.
-    #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
+    /// The path of the output, as in the job's `outputs`. Without it, fetch all outputs of the task.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     path: Option<String>,
     /// Fetch the file that jobs name in `file` of an input, in place of an output. Of a file in the config file's folder and an uploaded
     /// one with the same name it is the one in the folder.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["job", "node", "path"], value_parser = NonEmptyStringValueParser::new())]
     file: Option<String>,
-    /// Write the output into this folder, or under this name [default: its own name, in the current folder].
+    /// Write the output into this folder, or under this name. Several outputs need a folder, which is created if it is missing [default: its
+    /// own name, in the current folder].
     #[arg(long, value_name = "DIR|FILE")]
     to: Option<PathBuf>,
     /// Replace the file or folder at the place of the output.
@@ -78,20 +82,27 @@ pub(super) fn run(args: &GetArgs) -> Result<CommandEnding> {
 
 async fn get(args: &GetArgs) -> Result<CommandEnding> {
     let connection = args.ask.connect()?;
-    let wanted = match &args.file {
-        Some(name) => wanted_file(&connection, name).await?,
-        None => wanted_output(&connection, args).await?,
+    let wanted = match (&args.file, &args.path) {
+        (Some(name), _) => wanted_file(&connection, name).await?,
+        (None, Some(path)) => wanted_output(&connection, args, path).await?,
+        (None, None) => return all::get(args, &connection).await,
     };
     let artifact = wanted.artifact;
     let place = Place::new(args, &wanted.path)?;
+    let progress = Progress::new(artifact.size, "have arrived");
+    let transfers = Transfers::new(&wanted.cluster);
     let fetch = Fetch {
-        transfers: Transfers::new(&wanted.cluster),
+        transfers: &transfers,
         artifact,
-        progress: Progress::new(artifact.size, "have arrived"),
+        progress: &progress,
+        before: 0,
     };
-    let mut copy = PartialCopy::new(place.temporary(artifact.form)?);
-    let source = fetch.fetch_from_any(&wanted, &mut copy).await?;
-    place.keep(copy.into_file(), artifact.form)?;
+    let fetched = fetch.to(&place, &wanted).await;
+    progress.end();
+    let Fetched { source, problems } = fetched?;
+    for problem in &problems {
+        complain!("brasserie: {problem}; {} had a good copy", source.title);
+    }
     let written = place.shown();
     let sentence = format!(
         "{written}: written, {} from {}, and its SHA-256 is right",
@@ -121,6 +132,14 @@ struct Wanted {
     document: Value,
 }
 
+impl Wanted {
+    /// Returns the failure for an artifact without sources.
+    fn without_copy(&self) -> anyhow::Error {
+        let (message, remedy) = &self.no_copy;
+        Failure::new(&**message).remedy(*remedy).into()
+    }
+}
+
 /// A worker with a copy, or the scheduler.
 #[derive(Clone)]
 struct Source {
@@ -142,15 +161,29 @@ impl Source {
     }
 }
 
-async fn wanted_output(connection: &Connection, args: &GetArgs) -> Result<Wanted> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (job, node) = (text(&args.job), text(&args.node));
-    let found = find(connection, (&job, &node), usize::MAX).await?;
-    if let Some(why) = found.why_empty() {
-        return Err(Failure::new(format!("there is no output: {}", printable(why))).into());
+/// Returns the outputs of the job, or of its task on the node. Errors if there are none.
+async fn find_any(connection: &Connection, args: &GetArgs) -> Result<FoundOutputs> {
+    let job = args.job.as_deref().unwrap_or_default();
+    let node = args.node.as_deref().unwrap_or_default();
+    let found = find(connection, (job, node), usize::MAX).await?;
+    match found.why_empty() {
+        Some(why) => {
+            let why = printable(why);
+            Err(Failure::new(format!("there is no output: {why}")).into())
+        }
+        None => Ok(found),
     }
-    let selected = found.with_path(&text(&args.path))?;
+}
+
+async fn wanted_output(connection: &Connection, args: &GetArgs, path: &str) -> Result<Wanted> {
+    let found = find_any(connection, args).await?;
+    let selected = found.with_path(path)?;
     let output = selected.first().context("the scheduler sent no output")?;
+    wanted_of(found.cluster(), output)
+}
+
+fn wanted_of(cluster: &str, output: &ListedOutput) -> Result<Wanted> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let state = text(&output.state).replace('_', " ");
     let remedy = match &*state {
         "unknown" => "Not all workers have reported yet: try again in a minute",
@@ -159,13 +192,13 @@ async fn wanted_output(connection: &Connection, args: &GetArgs) -> Result<Wanted
     Ok(Wanted {
         path: text(&output.path),
         artifact: artifact_of(output)?,
-        cluster: found.cluster().to_owned(),
+        cluster: cluster.to_owned(),
         sources: output.holders.iter().flatten().map(Source::of).collect(),
         no_copy: (
             format!("no worker has a copy of the output ({state})"),
             remedy,
         ),
-        document: json!({ "job": job, "node": node, "path": output.path }),
+        document: json!({ "job": output.job, "node": output.node, "path": output.path }),
     })
 }
 
@@ -250,15 +283,20 @@ impl Place {
             return Ok(());
         };
         let shown = self.path.display();
+        let kind = found.file_type();
+        let is_replaceable = kind.is_file() || kind.is_dir();
         let failure = match self.replaces {
+            _ if !is_replaceable => {
+                let failure = Failure::new(format!("{shown} is neither a plain file nor a folder"));
+                // Other programs may need a device, such as `/dev/null`.
+                failure.remedy(match kind.is_block_device() || kind.is_char_device() {
+                    true => "Name another place with --to",
+                    false => "Name another place with --to, or remove it first",
+                })
+            }
             Replaces::Nothing => Failure::new(format!("{shown} exists already"))
                 .remedy("`--force` replaces it, and `--to` names another place"),
-            Replaces::FileOrFolder if found.is_file() || found.is_dir() => return Ok(()),
-            // Other programs may need it, such as `/dev/null`.
-            Replaces::FileOrFolder => {
-                Failure::new(format!("{shown} is neither a plain file nor a folder"))
-                    .remedy("Name another place with --to, or remove it first")
-            }
+            Replaces::FileOrFolder => return Ok(()),
         };
         Err(failure.into())
     }
@@ -349,20 +387,36 @@ impl Place {
 }
 
 /// The fetching of one artifact.
-struct Fetch {
-    transfers: Transfers,
+struct Fetch<'a> {
+    transfers: &'a Transfers,
     artifact: Artifact,
-    progress: Progress,
+    progress: &'a Progress,
+    /// The bytes of the artifacts that were fetched before this one.
+    before: u64,
 }
 
-impl Fetch {
-    /// Fetches the artifact from the first source that sends a good copy. Each continues where the one before it has stopped. Returns the
-    /// source of the last bytes.
+/// The source of the last bytes of a good copy, and the reasons why others had none.
+struct Fetched {
+    source: Source,
+    problems: Vec<String>,
+}
+
+impl Fetch<'_> {
+    /// Fetches the artifact, and writes it to its place.
+    async fn to(&self, place: &Place, wanted: &Wanted) -> Result<Fetched> {
+        let form = self.artifact.form;
+        let mut copy = PartialCopy::new(place.temporary(form)?);
+        let fetched = self.fetch_from_any(wanted, &mut copy).await?;
+        place.keep(copy.into_file(), form)?;
+        Ok(fetched)
+    }
+
+    /// Fetches the artifact from the first source that sends a good copy. Each continues where the one before it has stopped.
     async fn fetch_from_any(
         &self,
         wanted: &Wanted,
         copy: &mut PartialCopy<NamedTempFile>,
-    ) -> Result<Source> {
+    ) -> Result<Fetched> {
         let mut left: VecDeque<&Source> = wanted.sources.iter().collect();
         let mut problems = Vec::new();
         // The sources of the bytes so far.
@@ -374,11 +428,8 @@ impl Fetch {
                 None => FetchFailure::Gone("its address is not known".to_owned()),
                 Some(peer) => match self.fetch_from_one(&peer, copy, &mut senders).await {
                     Ok(()) => {
-                        self.progress.end();
-                        for problem in &problems {
-                            complain!("brasserie: {problem}; {} had a good copy", source.title);
-                        }
-                        return Ok(source.clone());
+                        let source = source.clone();
+                        return Ok(Fetched { source, problems });
                     }
                     Err(FetchFailure::Local(error)) => {
                         let failure = Failure::new(format!("cannot write the output: {error}"));
@@ -407,14 +458,12 @@ impl Fetch {
             }
             problems.push(format!("{} at {}: {failure}", source.title, source.address));
         }
-        self.progress.end();
-        Err(match problems.is_empty() {
-            true => Failure::new(&*wanted.no_copy.0).remedy(wanted.no_copy.1),
-            false => Failure::new("no worker has sent a good copy")
-                .problems(problems)
-                .remedy("Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach"),
+        if problems.is_empty() {
+            return Err(wanted.without_copy());
         }
-        .into())
+        let remedy = "Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach";
+        let failure = Failure::new("no worker has sent a good copy");
+        Err(failure.problems(problems).remedy(remedy).into())
     }
 
     async fn fetch_from_one(
@@ -424,7 +473,7 @@ impl Fetch {
         senders: &mut BTreeSet<PeerAddr>,
     ) -> Result<(), FetchFailure> {
         let before = copy.offset();
-        let received = |bytes| self.progress.reached(bytes);
+        let received = |bytes| self.progress.reached(self.before + bytes);
         let fetched = self
             .transfers
             .fetch(peer, &self.artifact, copy, received)

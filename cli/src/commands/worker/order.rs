@@ -178,18 +178,12 @@ pub(super) fn decommission(args: &DecommissionArgs) -> Result<CommandEnding> {
             ..request("decommission", &args.of.reason)
         };
         let ordered = scheduler.order_worker(shard, request).await?;
-        let begun = |order: &OrderView| {
-            format!(
-                "Worker `{}` is being decommissioned: {}.",
-                printable(shard),
-                order.left()
-            )
-        };
+        let begun = |order: &OrderView| in_decommission(shard, order);
         let order = match ordered {
             Ok(order) if args.wait => order,
             ordered => return say(ask, ordered, begun),
         };
-        if !ask.json {
+        if !ask.json && !order.is_over() {
             print(&format!("{}\n", begun(&order)))?;
         }
         let mut interrupts = Interrupts::listen()?;
@@ -202,6 +196,26 @@ pub(super) fn decommission(args: &DecommissionArgs) -> Result<CommandEnding> {
             }
         }
     })?
+}
+
+/// Says how far a decommission is. An earlier command may have ended it.
+fn in_decommission(shard: &str, order: &OrderView) -> String {
+    let shard = printable(shard);
+    match order.is_over() {
+        false => format!(
+            "Worker `{shard}` is being decommissioned: {}.",
+            order.left()
+        ),
+        true => format!("Worker `{shard}` is decommissioned, and {}.", state(order)),
+    }
+}
+
+/// Returns the state of a worker whose decommission is over.
+fn state(order: &OrderView) -> &'static str {
+    match order.connected {
+        true => "stays idle",
+        false => "has left",
+    }
 }
 
 fn request(order: &str, reason: &str) -> WorkerOrderRequest {
@@ -272,11 +286,10 @@ async fn wait(
             }
         };
         if order.is_over() {
-            let text = match order.connected {
-                true => format!("Worker `{shard}` is decommissioned, and stays idle."),
-                false => format!("Worker `{shard}` is decommissioned, and has left."),
-            };
-            ask.say(&text, &document(true, Some(order)))?;
+            ask.say(
+                &in_decommission(&args.of.shard, order),
+                &document(true, Some(order)),
+            )?;
             return Ok(CommandEnding::Success);
         }
         let change = left.changed(order.left()).filter(|_| !ask.json);
@@ -290,6 +303,31 @@ async fn wait(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decommission_that_is_over_does_not_seem_to_begin() {
+        let text = |state: &str, connected: bool| {
+            let order = OrderView {
+                state: state.to_owned(),
+                connected,
+                ..OrderView::default()
+            };
+            in_decommission("w", &order)
+        };
+        let going_on = text("decommissioning", true);
+        assert!(
+            going_on.starts_with("Worker `w` is being decommissioned: 0 tasks run, "),
+            "{going_on}"
+        );
+        assert_eq!(
+            text("decommissioned", true),
+            "Worker `w` is decommissioned, and stays idle."
+        );
+        assert_eq!(
+            text("decommissioned", false),
+            "Worker `w` is decommissioned, and has left."
+        );
+    }
 
     #[test]
     fn a_recommission_says_when_the_worker_gets_tasks() {

@@ -313,7 +313,7 @@ fn files_that_are_missing_are_worth_a_look() {
     assert_eq!(
         lines(&checked_with(text.as_bytes(), fault).warnings),
         [
-            "3:75: bistro_job->x.inputs[1].file: the tasks wait for the file \"./gone\": /conf/./gone is missing; the path begins in the config file's folder: put the file there, or upload it with `brasserie artifact put`"
+            "3:75: bistro_job->x.inputs[1].file: the tasks wait for the file \"./gone\": /conf/./gone is missing; the path begins in the config file's folder; `brasserie artifact put` uploads a file from elsewhere"
         ]
     );
 }

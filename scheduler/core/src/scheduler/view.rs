@@ -216,6 +216,8 @@ pub struct LostLogs {
     pub hostname: Arc<str>,
     /// An absolute path on that host; `None`: the worker did not report it.
     pub folder: Option<Arc<str>>,
+    /// An operator has taken the worker out of service.
+    pub is_decommissioned: bool,
 }
 
 /// Returns a sentence that nothing has this name, with the nearest of the first names.
@@ -729,6 +731,10 @@ impl View<'_> {
                     shard,
                     hostname,
                     folder: worker.description().log_folder.clone(),
+                    is_decommissioned: self
+                        .orders
+                        .get(worker.shard())
+                        .is_some_and(|order| matches!(order.stage, OrderStage::Decommissioned(_))),
                 }),
             }
         }

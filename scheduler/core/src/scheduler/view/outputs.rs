@@ -263,6 +263,11 @@ impl View<'_> {
         if let Some(due) = set.expires {
             return Ok(due.since(now));
         }
+        if !self.engine.has_nodes_in_force() {
+            return Err(
+                "the nodes are not loaded yet, so it is not known which tasks are done".to_owned(),
+            );
+        }
         let unfinished = |job: &&JobName| self.count_unfinished(job, retention) > 0;
         let consumer = set.consumers.iter().find(unfinished);
         let producer = Some(set.job).filter(unfinished);

@@ -1,11 +1,13 @@
 //! The calls by which people see and forget outputs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{JobName, NodeName, Principal, RecordSeq, ReportedStatus};
 use brasserie_scheduler_core::{
-    Answer, Event, HoldId, HoldState, JobChange, JobChanged, JobRefusal, NeededOutputs,
-    OutputCursor, OutputHold, OutputList, OutputPage, OutputState, Query, Record, Reply,
+    Answer, ConfigOrigin, Event, HoldId, HoldState, JobChange, JobChanged, JobRefusal,
+    NeededOutputs, OutputCursor, OutputHold, OutputList, OutputPage, OutputState, Query, Record,
+    Reply,
 };
 
 use super::{Run, Store, explain, extract_both, pass, start, starts, two_jobs};
@@ -143,6 +145,27 @@ fn a_list_without_outputs_says_why() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+#[test]
+fn a_set_does_not_call_tasks_unfinished_before_the_nodes_are_loaded() {
+    let (script, mut store) = all_done(r#", "keep": "1h""#);
+    let mut script = script.restart(options());
+    let config = two_jobs(r#", "keep": "1h""#);
+    script.event(Event::ConfigLoaded {
+        config: Arc::clone(&config),
+        warnings: Vec::new(),
+        origin: ConfigOrigin::Given,
+    });
+    store.worker = worker("a", 1, 200);
+    script.join(&store.worker);
+    store.settle(&mut script);
+    let expiry = |script: &Script| page(script, "extract", "").sets[0].expiry.clone();
+    let why = expiry(&script).expect_err("nothing is known of the tasks");
+    assert!(why.contains("nodes are not loaded yet"), "{why}");
+    script.load_nodes(config);
+    pass(&mut script, Duration::from_secs(10), None);
+    assert!(expiry(&script).is_ok(), "{:?}", expiry(&script));
 }
 
 #[test]
