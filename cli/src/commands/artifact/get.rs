@@ -473,7 +473,7 @@ impl Fetch<'_> {
         senders: &mut BTreeSet<PeerAddr>,
     ) -> Result<(), FetchFailure> {
         let before = copy.offset();
-        let received = |bytes| self.progress.reached(self.before + bytes);
+        let received = |bytes| self.progress.reached(self.before.saturating_add(bytes));
         let fetched = self
             .transfers
             .fetch(peer, &self.artifact, copy, received)

@@ -46,7 +46,8 @@ pub(super) async fn get(args: &GetArgs, connection: &Connection) -> Result<Comma
     }
     let artifacts = found.outputs().iter().map(artifact_of);
     let sizes = artifacts.map(|artifact| artifact.map_or(0, |artifact| artifact.size));
-    let progress = Progress::new(sizes.sum(), "have arrived");
+    let all = sizes.fold(0, u64::saturating_add);
+    let progress = Progress::new(all, "have arrived");
     let transfers = Transfers::new(found.cluster());
     let (mut results, mut before) = (Results::default(), 0);
     for output in found.outputs() {
@@ -66,12 +67,12 @@ pub(super) async fn get(args: &GetArgs, connection: &Connection) -> Result<Comma
         match get_one(&fetch, output, (&to, args.force), found.cluster()).await {
             Ok(Got::Written) => {
                 results.written += 1;
-                results.bytes += size;
+                results.bytes = results.bytes.saturating_add(size);
             }
             Ok(Got::Present) => results.present += 1,
             Err(error) => results.failed.push((output.clone(), one_line(&error))),
         }
-        before += size;
+        before = before.saturating_add(size);
         progress.reached(before);
     }
     progress.end();
