@@ -18,7 +18,7 @@ use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
     RackName, Registry, RegistrySettings, Replicas, RestoredState, RestoredTask, SetEnding,
-    SetTerms, WorkerStay,
+    SetTerms, WorkerStay, WorkerTrust,
 };
 use brasserie_scheduler_engine::Task;
 use brasserie_scheduler_slots::SlotStrategy;
@@ -805,6 +805,15 @@ impl Artifacts {
             false => WorkerStay::Staying,
         };
         self.registry.set_stay(lock, stay);
+    }
+
+    /// Sets whether a worker is expected to keep its copies: it is healthy and does not drain.
+    pub(crate) fn set_trusted(&mut self, lock: &MachinePortLock, is_trusted: bool) {
+        let trust = match is_trusted {
+            true => WorkerTrust::Trusted,
+            false => WorkerTrust::Doubtful,
+        };
+        self.registry.set_trust(lock, trust);
     }
 
     /// Returns whether all copies of a worker, and those of others, are known, as far as anything depends on that. A worker that has not

@@ -40,8 +40,8 @@ pub(super) struct ExcludeArgs {
 /// Take a worker out of service without losing its data: copy what only it has, then let it exit.
 ///
 /// The worker gets neither tasks nor replicas any more, and its queued tasks go to other workers. Running tasks complete. Each output that a
-/// job may still need and of which no other worker has a copy is copied to another worker. When no task runs and nothing needed is only
-/// there, the worker drains and exits with code 0. If it comes back, it stays idle until `recommission`. A worker of several schedulers
+/// job may still need and of which no other healthy worker has a copy is copied to another worker. When no task runs and nothing needed is
+/// only there, the worker drains and exits with code 0. If it comes back, it stays idle until `recommission`. A worker of several schedulers
 /// leaves all of them.
 ///
 /// The order is on disk when the command ends: it outlives restarts of the scheduler and of the worker.

@@ -196,6 +196,11 @@ impl Remote {
         drains || self.barred || self.health() == Health::Unhealthy
     }
 
+    /// Returns whether the worker is expected to keep its artifacts: no other worker may leave data to one that drains or is not healthy.
+    pub(crate) fn keeps_artifacts(&self) -> bool {
+        self.description.intake != Intake::Draining && self.health() == Health::Healthy
+    }
+
     /// Returns the record that makes a later scheduler wait for the worker.
     pub(crate) fn association(&self) -> Record {
         let worker = &self.description;
