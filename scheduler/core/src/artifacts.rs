@@ -390,7 +390,12 @@ impl Artifacts {
             size: artifact.size,
             replicas: self.count_missing_copies(artifact.id, wanted),
         };
-        self.slots.prospect(now, &self.registry, &missing)
+        self.prospect(now, &missing)
+    }
+
+    /// Returns why an artifact of which the registry misses copies lacks them.
+    pub(crate) fn prospect(&self, now: Time, missing: &MissingReplicas) -> CopyProspect {
+        self.slots.prospect(now, &self.registry, missing)
     }
 
     /// Returns how far the inputs of a run are, if its worker has reported that it waits for them.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use brasserie_common::time::format_duration;
 use brasserie_common::{
-    ArtifactId, ArtifactNamespace, JobName, MachinePortLock, NodeName, ServiceAddress, Shard,
-    TaskKey, TaskOutput, Time,
+    ArtifactId, ArtifactNamespace, Health, JobName, MachinePortLock, NodeName, ServiceAddress,
+    Shard, TaskKey, TaskOutput, Time,
 };
 use brasserie_common_config::KeepOutputs;
 use brasserie_scheduler_artifacts::{
@@ -66,6 +66,8 @@ pub struct OutputHolder {
     pub shard: Shard,
     pub hostname: Arc<str>,
     pub address: ServiceAddress,
+    /// Tasks start only with copies of healthy workers.
+    pub health: Health,
 }
 
 /// Whether a task can read an output.
@@ -429,6 +431,7 @@ fn holders_of(
             shard: worker.shard().clone(),
             hostname: holder.lock.hostname.clone(),
             address: worker.address().clone(),
+            health: worker.health(),
         });
     }
     holders
