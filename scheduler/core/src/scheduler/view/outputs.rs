@@ -248,14 +248,18 @@ impl View<'_> {
             return Err("the scheduler does not know all workers yet".to_owned());
         }
         let retention = set.terms.retention;
+        let mut hold_ends = None;
         if set.ending.is_none() {
             match retention {
-                SetRetention::Forever => {
-                    return Err(match &set.terms.owner {
-                        SetOwner::Scheduler => "`keep` is \"forever\"".to_owned(),
-                        SetOwner::Session(_) => "they are held".to_owned(),
-                    });
-                }
+                SetRetention::Forever => match &set.terms.owner {
+                    SetOwner::Scheduler => return Err("`keep` is \"forever\"".to_owned()),
+                    SetOwner::Session(_) if self.artifacts.are_held(now, set.job) => {
+                        return Err("they are held".to_owned());
+                    }
+                    SetOwner::Session(owner) => {
+                        hold_ends = self.artifacts.registry().owner_expiry(owner);
+                    }
+                },
                 SetRetention::UntilConsumed if set.consumers.is_empty() => {
                     return Err("no job has them as inputs".to_owned());
                 }
@@ -273,10 +277,12 @@ impl View<'_> {
         let unfinished = |job: &&JobName| self.count_unfinished(job, retention) > 0;
         let consumer = set.consumers.iter().find(unfinished);
         let producer = Some(set.job).filter(unfinished);
-        Err(match (producer, consumer) {
-            (Some(job), _) => format!("tasks of job `{job}` are not finished"),
-            (None, Some(job)) => format!("tasks of job `{job}` may still read them"),
-            (None, None) => "the scheduler checks soon when they expire".to_owned(),
+        Err(match (producer, consumer, hold_ends) {
+            (Some(job), ..) => format!("tasks of job `{job}` are not finished"),
+            (None, Some(job), _) => format!("tasks of job `{job}` may still read them"),
+            // Nobody holds them now. The time for the next hold runs.
+            (None, None, Some(due)) => return Ok(due.since(now)),
+            (None, None, None) => "the scheduler checks soon when they expire".to_owned(),
         })
     }
 
