@@ -612,7 +612,9 @@ impl View<'_> {
             .iter()
             .flat_map(|reason| self.why_at_workers(now, task, reason));
         let all = own.chain(of_workers).chain(estimate).chain(held);
-        let all = all.chain(lacks).chain(self.progress_of_inputs(now, task));
+        let outputs = self.why_outputs_lack(now, task, &reasons);
+        let all = all.chain(lacks).chain(outputs);
+        let all = all.chain(self.progress_of_inputs(now, task));
         let contained = reasons.iter().filter_map(|reason| match reason {
             Reason::RunningOn(shard) => {
                 let how = self.pool.get(shard)?.description().containment.as_ref()?;

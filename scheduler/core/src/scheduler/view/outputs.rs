@@ -15,12 +15,12 @@ use brasserie_scheduler_artifacts::{
     SetView, TaskOutputs,
 };
 
-use brasserie_scheduler_engine::Task;
+use brasserie_scheduler_engine::{Reason, Task};
 
 use super::{Answer, unknown_job};
 use crate::pool::remote::Remote;
-use crate::scheduler::View;
 use crate::scheduler::event::{OutputCursor, OutputList};
+use crate::scheduler::{View, task_key};
 
 /// The most outputs of one page: a page takes a few milliseconds of a turn.
 pub const MAX_LISTED_OUTPUTS: usize = 1000;
@@ -284,6 +284,65 @@ impl View<'_> {
             (None, None, Some(due)) => return Ok(due.since(now)),
             (None, None, None) => "the scheduler checks soon when they expire".to_owned(),
         })
+    }
+
+    /// Returns which output of a task that is done lacks copies, and why; `None` if each has as many as it should.
+    pub(in crate::scheduler) fn why_outputs_lack(
+        &self,
+        now: Time,
+        task: Task,
+        reasons: &[Reason],
+    ) -> Option<String> {
+        let config = self.engine.job_config(task.job)?;
+        if config.outputs.is_empty() || !reasons.contains(&Reason::Done) {
+            return None;
+        }
+        let key = task_key(&self.engine, task);
+        let outputs = self.artifacts.registry().outputs(&key);
+        let live = outputs.filter(|outputs| outputs.liveness == Liveness::Live);
+        match live.filter(|outputs| !outputs.outputs.is_empty()) {
+            Some(live) => live
+                .outputs
+                .iter()
+                .find_map(|output| self.why_output_lacks(now, output, live.replicas)),
+            None => Some(self.why_no_outputs(&Selection::Task(key))),
+        }
+    }
+
+    fn why_output_lacks(
+        &self,
+        now: Time,
+        output: &TaskOutput,
+        replicas: Replicas,
+    ) -> Option<String> {
+        let (path, id) = (&output.path, output.artifact.id);
+        match self.artifacts.availability(id) {
+            ArtifactAvailability::Available if !self.inputs().is_reachable(id) => {
+                let holders = self.inputs().shards_with(id);
+                let holders = self.with_doubts(now, &holders);
+                Some(format!("its output `{path}` is only on {holders}"))
+            }
+            ArtifactAvailability::Available => {
+                let missing = self.artifacts.count_missing_copies(id, replicas);
+                let why = || self.why_copies_lack(now, output.artifact, replicas);
+                (missing > 0).then(|| {
+                    let (on, all) = (replicas.get() - missing, replicas.get());
+                    format!(
+                        "its output `{path}` is on {on} of {all} workers, and {}",
+                        why()
+                    )
+                })
+            }
+            ArtifactAvailability::Unknown => Some(format!(
+                "no worker has reported yet that it has its output `{path}`, and some have still to report"
+            )),
+            ArtifactAvailability::Lost | ArtifactAvailability::Unnamed => Some(format!(
+                "no copy of its output `{path}` is left: it runs again when a task needs that"
+            )),
+            ArtifactAvailability::GivenUp(_) => Some(format!(
+                "no copy of its output `{path}` is left, and it does not run again for that"
+            )),
+        }
     }
 
     /// Returns why there are no outputs.
