@@ -2,7 +2,7 @@
 
 mod healthchecks;
 mod shape;
-mod status;
+pub(super) mod status;
 mod timers;
 
 use std::sync::Arc;

@@ -640,6 +640,20 @@ fn orders_that_cannot_be_kept_are_refused_with_the_reason() {
     assert_eq!(script.durable.orders.len(), 0);
 }
 
+/// The state of a worker with an order is that of the order, also while it is silent.
+#[test]
+fn a_silent_worker_with_an_order_has_one_state() {
+    let mut script = Script::with_config(one_job(1, ""));
+    let a = Store::join(&mut script, "a", 1);
+    exclude(&mut script, "a");
+    pass(&mut script, Duration::from_secs(40), Some(&a.worker));
+    let problems = script.status().workers.remove(0).problems;
+    assert!(
+        problems[0].starts_with("has been silent for "),
+        "{problems:?}"
+    );
+}
+
 /// A job whose task waits for a file.
 fn one_reader() -> std::sync::Arc<brasserie_common_config::Config> {
     config(
