@@ -18,7 +18,7 @@ use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
     RackName, Registry, RegistrySettings, Replicas, RestoredState, RestoredTask, SetEnding,
-    SetTerms, WorkerStay,
+    SetTerms, WorkerStay, WorkerTrust,
 };
 use brasserie_scheduler_engine::Task;
 use brasserie_scheduler_slots::SlotStrategy;
@@ -29,6 +29,8 @@ use crate::slots::{ArtifactSlots, CopyProspect, NoSlots, ReservedPlaces, SlotsRe
 
 /// The most holds on the outputs of one job. Beyond them, the one that was renewed longest ago is forgotten.
 const MOST_HOLDS: usize = 1000;
+/// The time after its last call for which a hold counts as running: three periods of `brasserie artifact hold`.
+const HOLD_RUNS: Duration = Duration::from_secs(30);
 /// The most holders of one artifact in an answer: enough that some are not busy.
 const MOST_HOLDERS: usize = 8;
 /// The time within which a worker with a store of artifacts has reported: several periods of its reports.
@@ -70,8 +72,8 @@ pub(crate) struct Artifacts {
     started: Option<Time>,
     /// The reason why the outputs of a job are gone, until it leaves others.
     gone: BTreeMap<JobName, (OutputsGone, WallTime)>,
-    /// When each hold on the outputs of a job was last renewed, which may be too long ago; `None` if outputs have gone since then.
-    holds: BTreeMap<JobName, BTreeMap<HoldId, Option<Time>>>,
+    /// The holds on the outputs of each job. Some may not have been renewed for too long.
+    holds: BTreeMap<JobName, BTreeMap<HoldId, Hold>>,
     files: Arc<KnownFiles>,
     /// The running tasks with inputs that were not known yet when a worker listed them.
     to_pin: BTreeMap<InvocationId, Task>,
@@ -89,6 +91,14 @@ pub(crate) struct StoreOfWorker {
     waiting: Vec<WaitingRun>,
     pub disks: Vec<DiskReport>,
     pub counters: Option<ArtifactCounters>,
+}
+
+/// A hold on the outputs of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hold {
+    renewed: Time,
+    /// Whether outputs have expired or were removed since then.
+    have_gone: bool,
 }
 
 /// The starts of tasks with inputs: those at a worker with at least half of the bytes, and the others.
@@ -390,7 +400,12 @@ impl Artifacts {
             size: artifact.size,
             replicas: self.count_missing_copies(artifact.id, wanted),
         };
-        self.slots.prospect(now, &self.registry, &missing)
+        self.prospect(now, &missing)
+    }
+
+    /// Returns why an artifact of which the registry misses copies lacks them.
+    pub(crate) fn prospect(&self, now: Time, missing: &MissingReplicas) -> CopyProspect {
+        self.slots.prospect(now, &self.registry, missing)
     }
 
     /// Returns how far the inputs of a run are, if its worker has reported that it waits for them.
@@ -617,8 +632,18 @@ impl Artifacts {
         self.unfinished.remove(job);
     }
 
-    /// Notes that a user has removed outputs of a job.
+    /// Returns whether a program that holds the outputs of a job has said so lately.
+    pub(crate) fn are_held(&self, now: Time, job: &JobName) -> bool {
+        let holds = self.holds.get(job).into_iter().flatten();
+        holds
+            .into_iter()
+            .any(|(_, hold)| now < hold.renewed + HOLD_RUNS)
+    }
+
+    /// Notes that a user has removed outputs of a job. Those who hold them learn of it.
     pub(crate) fn note_removed(&mut self, job: &JobName, wall: WallTime) {
+        let holds = self.holds.get_mut(job).into_iter().flatten();
+        holds.for_each(|(_, hold)| hold.have_gone = true);
         let removed = (OutputsGone::Removed, wall);
         self.gone.insert(job.clone(), removed);
     }
@@ -723,7 +748,7 @@ impl Artifacts {
             let ending = self.registry.set(&job).and_then(|set| set.ending);
             match (ending, self.holds.get_mut(&job)) {
                 (Some(SetEnding::OwnerExpired), Some(holds)) if had_outputs => {
-                    holds.values_mut().for_each(|renewed| *renewed = None);
+                    holds.values_mut().for_each(|hold| hold.have_gone = true);
                 }
                 (Some(SetEnding::OwnerExpired), _) => {}
                 (Some(SetEnding::JobDeleted) | None, _) => drop(self.holds.remove(&job)),
@@ -756,12 +781,16 @@ impl Artifacts {
         let holds = self.holds.entry(job.clone()).or_default();
         if holds.len() >= MOST_HOLDS
             && !holds.contains_key(&id)
-            && let Some(oldest) = holds.iter().min_by_key(|(_, renewed)| **renewed)
+            && let Some(oldest) = holds.iter().min_by_key(|(_, hold)| **hold)
         {
             let oldest = *oldest.0;
             holds.remove(&oldest);
         }
-        let have_gone = holds.insert(id, Some(now)) == Some(None);
+        let hold = Hold {
+            renewed: now,
+            have_gone: false,
+        };
+        let have_gone = holds.insert(id, hold).is_some_and(|hold| hold.have_gone);
         match self.registry.owner_heartbeat(owner, now) {
             OwnerHeartbeat::Continued if !have_gone => HoldState::Continued,
             OwnerHeartbeat::Continued | OwnerHeartbeat::Began => HoldState::Ended,
@@ -780,7 +809,7 @@ impl Artifacts {
         let is_fresh = |since: Time| now.time < since + timeout;
         let holds = self.holds.entry(job.clone()).or_default();
         holds.remove(&id);
-        if holds.values().any(|renewed| renewed.is_some_and(is_fresh)) {
+        if holds.values().any(|hold| is_fresh(hold.renewed)) {
             return HoldState::Continued;
         }
         if holds.is_empty() {
@@ -805,6 +834,15 @@ impl Artifacts {
             false => WorkerStay::Staying,
         };
         self.registry.set_stay(lock, stay);
+    }
+
+    /// Sets whether a worker is expected to keep its copies: it is healthy and does not drain.
+    pub(crate) fn set_trusted(&mut self, lock: &MachinePortLock, is_trusted: bool) {
+        let trust = match is_trusted {
+            true => WorkerTrust::Trusted,
+            false => WorkerTrust::Doubtful,
+        };
+        self.registry.set_trust(lock, trust);
     }
 
     /// Returns whether all copies of a worker, and those of others, are known, as far as anything depends on that. A worker that has not

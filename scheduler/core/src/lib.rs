@@ -43,8 +43,8 @@ pub use news::{DecommissionNews, KnownWorker, LostTasks, MissedOutputs, News, Ne
 pub use nodes::has_same_nodes;
 pub use options::Options;
 pub use orders::{
-    AfterDecommission, Decommission, Exit, ExitWay, MAX_ORDERS, MAX_REASON_BYTES, OrderCall,
-    OrderRequest, OrderStage, OrderStatus, WorkLeft, WorkerOrder,
+    AfterDecommission, Decommission, Exit, ExitWay, LostOutputs, MAX_ORDERS, MAX_REASON_BYTES,
+    OrderCall, OrderRequest, OrderStage, OrderStatus, WorkLeft, WorkerOrder,
 };
 pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, GivenStretch,

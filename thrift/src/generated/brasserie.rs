@@ -1252,6 +1252,8 @@ pub struct WorkerStatus {
     pub taken_back: Option<i64>,
     pub disks: Option<Vec<DiskStatus>>,
     pub transfers: Option<TransferCounts>,
+    pub artifacts_only_here: Option<i64>,
+    pub bytes_only_here: Option<i64>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -1278,6 +1280,8 @@ impl TSerializable for WorkerStatus {
         let mut f_19: Option<i64> = None;
         let mut f_20: Option<Vec<DiskStatus>> = None;
         let mut f_21: Option<TransferCounts> = None;
+        let mut f_22: Option<i64> = None;
+        let mut f_23: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1393,6 +1397,14 @@ impl TSerializable for WorkerStatus {
                     let val = TransferCounts::read_from_in_protocol(i_prot)?;
                     f_21 = Some(val);
                 }
+                22 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_22 = Some(val);
+                }
+                23 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_23 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1422,6 +1434,8 @@ impl TSerializable for WorkerStatus {
             taken_back: f_19,
             disks: f_20,
             transfers: f_21,
+            artifacts_only_here: f_22,
+            bytes_only_here: f_23,
         };
         Ok(ret)
     }
@@ -1549,6 +1563,20 @@ impl TSerializable for WorkerStatus {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.artifacts_only_here {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "artifactsOnlyHere",
+                TType::I64,
+                22,
+            ))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes_only_here {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytesOnlyHere", TType::I64, 23))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1578,6 +1606,8 @@ impl Default for WorkerStatus {
             taken_back: None,
             disks: None,
             transfers: None,
+            artifacts_only_here: None,
+            bytes_only_here: None,
         }
     }
 }
@@ -1942,6 +1972,9 @@ pub struct WorkerOrder {
     pub bytes_only_here: Option<i64>,
     pub unknown: Option<bool>,
     pub exits: Option<bool>,
+    pub copies_wait_for: Option<String>,
+    pub artifacts_lost: Option<i64>,
+    pub bytes_lost: Option<i64>,
 }
 
 impl TSerializable for WorkerOrder {
@@ -1960,6 +1993,9 @@ impl TSerializable for WorkerOrder {
         let mut f_11: Option<i64> = Some(0);
         let mut f_12: Option<bool> = Some(false);
         let mut f_13: Option<bool> = Some(false);
+        let mut f_14: Option<String> = None;
+        let mut f_15: Option<i64> = None;
+        let mut f_16: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2019,6 +2055,18 @@ impl TSerializable for WorkerOrder {
                     let val = i_prot.read_bool()?;
                     f_13 = Some(val);
                 }
+                14 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_14 = Some(val);
+                }
+                15 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_15 = Some(val);
+                }
+                16 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2040,6 +2088,9 @@ impl TSerializable for WorkerOrder {
             bytes_only_here: f_11,
             unknown: f_12,
             exits: f_13,
+            copies_wait_for: f_14,
+            artifacts_lost: f_15,
+            bytes_lost: f_16,
         };
         Ok(ret)
     }
@@ -2115,6 +2166,21 @@ impl TSerializable for WorkerOrder {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.copies_wait_for {
+            o_prot.write_field_begin(&TFieldIdentifier::new("copiesWaitFor", TType::String, 14))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.artifacts_lost {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifactsLost", TType::I64, 15))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes_lost {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytesLost", TType::I64, 16))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2136,6 +2202,9 @@ impl Default for WorkerOrder {
             bytes_only_here: Some(0),
             unknown: Some(false),
             exits: Some(false),
+            copies_wait_for: None,
+            artifacts_lost: None,
+            bytes_lost: None,
         }
     }
 }
@@ -3497,6 +3566,7 @@ pub struct OutputHolder {
     pub shard: Option<String>,
     pub hostname: Option<String>,
     pub address: Option<common::ServiceAddress>,
+    pub state: Option<String>,
 }
 
 impl TSerializable for OutputHolder {
@@ -3505,6 +3575,7 @@ impl TSerializable for OutputHolder {
         let mut f_1: Option<String> = Some("".to_owned());
         let mut f_2: Option<String> = Some("".to_owned());
         let mut f_3: Option<common::ServiceAddress> = None;
+        let mut f_4: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3524,6 +3595,10 @@ impl TSerializable for OutputHolder {
                     let val = common::ServiceAddress::read_from_in_protocol(i_prot)?;
                     f_3 = Some(val);
                 }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -3535,6 +3610,7 @@ impl TSerializable for OutputHolder {
             shard: f_1,
             hostname: f_2,
             address: f_3,
+            state: f_4,
         };
         Ok(ret)
     }
@@ -3556,6 +3632,11 @@ impl TSerializable for OutputHolder {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3567,6 +3648,7 @@ impl Default for OutputHolder {
             shard: Some("".to_owned()),
             hostname: Some("".to_owned()),
             address: None,
+            state: None,
         }
     }
 }

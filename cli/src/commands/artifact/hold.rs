@@ -84,9 +84,12 @@ async fn hold(args: &HoldArgs) -> Result<CommandEnding> {
         None => CommandEnding::Interrupted,
     };
     if has_program && ending != CommandEnding::Success {
-        complain!(
-            "brasserie: the outputs stay for 5 minutes, so that the program can run again with `brasserie artifact hold`"
-        );
+        match has_outputs(&connection, &args.jobs).await {
+            true => complain!(
+                "brasserie: the outputs stay for 5 minutes, so that the program can run again with `brasserie artifact hold`"
+            ),
+            false => complain!("brasserie: there are no outputs that could stay"),
+        }
         return Ok(ending);
     }
     for job in &args.jobs {
@@ -105,9 +108,22 @@ fn code_of(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
+/// Returns whether any of the jobs has outputs. They may have some if the scheduler does not answer.
+async fn has_outputs(connection: &Connection, jobs: &[String]) -> bool {
+    for job in jobs {
+        let found = find(connection, (job, ""), 1).await;
+        if found.is_ok_and(|found| found.outputs().is_empty()) {
+            continue;
+        }
+        return true;
+    }
+    false
+}
+
 fn has_ended(job: &str) -> String {
     format!(
-        "the hold of job `{}` had ended: its outputs until now are deleted, later ones are held",
+        "outputs of job `{}` are deleted although they were held: the hold was not renewed in time, or a user removed them. Later \
+         outputs are held",
         printable(job)
     )
 }

@@ -165,16 +165,23 @@ fn copies_text(output: &ListedOutput) -> String {
 /// Names some workers with a copy, as in `a, b, c and 7 others`.
 pub(super) fn workers_text(holders: &Option<Vec<OutputHolder>>, copies: Option<i64>) -> String {
     let holders = holders.iter().flatten();
-    let names: Vec<&str> = holders
-        .filter_map(|holder| holder.shard.as_deref())
-        .take(MAX_SHOWN_WORKERS)
-        .collect();
+    let named = holders.filter(|holder| holder.shard.is_some());
+    let names: Vec<String> = named.take(MAX_SHOWN_WORKERS).map(name_of).collect();
     let copies = usize::try_from(copies.unwrap_or_default()).unwrap_or(0);
     match (names.len(), copies.saturating_sub(names.len())) {
         (0, _) => "-".to_owned(),
         (_, 0) => names.join(", "),
         (_, 1) => format!("{} and 1 other", names.join(", ")),
         (_, others) => format!("{} and {others} others", names.join(", ")),
+    }
+}
+
+/// Returns the name of a worker with a copy, and its state unless it is healthy, as in `w2 (unhealthy)`.
+fn name_of(holder: &OutputHolder) -> String {
+    let shard = holder.shard.as_deref().unwrap_or_default();
+    match &holder.state {
+        None => shard.to_owned(),
+        Some(state) => format!("{shard} ({state})"),
     }
 }
 
@@ -192,13 +199,7 @@ pub(super) fn places(output: &ListedOutput) -> Vec<Vec<String>> {
     };
     let holders = output.holders.iter().flatten();
     let mut rows: Vec<Vec<String>> = holders
-        .map(|holder| {
-            row(
-                text(&holder.shard),
-                text(&holder.hostname),
-                address_of(holder),
-            )
-        })
+        .map(|holder| row(name_of(holder), text(&holder.hostname), address_of(holder)))
         .collect();
     rows.sort_unstable();
     if rows.is_empty() {
@@ -235,7 +236,12 @@ pub(super) fn output_document(output: &ListedOutput) -> Value {
 }
 
 pub(super) fn holder_document(holder: &OutputHolder) -> Value {
-    json!({ "worker": holder.shard, "hostname": holder.hostname, "address": address_of(holder) })
+    json!({
+        "worker": holder.shard,
+        "hostname": holder.hostname,
+        "address": address_of(holder),
+        "worker_state": holder.state.as_deref().unwrap_or("healthy"),
+    })
 }
 
 pub(super) fn set_document(set: &OutputSet) -> Value {
@@ -307,6 +313,7 @@ mod tests {
             shard: Some((*shard).to_owned()),
             hostname: Some("h".to_owned()),
             address: None,
+            state: None,
         };
         ListedOutput {
             job: Some("extract".to_owned()),
@@ -335,6 +342,12 @@ mod tests {
         let workers = |output: &ListedOutput| row(output)[7].clone();
         assert_eq!(workers(&output("t", &["a", "b"], 2)), "a, b");
         assert_eq!(workers(&output("t", &["a"], 2)), "a and 1 other");
+        let mut away = output("t", &["a", "b"], 2);
+        for holder in away.holders.iter_mut().flatten().take(1) {
+            holder.state = Some("unhealthy".to_owned());
+        }
+        assert_eq!(workers(&away), "a (unhealthy), b");
+        assert_eq!(places(&away)[0][2], "a (unhealthy)");
         let many = output("t", &["a", "b", "c", "d"], 9);
         assert_eq!(workers(&many), "a, b, c and 6 others");
         let none = output("t", &[], 0);

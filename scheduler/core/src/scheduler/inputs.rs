@@ -380,22 +380,35 @@ impl View<'_> {
         else {
             return lacking.to_string();
         };
-        let about = holders.iter().map(|shard| {
-            let timeouts = &self.options.timeouts;
-            let doubt = self.pool.doubt_about(now, timeouts, shard);
-            let doubt = doubt.unwrap_or_else(|| "which has just associated".to_owned());
-            format!("`{shard}`, {doubt}")
-        });
-        let about: Vec<String> = about.collect();
         format!(
             "it waits for its input `{place}`, which is only on {}. If no worker with a copy is left, {} runs again",
-            about.join(", and "),
+            self.with_doubts(now, holders),
             named(key)
         )
     }
 
+    /// Names workers, each with the reason for which it may not answer, if there is any.
+    pub(super) fn with_doubts(&self, now: Time, shards: &[Shard]) -> String {
+        let timeouts = &self.options.timeouts;
+        let about = shards.iter().map(|shard| {
+            let is_new = self.pool.get(shard).map(Remote::health) == Some(Health::New);
+            match self.pool.doubt_about(now, timeouts, shard) {
+                Some(doubt) => format!("`{shard}`, {doubt}"),
+                None if is_new => format!("`{shard}`, which has just associated"),
+                None => format!("`{shard}`"),
+            }
+        });
+        let about: Vec<String> = about.collect();
+        about.join(", and ")
+    }
+
     /// Returns why an artifact is on too few workers, as the rest of a sentence.
-    fn why_copies_lack(&self, now: Time, artifact: Artifact, wanted: Replicas) -> String {
+    pub(super) fn why_copies_lack(
+        &self,
+        now: Time,
+        artifact: Artifact,
+        wanted: Replicas,
+    ) -> String {
         match self.artifacts.copy_prospect(now, artifact, wanted) {
             CopyProspect::Asked(locks) => {
                 let shards = locks.iter().flat_map(|lock| self.pool.with_lock(lock));
@@ -413,8 +426,8 @@ impl View<'_> {
                 readable_bytes(artifact.size)
             ),
             CopyProspect::NoWorker => {
-                "there is none, because no other worker may keep artifacts: a copy needs a second worker that neither drains nor is \
-                 excluded, and has a healthy disk"
+                "no other worker may keep artifacts: a copy needs another worker that is healthy, neither drains nor \
+                 is excluded, and has a healthy disk"
                     .to_owned()
             }
         }
@@ -448,18 +461,36 @@ impl View<'_> {
             })
             .collect();
         let from = match peers.is_empty() {
-            true => match self.inputs().available(task) {
-                Err(lacking @ LackingInput::Unreachable { .. }) => {
-                    format!(": {}", self.why_unreachable(now, &lacking))
-                }
-                Ok(_) | Err(_) => "; no worker is known that has them".to_owned(),
-            },
+            true => self.why_no_peer(now, task, &worker.machine_lock),
             false => format!(", from {}", peers.join(" and ")),
         };
         let (all, bytes) = (waiting.artifacts, readable_bytes(waiting.missing_bytes));
         Some(format!(
             "it waits for {lacking} of {all} inputs, {bytes}{from}"
         ))
+    }
+
+    /// Returns why a run gets its inputs from nobody, as the rest of a sentence. `lock` is that of its worker.
+    fn why_no_peer(&self, now: Time, task: Task, lock: &MachinePortLock) -> String {
+        let needed = match self.inputs().available(task) {
+            Ok(needed) => needed,
+            Err(lacking @ LackingInput::Unreachable { .. }) => {
+                return format!(": {}", self.why_unreachable(now, &lacking));
+            }
+            Err(lacking) => return format!("; {lacking}"),
+        };
+        let registry = self.artifacts.registry();
+        let is_here = |id| registry.holders(id).any(|holder| holder.lock == *lock);
+        let mut ids = needed.iter().map(|needed| needed.artifact.id);
+        let elsewhere = ids.find(|id| !is_here(*id));
+        let holders = elsewhere.map(|id| self.inputs().shards_with(id));
+        match holders.unwrap_or_default().as_slice() {
+            [] => "; its worker looks for one that has them".to_owned(),
+            holders => format!(
+                "; its worker has not reached one that has them: {}",
+                self.with_doubts(now, holders)
+            ),
+        }
     }
 
     /// Returns the bytes of a task's inputs that its worker lacks; `None` for a task without inputs, and if it is unknown.
@@ -596,7 +627,7 @@ impl Inputs<'_> {
     }
 
     /// Returns whether a copy of an artifact is at a healthy worker, or at the scheduler.
-    fn is_reachable(&self, id: ArtifactId) -> bool {
+    pub(super) fn is_reachable(&self, id: ArtifactId) -> bool {
         let mut holders = self.artifacts.registry().holders(id);
         let is_healthy = |remote: &Remote| remote.health() == Health::Healthy;
         self.artifacts.files().has(id)
@@ -604,7 +635,7 @@ impl Inputs<'_> {
     }
 
     /// Returns the workers with a copy that are not lost, at most [`MOST_NAMED_HOLDERS`].
-    fn shards_with(&self, id: ArtifactId) -> Vec<Shard> {
+    pub(super) fn shards_with(&self, id: ArtifactId) -> Vec<Shard> {
         let holders = self.artifacts.registry().holders(id);
         let locks: BTreeSet<&MachinePortLock> = holders.map(|holder| &holder.lock).collect();
         let remotes = locks.into_iter().flat_map(|lock| self.pool.with_lock(lock));

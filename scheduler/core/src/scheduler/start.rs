@@ -147,7 +147,7 @@ impl Scheduler {
             since: now,
             confirmed: None,
             outputs_since: outputs_since(now, RunOrigin::Started, self.engine.job_config(task.job)),
-            queued: self.view().queued(task),
+            queued: self.view().queued(now, task),
             sent_for: match leaves {
                 true => self.credit().spend(now, &shard, (task, invocation)),
                 false => None,
@@ -348,8 +348,9 @@ impl Scheduler {
 
 impl View<'_> {
     /// Returns how long the task has been ready, by its last completion, the completions for which it waited on its node, and the changes
-    /// of its job and of the nodes. Returns `None` if one is unknown: if the task has no completion any more, or waited for whole jobs.
-    pub(super) fn queued(&self, task: Task) -> Option<Duration> {
+    /// of its job and of the nodes, and at least as long as it has waited for a worker near its inputs. Returns `None` if one is unknown: if the
+    /// task has no completion any more, or waited for whole jobs.
+    pub(super) fn queued(&self, now: Time, task: Task) -> Option<Duration> {
         let job = self.engine.job_config(task.job)?;
         let previous = self.engine.previous_status(task);
         let was_forgotten = previous.is_none() && self.runs.last_deleted(task).is_some();
@@ -370,7 +371,9 @@ impl View<'_> {
         let since = since.max(self.configured_since.get(&task.job).copied());
         let since = since.max(Some(self.nodes.since()?))?;
         let queued = self.wall.as_millis().checked_sub(since.as_millis())?;
-        Some(Duration::from_millis(u64::try_from(queued).unwrap_or(0)))
+        let queued = Duration::from_millis(u64::try_from(queued).unwrap_or(0));
+        let near = self.engine.locality_wait_began(task);
+        Some(queued.max(near.map(|began| now.since(began)).unwrap_or_default()))
     }
 
     /// Returns whether the current generation of fences is durable.

@@ -300,7 +300,7 @@ impl Engine {
         let equal = nearer.take_while(|one| one.bytes == bytes);
         let equal = equal.take(LocalityWait::MOST_WORKERS);
         let workers: Vec<WorkerIndex> = equal.map(|one| one.worker).collect();
-        let has_waited = self.tasks.locality().has_waited(task);
+        let has_waited = self.tasks.locality().began(task).is_some();
         if !has_waited && !advice.has_inputs(self, task) {
             return false;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
-use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
+use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard, Time};
 
 use super::Engine;
 use crate::pool::Pool;
@@ -100,6 +100,12 @@ impl Engine {
 
     pub fn is_running(&self, task: Task) -> bool {
         self.tasks.is_running(task)
+    }
+
+    /// Returns since when a task has waited for a worker that has more of its inputs, while it could have started elsewhere; `None` if it has
+    /// not.
+    pub fn locality_wait_began(&self, task: Task) -> Option<Time> {
+        self.tasks.locality().began(task)
     }
 
     pub fn running_on(&self, task: Task) -> Option<WorkerIndex> {

@@ -54,9 +54,9 @@ impl LocalityWaits {
         wait.filter(|wait| now < wait.until)
     }
 
-    /// Returns whether the task has waited since its status changed.
-    pub(crate) fn has_waited(&self, task: Task) -> bool {
-        self.since.contains_key(&task)
+    /// Returns when the task could first have started at another worker; `None` if it has not waited since its status changed.
+    pub(crate) fn began(&self, task: Task) -> Option<Time> {
+        self.since.get(&task).copied()
     }
 
     /// Returns when the task could first have started at another worker, which is now if that is new.

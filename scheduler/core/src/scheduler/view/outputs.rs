@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use brasserie_common::time::format_duration;
 use brasserie_common::{
-    ArtifactId, ArtifactNamespace, JobName, MachinePortLock, NodeName, ServiceAddress, Shard,
-    TaskKey, TaskOutput, Time,
+    ArtifactId, ArtifactNamespace, Health, JobName, MachinePortLock, NodeName, ServiceAddress,
+    Shard, TaskKey, TaskOutput, Time,
 };
 use brasserie_common_config::KeepOutputs;
 use brasserie_scheduler_artifacts::{
@@ -15,12 +15,12 @@ use brasserie_scheduler_artifacts::{
     SetView, TaskOutputs,
 };
 
-use brasserie_scheduler_engine::Task;
+use brasserie_scheduler_engine::{Reason, Task};
 
 use super::{Answer, unknown_job};
 use crate::pool::remote::Remote;
-use crate::scheduler::View;
 use crate::scheduler::event::{OutputCursor, OutputList};
+use crate::scheduler::{View, task_key};
 
 /// The most outputs of one page: a page takes a few milliseconds of a turn.
 pub const MAX_LISTED_OUTPUTS: usize = 1000;
@@ -66,6 +66,8 @@ pub struct OutputHolder {
     pub shard: Shard,
     pub hostname: Arc<str>,
     pub address: ServiceAddress,
+    /// Tasks start only with copies of healthy workers.
+    pub health: Health,
 }
 
 /// Whether a task can read an output.
@@ -246,14 +248,18 @@ impl View<'_> {
             return Err("the scheduler does not know all workers yet".to_owned());
         }
         let retention = set.terms.retention;
+        let mut hold_ends = None;
         if set.ending.is_none() {
             match retention {
-                SetRetention::Forever => {
-                    return Err(match &set.terms.owner {
-                        SetOwner::Scheduler => "`keep` is \"forever\"".to_owned(),
-                        SetOwner::Session(_) => "they are held".to_owned(),
-                    });
-                }
+                SetRetention::Forever => match &set.terms.owner {
+                    SetOwner::Scheduler => return Err("`keep` is \"forever\"".to_owned()),
+                    SetOwner::Session(_) if self.artifacts.are_held(now, set.job) => {
+                        return Err("they are held".to_owned());
+                    }
+                    SetOwner::Session(owner) => {
+                        hold_ends = self.artifacts.registry().owner_expiry(owner);
+                    }
+                },
                 SetRetention::UntilConsumed if set.consumers.is_empty() => {
                     return Err("no job has them as inputs".to_owned());
                 }
@@ -271,11 +277,72 @@ impl View<'_> {
         let unfinished = |job: &&JobName| self.count_unfinished(job, retention) > 0;
         let consumer = set.consumers.iter().find(unfinished);
         let producer = Some(set.job).filter(unfinished);
-        Err(match (producer, consumer) {
-            (Some(job), _) => format!("tasks of job `{job}` are not finished"),
-            (None, Some(job)) => format!("tasks of job `{job}` may still read them"),
-            (None, None) => "the scheduler checks soon when they expire".to_owned(),
+        Err(match (producer, consumer, hold_ends) {
+            (Some(job), ..) => format!("tasks of job `{job}` are not finished"),
+            (None, Some(job), _) => format!("tasks of job `{job}` may still read them"),
+            // Nobody holds them now. The time for the next hold runs.
+            (None, None, Some(due)) => return Ok(due.since(now)),
+            (None, None, None) => "the scheduler checks soon when they expire".to_owned(),
         })
+    }
+
+    /// Returns which output of a task that is done lacks copies, and why; `None` if each has as many as it should.
+    pub(in crate::scheduler) fn why_outputs_lack(
+        &self,
+        now: Time,
+        task: Task,
+        reasons: &[Reason],
+    ) -> Option<String> {
+        let config = self.engine.job_config(task.job)?;
+        if config.outputs.is_empty() || !reasons.contains(&Reason::Done) {
+            return None;
+        }
+        let key = task_key(&self.engine, task);
+        let outputs = self.artifacts.registry().outputs(&key);
+        let live = outputs.filter(|outputs| outputs.liveness == Liveness::Live);
+        match live.filter(|outputs| !outputs.outputs.is_empty()) {
+            Some(live) => live
+                .outputs
+                .iter()
+                .find_map(|output| self.why_output_lacks(now, output, live.replicas)),
+            None => Some(self.why_no_outputs(&Selection::Task(key))),
+        }
+    }
+
+    fn why_output_lacks(
+        &self,
+        now: Time,
+        output: &TaskOutput,
+        replicas: Replicas,
+    ) -> Option<String> {
+        let (path, id) = (&output.path, output.artifact.id);
+        match self.artifacts.availability(id) {
+            ArtifactAvailability::Available if !self.inputs().is_reachable(id) => {
+                let holders = self.inputs().shards_with(id);
+                let holders = self.with_doubts(now, &holders);
+                Some(format!("its output `{path}` is only on {holders}"))
+            }
+            ArtifactAvailability::Available => {
+                let missing = self.artifacts.count_missing_copies(id, replicas);
+                let why = || self.why_copies_lack(now, output.artifact, replicas);
+                (missing > 0).then(|| {
+                    let (on, all) = (replicas.get() - missing, replicas.get());
+                    format!(
+                        "its output `{path}` is on {on} of {all} workers, and {}",
+                        why()
+                    )
+                })
+            }
+            ArtifactAvailability::Unknown => Some(format!(
+                "no worker has reported yet that it has its output `{path}`, and some have still to report"
+            )),
+            ArtifactAvailability::Lost | ArtifactAvailability::Unnamed => Some(format!(
+                "no copy of its output `{path}` is left: it runs again when a task needs that"
+            )),
+            ArtifactAvailability::GivenUp(_) => Some(format!(
+                "no copy of its output `{path}` is left, and it does not run again for that"
+            )),
+        }
     }
 
     /// Returns why there are no outputs.
@@ -429,6 +496,7 @@ fn holders_of(
             shard: worker.shard().clone(),
             hostname: holder.lock.hostname.clone(),
             address: worker.address().clone(),
+            health: worker.health(),
         });
     }
     holders

@@ -302,6 +302,9 @@ fn held_outputs_stay_for_five_minutes_after_the_last_call() {
     let (mut script, mut store) = all_done(HELD);
     for _ in 0..3 {
         pass(&mut script, Duration::from_secs(280), None);
+        let sets = page(&script, "extract", "").sets;
+        let left = sets[0].expiry.clone().expect("nobody holds them now");
+        assert!(left <= Duration::from_secs(20), "{left:?}");
         let held = hold(&mut script, "extract", OutputHold::Continue);
         assert_eq!(held, Ok(JobChanged::OutputsHeld(HoldState::Continued)));
     }
@@ -312,6 +315,26 @@ fn held_outputs_stay_for_five_minutes_after_the_last_call() {
     assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
     pass(&mut script, Duration::from_secs(70), None);
     assert_eq!(store.report(&mut script).unwanted.len(), 4);
+}
+
+#[test]
+fn held_outputs_are_removed_by_force_only_and_the_hold_learns_of_it() {
+    let (mut script, _store) = all_done(HELD);
+    let held = |script: &mut Script| hold(script, "extract", OutputHold::Continue);
+    let (continued, ended) = (HoldState::Continued, HoldState::Ended);
+    assert_eq!(held(&mut script), Ok(JobChanged::OutputsHeld(continued)));
+    let why = refusal(&mut script, "extract", &["n0"]);
+    let expected = "`brasserie artifact hold` keeps the outputs of job `extract`";
+    assert!(why.contains(expected) && why.contains("--force"), "{why}");
+    let (_, changed) = forget(&mut script, "extract", &["n0"], NeededOutputs::Forget);
+    assert!(changed.is_ok(), "{changed:?}");
+    assert_eq!(held(&mut script), Ok(JobChanged::OutputsHeld(ended)));
+    assert_eq!(held(&mut script), Ok(JobChanged::OutputsHeld(continued)));
+    assert_eq!(names(&page(&script, "extract", "")).len(), 2);
+    // A hold that was not renewed for a while keeps nobody from it.
+    pass(&mut script, Duration::from_secs(40), None);
+    let (_, changed) = forget(&mut script, "extract", &[], NeededOutputs::Keep);
+    assert!(changed.is_ok(), "{changed:?}");
 }
 
 #[test]
