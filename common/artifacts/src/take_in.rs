@@ -87,10 +87,8 @@ fn copy_output(
         }
         (TaskEntry::Folder(folder), true) => {
             let partial = Partial::create(shared, 0)?;
-            let mut packing = Packing::to(partial, task.user, task.stop, shared.limits);
-            let packed = packing.pack(folder);
-            packed.map_err(|error| error.at(&path.join(packing.path())))?;
-            Ok((packing.sink, ArtifactForm::Folder))
+            let packing = Packing::new(partial, task.user, task.stop, shared.limits);
+            Ok((packing.finish(folder, &path)?, ArtifactForm::Folder))
         }
         (TaskEntry::File { .. }, true) => Err(refused(OutputRefusal::File)),
         (TaskEntry::Folder(_), false) => Err(refused(OutputRefusal::Folder)),
@@ -112,22 +110,22 @@ pub fn local_artifact(path: &Path) -> io::Result<Artifact> {
     let folder = File::open(above.unwrap_or(Path::new(".")))?;
     let user = TaskUser::of_this_process();
     let entry = task_files::open_entry(&folder, name.as_bytes(), user);
-    let measured = entry.map_err(CopyError::from).and_then(|entry| {
-        let mut sink = Measured::default();
-        let stop = StopCheck::NEVER;
-        match entry {
-            TaskEntry::File { file, size, mode } => {
-                append_file(&mut sink, &file, size, stop)?;
-                Ok((sink, form_of(mode)))
-            }
-            TaskEntry::Folder(folder) => {
-                let mut packing = Packing::to(sink, user, stop, FolderLimits::DEFAULT);
-                packing.pack(folder)?;
-                Ok((packing.sink, ArtifactForm::Folder))
-            }
+    let mut sink = Measured::default();
+    let stop = StopCheck::NEVER;
+    let measured = match entry {
+        Ok(TaskEntry::File { file, size, mode }) => {
+            let appended = append_file(&mut sink, &file, size, stop);
+            let appended = appended.map_err(|error| error.at(path));
+            appended.map(|()| (sink, form_of(mode)))
         }
-    });
-    let (sink, form) = measured.map_err(|error| io::Error::other(error.at(path).to_string()))?;
+        Ok(TaskEntry::Folder(folder)) => {
+            let packing = Packing::new(sink, user, stop, FolderLimits::DEFAULT);
+            let packed = packing.finish(folder, path);
+            packed.map(|sink| (sink, ArtifactForm::Folder))
+        }
+        Err(refusal) => Err(CopyError::from(refusal).at(path)),
+    };
+    let (sink, form) = measured.map_err(|error| io::Error::other(error.to_string()))?;
     Ok(Artifact {
         id: ArtifactId(sink.hasher.finalize().into()),
         size: sink.length,
@@ -266,7 +264,7 @@ struct Packing<'a, S> {
 }
 
 impl<'a, S: ArtifactSink> Packing<'a, S> {
-    fn to(sink: S, user: TaskUser, stop: StopCheck<'a>, limits: FolderLimits) -> Self {
+    fn new(sink: S, user: TaskUser, stop: StopCheck<'a>, limits: FolderLimits) -> Self {
         Packing {
             sink,
             entries: 0,
@@ -275,6 +273,13 @@ impl<'a, S: ArtifactSink> Packing<'a, S> {
             limits,
             names: Vec::new(),
         }
+    }
+
+    /// Appends the archive of the folder at this path, and returns the sink. The error names the refused file or folder.
+    fn finish(mut self, folder: OwnedFd, path: &Path) -> Result<S, TakeInError> {
+        let packed = self.pack(folder);
+        packed.map_err(|error| error.at(&path.join(self.path())))?;
+        Ok(self.sink)
     }
 
     /// Appends the archive of a folder. After an error, [`Packing::path`] is the refused file or folder.

@@ -350,7 +350,7 @@ fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
     let Ok(below) = path.strip_prefix(&root) else {
         let path = printable(&path.to_string_lossy()).to_string();
         return Err(format!(
-            "a link leads to `{path}`, outside of the folder: copy the file into the folder"
+            "a link leads to `{path}`, outside of the config file's folder: copy the file into that folder"
         ));
     };
     let about = fs::metadata(&path).map_err(|error| error.to_string())?;

@@ -225,7 +225,7 @@ fn links_may_lead_elsewhere_in_the_folder_but_not_out_of_it() {
     for name in ["out", "dir/passwd"] {
         let why = bench.why(name);
         assert!(
-            why.contains("leads to `/etc/passwd`, outside of the folder"),
+            why.contains("leads to `/etc/passwd`, outside of the config file's folder"),
             "{why}"
         );
     }

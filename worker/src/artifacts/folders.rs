@@ -26,7 +26,8 @@ pub(crate) const RUNS: &str = "runs";
 /// The time between two attempts to delete what could not be deleted. Its cause lasts until a person removes it, and each attempt reads all
 /// that is left.
 const REMOVE_AGAIN: Duration = Duration::from_secs(600);
-/// The number of names that one step of a removal reads: less than a second of a slow disk, for which the end of the worker waits.
+/// The number of names that one step of a removal reads. The end of the worker waits for a step, which takes less than a second unless the
+/// files are large and the disk is slow.
 const STEP: u64 = 256;
 
 /// The folders of a worker's runs.
@@ -71,7 +72,7 @@ impl RunFolders {
         match folders_in(&root) {
             Ok(folders) => left.0.lock().extend(folders),
             Err(error) => tracing::warn!(
-                "cannot read {}, so what an earlier worker has left there stays: {error}",
+                "cannot read {}, so what an earlier worker has left there stays until the next start: {error}",
                 root.display()
             ),
         }
@@ -151,14 +152,15 @@ impl RunFolders {
     /// Makes an empty folder with this name, or with a number behind it if an earlier run of this name has left its folder.
     fn make_root(&self, name: &str) -> io::Result<PathBuf> {
         create_folder(&self.root, PASSAGE)?;
-        let left = self.left.0.lock();
         let mut again = 1;
         loop {
             let root = self.root.join(match again {
                 1 => name.to_owned(),
                 again => format!("{name}-{again}"),
             });
-            if !left.contains_key(&root) {
+            // A path that is left has a folder, or had one a moment ago.
+            let is_left = self.left.0.lock().contains_key(&root);
+            if !is_left {
                 match create_new_folder(&root, PRIVATE) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     made => return made.map(|()| root),
@@ -198,6 +200,8 @@ fn folders_in(root: &Path) -> io::Result<Vec<(PathBuf, LeftBy)>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
+    // Tasks of other users pass through it.
+    fs::set_permissions(root, Permissions::from_mode(PASSAGE))?;
     entries
         .map(|entry| Ok((entry?.path(), LeftBy::EarlierWorker)))
         .collect()
