@@ -442,6 +442,8 @@ struct OutputSet {
   9: i64 bytes,
   10: i64 copies,
   11: i64 withoutCopy,
+  // Why they expire whatever keep says: with expiresInMs, or once no task needs them.
+  12: optional string endsBecause,
 }
 
 // The last output of a page.

@@ -37,17 +37,18 @@ Try it:
   brasserie artifact put dims.csv                 upload a file for inputs such as {\"file\": \"dims.csv\"}
   brasserie artifact rm --file dims.csv           remove an uploaded file
 
-These commands need a running scheduler. A `brasserie run` has none that they could call: let its last job copy
-what you need.
+These commands need a running scheduler. A `brasserie run` has none that they could call: \
+let its last job copy what you need.
 
 Exit codes:
   0    success; also `list` without outputs
-  1    the scheduler gave no answer, knows no such job, output or file, or refused; `locate`: an output has no
-       known copy; `get`: no worker has sent a good copy, or something is at its place, be it of one of several
-       outputs; `put`: the file cannot be read
+  1    the scheduler gave no answer, knows no such job, output or file, or refused
+       `locate`: an output has no known copy
+       `get`: no worker has sent a good copy, or a place was taken, be it of one of several outputs
+       `put`: the file cannot be read
   2    wrong usage; `get`: the folder of `--to` does not exist
-  130  `get` or `put` was interrupted, and has changed nothing, or `hold` was interrupted; a `get` of several
-       outputs keeps those that are complete
+  130  `get` or `put` was interrupted, and has changed nothing, or `hold` was interrupted
+       A `get` of several outputs keeps those that are complete
   else `hold`: the exit code of its program")]
 pub(crate) struct ArtifactArgs {
     #[command(subcommand)]
@@ -84,16 +85,20 @@ enum ArtifactCommand {
     Put(put::PutArgs),
     /// Forget the outputs of a job, or of some of its tasks, before `keep` says so. The change is on disk when the command ends.
     ///
-    /// The workers delete the outputs a few minutes later. Tasks that are done stay done: to make outputs again, use `brasserie job
+    /// The workers delete the outputs a minute or two later. Tasks that are done stay done: to make outputs again, use `brasserie job
     /// delete-history`. The scheduler refuses while a task runs that has the outputs as inputs, and while such a task is not done.
     ///
     /// The flag `--file` removes an uploaded file. The scheduler refuses that while a job has the file as an input.
     Rm(RmArgs),
     /// Keep the outputs of jobs with `keep = "while_held"` as long as this command runs, or a program that it starts.
     ///
-    /// Every 10 seconds the command tells the scheduler that it needs the outputs. When it ends, they are deleted as soon as no other such command
-    /// holds them and no task needs them. If it is killed or loses the scheduler, or its program fails or is interrupted, that happens after
-    /// 5 minutes. In the first 5 minutes after a restart of the scheduler, which then does not know all holds, no hold ends earlier.
+    /// Every 10 seconds the command tells the scheduler that it needs the outputs. They are deleted as soon as the program ends with success, no
+    /// other such command holds them and no task needs them. If the command is killed or loses the scheduler, or if the program fails or is
+    /// interrupted, that happens 5 minutes later, so that you can try again.
+    ///
+    /// Without a program the command runs until it is interrupted. That is its ordinary end: the outputs are deleted at once in the same way.
+    ///
+    /// In the first 5 minutes after a start of the scheduler, which then does not know all holds, no hold ends earlier.
     ///
     /// The command ends with the exit code of its program, or with 128 and the number of the signal that has ended the program.
     Hold(hold::HoldArgs),
@@ -115,6 +120,9 @@ struct ListArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "\
+brasserie artifact locate [OPTIONS] <JOB> [NODE] [PATH]
+       brasserie artifact locate [OPTIONS] --file <NAME>")]
 struct LocateArgs {
     /// The name of the job.
     #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
@@ -133,6 +141,9 @@ struct LocateArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "\
+brasserie artifact rm [OPTIONS] <JOB> [NODES]...
+       brasserie artifact rm [OPTIONS] --file <NAME>")]
 struct RmArgs {
     /// The name of the job.
     #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
@@ -194,7 +205,12 @@ fn list(args: &ListArgs) -> Result<CommandEnding> {
 
 fn list_text(found: &FoundOutputs) -> String {
     if let Some(why) = found.why_empty() {
-        return format!("There are no outputs: {}.\n", printable(why));
+        // The reason is a whole sentence.
+        let why = printable(why);
+        let mut why = why.chars();
+        let first = why.next().map(char::to_uppercase);
+        let first: String = first.into_iter().flatten().collect();
+        return format!("{first}{}.\n", why.as_str());
     }
     let rows: Vec<Vec<String>> = found.outputs().iter().map(outputs::row).collect();
     let headers = [
@@ -274,7 +290,7 @@ fn locate(args: &LocateArgs) -> Result<CommandEnding> {
     let job = args.job.as_deref().unwrap_or_default();
     let found = block_on(find(&connection, (job, node), usize::MAX))??;
     if let Some(why) = found.why_empty() {
-        bail!("there are no outputs: {why}");
+        bail!("{}", printable(why));
     }
     let selected = match &args.path {
         None => found.outputs().iter().collect(),
@@ -344,7 +360,7 @@ fn remove(args: &RmArgs) -> Result<CommandEnding> {
     let (tasks, count) = (forgotten.tasks.unwrap_or(0), forgotten.outputs.unwrap_or(0));
     let text = |count: i64, noun| counted(u64::try_from(count).unwrap_or(0), noun);
     let sentence = format!(
-        "{}: {} of {} forgotten; workers delete the data within a few minutes",
+        "{}: {} of {} forgotten; workers delete the data in a minute or two",
         job,
         text(count, "output"),
         text(tasks, "task")

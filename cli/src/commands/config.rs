@@ -75,6 +75,9 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<CommandEnding> {
 /// Number of times of a schedule that `check` shows.
 const SHOWN_TIMES: usize = 3;
 
+/// The remedy for a missing file of inputs.
+const UPLOAD: &str = "put it there, or upload it with `brasserie artifact put`";
+
 /// Limit for the jobs that the error about an unknown job lists.
 const MAX_NAMED: usize = 5;
 
@@ -172,8 +175,9 @@ impl Checked {
         };
         let (unreadable, findings, schedules) = match files::read(file, MAX_CONFIG_BYTES as u64) {
             Ok(bytes) => {
-                let findings =
-                    check_bytes(&bytes, options, |path, of_use| fault(file, path, of_use));
+                let findings = check_bytes(&bytes, options, |path, of_use| {
+                    fault(file, path, of_use, UPLOAD)
+                });
                 let is_good = findings.errors.is_empty();
                 let parsed = is_good.then(|| parse_bytes(&bytes, options).ok());
                 let schedules = parsed.flatten().map(|it| NextTimes::all_of(&it.config));
@@ -251,8 +255,8 @@ impl Checked {
 }
 
 /// Returns why this machine cannot use the path in this way; `None` if it can. Relative paths resolve against the folder of the config
-/// file.
-pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> {
+/// file. `remedy` is that for a file of inputs that does not exist.
+pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse, remedy: &str) -> Option<String> {
     let file = std::path::absolute(file).ok()?;
     let name = path;
     let path = resolve_in_folder(file.parent()?, name);
@@ -263,11 +267,14 @@ pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> 
         }
         (Ok(_), PathUse::InputFile) => {
             let fault = input_fault(file.parent()?, name);
-            fault.map(|fault| format!("{shown}: {fault}"))
+            fault.map(|fault| format!("it cannot be an input: {fault}"))
         }
         (Ok(about), PathUse::Program) if !about.is_file() => Some(format!("{shown} is not a file")),
         (Ok(about), PathUse::Program) => {
             (about.permissions().mode() & 0o111 == 0).then(|| format!("{shown} is not executable"))
+        }
+        (Err(error), PathUse::InputFile) if error.kind() == ErrorKind::NotFound => {
+            Some(format!("{shown} does not exist; {remedy}"))
         }
         (Err(error), _) if error.kind() == ErrorKind::NotFound => {
             Some(format!("{shown} does not exist"))

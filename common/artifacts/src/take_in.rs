@@ -69,7 +69,7 @@ fn copy_output(
 ) -> Result<(Partial, ArtifactForm), TakeInError> {
     let mut folders: Vec<&str> = output.parts().collect();
     let name = folders.pop().unwrap_or_default();
-    let path: PathBuf = output.parts().collect();
+    let path = PathBuf::from(output.as_str());
     let refused = |why| {
         let path = path.clone();
         TakeInError::Output { path, why }

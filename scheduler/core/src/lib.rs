@@ -41,6 +41,7 @@ pub use jobs::{
 };
 pub use news::{DecommissionNews, KnownWorker, LostTasks, MissedOutputs, News, NewsKind, Severity};
 pub use nodes::has_same_nodes;
+pub use notices::LACKS_INPUT;
 pub use options::Options;
 pub use orders::{
     AfterDecommission, Decommission, Exit, ExitWay, LostOutputs, MAX_ORDERS, MAX_REASON_BYTES,
@@ -62,8 +63,8 @@ pub use scheduler::event::{
 pub use scheduler::files::{FileOrigin, FilePage, ListedFile, MAX_LISTED_FILES};
 pub use scheduler::history::{History, HistoryNames, PastEnd};
 pub use scheduler::plan::{
-    JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
-    Proposal, ProposedInputs, ProposedNodes, TasksPlan, Total, WhatIf,
+    JobPlan, KeptSet, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan,
+    PlannedKill, Proposal, ProposedInputs, ProposedNodes, TasksPlan, Total, WhatIf,
 };
 pub use scheduler::questions::MAX_ANSWER_WAIT;
 pub use scheduler::view::listing::{ListedTask, TaskPage};

@@ -43,7 +43,13 @@ impl Bench {
         let directory = DataDir::open(&root.path().join("data")).expect("a data directory");
         let (inbox, lanes) = lanes();
         let namespace = ArtifactNamespace::try_from("c1").expect("a name");
-        let files = Files::open(&directory, &namespace, CAPACITY, inbox).expect("a store");
+        let files = Files::open(
+            &directory,
+            &namespace,
+            (CAPACITY, UploadAccess::Open),
+            inbox,
+        )
+        .expect("a store");
         let place = (None, root.path().join("conf"));
         let folder = ConfigFolder::new(files.clone(), place, CancellationToken::new());
         Bench {
@@ -286,7 +292,12 @@ fn an_index_that_is_a_pipe_or_damaged_is_an_error_that_is_said_once() {
         let (told, tells) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let namespace = ArtifactNamespace::try_from("c1").expect("a name");
-            let opened = Files::open(&directory, &namespace, CAPACITY, lanes().0);
+            let opened = Files::open(
+                &directory,
+                &namespace,
+                (CAPACITY, UploadAccess::Open),
+                lanes().0,
+            );
             // Fails only if the test has ended.
             let _ = told.send(opened.err());
         });

@@ -97,6 +97,7 @@ fn set(set: ListedSet) -> wire::OutputSet {
         consumers: Some(consumers.map(|job| job.as_str().to_owned()).collect()),
         expires_in_ms,
         kept_because,
+        ends_because: set.ends_because.map(str::to_owned),
         tasks: count(set.tasks),
         artifacts: count(set.artifacts),
         bytes: count(set.bytes),

@@ -3820,6 +3820,7 @@ pub struct OutputSet {
     pub bytes: Option<i64>,
     pub copies: Option<i64>,
     pub without_copy: Option<i64>,
+    pub ends_because: Option<String>,
 }
 
 impl TSerializable for OutputSet {
@@ -3836,6 +3837,7 @@ impl TSerializable for OutputSet {
         let mut f_9: Option<i64> = Some(0);
         let mut f_10: Option<i64> = Some(0);
         let mut f_11: Option<i64> = Some(0);
+        let mut f_12: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3893,6 +3895,10 @@ impl TSerializable for OutputSet {
                     let val = i_prot.read_i64()?;
                     f_11 = Some(val);
                 }
+                12 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_12 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -3912,6 +3918,7 @@ impl TSerializable for OutputSet {
             bytes: f_9,
             copies: f_10,
             without_copy: f_11,
+            ends_because: f_12,
         };
         Ok(ret)
     }
@@ -3977,6 +3984,11 @@ impl TSerializable for OutputSet {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.ends_because {
+            o_prot.write_field_begin(&TFieldIdentifier::new("endsBecause", TType::String, 12))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3996,6 +4008,7 @@ impl Default for OutputSet {
             bytes: Some(0),
             copies: Some(0),
             without_copy: Some(0),
+            ends_because: None,
         }
     }
 }

@@ -37,6 +37,9 @@ const BUSY_PAUSE: Duration = Duration::from_millis(150);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "\
+brasserie artifact get [OPTIONS] <JOB> [NODE] [PATH]
+       brasserie artifact get [OPTIONS] --file <NAME>")]
 #[command(after_help = "\
 Try it:
   brasserie artifact get extract db1 table               writes `table` in the current folder
@@ -169,7 +172,7 @@ async fn find_any(connection: &Connection, args: &GetArgs) -> Result<FoundOutput
     match found.why_empty() {
         Some(why) => {
             let why = printable(why);
-            Err(Failure::new(format!("there is no output: {why}")).into())
+            Err(Failure::new(why).into())
         }
         None => Ok(found),
     }
@@ -462,8 +465,9 @@ impl Fetch<'_> {
             return Err(wanted.without_copy());
         }
         let remedy = "Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach";
-        let failure = Failure::new("no worker has sent a good copy");
-        Err(failure.problems(problems).remedy(remedy).into())
+        let why = problems.join("; ");
+        let failure = Failure::new(format!("no worker has sent a good copy: {why}"));
+        Err(failure.remedy(remedy).into())
     }
 
     async fn fetch_from_one(

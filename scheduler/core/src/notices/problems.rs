@@ -29,6 +29,9 @@ const IN_SECONDS: Duration = Duration::from_secs(120);
 /// later, usually succeeds.
 const RACE_LIFE: Duration = Duration::from_secs(10);
 
+/// The words before the reason in the problem of tasks that lack an input.
+pub const LACKS_INPUT: &str = " an input: ";
+
 /// The recent problems, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecentProblems(VecDeque<RecentProblem>);
@@ -116,9 +119,13 @@ impl FailedStart {
     }
 }
 
-/// Returns whether two reasons differ at most in words with digits, such as amounts of bytes and the ids of artifacts.
+/// Returns whether two reasons differ at most in words with digits, such as the ids of artifacts, and in units of bytes.
 fn is_alike(one: &str, other: &str) -> bool {
-    let is_plain = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
+    let is_unit = |word: &str| matches!(word, "B" | "KiB" | "MiB" | "GiB" | "TiB");
+    let is_plain = |word: &&str| {
+        let bare = word.trim_end_matches(['.', ',', ':', ';']);
+        !is_unit(bare) && !word.contains(|c: char| c.is_ascii_digit())
+    };
     let words = |text| str::split_whitespace(text).filter(is_plain);
     words(one).eq(words(other))
 }
@@ -190,7 +197,7 @@ impl fmt::Display for LackingTask {
             1 => "lacks",
             _ => "and others lack",
         };
-        write!(f, "{job} on {node} {lack} an input: {}", self.why)
+        write!(f, "{job} on {node} {lack}{LACKS_INPUT}{}", self.why)
     }
 }
 
@@ -398,7 +405,8 @@ mod tests {
         let mut logged = 0;
         for number in 0..40 {
             let of = task(["a", "b"][usize::try_from(number % 2).unwrap()], number);
-            let why = format!("cannot keep its input {number:x}e1f: no space for {number} bytes");
+            let unit = ["B", "KiB"][usize::try_from(number % 2).unwrap()];
+            let why = format!("cannot keep its input {number:x}e1f: no space for {number} {unit}.");
             let told = problems.note_start(at(number), (&one, of), failed, &why);
             logged += usize::from(told.is_some());
         }
@@ -411,7 +419,7 @@ mod tests {
             shown,
             [
                 "the first time 40s ago, the last time 1s ago: worker `w1` could not start 40 tasks, the last one b on n39: \
-                 cannot keep its input 27e1f: no space for 39 bytes",
+                 cannot keep its input 27e1f: no space for 39 KiB.",
                 "0s ago: worker `w1` could not start a on n1: it asks for the user root",
                 "0s ago: worker `w2` could not start a on n1: it asks for the user root",
             ]

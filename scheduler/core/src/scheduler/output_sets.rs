@@ -55,11 +55,7 @@ impl Scheduler {
                     SetOwner::Scheduler
                 }
             },
-            retention: match job.keep {
-                KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
-                KeepOutputs::For(time) => SetRetention::For(time),
-                KeepOutputs::WhileHeld | KeepOutputs::Forever => SetRetention::Forever,
-            },
+            retention: retention_of(job.keep),
         };
         let clocks = self.clocks(now);
         self.artifacts.define(clocks, &job.name, terms, consumers);
@@ -134,6 +130,15 @@ impl Scheduler {
     }
 }
 
+/// Returns how long a set is kept whose session lives.
+pub(super) fn retention_of(keep: KeepOutputs) -> SetRetention {
+    match keep {
+        KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
+        KeepOutputs::For(time) => SetRetention::For(time),
+        KeepOutputs::WhileHeld | KeepOutputs::Forever => SetRetention::Forever,
+    }
+}
+
 /// Returns the session that owns the outputs of a job with `keep = "while_held"`.
 fn holder_of(job: &JobName) -> OwnerId {
     OwnerId(job.as_str().into())
@@ -205,7 +210,7 @@ impl View<'_> {
 }
 
 /// Returns, for each wanted job, the jobs that have its outputs as inputs.
-fn consumers(
+pub(super) fn consumers(
     config: &Config,
     is_wanted: impl Fn(&JobName) -> bool,
 ) -> BTreeMap<JobName, BTreeSet<JobName>> {

@@ -1,7 +1,7 @@
 //! The inputs that keep planned tasks from starting: outputs whose tasks run again first, files that do not exist, and too many of them.
 //!
 //! The copy of a plan has no registry of artifacts if that is large, so the scheduler itself finds the lost outputs
-//! ([`crate::Query::LostOutputs`]).
+//! ([`crate::Query::InputsOfProposal`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness};
 use brasserie_scheduler_engine::{Restart, Task, TaskState};
 
 use super::MAX_NAMED_JOBS;
+use super::outputs::KeptSet;
 use crate::files::known_name;
 use crate::scheduler::inputs::LACKING_INPUT_RETRY;
 use crate::scheduler::{Scheduler, View, task_key};
@@ -24,13 +25,24 @@ const MAX_CHECKED: usize = 20_000;
 pub struct ProposedInputs {
     /// The tasks that are done and whose outputs are lost, have expired or were removed.
     pub lost: BTreeSet<TaskKey>,
+    /// The outputs that are kept at present, by their jobs.
+    pub kept: BTreeMap<JobName, KeptSet>,
     /// The names of files that are not in the folder of the configuration.
     pub absent: BTreeSet<Arc<str>>,
 }
 
 impl View<'_> {
+    /// Returns what a plan has to know of artifacts, except the files that are absent.
+    pub(in crate::scheduler) fn inputs_of_proposal(&self, config: &Config) -> ProposedInputs {
+        ProposedInputs {
+            lost: self.lost_outputs(config),
+            kept: self.kept_sets(),
+            absent: BTreeSet::new(),
+        }
+    }
+
     /// Returns the done tasks without outputs of the jobs that the configuration's jobs have as inputs: of at most [`MAX_CHECKED`] tasks.
-    pub(in crate::scheduler) fn lost_outputs(&self, config: &Config) -> BTreeSet<TaskKey> {
+    fn lost_outputs(&self, config: &Config) -> BTreeSet<TaskKey> {
         let inputs = config.jobs.iter().filter(|job| job.enabled);
         let inputs = inputs.flat_map(|job| &job.inputs);
         let makers = inputs.filter_map(|input| match &input.source {

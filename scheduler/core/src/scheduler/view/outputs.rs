@@ -11,8 +11,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::KeepOutputs;
 use brasserie_scheduler_artifacts::{
-    ArtifactAvailability, Liveness, OutputName, OutputView, Replicas, SetOwner, SetRetention,
-    SetView, TaskOutputs,
+    ArtifactAvailability, Liveness, OutputName, OutputView, Replicas, SetEnding, SetOwner,
+    SetRetention, SetView, TaskOutputs,
 };
 
 use brasserie_scheduler_engine::{Reason, Task};
@@ -103,6 +103,8 @@ pub struct ListedSet {
     pub consumers: Vec<JobName>,
     /// The time until the outputs expire, or the reason why they do not expire as things are.
     pub expiry: Result<Duration, String>,
+    /// Why the outputs expire whatever `keep` says.
+    pub ends_because: Option<&'static str>,
     /// The tasks with outputs.
     pub tasks: usize,
     /// The different artifacts.
@@ -234,6 +236,10 @@ impl View<'_> {
             },
             consumers: set.consumers.iter().cloned().collect(),
             expiry: self.expiry(now, set),
+            ends_because: set.ending.map(|ending| match ending {
+                SetEnding::JobDeleted => "the job is not configured any more, or has no `outputs`",
+                SetEnding::OwnerExpired => "no `brasserie artifact hold` runs for the job",
+            }),
             tasks: set.tasks,
             artifacts: set.totals.amount.artifacts,
             bytes: set.totals.amount.bytes,
@@ -385,14 +391,14 @@ impl View<'_> {
         });
         let again = format!("`brasserie job delete-history {job}` has its tasks run again");
         match (has_succeeded, self.artifacts.why_gone(job)) {
-            (false, _) if node.is_some() => ": it has not succeeded yet".to_owned(),
-            (false, _) => ": none has succeeded yet".to_owned(),
+            (false, _) if node.is_some() => ", because it has not succeeded yet".to_owned(),
+            (false, _) => ", because none has succeeded yet".to_owned(),
             (true, Some((why, at))) => {
                 let ago = format_duration(Duration::from_secs(at.until(self.wall).as_secs()));
-                format!(": {} {ago} ago; {again}", why.text())
+                format!(", because {} {ago} ago; {again}", why.text())
             }
             (true, None) => format!(
-                ": they had expired or were removed when this scheduler started, or the job had no key `outputs` when it ran; {again}"
+                ", because they had expired or were removed when this scheduler started, or the job had no key `outputs` when it ran; {again}"
             ),
         }
     }

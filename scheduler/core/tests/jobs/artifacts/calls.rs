@@ -196,6 +196,21 @@ fn a_set_says_when_it_expires_or_why_not() {
 }
 
 #[test]
+fn the_outputs_of_a_job_that_is_gone_say_why_they_expire() {
+    let (mut script, _store) = all_done(r#", "keep": "forever""#);
+    let ends = |script: &Script| page(script, "extract", "").sets[0].ends_because;
+    assert_eq!(ends(&script), None);
+    let mut config = brasserie_common_config::Config::clone(&two_jobs(""));
+    config.jobs.clear();
+    script.load(Arc::new(config));
+    pass(&mut script, Duration::from_secs(10), None);
+    let why = ends(&script).expect("the job is gone");
+    assert!(why.contains("not configured any more"), "{why}");
+    let left = page(&script, "extract", "").sets[0].expiry.clone();
+    assert!(left.is_ok(), "{left:?}");
+}
+
+#[test]
 fn forgotten_outputs_are_gone_on_disk_and_their_workers_delete_them() {
     let (mut script, mut store) = all_done("");
     pass(&mut script, Duration::from_secs(70), None);
