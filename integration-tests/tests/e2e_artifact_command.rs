@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_for};
+use integration_tests::e2e::{
+    Finished, Process, SchedulerSpec, SmallDisk, Stage, wait_for, warn_not_run,
+};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, mkdirat};
@@ -244,6 +246,31 @@ fn all_outputs_of_a_job_are_fetched_and_those_that_are_there_are_skipped() {
     assert_eq!(forced.code, Some(0), "{forced:?}");
     assert!(forced.output.contains("2 outputs written"), "{forced:?}");
     assert_eq!(files(&folder).len(), 6, "nothing else is left");
+}
+
+#[test]
+fn a_full_disk_ends_the_fetching_of_all_outputs() {
+    let played = Played::start();
+    let folder = played.stage.path("full");
+    // Room for one page.
+    let disk = match SmallDisk::new(&folder, 4) {
+        Ok(disk) => disk,
+        Err(error) => return warn_not_run("the test of outputs on a full disk", &error),
+    };
+    let (to, address) = (
+        folder.to_string_lossy(),
+        format!("127.0.0.1:{}", played.spec.port),
+    );
+    let arguments = ["artifact", "get", "make", "--to", &to, "--json"];
+    let arguments = [&arguments[..], &["--scheduler", &address]].concat();
+    let command = disk.command(&played.stage.brasserie_command(&arguments));
+    let got = played.stage.finish("brasserie", command);
+    assert_eq!(got.code, Some(1), "{got:?}");
+    let document = got.output.find("{\n").map(|at| &got.output[at..]);
+    let document: Value = serde_json::from_str(document.unwrap_or_default()).expect("JSON");
+    assert_eq!(document["failed"].as_array().map(Vec::len), Some(1));
+    let written = document["written"].as_u64().expect("a number");
+    assert_eq!(document["untried"], 3 - written, "{document}");
 }
 
 #[test]

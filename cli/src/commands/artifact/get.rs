@@ -3,8 +3,8 @@
 
 mod all;
 
-use std::cell::Cell;
-use std::collections::{BTreeSet, VecDeque};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, Permissions};
 use std::io::{self, BufReader, IsTerminal as _, Seek as _, stderr};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -33,6 +33,8 @@ use crate::temporary::TemporaryFolder;
 
 /// The pause after all workers were busy: as between workers.
 const BUSY_PAUSE: Duration = Duration::from_millis(150);
+/// How often in a row a source may be gone. Then it is asked for no further output, because each question may take ten seconds.
+const MOST_MISSES: u32 = 2;
 /// The time between two lines about the progress, if standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -99,8 +101,9 @@ async fn get(args: &GetArgs) -> Result<CommandEnding> {
         artifact,
         progress: &progress,
         before: 0,
+        misses: &RefCell::default(),
     };
-    let fetched = fetch.to(&place, &wanted).await;
+    let fetched = fetch.write_to(&place, &wanted).await;
     progress.end();
     let Fetched { source, problems } = fetched?;
     for problem in &problems {
@@ -320,7 +323,7 @@ impl Place {
             .prefix(".brasserie-")
             .permissions(Permissions::from_mode(mode));
         let created = builder.tempfile_in(&self.parent);
-        created.map_err(|error| self.failure(&error))
+        created.map_err(|error| self.failure(error))
     }
 
     /// Moves the complete copy to its place, or unpacks it there.
@@ -341,13 +344,13 @@ impl Place {
                 kept
             }
         };
-        kept.map(drop).map_err(|error| self.failure(&error.error))
+        kept.map(drop).map_err(|error| self.failure(error.error))
     }
 
     /// Unpacks the copy in a folder that nobody else can reach, and moves the result to its place.
     fn keep_folder(&self, mut copy: NamedTempFile) -> Result<()> {
         let private = self.private_folder()?;
-        copy.rewind().map_err(|error| self.failure(&error))?;
+        copy.rewind().map_err(|error| self.failure(error))?;
         let unpacked = private.path().join("output");
         let read = BufReader::new(copy.as_file());
         brasserie_worker::unpack(read, &unpacked)
@@ -356,7 +359,7 @@ impl Place {
             Replaces::Nothing => self.check_free().map(|()| None)?,
             Replaces::FileOrFolder => self.set_aside()?,
         };
-        fs::rename(&unpacked, &self.path).map_err(|error| self.failure(&error))?;
+        fs::rename(&unpacked, &self.path).map_err(|error| self.failure(error))?;
         drop(old);
         Ok(())
     }
@@ -368,7 +371,7 @@ impl Place {
             return Ok(None);
         }
         let old = self.private_folder()?;
-        fs::rename(&self.path, old.path().join("old")).map_err(|error| self.failure(&error))?;
+        fs::rename(&self.path, old.path().join("old")).map_err(|error| self.failure(error))?;
         Ok(Some(old))
     }
 
@@ -378,14 +381,13 @@ impl Place {
             .prefix(".brasserie-")
             .permissions(Permissions::from_mode(0o700));
         let created = builder.tempdir_in(&self.parent).map(Into::into);
-        created.map_err(|error| self.failure(&error))
+        created.map_err(|error| self.failure(error))
     }
 
-    fn failure(&self, error: &io::Error) -> anyhow::Error {
-        let shown = self.path.display();
-        Failure::new(format!("cannot write {shown}: {error}"))
-            .remedy("Correct that, or name another place with --to")
-            .into()
+    fn failure(&self, error: io::Error) -> anyhow::Error {
+        let failure = Failure::new(format!("cannot write {}", self.path.display()));
+        let failure = failure.remedy("Correct that, or name another place with --to");
+        anyhow::Error::new(error).context(failure)
     }
 }
 
@@ -396,6 +398,8 @@ struct Fetch<'a> {
     progress: &'a Progress,
     /// The bytes of the artifacts that were fetched before this one.
     before: u64,
+    /// How often in a row sources were gone, by their addresses.
+    misses: &'a RefCell<BTreeMap<String, u32>>,
 }
 
 /// The source of the last bytes of a good copy, and the reasons why others had none.
@@ -406,7 +410,7 @@ struct Fetched {
 
 impl Fetch<'_> {
     /// Fetches the artifact, and writes it to its place.
-    async fn to(&self, place: &Place, wanted: &Wanted) -> Result<Fetched> {
+    async fn write_to(&self, place: &Place, wanted: &Wanted) -> Result<Fetched> {
         let form = self.artifact.form;
         let mut copy = PartialCopy::new(place.temporary(form)?);
         let fetched = self.fetch_from_any(wanted, &mut copy).await?;
@@ -420,7 +424,13 @@ impl Fetch<'_> {
         wanted: &Wanted,
         copy: &mut PartialCopy<NamedTempFile>,
     ) -> Result<Fetched> {
-        let mut left: VecDeque<&Source> = wanted.sources.iter().collect();
+        let misses = |source: &Source| {
+            let misses = self.misses.borrow();
+            misses.get(&source.address).copied().unwrap_or(0)
+        };
+        let mut sources: Vec<&Source> = wanted.sources.iter().collect();
+        sources.sort_by_key(|source| misses(source));
+        let mut left = VecDeque::from(sources);
         let mut problems = Vec::new();
         // The sources of the bytes so far.
         let mut senders = BTreeSet::new();
@@ -428,17 +438,27 @@ impl Fetch<'_> {
         while let Some(source) = left.pop_front() {
             let before = copy.offset();
             let failure = match peer(&source.address) {
+                Some(_) if misses(source) >= MOST_MISSES => {
+                    FetchFailure::Gone("it has not answered before".to_owned())
+                }
                 None => FetchFailure::Gone("its address is not known".to_owned()),
                 Some(peer) => match self.fetch_from_one(&peer, copy, &mut senders).await {
                     Ok(()) => {
+                        self.misses.borrow_mut().remove(&source.address);
                         let source = source.clone();
                         return Ok(Fetched { source, problems });
                     }
                     Err(FetchFailure::Local(error)) => {
-                        let failure = Failure::new(format!("cannot write the output: {error}"));
-                        return Err(failure.into());
+                        let failure = anyhow::Error::new(error);
+                        return Err(failure.context("cannot write the output"));
                     }
-                    Err(failure) => failure,
+                    Err(failure) => {
+                        if let FetchFailure::Gone(_) = failure {
+                            let mut misses = self.misses.borrow_mut();
+                            *misses.entry(source.address.clone()).or_default() += 1;
+                        }
+                        failure
+                    }
                 },
             };
             wait.reached(copy.offset(), Instant::now());

@@ -93,6 +93,10 @@ async fn hold(args: &HoldArgs) -> Result<CommandEnding> {
         return Ok(ending);
     }
     for job in &args.jobs {
+        // The outputs may have gone since the last call.
+        if let Ok(ChangeOutcome::Done(false)) = connection.hold_outputs(job, hold, false).await {
+            complain!("brasserie: {}", has_ended(job));
+        }
         match connection.hold_outputs(job, hold, true).await {
             // A call that fails costs nothing but time: the hold then ends by itself.
             Err(error) => complain!("brasserie: the hold ends in 5 minutes: {error:#}"),

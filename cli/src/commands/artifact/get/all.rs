@@ -1,7 +1,8 @@
 //! Fetches all outputs of a job, or of one of its tasks, into a folder for each node.
 
-use std::fs;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::{Context as _, Result};
 use brasserie_common::file_name::file_name;
@@ -18,12 +19,13 @@ use crate::connection::Connection;
 use crate::failure::{Failure, one_line};
 use crate::output::{complain, printable};
 
-/// The most failures that are named in text.
+/// The most failures, and the most problems with copies, that are named in text.
 const MAX_NAMED: usize = 20;
 
 /// The result for one output.
-enum Got {
-    Written,
+enum OutputResult {
+    /// It was fetched. The problems are those of other copies.
+    Written(Vec<String>),
     /// A file or folder with this content is there already.
     Present,
 }
@@ -36,6 +38,10 @@ struct Results {
     present: u64,
     /// The outputs that are not there, each with the reason.
     failed: Vec<(ListedOutput, String)>,
+    /// The outputs that were not tried any more, because the disk of this machine is full.
+    untried: usize,
+    /// Why copies of outputs that are there now were not good.
+    problems: Vec<String>,
 }
 
 pub(super) async fn get(args: &GetArgs, connection: &Connection) -> Result<CommandEnding> {
@@ -50,7 +56,8 @@ pub(super) async fn get(args: &GetArgs, connection: &Connection) -> Result<Comma
     let progress = Progress::new(all, "have arrived");
     let transfers = Transfers::new(found.cluster());
     let (mut results, mut before) = (Results::default(), 0);
-    for output in found.outputs() {
+    let misses = RefCell::default();
+    for (number, output) in found.outputs().iter().enumerate() {
         let fetch = Fetch {
             transfers: &transfers,
             artifact: match artifact_of(output) {
@@ -62,21 +69,42 @@ pub(super) async fn get(args: &GetArgs, connection: &Connection) -> Result<Comma
             },
             progress: &progress,
             before,
+            misses: &misses,
         };
         let size = fetch.artifact.size;
         match get_one(&fetch, output, (&to, args.force), found.cluster()).await {
-            Ok(Got::Written) => {
+            Ok(OutputResult::Written(problems)) => {
                 results.written += 1;
                 results.bytes = results.bytes.saturating_add(size);
+                results.problems.extend(problems);
             }
-            Ok(Got::Present) => results.present += 1,
-            Err(error) => results.failed.push((output.clone(), one_line(&error))),
+            Ok(OutputResult::Present) => results.present += 1,
+            Err(error) => {
+                results.failed.push((output.clone(), one_line(&error)));
+                if is_full(&error) {
+                    results.untried = found.outputs().len() - number - 1;
+                    break;
+                }
+            }
         }
         before = before.saturating_add(size);
         progress.reached(before);
     }
     progress.end();
-    results.say(args, &to)
+    results.report(args, &to)
+}
+
+/// Returns whether this machine's disk takes no more bytes.
+fn is_full(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(
+        kind,
+        Some(
+            io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::ReadOnlyFilesystem
+        )
+    )
 }
 
 /// Returns the folder for all outputs. It exists, or can be created.
@@ -110,11 +138,12 @@ async fn get_one(
     output: &ListedOutput,
     (to, force): (&Path, bool),
     cluster: &str,
-) -> Result<Got> {
+) -> Result<OutputResult> {
     let wanted = wanted_of(cluster, output)?;
     let path = place_of(to, output)?;
-    if is_there(&path, fetch.artifact).await {
-        return Ok(Got::Present);
+    let there = is_there(&path, fetch.artifact).await;
+    if let Ok(true) = there {
+        return Ok(OutputResult::Present);
     }
     if wanted.sources.is_empty() {
         return Err(wanted.without_copy());
@@ -128,11 +157,14 @@ async fn get_one(
             false => Replaces::Nothing,
         },
     };
-    place.check_free()?;
+    place.check_free().map_err(|error| match there {
+        Err(why) => error.context(format!("cannot compare what is there: {why}")),
+        Ok(_) => error,
+    })?;
     let made = fs::create_dir_all(&place.parent);
-    made.map_err(|error| place.failure(&error))?;
-    fetch.to(&place, &wanted).await?;
-    Ok(Got::Written)
+    made.map_err(|error| place.failure(error))?;
+    let fetched = fetch.write_to(&place, &wanted).await?;
+    Ok(OutputResult::Written(fetched.problems))
 }
 
 /// Returns the place of an output. The names of nodes are those of folders below the inputs of tasks; paths of outputs stay within the folder.
@@ -143,28 +175,30 @@ fn place_of(to: &Path, output: &ListedOutput) -> Result<PathBuf> {
     Ok(to.join(node).join(path.parts().collect::<PathBuf>()))
 }
 
-/// Returns whether a file or folder has the content of an artifact.
-async fn is_there(path: &Path, artifact: Artifact) -> bool {
-    let Ok(about) = fs::symlink_metadata(path) else {
-        return false;
+/// Returns whether a file or folder has the content of an artifact. Errors if something is there that cannot be read as an output.
+async fn is_there(path: &Path, artifact: Artifact) -> io::Result<bool> {
+    let about = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        about => about?,
     };
     if about.is_file() && about.len() != artifact.size {
-        return false;
+        return Ok(false);
     }
     let path = path.to_owned();
     let there = spawn_blocking(move || brasserie_worker::local_artifact(&path));
-    there
-        .await
-        .is_ok_and(|there| there.is_ok_and(|there| there == artifact))
+    Ok(there.await?? == artifact)
 }
 
 impl Results {
-    fn say(&self, args: &GetArgs, to: &Path) -> Result<CommandEnding> {
+    fn report(&self, args: &GetArgs, to: &Path) -> Result<CommandEnding> {
         let text =
             |text: &Option<String>| printable(text.as_deref().unwrap_or_default()).to_string();
         for (output, why) in self.failed.iter().take(MAX_NAMED) {
             let (node, path) = (text(&output.node), text(&output.path));
             complain!("brasserie: `{path}` of node `{node}`: {}", printable(why));
+        }
+        for problem in self.problems.iter().take(MAX_NAMED) {
+            complain!("brasserie: {problem}; another copy was good");
         }
         let more = self.failed.len().saturating_sub(MAX_NAMED);
         if more > 0 {
@@ -175,10 +209,14 @@ impl Results {
             0 => String::new(),
             present => format!(", {present} already there"),
         };
+        let untried = match self.untried {
+            0 => String::new(),
+            untried => format!(", {untried} not tried"),
+        };
         let failed = match self.failed.len() {
             0 => String::new(),
             failed => format!(
-                ", {failed} failed. `brasserie artifact list` shows the states of outputs; the same command tries again"
+                ", {failed} failed{untried}. `brasserie artifact list` shows the states of outputs; the same command tries again"
             ),
         };
         let sentence = format!(
@@ -197,6 +235,7 @@ impl Results {
         let document = json!({
             "job": args.job, "node": args.node, "outcome": outcome, "folder": to.display().to_string(),
             "written": self.written, "bytes": self.bytes, "present": self.present, "failed": failures.collect::<Vec<_>>(),
+            "untried": self.untried, "problems": self.problems,
         });
         args.ask.say(&sentence, &document)?;
         Ok(match self.failed.is_empty() {
