@@ -268,7 +268,11 @@ fn a_full_disk_ends_the_fetching_of_all_outputs() {
     assert_eq!(got.code, Some(1), "{got:?}");
     let document = got.output.find("{\n").map(|at| &got.output[at..]);
     let document: Value = serde_json::from_str(document.unwrap_or_default()).expect("JSON");
-    assert_eq!(document["failed"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        document["failed"].as_array().map(Vec::len),
+        Some(1),
+        "{document}"
+    );
     let written = document["written"].as_u64().expect("a number");
     assert_eq!(document["untried"], 3 - written, "{document}");
 }

@@ -16,6 +16,7 @@ use brasserie_common::text::readable_bytes;
 use brasserie_common::{Artifact, ArtifactForm};
 use brasserie_thrift::generated::brasserie::{ListedOutput, OutputHolder};
 use brasserie_thrift::rpc::PeerAddr;
+use brasserie_worker::UnpackError;
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -353,8 +354,13 @@ impl Place {
         copy.rewind().map_err(|error| self.failure(error))?;
         let unpacked = private.path().join("output");
         let read = BufReader::new(copy.as_file());
-        brasserie_worker::unpack(read, &unpacked)
-            .with_context(|| format!("cannot unpack the output to {}", self.path.display()))?;
+        brasserie_worker::unpack(read, &unpacked).map_err(|error| match error {
+            UnpackError::Write { error, .. } => self.failure(error),
+            error @ UnpackError::Archive(_) => {
+                let shown = self.path.display();
+                anyhow::Error::new(error).context(format!("cannot unpack the output to {shown}"))
+            }
+        })?;
         let old = match self.replaces {
             Replaces::Nothing => self.check_free().map(|()| None)?,
             Replaces::FileOrFolder => self.set_aside()?,

@@ -96,7 +96,8 @@ pub(super) async fn get(args: &GetArgs, connection: &Connection) -> Result<Comma
 
 /// Returns whether this machine's disk takes no more bytes.
 fn is_full(error: &anyhow::Error) -> bool {
-    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    let mut causes = error.chain();
+    let kind = causes.find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
     matches!(
         kind,
         Some(
