@@ -62,8 +62,8 @@ pub use scheduler::event::{
 pub use scheduler::files::{FileOrigin, FilePage, ListedFile, MAX_LISTED_FILES};
 pub use scheduler::history::{History, HistoryNames, PastEnd};
 pub use scheduler::plan::{
-    JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
-    Proposal, ProposedInputs, ProposedNodes, TasksPlan, Total, WhatIf,
+    ExcessiveInputs, JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan,
+    Plan, PlannedKill, Proposal, ProposedInputs, ProposedNodes, TasksPlan, Total, WhatIf,
 };
 pub use scheduler::questions::MAX_ANSWER_WAIT;
 pub use scheduler::view::listing::{ListedTask, TaskPage};

@@ -203,8 +203,8 @@ pub enum Query {
     LogPeers,
     /// A copy of the scheduler, to plan a configuration.
     WhatIf,
-    /// The done tasks whose outputs the jobs of this configuration have as inputs, and which have no outputs any more.
-    LostOutputs(Arc<Config>),
+    /// The inputs of the jobs of this configuration that are lost, and the tasks that would have too many.
+    InputsForPlan(Arc<Config>),
 }
 
 /// A request for one page of tasks.

@@ -31,7 +31,7 @@ use outputs::{ListedSet, OutputPage};
 
 use super::event::Query;
 use super::files::FilePage;
-use super::plan::WhatIf;
+use super::plan::{ProposedInputs, WhatIf};
 use super::{Scheduler, View, task_key};
 use crate::artifacts::LocalityCounts;
 use crate::credits::RequestView;
@@ -85,7 +85,7 @@ pub enum Answer {
     FileReaders(BTreeSet<ArtifactId>),
     LogPeers(LogPeers),
     WhatIf(Box<WhatIf>),
-    LostOutputs(BTreeSet<TaskKey>),
+    InputsForPlan(ProposedInputs),
     Unknown(String),
 }
 
@@ -310,7 +310,7 @@ impl View<'_> {
             Query::FileReaders(ids) => Answer::FileReaders(self.read_artifacts(ids)),
             Query::LogPeers => Answer::LogPeers(self.log_peers()),
             Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self.0, now))),
-            Query::LostOutputs(config) => Answer::LostOutputs(self.lost_outputs(config)),
+            Query::InputsForPlan(config) => Answer::InputsForPlan(self.inputs_for_plan(config)),
         }
     }
 

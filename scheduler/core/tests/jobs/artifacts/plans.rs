@@ -14,9 +14,9 @@ use crate::support::{Script, config};
 
 pub(super) fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Plan {
     let ask = |query: &Query| script.scheduler.answer(script.now, query);
-    let (Answer::WhatIf(copy), Answer::LostOutputs(lost)) = (
+    let (Answer::WhatIf(copy), Answer::InputsForPlan(inputs)) = (
         ask(&Query::WhatIf),
-        ask(&Query::LostOutputs(Arc::clone(config))),
+        ask(&Query::InputsForPlan(Arc::clone(config))),
     ) else {
         panic!("a copy and tasks");
     };
@@ -24,8 +24,8 @@ pub(super) fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Pl
         config: Arc::clone(config),
         nodes: ProposedNodes::Kept,
         inputs: ProposedInputs {
-            lost,
             absent: absent.iter().map(|name| Arc::from(*name)).collect(),
+            ..inputs
         },
     })
 }
