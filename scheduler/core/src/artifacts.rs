@@ -359,9 +359,14 @@ impl Artifacts {
         self.slots.knows_size_of(job)
     }
 
-    /// Returns the jobs whose expected size has changed since the last call without a completion.
-    pub(crate) fn take_changed_sizes(&mut self, now: Time) -> Vec<JobName> {
-        self.slots.take_changed_sizes(now)
+    /// Returns the workers that lately had no space for the outputs of the job.
+    pub(crate) fn full_for(&self, job: &JobName) -> BTreeSet<Shard> {
+        self.slots.full_for(job)
+    }
+
+    /// Returns the jobs for which other workers lack space than at the last call.
+    pub(crate) fn take_changed_marks(&mut self, now: Time) -> BTreeSet<JobName> {
+        self.slots.take_changed_marks(now)
     }
 
     /// Returns the workers whose space for outputs may have changed, each with the bytes of its disk with the most; `None` for a worker
@@ -616,6 +621,7 @@ impl Artifacts {
         let sizes = outputs.iter().map(|left| left.output.artifact.size);
         let bytes = sizes.fold(0, u64::saturating_add);
         self.slots.record_run(&key.job, bytes);
+        self.slots.record_space(lock, &key.job);
         let outputs = outputs.into_iter().map(|left| left.output).collect();
         self.gone.remove(&key.job);
         self.registry

@@ -63,8 +63,9 @@ pub use scheduler::event::{
 pub use scheduler::files::{FileOrigin, FilePage, ListedFile, MAX_LISTED_FILES};
 pub use scheduler::history::{History, HistoryNames, PastEnd};
 pub use scheduler::plan::{
-    JobPlan, KeptSet, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan,
-    PlannedKill, Proposal, ProposedInputs, ProposedNodes, TasksPlan, Total, WhatIf,
+    ExcessiveInputs, JobPlan, KeptSet, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges,
+    OrphanPlan, Plan, PlannedKill, Proposal, ProposedInputs, ProposedNodes, TasksPlan, Total,
+    WhatIf,
 };
 pub use scheduler::questions::MAX_ANSWER_WAIT;
 pub use scheduler::view::listing::{ListedTask, TaskPage};

@@ -18,7 +18,7 @@ use brasserie_common_config::{Config, JobConfig, WorkerSelector};
 
 use demand::{Demand, Load};
 use standby::{Claims, Standby, StandbyTask};
-use work_need::{LearnedStep, OutputSize, Refusal};
+use work_need::{LearnedStep, OutputNeed, Refusal};
 use worker::{PoolWorker, RunCards, WorkerPresence};
 
 use crate::bit_tree::BitTree;
@@ -762,15 +762,16 @@ impl Pool {
         &mut self,
         config: &Config,
         slots: &Slots,
-        of: (&JobConfig, Option<LearnedStep>, OutputSize),
+        of: (&JobConfig, Option<LearnedStep>, &OutputNeed),
         filter: Option<&CompiledFilter>,
     ) -> (usize, Group) {
         let mut demand = Demand::new(config, slots, of, filter);
         let (job, ..) = of;
         let per_job = filter.is_some_and(CompiledFilter::is_per_job);
         let key = format!(
-            "{:?} {:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
             demand.output_bytes,
+            demand.full_at,
             demand.may_stand_by,
             demand.needs,
             demand.root_needs,

@@ -11,7 +11,7 @@ use brasserie_common::time::format_duration;
 use brasserie_common::worker::TaskRoom;
 use brasserie_common::{Card, Hold, JobName, NodeName, Shard};
 
-use crate::pool::work_need::OutputSize;
+use crate::pool::work_need::OutputNeed;
 use crate::types::TaskState;
 
 /// The rest of the sentence about a node that its schedule has disabled.
@@ -52,12 +52,13 @@ impl Refusers {
         first: None,
     };
 
-    /// Returns these workers as those without space for outputs of this size, if there are any.
-    pub(crate) fn lack_of_space(self, size: OutputSize) -> Option<Box<NoSpace>> {
-        let lack = |first| NoSpace {
+    /// Returns these workers as those without space for such outputs, if there are any.
+    pub(crate) fn lack_of_space(self, outputs: &OutputNeed) -> Option<Box<NoSpace>> {
+        let lack = |first: Shard| NoSpace {
+            was_full: outputs.full_at.contains(&first),
             workers: self.count,
             first,
-            bytes: size.bytes(),
+            bytes: outputs.size.bytes(),
         };
         self.first.map(lack).map(Box::new)
     }
@@ -68,11 +69,13 @@ impl Refusers {
     }
 }
 
-/// Workers none of whose healthy disks has space for the outputs of a task.
+/// Workers without space for the outputs of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSpace {
     pub workers: u32,
     pub first: Shard,
+    /// Whether the first one lately had no space for the outputs of a task of the job, whatever its disks report.
+    pub was_full: bool,
     /// Bytes that the outputs are expected to take; 1 if no task of the job has left any.
     pub bytes: u64,
 }
@@ -513,6 +516,12 @@ impl Reason {
 
 fn fmt_no_space(f: &mut fmt::Formatter<'_>, lack: &NoSpace) -> fmt::Result {
     let shard = &lack.first;
+    if lack.was_full {
+        return write!(
+            f,
+            " (worker `{shard}` had no space for the outputs of another run of the job, at most 10 minutes ago)"
+        );
+    }
     write!(
         f,
         " (worker `{shard}`: none of its disks has space for its outputs"

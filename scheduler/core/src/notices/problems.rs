@@ -17,8 +17,9 @@ const MAX_HIDDEN: usize = 200;
 const MAX_PROBLEM_CHARS: usize = 4096;
 /// The most tasks of one problem that are counted.
 const MAX_TASKS: usize = 1000;
-/// The latest tasks that lack an input for the same cause that are known. A further one notes the problem again with its next try.
-const MAX_LACKING: usize = 10;
+/// The latest tasks that lack an input for the same cause that are known. A further one notes the problem again with its next try. `status` asks
+/// for each of them whether it still lacks one, which looks up all its inputs.
+const MAX_LACKING: usize = 2;
 /// How long a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
 const PROBLEM_LIFE: Duration = Duration::from_secs(300);
 /// The age below which problems are shown in seconds.
@@ -175,11 +176,10 @@ impl LackingTask {
         self.tasks = tasks.split_off(surplus);
     }
 
-    /// Returns the problem of the tasks that still lack an input; `None` if there are none. Knows two of them at most.
+    /// Returns the problem of the tasks that still lack an input; `None` if there are none.
     fn lasting(&self, lacks: impl Fn(&TaskKey) -> bool) -> Option<LackingTask> {
-        let still = self.tasks.iter().rev().filter(|task| lacks(task));
-        let mut tasks: Vec<TaskKey> = still.take(2).cloned().collect();
-        tasks.reverse();
+        let still = self.tasks.iter().filter(|task| lacks(task));
+        let tasks: Vec<TaskKey> = still.cloned().collect();
         (!tasks.is_empty()).then(|| LackingTask {
             tasks,
             cause: self.cause.clone(),
@@ -482,5 +482,21 @@ mod tests {
             assert_eq!(shown, [one]);
         }
         assert_eq!(problems.shown(at(2), |_| false), [""; 0]);
+    }
+
+    #[test]
+    fn two_tasks_at_most_are_asked_whether_they_still_lack_an_input() {
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        let mut problems = RecentProblems::default();
+        for node in 0..5 {
+            problems.note_lacking(at(1), task("j", node), ("dims".to_owned(), "no file dims"));
+        }
+        let asked = std::cell::RefCell::new(Vec::new());
+        let shown = problems.shown(at(2), |task| {
+            asked.borrow_mut().push(task.node.to_string());
+            false
+        });
+        assert_eq!(shown, [""; 0]);
+        assert_eq!(asked.into_inner(), ["n3", "n4"]);
     }
 }

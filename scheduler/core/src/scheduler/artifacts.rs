@@ -153,7 +153,7 @@ impl Scheduler {
         let outputs = (outputs, replicas);
         self.artifacts
             .record(now, (key, invocation), &lock, outputs);
-        self.pass_on_output_size(&key.job);
+        self.pass_on_outputs(&key.job);
     }
 
     /// Learns from a run whose worker had no space for its outputs.
@@ -161,15 +161,15 @@ impl Scheduler {
         if let Some(remote) = self.pool.get(shard) {
             let lock = &remote.description().machine_lock;
             self.artifacts.record_no_space(now, lock, job);
-            self.pass_on_output_size(job);
         }
     }
 
-    /// Passes on to the engine how many bytes the next runs of a job are expected to leave.
-    pub(super) fn pass_on_output_size(&mut self, job: &JobName) {
+    /// Passes on to the engine how many bytes the next runs of a job are expected to leave, and which workers lately had no space for them.
+    pub(super) fn pass_on_outputs(&mut self, job: &JobName) {
         if let Some(id) = self.engine.find_job(job.as_str()) {
             let size = self.artifacts.size_of_outputs(job);
-            self.engine.set_output_size(id, size);
+            let full_at = self.artifacts.full_for(job);
+            self.engine.set_outputs(id, size, full_at);
         }
     }
 
@@ -193,11 +193,10 @@ impl Scheduler {
         self.pass_on_space(now);
     }
 
-    /// Passes on to the engine the space for outputs of the workers where it may have changed, and the expected sizes of outputs that time or
-    /// other disks have changed.
+    /// Passes on to the engine the space for outputs of the workers where it may have changed.
     pub(super) fn pass_on_space(&mut self, now: Time) {
-        for job in self.artifacts.take_changed_sizes(now) {
-            self.pass_on_output_size(&job);
+        for job in self.artifacts.take_changed_marks(now) {
+            self.pass_on_outputs(&job);
         }
         for (lock, space) in self.artifacts.take_changed_space() {
             for remote in self.pool.with_lock(&lock) {

@@ -407,7 +407,7 @@ impl View<'_> {
     }
 }
 
-/// Returns whether a run has succeeded and its worker had no space for its outputs. Alone of the worker's faults, that costs a try.
+/// Returns whether a run has succeeded and its worker had no space for its outputs. No other fault of a worker costs the task a try.
 fn had_no_space(status: &ReportedStatus, story: Option<&Story>) -> bool {
     let has_succeeded = |story: &Story| {
         story.ending == Ending::Exited(0)

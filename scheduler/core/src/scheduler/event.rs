@@ -204,7 +204,7 @@ pub enum Query {
     /// A copy of the scheduler, to plan a configuration.
     WhatIf,
     /// The artifacts that matter for a plan of this configuration.
-    InputsOfProposal(Arc<Config>),
+    InputsForPlan(Arc<Config>),
 }
 
 /// A request for one page of tasks.

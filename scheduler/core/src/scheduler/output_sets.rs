@@ -39,7 +39,7 @@ impl Scheduler {
                 self.artifacts.restore_use(clocks, &job.name, last_use);
             }
             self.define_output_set(now, job, consumers);
-            self.pass_on_output_size(&job.name);
+            self.pass_on_outputs(&job.name);
             defined.insert(job.name.clone());
         }
         self.artifacts.keep_sets(self.clocks(now), &defined);

@@ -23,7 +23,7 @@ use crate::record::Durable;
 use crate::times::schedules;
 use inputs::LackingInputs;
 
-pub use inputs::ProposedInputs;
+pub use inputs::{ExcessiveInputs, ProposedInputs};
 pub use nodes::{LevelChanges, NodeChanges};
 pub use outputs::KeptSet;
 pub use tasks::{JobPlan, OrphanPlan, PlannedKill, TasksPlan, Total};

@@ -13,7 +13,7 @@ use brasserie_scheduler_engine::{
 };
 
 use super::artifacts::{RunOrigin, outputs_since};
-use super::inputs::{Inputs, InputsCheck};
+use super::inputs::{Inputs, InputsCheck, TRY_FOR_EACH};
 use super::{Scheduler, View, task_key};
 use crate::artifacts::Artifacts;
 use crate::calls::{CallDraft, CallPurpose, CallReply};
@@ -32,9 +32,11 @@ const MAX_STARTS_PER_TURN: usize = 256;
 /// simulation. At a few microseconds each they take no longer than a turn's starts. A new node table may cause millions of attempts.
 const MAX_TRIES_PER_TURN: u32 = 1000;
 
-/// The inputs of a task that cost one try. They are looked up some six times before the task starts, which takes two or three microseconds for
-/// each: measured in a test build with 63,000 inputs. So the tries of a turn are used up by one such task.
-const INPUTS_PER_TRY: usize = 10;
+/// The time of one try at most. The tries of a turn take 20 ms at most, and one task with the most inputs uses them up.
+const TIME_OF_TRY: Duration = Duration::from_micros(20);
+
+/// The inputs of a task that cost one try.
+const INPUTS_PER_TRY: usize = (TIME_OF_TRY.as_micros() / TRY_FOR_EACH.as_micros()) as usize;
 
 /// The components that know the work of each worker, and which ones hold inputs.
 struct PlacementAdvice<'a> {

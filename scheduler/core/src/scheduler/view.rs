@@ -85,7 +85,7 @@ pub enum Answer {
     FileReaders(BTreeSet<ArtifactId>),
     LogPeers(LogPeers),
     WhatIf(Box<WhatIf>),
-    InputsOfProposal(ProposedInputs),
+    InputsForPlan(ProposedInputs),
     Unknown(String),
 }
 
@@ -310,9 +310,7 @@ impl View<'_> {
             Query::FileReaders(ids) => Answer::FileReaders(self.read_artifacts(ids)),
             Query::LogPeers => Answer::LogPeers(self.log_peers()),
             Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self.0, now))),
-            Query::InputsOfProposal(config) => {
-                Answer::InputsOfProposal(self.inputs_of_proposal(config))
-            }
+            Query::InputsForPlan(config) => Answer::InputsForPlan(self.inputs_for_plan(config)),
         }
     }
 

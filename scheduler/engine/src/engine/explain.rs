@@ -439,7 +439,7 @@ impl Engine {
             late,
             late_by: self.late_by(job.demand),
             turned_down,
-            no_space: no_space.lack_of_space(job.output_size),
+            no_space: no_space.lack_of_space(&job.outputs),
             not_on_standby: self.why_not_on_standby(short, (job_config, job)),
         });
     }

@@ -15,6 +15,8 @@ pub(crate) struct LocalityWait {
     pub workers: Vec<WorkerIndex>,
     /// Bytes of the inputs at each of these workers.
     pub bytes: u64,
+    /// The number of tries that a start of the task costs, because all its inputs are looked up.
+    pub cost: u32,
     pub until: Time,
 }
 
@@ -162,7 +164,7 @@ impl LocalityWaits {
         });
         for waits in [&self.waiting, &self.woken] {
             s.each(waits, |s, (task, wait)| {
-                s.put((task, &wait.workers, wait.bytes));
+                s.put((task, &wait.workers, wait.bytes, wait.cost));
                 s.deadline(wait.until);
             });
         }
@@ -192,6 +194,7 @@ mod tests {
                 LocalityWait {
                     workers,
                     bytes,
+                    cost: 0,
                     until,
                 },
             );

@@ -17,6 +17,9 @@ const READERS: usize = 8;
 /// Advice that one worker has all inputs.
 struct Counted {
     near: WorkerIndex,
+    /// The tries of one look at all inputs.
+    cost: u32,
+    has_inputs: bool,
     /// The number of questions for near workers, and for inputs.
     asked: (usize, usize),
 }
@@ -29,12 +32,23 @@ impl Advice for Counted {
     fn nearest(&mut self, _: &Engine, _: Task) -> (Vec<NearWorker>, u32) {
         self.asked.0 += 1;
         let (worker, bytes) = (self.near, 10);
-        (vec![NearWorker { worker, bytes }], 0)
+        (vec![NearWorker { worker, bytes }], self.cost)
     }
 
     fn has_inputs(&mut self, _: &Engine, _: Task) -> bool {
         self.asked.1 += 1;
-        true
+        self.has_inputs
+    }
+}
+
+impl Counted {
+    fn new(near: WorkerIndex, cost: u32) -> Self {
+        Counted {
+            near,
+            cost,
+            has_inputs: true,
+            asked: (0, 0),
+        }
     }
 }
 
@@ -63,10 +77,7 @@ fn tasks_that_wait_for_a_worker_are_looked_up_once_however_often_others_take_its
     let jobs = std::iter::once(job("busy")).chain(jobs).collect();
     let slot = resource("slot", WORKER, 1, 1);
     let (mut engine, near) = engine(config(vec![slot], jobs), &[("m1", &["db"])]);
-    let mut advice = Counted {
-        near,
-        asked: (0, 0),
-    };
+    let mut advice = Counted::new(near, 0);
     let mut running = place_all(&mut engine, seconds(1), &mut advice);
     assert_eq!(names(&engine, &running), ["busy db"]);
     assert_eq!(advice.asked, (0, 0));
@@ -88,4 +99,62 @@ fn tasks_that_wait_for_a_worker_are_looked_up_once_however_often_others_take_its
     assert_eq!(late.len(), 1);
     assert_eq!(late[0].worker, other);
     assert_eq!(advice.asked, (READERS + 1, READERS));
+}
+
+#[test]
+fn a_task_that_has_waited_for_a_worker_costs_the_tries_of_its_inputs_when_it_starts() {
+    let jobs = std::iter::once(job("busy")).chain((0..2).map(reader));
+    let slot = resource("slot", WORKER, 1, 1);
+    let (mut engine, near) = engine(config(vec![slot], jobs.collect()), &[("m1", &["db"])]);
+    let mut advice = Counted::new(near, 100);
+    let busy = place_all(&mut engine, seconds(1), &mut advice)[0].task;
+    let other = engine.upsert_worker(&shard("w2"), on_host("m2"));
+    engine.set_eligibility(other, Eligibility::Eligible);
+    assert!(place_all(&mut engine, seconds(1), &mut advice).is_empty());
+    end(&mut engine, seconds(2), busy, StatusBits::DONE);
+    let mut tries = Tries::new(50);
+    let first = engine.place_within(seconds(2), &mut tries, &mut advice);
+    assert_eq!(first.map(|placement| placement.worker), Some(near));
+    assert!(!tries.are_left());
+    // The other one lacks a free slot only, and goes on waiting at the cost of one try.
+    let mut tries = Tries::new(50);
+    assert_eq!(
+        engine.place_within(seconds(2), &mut tries, &mut advice),
+        None
+    );
+    assert!(tries.are_left());
+    assert_eq!(advice.asked, (2, 2));
+}
+
+#[test]
+fn a_task_whose_inputs_are_lost_while_it_waits_does_not_wait_for_the_next_worker() {
+    let jobs = vec![job("busy"), job("idle"), reader(0)];
+    let slot = resource("slot", WORKER, 1, 1);
+    let (mut engine, first) = engine(config(vec![slot], jobs), &[("m1", &["db"])]);
+    let [second, third] = ["2", "3"].map(|number| {
+        let worker = engine.upsert_worker(
+            &shard(&format!("w{number}")),
+            on_host(&format!("m{number}")),
+        );
+        if number == "2" {
+            engine.set_eligibility(worker, Eligibility::Eligible);
+        }
+        worker
+    });
+    let mut advice = Counted::new(first, 0);
+    // Both workers are in use.
+    let running = place_all(&mut engine, seconds(1), &mut advice);
+    assert_eq!(names(&engine, &running), ["busy db", "idle db"]);
+    engine.set_eligibility(third, Eligibility::Eligible);
+    assert!(place_all(&mut engine, seconds(2), &mut advice).is_empty());
+    assert_eq!(advice.asked.1, 1);
+    engine.set_eligibility(first, Eligibility::Ineligible);
+    (advice.near, advice.has_inputs) = (second, false);
+    // The caller finds out at the start that an input is lost.
+    let started = place_all(&mut engine, seconds(3), &mut advice);
+    assert_eq!(
+        started.iter().map(|one| one.worker).collect::<Vec<_>>(),
+        [third]
+    );
+    assert_eq!(advice.asked.1, 2);
 }

@@ -1,13 +1,13 @@
 //! The inputs that keep planned tasks from starting: outputs whose tasks run again first, files that do not exist, and too many of them.
 //!
-//! The copy of a plan has no registry of artifacts if that is large, so the scheduler itself finds the lost outputs
-//! ([`crate::Query::InputsOfProposal`]).
+//! The copy of a plan has no registry of artifacts if that is large, so the scheduler itself finds the lost outputs and counts the inputs
+//! ([`crate::Query::InputsForPlan`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use brasserie_common::{JobName, TaskKey, Time};
-use brasserie_common_config::{Config, InputSource};
+use brasserie_common::{JobName, NodeName, TaskKey, Time};
+use brasserie_common_config::{Config, InputNodes, InputSource, JobConfig};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness};
 use brasserie_scheduler_engine::{Restart, Task, TaskState};
 
@@ -29,16 +29,61 @@ pub struct ProposedInputs {
     pub kept: BTreeMap<JobName, KeptSet>,
     /// The names of files that are not in the folder of the configuration.
     pub absent: BTreeSet<Arc<str>>,
+    /// The jobs with tasks that would have too many inputs.
+    pub excessive: BTreeMap<JobName, ExcessiveInputs>,
+}
+
+/// The tasks of a job that would have too many inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExcessiveInputs {
+    /// The reason, of one of the tasks.
+    pub why: String,
+    /// `None`: the tasks on all nodes.
+    pub nodes: Option<BTreeSet<NodeName>>,
 }
 
 impl View<'_> {
     /// Returns what a plan has to know of artifacts, except the files that are absent.
-    pub(in crate::scheduler) fn inputs_of_proposal(&self, config: &Config) -> ProposedInputs {
+    pub(in crate::scheduler) fn inputs_for_plan(&self, config: &Config) -> ProposedInputs {
+        let enabled = config.jobs.iter().filter(|job| job.enabled);
+        let excessive = enabled.filter_map(|job| Some((job.name.clone(), self.excess_of(job)?)));
         ProposedInputs {
             lost: self.lost_outputs(config),
             kept: self.kept_sets(),
             absent: BTreeSet::new(),
+            excessive: excessive.collect(),
         }
+    }
+
+    /// Returns which tasks of a proposed job would have too many inputs, if any: of at most [`MAX_CHECKED`] tasks. All tasks of a job that is not
+    /// configured yet are judged by their inputs from all nodes.
+    fn excess_of(&self, proposed: &JobConfig) -> Option<ExcessiveInputs> {
+        let inputs = proposed.inputs.iter();
+        let several = inputs.filter_map(|input| match &input.source {
+            InputSource::Job { job, nodes, .. } if nodes.are_several() => Some((job, *nodes)),
+            InputSource::Job { .. } | InputSource::File { .. } => None,
+        });
+        let (maker, _) = several.clone().next()?;
+        let known = self.engine.find_job(proposed.name.as_str());
+        let known = known.filter(|id| self.engine.job_config(*id).is_some());
+        let mut nodes = several.map(|(_, nodes)| nodes);
+        let is_by_node = known.is_some() && nodes.any(|nodes| nodes == InputNodes::Children);
+        // Tasks of the job that leaves the inputs stand for those of a new job.
+        let id = known.or_else(|| self.engine.find_job(maker.as_str()))?;
+        let tasks = self.engine.tasks_below(id, None);
+        let mut found: Option<ExcessiveInputs> = None;
+        let most = if is_by_node { MAX_CHECKED } else { 1 };
+        for (task, _) in tasks.into_iter().take(most) {
+            if let Err(why) = self.inputs().amount(task, proposed) {
+                let excess = found.get_or_insert_with(|| ExcessiveInputs {
+                    why: why.to_string(),
+                    nodes: is_by_node.then(BTreeSet::new),
+                });
+                let nodes = excess.nodes.as_mut();
+                nodes.map(|nodes| nodes.insert(self.engine.node_name(task.node)));
+            }
+        }
+        found
     }
 
     /// Returns the done tasks without outputs of the jobs that the configuration's jobs have as inputs: of at most [`MAX_CHECKED`] tasks.
@@ -105,14 +150,14 @@ impl<'a> LackingInputs<'a> {
     /// Takes back the start of a task that lacks an input, and lets the tasks run again that make it. Returns false if the task lacks none.
     pub(super) fn hold_back(&mut self, copy: &mut Scheduler, now: Time, task: Task) -> bool {
         let (makers, files) = (self.makers(copy, task), self.files(copy, task));
-        let excess = copy.view().inputs().excess(task);
+        let excess = self.excess(copy, task);
         if makers.is_empty() && files.is_empty() && excess.is_none() {
             return false;
         }
         self.waiting.extend(files);
         if let Some(why) = excess {
             let job = copy.engine.job_name(task.job).clone();
-            self.excessive.entry(job).or_insert(why.to_string());
+            self.excessive.entry(job).or_insert(why);
         }
         let not_before = Some(now + LACKING_INPUT_RETRY);
         copy.engine
@@ -125,6 +170,16 @@ impl<'a> LackingInputs<'a> {
             }
         }
         true
+    }
+
+    /// Returns why the task would have too many inputs, if it would.
+    fn excess(&self, copy: &Scheduler, task: Task) -> Option<String> {
+        let excess = self.inputs.excessive.get(copy.engine.job_name(task.job))?;
+        let is_meant = excess.nodes.as_ref().is_none_or(|nodes| {
+            let node = copy.engine.node_name(task.node);
+            nodes.contains(&node)
+        });
+        is_meant.then(|| excess.why.clone())
     }
 
     fn makers(&self, copy: &Scheduler, task: Task) -> Vec<Task> {

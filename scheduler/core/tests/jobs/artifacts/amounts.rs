@@ -1,6 +1,6 @@
 //! The most inputs of a task.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,22 +89,31 @@ fn a_task_with_too_many_inputs_says_so_and_starts_when_they_are_fewer() {
     assert_eq!(places(&sum).len(), 65_536);
 }
 
-#[test]
-fn a_plan_starts_no_task_with_too_many_inputs() {
+/// Returns the rows and the only note of a plan that adds the readers of all outputs of so many nodes.
+fn plan_readers(nodes: usize) -> (BTreeSet<String>, String) {
     let jobs = |names: &[&str]| {
-        let mut config = Config::clone(&many(1025));
+        let mut config = Config::clone(&many(nodes));
         config.jobs.retain(|job| names.contains(&job.name.as_str()));
         Arc::new(config)
     };
     let mut script = Script::with_config(jobs(&["make"]));
-    make_all(&mut script, 1025);
+    make_all(&mut script, nodes);
     let found = plan(&script, &jobs(&["make", "sum", "part"]), &[]);
-    assert_eq!(rows(&found), ["part 1 instance".to_owned()].into());
     let [note] = &found.notes[..] else {
         panic!("{:?}", found.notes);
     };
-    let expected = "tasks of `sum` could not start: its inputs are 65600 artifacts";
-    assert!(note.starts_with(expected), "{note}");
+    (rows(&found), note.clone())
+}
+
+/// The copy of a plan knows none of more than 100,000 artifacts.
+#[test]
+fn a_plan_starts_no_task_with_too_many_inputs() {
+    for (nodes, inputs) in [(1025, 65_600), (1600, 102_400)] {
+        let (rows, note) = plan_readers(nodes);
+        assert_eq!(rows, ["part 1 instance".to_owned()].into());
+        let expected = format!("tasks of `sum` could not start: its inputs are {inputs} artifacts");
+        assert!(note.starts_with(&expected), "{note}");
+    }
 }
 
 /// `READERS` jobs read all outputs of `make`, and may wait for copies on two workers.

@@ -15,9 +15,9 @@ use crate::support::{Script, config};
 
 pub(super) fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Plan {
     let ask = |query: &Query| script.scheduler.answer(script.now, query);
-    let (Answer::WhatIf(copy), Answer::InputsOfProposal(known)) = (
+    let (Answer::WhatIf(copy), Answer::InputsForPlan(inputs)) = (
         ask(&Query::WhatIf),
-        ask(&Query::InputsOfProposal(Arc::clone(config))),
+        ask(&Query::InputsForPlan(Arc::clone(config))),
     ) else {
         panic!("a copy and tasks");
     };
@@ -26,7 +26,7 @@ pub(super) fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Pl
         nodes: ProposedNodes::Kept,
         inputs: ProposedInputs {
             absent: absent.iter().map(|name| Arc::from(*name)).collect(),
-            ..known
+            ..inputs
         },
     })
 }

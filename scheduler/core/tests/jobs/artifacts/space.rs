@@ -140,31 +140,34 @@ fn start_on(script: &mut Script, shard: &str) -> Run {
 }
 
 #[test]
-fn a_disk_without_space_for_outputs_is_not_tried_again_if_another_one_has_more() {
-    let (mut script, mut stores) = cluster(&[100, 0]);
+fn a_worker_without_space_for_outputs_is_not_tried_again_while_others_have_had_space() {
+    let (mut script, mut stores) = cluster(&[2_000_000, 0]);
     let one = EXTRACT.replace("{", r#"{"max_running": 1, "backoff": [1, "repeat"], "#);
     script.load(jobs(true, &one));
+    // The disk of the first worker has been filled since its report. The other one has much less space, and enough for a run.
     let run = start_on(&mut script, "w1");
-    stores[1].usable = 1000 * MIB;
+    stores[1].usable = MIB;
     stores[1].report(&mut script);
     end_without_space(&mut script, &run);
-    // Outputs that do not even fit there are tried there again, since no disk has more.
+    let run = start_on(&mut script, "w2");
+    end_without_space(&mut script, &run);
+    // All workers have had none. The last one comes last.
+    let run = start_on(&mut script, "w1");
+    end_without_space(&mut script, &run);
+    let run = start_on(&mut script, "w2");
+    // No other worker has space any more.
+    stores[1].usable = 0;
+    stores[1].report(&mut script);
+    end_without_space(&mut script, &run);
     for _ in 0..3 {
-        let run = start_on(&mut script, "w2");
+        let run = start_on(&mut script, "w1");
         end_without_space(&mut script, &run);
     }
-    let run = start_on(&mut script, "w2");
-    // Once no disk has as much any more, the next largest is tried.
-    stores[1].usable = 50 * MIB;
-    stores[1].report(&mut script);
-    end_without_space(&mut script, &run);
-    let run = start_on(&mut script, "w1");
-    stores[0].done_with_size(&mut script, &run, (1, MIB));
 }
 
-#[test]
-fn a_disk_without_space_for_outputs_is_tried_again_later_if_the_job_runs_nowhere_else() {
-    let (mut script, _stores) = cluster(&[100]);
+/// A run of `extract`, which may run on the host of worker `w1` only, where it may run twice at once. Another host has much space.
+fn on_one_host() -> (Script, Store, Run) {
+    let (mut script, mut stores) = cluster(&[100]);
     let mut other = worker("w2", 2, 100);
     other.machine_lock.hostname = "other".into();
     let mut other = Store::of(&mut script, other);
@@ -173,9 +176,70 @@ fn a_disk_without_space_for_outputs_is_tried_again_later_if_the_job_runs_nowhere
     let here = r#"{"backoff": [1, "repeat"], "host_placement": "host", "max_running": 1, "#;
     script.load(jobs(true, &EXTRACT.replace("{", here)));
     let run = start_on(&mut script, "w1");
+    (script, stores.remove(0), run)
+}
+
+#[test]
+fn a_worker_without_space_for_outputs_is_tried_again_later_if_the_job_runs_nowhere_else() {
+    let (mut script, _store, run) = on_one_host();
     end_without_space(&mut script, &run);
     pass(&mut script, Duration::from_secs(590), None);
     assert!(starts(&script).is_empty());
+    let why = explain(&script, "extract", "n0").join("; ");
+    let expected = "(worker `w1` had no space for the outputs of another run of the job, at most 10 minutes ago)";
+    assert!(why.contains(expected), "{why}");
     pass(&mut script, Duration::from_secs(20), None);
     start_on(&mut script, "w1");
+}
+
+#[test]
+fn a_worker_without_space_for_outputs_is_tried_again_when_its_disks_have_more() {
+    let (mut script, mut store, run) = on_one_host();
+    end_without_space(&mut script, &run);
+    for usable in [108, 50, 56] {
+        store.usable = usable * MIB;
+        store.report(&mut script);
+        assert!(starts(&script).is_empty());
+    }
+    store.usable = 57 * MIB;
+    store.report(&mut script);
+    start_on(&mut script, "w1");
+}
+
+#[test]
+fn a_worker_without_space_for_outputs_is_tried_again_when_another_run_has_had_space_there() {
+    let (mut script, mut store, run) = on_one_host();
+    let two = r#"{"backoff": [1, "repeat"], "host_placement": "host", "max_running": 2, "#;
+    script.load(jobs(true, &EXTRACT.replace("{", two)));
+    let second = start_on_any(&mut script);
+    end_without_space(&mut script, &run);
+    assert!(starts(&script).is_empty());
+    store.done_with_size(&mut script, &second, (1, MIB));
+    start_on_any(&mut script);
+}
+
+/// Returns the first task that starts.
+fn start_on_any(script: &mut Script) -> Run {
+    let names = starts(script);
+    let name = names.first().expect("a start");
+    let node = name.strip_prefix("extract on ").expect("no other job");
+    start(script, "extract", node)
+}
+
+#[test]
+fn a_worker_without_space_for_outputs_gets_the_tasks_of_other_jobs() {
+    let (mut script, mut stores) = cluster(&[100, 0]);
+    let one = EXTRACT.replace("{", r#"{"max_running": 1, "backoff": [1, "repeat"], "#);
+    script.load(jobs(true, &one));
+    let run = start_on(&mut script, "w1");
+    stores[1].usable = 1000 * MIB;
+    stores[1].report(&mut script);
+    end_without_space(&mut script, &run);
+    start_on(&mut script, "w2");
+    // The workers run two tasks each.
+    let other = EXTRACT.replace("extract", "other");
+    script.load(jobs(true, &format!("{one}{other}")));
+    let on = ["n0", "n1", "n2"].map(|node| start(&mut script, "other", node).on.shard);
+    let first = on.iter().filter(|shard| shard.as_str() == "w1");
+    assert_eq!(first.count(), 2, "{on:?}");
 }
