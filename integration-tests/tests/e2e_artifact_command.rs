@@ -242,6 +242,17 @@ fn all_outputs_of_a_job_are_fetched_and_those_that_are_there_are_skipped() {
     }
     let document = get(&["--json"]).output;
     assert!(document.contains("\"incomplete\""), "{document}");
+    // A link in the place of a node's folder leads nowhere.
+    let (node, elsewhere) = (folder.join("n1"), played.stage.path("elsewhere"));
+    fs::rename(&node, &elsewhere).expect("ours");
+    fs::remove_dir_all(&elsewhere).expect("ours");
+    fs::create_dir(&elsewhere).expect("ours");
+    symlink(&elsewhere, &node).expect("ours");
+    let linked = get(&["--force"]);
+    assert_eq!(linked.code, Some(1), "{linked:?}");
+    assert!(linked.output.contains("n1 is no folder"), "{linked:?}");
+    assert!(files(&elsewhere).is_empty());
+    fs::remove_file(&node).expect("ours");
     let forced = get(&["--force"]);
     assert_eq!(forced.code, Some(0), "{forced:?}");
     assert!(forced.output.contains("2 outputs written"), "{forced:?}");

@@ -40,7 +40,7 @@ pub struct SteppedRemoval {
 }
 
 impl SteppedRemoval {
-    /// Begins to delete as [`remove_tree`] does. `None` if nothing is left: a file is deleted at once.
+    /// Begins to delete as [`remove_tree`] does. `None` if nothing is left: a file or an empty folder is deleted at once.
     pub fn begin(path: PathBuf) -> io::Result<Option<Self>> {
         let removal = Removal::begin(rustix::fs::CWD, &*path)?;
         Ok(removal.map(|removal| SteppedRemoval { path, removal }))
@@ -89,12 +89,18 @@ impl Level {
 }
 
 impl Removal {
-    /// Deletes a file, or opens a folder. `None` if nothing is left.
+    /// Deletes a file or an empty folder, or opens a folder. `None` if nothing is left.
     fn begin(parent: BorrowedFd<'_>, name: impl Arg + Copy) -> io::Result<Option<Self>> {
         match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(None),
             Err(Errno::ISDIR) => {}
             Err(error) => return Err(error.into()),
+        }
+        // What is on a disk that is mounted here belongs to others.
+        match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(None),
+            Err(error @ Errno::BUSY) => return Err(error.into()),
+            Err(_) => {}
         }
         Ok(Some(Removal {
             open: vec![Level::new(open_folder(parent, name)?, c"")?],

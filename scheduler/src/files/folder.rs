@@ -360,7 +360,8 @@ fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
     let mut stamp = StampMaker {
         root: &root,
         hasher: Sha256::new(),
-        left: MAX_ENTRIES,
+        // The folder itself is no entry of it.
+        left: MAX_ENTRIES + 1,
         size: 0,
     };
     let added = stamp.add(&path, &about, 0);

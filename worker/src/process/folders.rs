@@ -90,7 +90,10 @@ impl Folders {
     pub(super) fn open(data_dir: &Path, accounts: &Accounts) -> io::Result<Self> {
         let data_dir = std::path::absolute(data_dir)?;
         let (jobs, users) = (data_dir.join(JOBS), data_dir.join(USERS));
-        fs::create_dir_all(&jobs)?;
+        fs::create_dir_all(&jobs).map_err(|error| {
+            let message = format!("cannot create the folder {}: {error}", jobs.display());
+            io::Error::new(error.kind(), message)
+        })?;
         let own = geteuid();
         if accounts.names_others_than(own) {
             keep_out_of_reach(&data_dir, &users)?;

@@ -142,6 +142,7 @@ async fn get_one(
 ) -> Result<OutputResult> {
     let wanted = wanted_of(cluster, output)?;
     let path = place_of(to, output)?;
+    check_around(to, &path)?;
     let there = is_there(&path, fetch.artifact).await;
     if let Ok(true) = there {
         return Ok(OutputResult::Present);
@@ -174,6 +175,19 @@ fn place_of(to: &Path, output: &ListedOutput) -> Result<PathBuf> {
     let path = OutputPath::try_from(output.path.as_deref().unwrap_or_default());
     let path = path.context("the scheduler sent an output without a good path")?;
     Ok(to.join(node).join(path.parts().collect::<PathBuf>()))
+}
+
+/// Errors if something else than a folder is in the place of a folder around an output. A link may lead to where others write.
+fn check_around(to: &Path, path: &Path) -> Result<()> {
+    let around = path.ancestors().skip(1);
+    for folder in around.take_while(|folder| *folder != to) {
+        if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
+            let failure = Failure::new(format!("{} is no folder", folder.display()));
+            let remedy = "Remove it, or name another folder with --to";
+            return Err(failure.remedy(remedy).into());
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether a file or folder has the content of an artifact. Errors if something is there that cannot be read as an output.
