@@ -112,7 +112,7 @@ impl OutputSize {
     }
 }
 
-/// What is known of the outputs of a job's tasks.
+/// The knowledge of the outputs of a job's tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct OutputNeed {
     pub size: OutputSize,

@@ -21,7 +21,7 @@ pub(crate) struct Job {
     pub demand: usize,
     /// Learned run time of its tasks, if any.
     pub learned: Option<LearnedStep>,
-    /// What is known of the outputs of its tasks.
+    /// The knowledge of the outputs of its tasks.
     pub outputs: OutputNeed,
     /// A resource of the path of which no node has enough.
     pub unmeetable: Option<ResourceId>,
