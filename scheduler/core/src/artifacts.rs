@@ -59,8 +59,8 @@ pub(crate) struct Artifacts {
     /// The workers that report.
     places: BTreeMap<MachinePortLock, StoreOfWorker>,
     slots: ArtifactSlots,
-    /// The open listing of each disk.
-    listings: BTreeMap<DiskGeneration, ListingNumber>,
+    /// The open listing of each disk. A disk that was cloned has the generation of another.
+    listings: BTreeMap<Holder, ListingNumber>,
     rng: Rng,
     /// The last known tasks of each set. Only changes are passed on.
     unfinished: BTreeMap<JobName, Unfinished>,
@@ -442,7 +442,7 @@ impl Artifacts {
                 .dropped(&holder(copy.generation), copy.id, now);
         }
         for page in &report.listings {
-            self.page(page, now);
+            self.page(&holder(page.wanted.generation), page, now);
         }
         let disks = report.disks.iter().map(|disk| DiskAnnouncement {
             generation: disk.generation,
@@ -453,9 +453,8 @@ impl Artifacts {
         self.registry.announce(lock, &disks, now);
     }
 
-    fn page(&mut self, page: &ListingPage, now: Time) {
-        let generation = page.wanted.generation;
-        let Some(&listing) = self.listings.get(&generation) else {
+    fn page(&mut self, disk: &Holder, page: &ListingPage, now: Time) {
+        let Some(&listing) = self.listings.get(disk) else {
             return;
         };
         if listing != page.wanted.listing {
@@ -472,9 +471,9 @@ impl Artifacts {
         };
         match self.registry.page(&registry_page, now) {
             PageAnswer::Next(_) | PageAnswer::Ignored => {}
-            PageAnswer::Complete => drop(self.listings.remove(&generation)),
+            PageAnswer::Complete => drop(self.listings.remove(disk)),
             PageAnswer::Malformed => {
-                self.listings.remove(&generation);
+                self.listings.remove(disk);
                 self.registry.listing_failed(registry_page.listing);
             }
         }
@@ -487,15 +486,18 @@ impl Artifacts {
         report: &ArtifactsReport,
     ) -> Vec<ListingWanted> {
         let new: Vec<DiskGeneration> = self.registry.listing_wanted(lock).collect();
-        for generation in new {
-            let lock = lock.clone();
-            if let Some(listing) = self.registry.begin_listing(&Holder { lock, generation }) {
-                self.listings.insert(generation, listing);
+        let holder = |generation| Holder {
+            lock: lock.clone(),
+            generation,
+        };
+        for disk in new.into_iter().map(holder) {
+            if let Some(listing) = self.registry.begin_listing(&disk) {
+                self.listings.insert(disk, listing);
             }
         }
         let disks = report.disks.iter().map(|disk| disk.generation);
         let wanted = disks.filter_map(|generation| {
-            let listing = *self.listings.get(&generation)?;
+            let listing = *self.listings.get(&holder(generation))?;
             let after = self.registry.listing_position(listing)?;
             Some(ListingWanted {
                 generation,
@@ -889,6 +891,7 @@ impl Artifacts {
     /// Forgets a lost worker.
     pub(crate) fn lose(&mut self, now: Time, lock: &MachinePortLock) {
         self.awaited.remove(lock);
+        self.listings.retain(|disk, _| disk.lock != *lock);
         self.places.remove(lock);
         self.slots.lose(now, lock);
         self.registry.lose(lock, now);
