@@ -20,7 +20,7 @@ use brasserie_scheduler_artifacts::{
     RackName, Registry, RegistrySettings, Replicas, RestoredState, RestoredTask, SetEnding,
     SetTerms, WorkerStay, WorkerTrust,
 };
-use brasserie_scheduler_engine::Task;
+use brasserie_scheduler_engine::{OutputSpace, Task};
 use brasserie_scheduler_slots::SlotStrategy;
 
 use crate::files::KnownFiles;
@@ -369,10 +369,24 @@ impl Artifacts {
         self.slots.take_changed_marks(now)
     }
 
-    /// Returns the workers whose space for outputs may have changed, each with the bytes of its disk with the most; `None` for a worker
-    /// that has not reported.
-    pub(crate) fn take_changed_space(&mut self) -> Vec<(MachinePortLock, Option<u64>)> {
-        self.slots.take_changed()
+    /// Returns the workers whose space for outputs may have changed.
+    pub(crate) fn take_changed_space(&mut self) -> Vec<(MachinePortLock, OutputSpace)> {
+        let changed = self.slots.take_changed().into_iter();
+        let with_space = |(lock, bytes)| {
+            let space = match bytes {
+                Some(bytes) => OutputSpace::Bytes(bytes),
+                None if self.awaited.contains_key(&lock) => OutputSpace::Awaited,
+                None => OutputSpace::Unknown,
+            };
+            (lock, space)
+        };
+        changed.map(with_space).collect()
+    }
+
+    /// Returns when the wait for the first report of a worker ends next, if tasks may wait for that.
+    pub(crate) fn next_report_due(&self) -> Option<Time> {
+        let awaited = self.awaited.values().filter(|_| self.slots.know_sizes());
+        awaited.min().copied()
     }
 
     /// Returns the store of a worker that reports it.
@@ -833,6 +847,7 @@ impl Artifacts {
     /// Notes that a worker has associated. Until its report, its copies are unknown. A worker without a store of artifacts sends none.
     pub(crate) fn associated(&mut self, now: Time, lock: &MachinePortLock) {
         self.awaited.insert(lock.clone(), now + REPORT_WAIT);
+        self.slots.note_changed(lock);
     }
 
     /// Sets whether the copies of a worker do not count as replicas, by an operator's order.
@@ -899,7 +914,13 @@ impl Artifacts {
 
     /// Accepts whether all workers and running tasks are known.
     pub(crate) fn judge_completeness(&mut self, now: Time, all_known: bool) {
-        self.awaited.retain(|_, until| now < *until);
+        self.awaited.retain(|lock, until| {
+            let waits = now < *until;
+            if !waits {
+                self.slots.note_changed(lock);
+            }
+            waits
+        });
         if self.registry.is_settled() != all_known {
             let completeness = match all_known {
                 true => Completeness::Complete,
