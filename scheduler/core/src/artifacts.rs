@@ -20,7 +20,7 @@ use brasserie_scheduler_artifacts::{
     RackName, Registry, RegistrySettings, Replicas, RestoredState, RestoredTask, SetEnding,
     SetTerms, WorkerStay, WorkerTrust,
 };
-use brasserie_scheduler_engine::Task;
+use brasserie_scheduler_engine::{OutputSpace, Task};
 use brasserie_scheduler_slots::SlotStrategy;
 
 use crate::files::KnownFiles;
@@ -59,8 +59,8 @@ pub(crate) struct Artifacts {
     /// The workers that report.
     places: BTreeMap<MachinePortLock, StoreOfWorker>,
     slots: ArtifactSlots,
-    /// The open listing of each disk.
-    listings: BTreeMap<DiskGeneration, ListingNumber>,
+    /// The open listing of each disk. A disk that was cloned has the generation of another.
+    listings: BTreeMap<Holder, ListingNumber>,
     rng: Rng,
     /// The last known tasks of each set. Only changes are passed on.
     unfinished: BTreeMap<JobName, Unfinished>,
@@ -369,10 +369,24 @@ impl Artifacts {
         self.slots.take_changed_marks(now)
     }
 
-    /// Returns the workers whose space for outputs may have changed, each with the bytes of its disk with the most; `None` for a worker
-    /// that has not reported.
-    pub(crate) fn take_changed_space(&mut self) -> Vec<(MachinePortLock, Option<u64>)> {
-        self.slots.take_changed()
+    /// Returns the workers whose space for outputs may have changed.
+    pub(crate) fn take_changed_space(&mut self) -> Vec<(MachinePortLock, OutputSpace)> {
+        let changed = self.slots.take_changed().into_iter();
+        let with_space = |(lock, bytes)| {
+            let space = match bytes {
+                Some(bytes) => OutputSpace::Bytes(bytes),
+                None if self.awaited.contains_key(&lock) => OutputSpace::Awaited,
+                None => OutputSpace::Unknown,
+            };
+            (lock, space)
+        };
+        changed.map(with_space).collect()
+    }
+
+    /// Returns when the wait for the first report of a worker ends next, if tasks may wait for that.
+    pub(crate) fn next_report_due(&self) -> Option<Time> {
+        let awaited = self.awaited.values().filter(|_| self.slots.know_sizes());
+        awaited.min().copied()
     }
 
     /// Returns the store of a worker that reports it.
@@ -442,7 +456,7 @@ impl Artifacts {
                 .dropped(&holder(copy.generation), copy.id, now);
         }
         for page in &report.listings {
-            self.page(page, now);
+            self.page(&holder(page.wanted.generation), page, now);
         }
         let disks = report.disks.iter().map(|disk| DiskAnnouncement {
             generation: disk.generation,
@@ -453,9 +467,8 @@ impl Artifacts {
         self.registry.announce(lock, &disks, now);
     }
 
-    fn page(&mut self, page: &ListingPage, now: Time) {
-        let generation = page.wanted.generation;
-        let Some(&listing) = self.listings.get(&generation) else {
+    fn page(&mut self, disk: &Holder, page: &ListingPage, now: Time) {
+        let Some(&listing) = self.listings.get(disk) else {
             return;
         };
         if listing != page.wanted.listing {
@@ -472,9 +485,9 @@ impl Artifacts {
         };
         match self.registry.page(&registry_page, now) {
             PageAnswer::Next(_) | PageAnswer::Ignored => {}
-            PageAnswer::Complete => drop(self.listings.remove(&generation)),
+            PageAnswer::Complete => drop(self.listings.remove(disk)),
             PageAnswer::Malformed => {
-                self.listings.remove(&generation);
+                self.listings.remove(disk);
                 self.registry.listing_failed(registry_page.listing);
             }
         }
@@ -487,15 +500,18 @@ impl Artifacts {
         report: &ArtifactsReport,
     ) -> Vec<ListingWanted> {
         let new: Vec<DiskGeneration> = self.registry.listing_wanted(lock).collect();
-        for generation in new {
-            let lock = lock.clone();
-            if let Some(listing) = self.registry.begin_listing(&Holder { lock, generation }) {
-                self.listings.insert(generation, listing);
+        let holder = |generation| Holder {
+            lock: lock.clone(),
+            generation,
+        };
+        for disk in new.into_iter().map(holder) {
+            if let Some(listing) = self.registry.begin_listing(&disk) {
+                self.listings.insert(disk, listing);
             }
         }
         let disks = report.disks.iter().map(|disk| disk.generation);
         let wanted = disks.filter_map(|generation| {
-            let listing = *self.listings.get(&generation)?;
+            let listing = *self.listings.get(&holder(generation))?;
             let after = self.registry.listing_position(listing)?;
             Some(ListingWanted {
                 generation,
@@ -831,6 +847,7 @@ impl Artifacts {
     /// Notes that a worker has associated. Until its report, its copies are unknown. A worker without a store of artifacts sends none.
     pub(crate) fn associated(&mut self, now: Time, lock: &MachinePortLock) {
         self.awaited.insert(lock.clone(), now + REPORT_WAIT);
+        self.slots.note_changed(lock);
     }
 
     /// Sets whether the copies of a worker do not count as replicas, by an operator's order.
@@ -889,6 +906,7 @@ impl Artifacts {
     /// Forgets a lost worker.
     pub(crate) fn lose(&mut self, now: Time, lock: &MachinePortLock) {
         self.awaited.remove(lock);
+        self.listings.retain(|disk, _| disk.lock != *lock);
         self.places.remove(lock);
         self.slots.lose(now, lock);
         self.registry.lose(lock, now);
@@ -896,7 +914,13 @@ impl Artifacts {
 
     /// Accepts whether all workers and running tasks are known.
     pub(crate) fn judge_completeness(&mut self, now: Time, all_known: bool) {
-        self.awaited.retain(|_, until| now < *until);
+        self.awaited.retain(|lock, until| {
+            let waits = now < *until;
+            if !waits {
+                self.slots.note_changed(lock);
+            }
+            waits
+        });
         if self.registry.is_settled() != all_known {
             let completeness = match all_known {
                 true => Completeness::Complete,

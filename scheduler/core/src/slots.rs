@@ -575,6 +575,16 @@ impl ArtifactSlots {
         self.sizes.contains_key(job)
     }
 
+    /// Returns whether a run of any job has left outputs.
+    pub(crate) fn know_sizes(&self) -> bool {
+        !self.sizes.is_empty()
+    }
+
+    /// Notes that the space of a worker for outputs may have changed.
+    pub(crate) fn note_changed(&mut self, lock: &MachinePortLock) {
+        self.changed.insert(lock.clone());
+    }
+
     /// Returns the bytes that a run of the job is expected to leave. Before the first completion, any space is enough.
     pub(crate) fn size_of_outputs(&self, job: &JobName) -> u64 {
         self.sizes.get(job).copied().unwrap_or(FIRST_SIZE)

@@ -383,6 +383,40 @@ fn a_restarted_scheduler_knows_outputs_from_its_store_and_holders_from_workers()
 }
 
 #[test]
+fn disks_with_the_same_generation_are_listed_each_for_itself() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut a = Store::join(&mut script, "a", 1);
+    let mut b = Store::join(&mut script, "b", 2);
+    for (node, content) in [("n0", 1), ("n1", 3)] {
+        let run = start(&mut script, "extract", node);
+        a.done(&mut script, &run, &[content, content + 1]);
+    }
+    let mut script = script.restart(options());
+    script.load(two_jobs(r#", "enabled": false"#));
+    // One disk is a clone of the other one.
+    b.generation = a.generation;
+    b.artifacts = a.artifacts.split_off(&artifact(3).id);
+    for (store, port) in [(&mut a, 1), (&mut b, 2)] {
+        store.worker = worker(store.worker.shard.as_str(), port.into(), 200);
+        store.worker.address.port = port;
+        script.join(&store.worker);
+    }
+    a.new.clear();
+    for _ in 0..3 {
+        a.report(&mut script);
+        b.report(&mut script);
+    }
+    let mut c = Store::join(&mut script, "c", 3);
+    c.wanted = vec![artifact(1).id, artifact(3).id];
+    let answer = c.try_report(&mut script).expect("an associated worker");
+    let ports = answer.wanted.iter().map(|(_, holders)| {
+        let addresses = holders.iter().flat_map(|holder| &holder.address);
+        addresses.map(|address| address.port).collect()
+    });
+    assert_eq!(ports.collect::<Vec<Vec<u16>>>(), [[1], [2]]);
+}
+
+#[test]
 fn a_report_of_an_unknown_worker_is_refused() {
     let mut script = Script::with_config(two_jobs(""));
     let mut store = Store::join(&mut script, "a", 1);

@@ -11,7 +11,9 @@ use crate::pool::worker::RunCards;
 use crate::queues::states::Reach;
 use crate::slots::{Charge, ChargeGroup};
 use crate::tasks::runs::{PlacedRun, RunPath};
-use crate::types::{AdoptOutcome, Eligibility, QueuePlace, Task, WorkerIndex, WorkerResources};
+use crate::types::{
+    AdoptOutcome, Eligibility, OutputSpace, QueuePlace, Task, WorkerIndex, WorkerResources,
+};
 
 impl Engine {
     /// Adds a worker, or updates its description. A new worker is ineligible until [`Engine::set_eligibility`].
@@ -48,9 +50,8 @@ impl Engine {
         self.offer_worker(worker);
     }
 
-    /// Sets the bytes of the worker's disk with the most space for outputs; `None` if the worker has not reported any disks, so that tasks
-    /// with outputs may try it. Ignored for a worker that is not present.
-    pub fn set_output_space(&mut self, worker: WorkerIndex, space: Option<u64>) {
+    /// Sets the space that a worker has for the outputs of a task. Ignored for a worker that is not present.
+    pub fn set_output_space(&mut self, worker: WorkerIndex, space: OutputSpace) {
         if self.pool.set_output_space(worker, space) {
             self.offer_worker(worker);
         }

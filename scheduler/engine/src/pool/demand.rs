@@ -6,12 +6,12 @@ use brasserie_common::{CardNeed, CardUse, Shard};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::limits::over_fixed_limits;
-use super::work_need::{LearnedStep, OutputNeed, Refusal, WorkNeed};
+use super::work_need::{LearnedStep, OutputNeed, OutputSize, Refusal, WorkNeed};
 use super::worker::{PoolWorker, WorkerPresence};
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
 use crate::slots::{Slots, is_met, need_of};
-use crate::types::Eligibility;
+use crate::types::{Eligibility, OutputSpace};
 
 /// The running tasks with which a worker is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,8 +152,12 @@ impl Demand {
     /// Returns whether a worker has space for the outputs of a task, as far as it is known.
     fn has_space(&self, worker: &PoolWorker) -> bool {
         let needed = self.output_bytes.unwrap_or(0);
-        worker.output_space.is_none_or(|space| needed <= space)
-            && !self.full_at.contains(&worker.shard)
+        let is_enough = match worker.output_space {
+            OutputSpace::Unknown => true,
+            OutputSpace::Awaited => needed <= OutputSize::default().bytes(),
+            OutputSpace::Bytes(space) => needed <= space,
+        };
+        is_enough && !self.full_at.contains(&worker.shard)
     }
 
     /// Returns why a worker cannot take a task now, by the same conditions as [`Demand::check_worker`].

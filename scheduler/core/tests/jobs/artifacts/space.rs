@@ -114,6 +114,51 @@ fn a_restarted_scheduler_knows_the_sizes_of_outputs_and_reserves_space_for_runni
     start(&mut script, "extract", "n2");
 }
 
+/// A restarted scheduler with one worker whose tasks leave 600 MiB each. It has not reported its disks yet.
+fn restarted() -> (Script, Store) {
+    let (mut script, mut stores) = cluster(&[1000]);
+    script.load(jobs(true, &EXTRACT.replace("{", r#"{"max_running": 1, "#)));
+    let first = start(&mut script, "extract", "n0");
+    script.load(jobs(false, EXTRACT));
+    stores[0].done_with_size(&mut script, &first, (1, 600 * MIB));
+    let mut script = script.restart(options());
+    script.load(jobs(true, EXTRACT));
+    stores[0].worker = worker("w1", 1, 200);
+    script.join(&stores[0].worker);
+    pass(&mut script, Duration::from_secs(2), None);
+    (script, stores.remove(0))
+}
+
+#[test]
+fn tasks_with_outputs_of_known_size_wait_for_the_first_report_of_a_worker() {
+    let (mut script, mut store) = restarted();
+    assert!(starts(&script).is_empty());
+    let why = explain(&script, "extract", "n1").join("; ");
+    let expected = "(worker `w1` has not reported its disks since it joined; tasks with outputs wait a minute at most for that)";
+    assert!(why.contains(expected), "{why}");
+    store.usable = 700 * MIB;
+    store.report(&mut script);
+    start(&mut script, "extract", "n1");
+    assert!(starts(&script).is_empty());
+}
+
+#[test]
+fn tasks_with_outputs_of_known_size_wait_a_minute_at_most_for_a_report() {
+    let (mut script, _store) = restarted();
+    let joined = script.now;
+    while starts(&script).is_empty() {
+        assert!(script.now < joined + Duration::from_secs(60));
+        // Nothing but the clock wakes the scheduler.
+        let due = script
+            .scheduler
+            .poll_timeout()
+            .expect("a worker is awaited");
+        let step = due.since(script.now).max(Duration::from_millis(1));
+        pass(&mut script, step, None);
+    }
+    assert!(joined + Duration::from_secs(50) < script.now);
+}
+
 /// Ends a run that has succeeded, and for whose outputs its worker had no space.
 fn end_without_space(script: &mut Script, run: &Run) {
     let story = Story {
