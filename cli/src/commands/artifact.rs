@@ -96,9 +96,9 @@ enum ArtifactCommand {
     /// other such command holds them and no task needs them. If the command is killed or loses the scheduler, or if the program fails or is
     /// interrupted, that happens 5 minutes later, so that you can try again.
     ///
-    /// Without a program the command runs until it is interrupted. That is its ordinary end: the outputs are deleted at once in the same way.
+    /// The command without a program runs until it is interrupted. That is its ordinary end: the outputs are deleted at once in the same way.
     ///
-    /// In the first 5 minutes after a start of the scheduler, which then does not know all holds, no hold ends earlier.
+    /// No hold ends earlier in the first 5 minutes after a start of the scheduler, which then does not know all holds.
     ///
     /// The command ends with the exit code of its program, or with 128 and the number of the signal that has ended the program.
     Hold(hold::HoldArgs),

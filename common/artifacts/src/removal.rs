@@ -96,7 +96,7 @@ impl Removal {
             Err(Errno::ISDIR) => {}
             Err(error) => return Err(error.into()),
         }
-        // What is on a disk that is mounted here belongs to others.
+        // A disk that is mounted here belongs to others.
         match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => return Ok(None),
             Err(error @ Errno::BUSY) => return Err(error.into()),

@@ -14,11 +14,12 @@ use brasserie_common::{
     Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, JobName,
     LeftOutput, MachinePortLock, NodeName, Shard, TaskKey, Time, WallTime,
 };
+use brasserie_common_config::{Config, InputSource, KeepOutputs};
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
     RackName, Registry, RegistrySettings, Replicas, RestoredState, RestoredTask, SetEnding,
-    SetTerms, WorkerStay, WorkerTrust,
+    SetRetention, SetTerms, WorkerStay, WorkerTrust,
 };
 use brasserie_scheduler_engine::{OutputSpace, Task};
 use brasserie_scheduler_slots::SlotStrategy;
@@ -957,4 +958,32 @@ impl Artifacts {
             self.registry.unpin(run, now);
         }
     }
+}
+
+/// Returns how long a set is kept whose session lives.
+pub(crate) fn retention_of(keep: KeepOutputs) -> SetRetention {
+    match keep {
+        KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
+        KeepOutputs::For(time) => SetRetention::For(time),
+        KeepOutputs::WhileHeld | KeepOutputs::Forever => SetRetention::Forever,
+    }
+}
+
+/// Returns, for each wanted job, the jobs that have its outputs as inputs.
+pub(crate) fn consumers(
+    config: &Config,
+    is_wanted: impl Fn(&JobName) -> bool,
+) -> BTreeMap<JobName, BTreeSet<JobName>> {
+    let mut consumers: BTreeMap<JobName, BTreeSet<JobName>> = BTreeMap::new();
+    for job in &config.jobs {
+        for input in &job.inputs {
+            if let InputSource::Job { job: from, .. } = &input.source
+                && is_wanted(from)
+            {
+                let of = consumers.entry(from.clone()).or_default();
+                of.insert(job.name.clone());
+            }
+        }
+    }
+    consumers
 }

@@ -1,17 +1,17 @@
 //! The time for which the outputs of jobs are kept: what the configuration says, and what the states of tasks mean for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{JobName, NodeId, Time, WallTime};
-use brasserie_common_config::{Config, InputSource, JobConfig, KeepOutputs};
+use brasserie_common_config::{JobConfig, KeepOutputs};
 use brasserie_scheduler_artifacts::{OwnerId, Replicas, SetOwner, SetRetention, SetTerms};
 use brasserie_scheduler_engine::Task;
 
 use super::view::unknown_job;
 use super::{Scheduler, View};
-use crate::artifacts::Unfinished;
+use crate::artifacts::{Unfinished, consumers, retention_of};
 use crate::jobs::{HoldId, JobChanged, JobRefusal, OutputHold};
 use crate::news::News;
 use crate::record::Record;
@@ -130,15 +130,6 @@ impl Scheduler {
     }
 }
 
-/// Returns how long a set is kept whose session lives.
-pub(super) fn retention_of(keep: KeepOutputs) -> SetRetention {
-    match keep {
-        KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
-        KeepOutputs::For(time) => SetRetention::For(time),
-        KeepOutputs::WhileHeld | KeepOutputs::Forever => SetRetention::Forever,
-    }
-}
-
 /// Returns the session that owns the outputs of a job with `keep = "while_held"`.
 fn holder_of(job: &JobName) -> OwnerId {
     OwnerId(job.as_str().into())
@@ -207,23 +198,4 @@ impl View<'_> {
             },
         }
     }
-}
-
-/// Returns, for each wanted job, the jobs that have its outputs as inputs.
-pub(super) fn consumers(
-    config: &Config,
-    is_wanted: impl Fn(&JobName) -> bool,
-) -> BTreeMap<JobName, BTreeSet<JobName>> {
-    let mut consumers: BTreeMap<JobName, BTreeSet<JobName>> = BTreeMap::new();
-    for job in &config.jobs {
-        for input in &job.inputs {
-            if let InputSource::Job { job: from, .. } = &input.source
-                && is_wanted(from)
-            {
-                let of = consumers.entry(from.clone()).or_default();
-                of.insert(job.name.clone());
-            }
-        }
-    }
-    consumers
 }

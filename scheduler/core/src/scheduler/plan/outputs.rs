@@ -10,8 +10,8 @@ use brasserie_common_config::{Config, KeepOutputs};
 use brasserie_scheduler_artifacts::SetOwner;
 
 use super::{MAX_NAMED_JOBS, WhatIf};
+use crate::artifacts::{consumers, retention_of};
 use crate::scheduler::View;
-use crate::scheduler::output_sets::{consumers, retention_of};
 
 /// Outputs that expire within this time as things are need no note: their grace is as long.
 const SOON: Duration = Duration::from_secs(60);
