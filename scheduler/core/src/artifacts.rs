@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{
-    ArtifactCopy, ArtifactCounters, ArtifactsAnswer, ArtifactsReport, DiskReport, ListingNumber,
-    ListingPage, ListingWanted, WaitingRun,
+    ArtifactCopy, ArtifactCounters, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskReport,
+    ListingNumber, ListingPage, ListingWanted, WaitingRun,
 };
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::Rng;
@@ -579,6 +579,27 @@ impl Artifacts {
         })
     }
 
+    /// Returns whether the disks of a worker have no space for those of the artifacts that it lacks, by its last report.
+    pub(crate) fn lacks_space_for(
+        &self,
+        lock: &MachinePortLock,
+        artifacts: impl Iterator<Item = Artifact>,
+    ) -> bool {
+        let Some(store) = self.places.get(lock).filter(|store| store.is_known) else {
+            return false;
+        };
+        let healthy = store.disks.iter();
+        let healthy = healthy.filter(|disk| disk.condition == DiskCondition::Healthy);
+        let usable = largest_and_sum(healthy.map(|disk| disk.usable));
+        let is_here = |id| {
+            let mut holders = self.registry.holders(id);
+            holders.any(|holder| holder.lock == *lock)
+        };
+        let lacking = artifacts.filter(|artifact| !is_here(artifact.id));
+        let lacking = largest_and_sum(lacking.map(|artifact| artifact.size));
+        lacking.0 > usable.0 || lacking.1 > usable.1
+    }
+
     /// Counts the start of a task with these inputs at a worker.
     pub(crate) fn count_start(
         &mut self,
@@ -986,4 +1007,11 @@ pub(crate) fn consumers(
         }
     }
     consumers
+}
+
+/// Returns the largest of some sizes, and their sum.
+fn largest_and_sum(sizes: impl Iterator<Item = u64>) -> (u64, u64) {
+    sizes.fold((0, 0), |(largest, sum): (u64, u64), size| {
+        (largest.max(size), sum.saturating_add(size))
+    })
 }

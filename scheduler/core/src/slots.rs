@@ -90,7 +90,7 @@ struct OutputRun {
     reservation: Option<ReservationId>,
 }
 
-/// The mark of a worker that had no space for the outputs of a run of a job.
+/// The mark of a worker that had no space for the inputs or outputs of a run of a job.
 #[derive(Clone, Copy, Debug)]
 struct FullMark {
     until: Time,
@@ -532,8 +532,8 @@ impl ArtifactSlots {
         self.sizes.insert(job.clone(), size);
     }
 
-    /// Notes that the worker with this lock had no space for the outputs of a run. For [`FULL_FOR`] it gets no run of the job, unless all workers
-    /// with usable space for a run have had none: then the others are tried again.
+    /// Notes that the worker with this lock had no space for the inputs or outputs of a run. For [`FULL_FOR`] it gets no run of the job,
+    /// unless all workers with usable space for a run have had none: then the others are tried again.
     pub(crate) fn record_no_space(&mut self, now: Time, lock: &MachinePortLock, job: &JobName) {
         let holder = self.numbers.get(lock).copied();
         let Some(holder) = holder.filter(|holder| self.workers.contains_key(holder)) else {
@@ -564,10 +564,6 @@ impl ArtifactSlots {
     /// Forgets the sizes of jobs that leave no outputs any more.
     pub(crate) fn keep_sizes(&mut self, jobs: &BTreeSet<JobName>) {
         self.sizes.retain(|job, _| jobs.contains(job));
-        self.full.retain(|_, marks| {
-            marks.retain(|job, _| jobs.contains(job));
-            !marks.is_empty()
-        });
     }
 
     /// Returns whether a run of the job has left outputs.

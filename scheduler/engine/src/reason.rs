@@ -77,7 +77,7 @@ impl Refusers {
     }
 }
 
-/// Workers without space for the outputs of a task.
+/// Workers without space for the inputs or outputs of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSpace {
     pub workers: u32,
@@ -87,7 +87,7 @@ pub struct NoSpace {
     pub bytes: u64,
 }
 
-/// The reason why a worker counts as one without space for the outputs of a task.
+/// The reason why a worker counts as one without space for the inputs or outputs of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyNoSpace {
     /// The worker lately had no space for a run of the job, whatever its disks report.
@@ -509,7 +509,7 @@ impl Reason {
             (&not_asked.count, "with as much work as they asked for"),
             (late, late_by.at_workers()),
             (turned_down, "without free GPUs for it a moment ago"),
-            (&without_space, "without space for its outputs"),
+            (&without_space, "without space for its inputs or outputs"),
         ] {
             if *count > 0 {
                 write!(f, "{separator}{count} {what}")?;
@@ -538,7 +538,7 @@ fn fmt_no_space(f: &mut fmt::Formatter<'_>, lack: &NoSpace) -> fmt::Result {
         WhyNoSpace::WasFull => {
             return write!(
                 f,
-                " (worker `{shard}` had no space for the outputs of another run of the job, at most 10 minutes ago)"
+                " (worker `{shard}` had no space for the inputs or outputs of another run of the job, at most 10 minutes ago)"
             );
         }
         WhyNoSpace::NotReported => {

@@ -156,7 +156,7 @@ impl Scheduler {
         self.pass_on_outputs(&key.job);
     }
 
-    /// Learns from a run whose worker had no space for its outputs.
+    /// Learns from a run whose worker had no space for its inputs or outputs.
     pub(super) fn note_no_space(&mut self, now: Time, shard: &Shard, job: &JobName) {
         if let Some(remote) = self.pool.get(shard) {
             let lock = &remote.description().machine_lock;
@@ -164,7 +164,7 @@ impl Scheduler {
         }
     }
 
-    /// Passes on to the engine how many bytes the next runs of a job are expected to leave, and which workers lately had no space for them.
+    /// Passes on to the engine how many bytes the next runs of a job are expected to leave, and which workers lately had no space for one.
     pub(super) fn pass_on_outputs(&mut self, job: &JobName) {
         if let Some(id) = self.engine.find_job(job.as_str()) {
             let size = self.artifacts.size_of_outputs(job);

@@ -205,7 +205,10 @@ impl Scheduler {
         let start_failure = run.start_failure.clone();
         let kept = kept(story.clone(), &shard, run.queued);
         self.note_problem_of(now, &shard, task, (end.1, story.as_deref()));
-        if had_no_space(end.1, story.as_deref()) {
+        let lacks_space = had_no_space(end.1, story.as_deref())
+            || story.as_deref().is_some_and(could_not_start)
+                && self.view().lacks_space_for_inputs(task, &shard);
+        if lacks_space {
             self.note_no_space(now, &shard, &key.job);
         }
         self.safety.over(task, end.0);
@@ -415,6 +418,13 @@ fn had_no_space(status: &ReportedStatus, story: Option<&Story>) -> bool {
             && story.ended_by.is_none()
     };
     status.is_error_backoff() && story.is_some_and(has_succeeded)
+}
+
+/// Returns whether a run has not started for a reason that may be a lack of space for its inputs.
+fn could_not_start(story: &Story) -> bool {
+    matches!(story.ending, Ending::NotStarted(_))
+        && story.fault == Fault::System
+        && story.ended_by.is_none()
 }
 
 /// Combines a worker's story with the facts that the scheduler knows.

@@ -519,6 +519,19 @@ impl View<'_> {
         Some(elsewhere)
     }
 
+    /// Returns whether a worker has no space for the inputs of the task that it lacks, by its last report.
+    pub(super) fn lacks_space_for_inputs(&self, task: Task, shard: &Shard) -> bool {
+        let job = self.engine.job_config(task.job);
+        let job = job.filter(|job| !job.inputs.is_empty());
+        let needed = job.and_then(|job| self.inputs().needed(task, job).ok());
+        let (Some((needed, _)), Some(remote)) = (needed, self.pool.get(shard)) else {
+            return false;
+        };
+        let lock = &remote.description().machine_lock;
+        let artifacts = needed.into_iter().map(|needed| needed.artifact);
+        self.artifacts.lacks_space_for(lock, artifacts)
+    }
+
     pub(super) fn inputs(&self) -> Inputs<'_> {
         Inputs {
             engine: &self.engine,

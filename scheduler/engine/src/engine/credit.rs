@@ -27,18 +27,19 @@ impl Engine {
         }
     }
 
-    /// Sets the bytes that the outputs of a job's tasks are expected to take, and the workers that lately had no space for them: these get none
-    /// of the tasks. Costs nothing while both stay about the same.
+    /// Sets the bytes that the outputs of a job's tasks are expected to take, and the workers that lately had no space for the inputs or
+    /// outputs of one: these get none of the tasks. Costs nothing while both stay about the same.
     pub fn set_outputs(&mut self, id: JobId, bytes: u64, full_at: BTreeSet<Shard>) {
         let Some(left) = self.tasks.get(id).map(|job| job.demand) else {
             return;
         };
         let size = OutputSize::of(bytes);
-        let outputs = OutputNeed { size, full_at };
-        let has_changed = self.tasks.job(id).outputs != outputs;
-        self.tasks.set_outputs(id, outputs);
-        let has_outputs = |job: &JobConfig| !job.outputs.is_empty();
-        if has_changed && self.tasks.settings(id).is_some_and(has_outputs) {
+        let full_at_now = full_at.clone();
+        let before = self.tasks.set_outputs(id, OutputNeed { size, full_at });
+        let counts = |job: &JobConfig| {
+            before.full_at != full_at_now || before.size != size && !job.outputs.is_empty()
+        };
+        if self.tasks.settings(id).is_some_and(counts) {
             self.rejoin_pool(id, left);
         }
     }

@@ -56,7 +56,7 @@ pub(crate) struct Demand {
     pub turned_down: BitTree,
     /// Bytes that a worker must have for the outputs of a task; `None` for tasks without outputs.
     pub output_bytes: Option<u64>,
-    /// Workers that lately had no space for the outputs of a task of the group.
+    /// Workers that lately had no space for the inputs or outputs of a task of the group.
     pub full_at: BTreeSet<Shard>,
     /// Workers that would have room if they were idle and eligible.
     pub feasible: BitTree,
@@ -115,10 +115,7 @@ impl Demand {
             host: job.host_placement.clone().filter(|h| !h.is_empty()),
             needs_worker_command: job.command.is_empty(),
             output_bytes: (!job.outputs.is_empty()).then(|| outputs.size.bytes()),
-            full_at: match job.outputs.is_empty() {
-                true => BTreeSet::new(),
-                false => outputs.full_at.clone(),
-            },
+            full_at: outputs.full_at.clone(),
             fits: BitTree::default(),
             standby_at: BitTree::default(),
             late: BitTree::default(),

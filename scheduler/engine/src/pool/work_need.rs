@@ -116,7 +116,7 @@ impl OutputSize {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct OutputNeed {
     pub size: OutputSize,
-    /// The workers that lately had no space for the outputs of a task, whatever they report. They get no task of the job.
+    /// The workers that lately had no space for the inputs or outputs of a task, whatever they report. They get no task of the job.
     pub full_at: BTreeSet<Shard>,
 }
 

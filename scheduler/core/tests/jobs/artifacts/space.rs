@@ -53,7 +53,7 @@ fn a_task_with_outputs_starts_only_where_a_disk_has_space() {
     }
     assert!(starts(&script).is_empty());
     let why = explain(&script, "extract", "n0").join("; ");
-    let expected = "2 without space for its outputs (worker `w1`: none of its disks has space for its outputs)";
+    let expected = "2 without space for its inputs or outputs (worker `w1`: none of its disks has space for its outputs)";
     assert!(why.contains(expected), "{why}");
     stores[1].condition = DiskCondition::Healthy;
     stores[1].report(&mut script);
@@ -231,7 +231,7 @@ fn a_worker_without_space_for_outputs_is_tried_again_later_if_the_job_runs_nowhe
     pass(&mut script, Duration::from_secs(590), None);
     assert!(starts(&script).is_empty());
     let why = explain(&script, "extract", "n0").join("; ");
-    let expected = "(worker `w1` had no space for the outputs of another run of the job, at most 10 minutes ago)";
+    let expected = "(worker `w1` had no space for the inputs or outputs of another run of the job, at most 10 minutes ago)";
     assert!(why.contains(expected), "{why}");
     pass(&mut script, Duration::from_secs(20), None);
     start_on(&mut script, "w1");
@@ -287,4 +287,48 @@ fn a_worker_without_space_for_outputs_gets_the_tasks_of_other_jobs() {
     let on = ["n0", "n1", "n2"].map(|node| start(&mut script, "other", node).on.shard);
     let first = on.iter().filter(|shard| shard.as_str() == "w1");
     assert_eq!(first.count(), 2, "{on:?}");
+}
+
+/// Ends a run whose inputs its worker could not keep.
+fn end_without_space_for_inputs(script: &mut Script, run: &Run) {
+    let why = "cannot keep its input 27e1f: no space for 50 MiB.";
+    let story = Story::not_started(why, Fault::System, Duration::ZERO);
+    let task = RunningTask {
+        story: Some(Arc::new(story)),
+        ..run.task.clone()
+    };
+    let status = ReportedStatus::by_fault(Fault::System, why);
+    assert_eq!(script.update(&run.on, &task, status).1, Ok(()));
+    pass(script, Duration::from_secs(120), None);
+}
+
+const READ: &str = r#", "bistro_job->read": {"owner": "o", "command": ["/bin/true"], "inputs": [{"from": "extract", "path": "table"}]}"#;
+
+#[test]
+fn a_worker_that_could_not_keep_an_input_gets_no_tasks_of_the_job_for_a_while() {
+    let (mut script, mut stores) = cluster(&[0, 300]);
+    let one = EXTRACT.replace("{", r#"{"max_running": 1, "#);
+    let later = READ.replacen('{', r#"{"enabled": false, "#, 1);
+    script.load(jobs(true, &format!("{one}{later}")));
+    for content in 1..=3 {
+        let run = start_on(&mut script, "w2");
+        stores[1].done_with_size(&mut script, &run, (content, 50 * MIB));
+    }
+    stores[1].settle(&mut script);
+    stores[0].usable = 40 * MIB;
+    stores[0].report(&mut script);
+    // The worker with the inputs runs two tasks at once.
+    script.load(jobs(true, &format!("{EXTRACT}{READ}")));
+    let runs = ["n0", "n1", "n2"].map(|node| start(&mut script, "read", node));
+    let (there, here): (Vec<&Run>, Vec<&Run>) =
+        runs.iter().partition(|run| run.on.shard.as_str() == "w2");
+    assert_eq!((there.len(), here.len()), (2, 1));
+    end_without_space_for_inputs(&mut script, here[0]);
+    assert!(starts(&script).is_empty());
+    let why = explain(&script, "read", here[0].task.node.as_str()).join("; ");
+    let expected = "(worker `w1` had no space for the inputs or outputs of another run of the job, at most 10 minutes ago)";
+    assert!(why.contains(expected), "{why}");
+    stores[1].done(&mut script, there[0], &[]);
+    let again = start(&mut script, "read", here[0].task.node.as_str());
+    assert_eq!(again.on.shard.as_str(), "w2");
 }
