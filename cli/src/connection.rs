@@ -667,7 +667,8 @@ impl Connection {
             limit: i32::try_from(limit).unwrap_or(i32::MAX),
         };
         let result: BrasserieGetOutputPageResult = self.ask("getOutputPage", &arguments).await?;
-        self.check_known(result.ex)?;
+        let known = self.check_known(result.ex);
+        known.map_err(|unknown| unknown.of_job(job))?;
         result.result_value.context("the scheduler sent no outputs")
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
+use brasserie_common::text::shell_word;
 use brasserie_common_config::{ConfigErrors, nearest};
 use brasserie_common_runtime::telemetry;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -13,12 +14,38 @@ use crate::output::{Layout, OutputReader, json_text, print_raw};
 
 /// The scheduler's answer that a job or a node does not exist.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Unknown(String);
+#[error("{message}")]
+pub(crate) struct Unknown {
+    message: String,
+    /// The job of a node that does not exist, if it is known.
+    job: Option<String>,
+}
 
 impl Unknown {
     pub(crate) fn new(message: String) -> Self {
-        Unknown(message)
+        Unknown { message, job: None }
+    }
+
+    pub(crate) fn of_job(self, job: &str) -> Self {
+        let job = Some(job.to_owned());
+        Unknown { job, ..self }
+    }
+
+    /// Returns the commands that show what exists. `first` is the first word of the command line.
+    fn remedy(&self, first: Option<&str>) -> String {
+        let flags = match first.is_some_and(|first| OF_SCHEDULER.contains(&first)) {
+            true => "--scheduler",
+            false => "--scheduler or --data-dir",
+        };
+        match self.message.contains("no node is called") {
+            true => {
+                let job = self.job.as_deref().map_or("JOB".to_owned(), shell_word);
+                format!(
+                    "`brasserie task list --job {job}` lists the nodes of the job, with the same {flags}"
+                )
+            }
+            false => format!("`brasserie status --all` lists jobs, with the same {flags}"),
+        }
     }
 }
 
@@ -90,6 +117,18 @@ pub(crate) fn text_of(error: &anyhow::Error) -> String {
     FailureMessage::of(error).text()
 }
 
+/// Returns the message of an error with its causes and problems, in one line, for a list of failures.
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    let FailureMessage {
+        message,
+        causes,
+        problems,
+        ..
+    } = FailureMessage::of(error);
+    let parts = [message].into_iter().chain(causes).chain(problems);
+    parts.collect::<Vec<_>>().join(": ")
+}
+
 /// The parts of a failure's message.
 #[derive(Debug, PartialEq)]
 struct FailureMessage {
@@ -113,11 +152,9 @@ impl FailureMessage {
         });
         let causes = causes.collect();
         let failure = error.chain().find_map(|e| e.downcast_ref::<Failure>());
-        let is_unknown = error.chain().any(|e| e.is::<Unknown>());
-        let unknown = is_unknown.then(|| {
-            "`brasserie status --all` lists jobs, and `brasserie task list --job JOB` their nodes, with the same --scheduler or --data-dir"
-                .to_owned()
-        });
+        let unknown = error.chain().find_map(|e| e.downcast_ref::<Unknown>());
+        let first = std::env::args_os().nth(1).unwrap_or_default();
+        let unknown = unknown.map(|unknown| unknown.remedy(first.to_str()));
         FailureMessage {
             message,
             causes,
@@ -299,6 +336,20 @@ mod tests {
         let question = Failure::new("no `x`; did you mean `y`?").remedy("Look.");
         let text = text_of(&question.into());
         assert_eq!(text, "brasserie: no `x`; did you mean `y`? Look.");
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_command_that_lists_such_names() {
+        let job = Unknown::new("no job is called `x`".to_owned());
+        let remedy = job.remedy(Some("artifact"));
+        assert_eq!(
+            remedy,
+            "`brasserie status --all` lists jobs, with the same --scheduler"
+        );
+        let node = Unknown::new("no node is called `x`".to_owned()).of_job("a b");
+        let remedy = node.remedy(Some("logs"));
+        let expected = "`brasserie task list --job 'a b'` lists the nodes of the job, with the same --scheduler or --data-dir";
+        assert_eq!(remedy, expected);
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub(crate) enum CommandEnding {
     Changes,
     /// The command stopped waiting after its timeout.
     TimedOut,
+    /// The worker was decommissioned at its deadline, and outputs are lost.
+    OutputsLost,
     Interrupted,
     /// A program that the command has run ended with this code.
     Program(u8),
@@ -124,6 +126,7 @@ impl CommandEnding {
             CommandEnding::Usage => 2,
             CommandEnding::Changes => 3,
             CommandEnding::TimedOut => 4,
+            CommandEnding::OutputsLost => 5,
             CommandEnding::Interrupted => 130,
             CommandEnding::Program(code) => code,
         }

@@ -51,8 +51,9 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
             .unwrap_or(0)
     };
     let is_number = |column: usize| {
-        let mut cells = rows.iter().filter_map(|row| row.get(column)).peekable();
-        cells.peek().is_some() && cells.all(|cell| cell.chars().all(|c| c.is_ascii_digit()))
+        let cells = || rows.iter().filter_map(|row| row.get(column));
+        cells().any(|cell| cell.chars().any(|c| c.is_ascii_digit()))
+            && cells().all(|cell| is_count(cell))
     };
     let columns: Vec<(usize, bool)> = (0..headers.len())
         .map(|c| (width(c), is_number(c)))
@@ -73,6 +74,12 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
         text.push_str(&line(&mut row.iter().map(String::as_str)));
     }
     text
+}
+
+/// Returns whether the cell is a number, one of several as in `1 of 2`, or `-` for none.
+fn is_count(cell: &str) -> bool {
+    let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    cell == "-" || cell.split(" of ").all(is_number)
 }
 
 /// Formats seconds since 1970 as a date in UTC, because the machines of a cluster may have different zones.
@@ -207,6 +214,13 @@ mod tests {
             table(&["name", "n"], &rows),
             "name   n\na     10\nlong   7\n"
         );
+        let cells = ["10", "1 of 2", "-"].map(|cell| vec![cell.to_owned(), "x".to_owned()]);
+        assert_eq!(
+            table(&["n", "t"], &cells),
+            "     n  t\n    10  x\n1 of 2  x\n     -  x\n"
+        );
+        let cells = ["-", "-"].map(|cell| vec![cell.to_owned(), "x".to_owned()]);
+        assert_eq!(table(&["why", "t"], &cells), "why  t\n-    x\n-    x\n");
     }
 
     #[test]

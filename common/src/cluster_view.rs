@@ -118,6 +118,12 @@ pub struct OrderView {
     pub unknown: bool,
     /// Whether the worker is decommissioned and has not exited yet.
     pub exits: bool,
+    /// Why nobody copies some of what is only there; `None` if nothing is left, or if it is being copied.
+    pub copies_wait_for: Option<String>,
+    /// Artifacts that were only there when the deadline ended the worker.
+    pub lost: u64,
+    /// Their bytes.
+    pub lost_bytes: u64,
 }
 
 impl OrderView {
@@ -160,12 +166,15 @@ impl OrderView {
             (false, _) => "the worker is not connected".to_owned(),
             (true, true) => "its tasks and data are not known yet".to_owned(),
             (true, false) => format!(
-                "{} {}, {} ({}) {} only there",
+                "{} {}, {} ({}) {} only there{}",
                 counted(self.running, "task"),
                 verb(self.running, "runs", "run"),
                 counted(self.only_here, "output"),
                 readable_bytes(self.only_here_bytes),
                 verb(self.only_here, "is", "are"),
+                self.copies_wait_for
+                    .as_deref()
+                    .map_or_else(String::new, |why| format!(": {}", printable(why))),
             ),
         }
     }
@@ -299,6 +308,10 @@ pub struct WorkerView {
     pub disks: Vec<DiskView>,
     /// Counts since its start. `None`: it has reported no numbers, or an older scheduler answers.
     pub transfers: Option<TransfersView>,
+    /// Artifacts that are needed, and of which no other worker that stays has a copy; 0 if that is not known.
+    pub only_here: u64,
+    /// Their bytes.
+    pub only_here_bytes: u64,
 }
 
 /// The transfers that have brought artifacts to a worker, or to several.

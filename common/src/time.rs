@@ -146,7 +146,7 @@ pub fn format_duration(d: Duration) -> String {
     }
 }
 
-/// Formats a duration for messages: `950 ms`, `2.4 s`, `3 min 20 s`, `2 h 5 min`.
+/// Formats a duration for messages: `950 ms`, `2.4 s`, `3 min 20 s`, `2 h 5 min`, `7 d`.
 pub fn readable_duration(d: Duration) -> String {
     let secs = d.as_secs();
     if d < Duration::from_secs(1) {
@@ -155,8 +155,13 @@ pub fn readable_duration(d: Duration) -> String {
         format!("{:.1} s", d.as_secs_f64())
     } else if secs < 3600 {
         format!("{} min {} s", secs / 60, secs % 60)
-    } else {
+    } else if secs < 48 * 3600 {
         format!("{} h {} min", secs / 3600, secs % 3600 / 60)
+    } else {
+        match secs % 86_400 / 3600 {
+            0 => format!("{} d", secs / 86_400),
+            hours => format!("{} d {hours} h", secs / 86_400),
+        }
     }
 }
 
@@ -166,10 +171,18 @@ mod tests {
 
     #[test]
     fn readable_durations_have_at_most_two_units() {
-        let texts: Vec<String> = [0.95, 2.44, 200.0, 7500.0]
+        let texts: Vec<String> = [0.95, 2.44, 200.0, 7500.0, 604_800.0, 180_000.0]
             .map(|s| readable_duration(Duration::from_secs_f64(s)))
             .to_vec();
-        assert_eq!(texts, ["950 ms", "2.4 s", "3 min 20 s", "2 h 5 min"]);
+        let expected = [
+            "950 ms",
+            "2.4 s",
+            "3 min 20 s",
+            "2 h 5 min",
+            "7 d",
+            "2 d 2 h",
+        ];
+        assert_eq!(texts, expected);
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_for};
+use integration_tests::e2e::{
+    Finished, Process, SchedulerSpec, SmallDisk, Stage, wait_for, warn_not_run,
+};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, mkdirat};
@@ -183,17 +185,131 @@ fn only_files_and_folders_are_replaced() {
     let (pipe, link) = (played.stage.path("pipe"), played.stage.path("link"));
     mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
     symlink("pipe", &link).expect("a link");
-    for place in [&pipe, &link] {
+    for (place, more) in [
+        (&pipe, &["--force"][..]),
+        (&pipe, &[]),
+        (&link, &["--force"]),
+        (&link, &[]),
+    ] {
         let before = fs::symlink_metadata(place).expect("it is there").ino();
-        let got = played.get("n1", "name", place, &["--force"]);
+        let got = played.get("n1", "name", place, more);
         assert_eq!(got.code, Some(1), "{got:?}");
         assert!(
             got.output.contains("is neither a plain file nor a folder"),
             "{got:?}"
         );
+        // That would not help.
+        assert!(!got.output.contains("`--force`"), "{got:?}");
+        assert!(got.output.contains("or remove it first"), "{got:?}");
         let after = fs::symlink_metadata(place).expect("it is there").ino();
         assert_eq!(before, after);
     }
+}
+
+#[test]
+fn all_outputs_of_a_job_are_fetched_and_those_that_are_there_are_skipped() {
+    let played = Played::start();
+    let folder = played.stage.path("all");
+    let to = folder.to_str().expect("a path of the stage is UTF-8");
+    let get =
+        |more: &[&str]| played.ask(&[&["artifact", "get", "make", "--to", to], more].concat());
+    let got = get(&[]);
+    assert_eq!(got.code, Some(0), "{got:?}");
+    assert!(got.output.contains("4 outputs written with "), "{got:?}");
+    for node in ["n1", "n2"] {
+        let text = fs::read_to_string(folder.join(node).join("name"));
+        assert_eq!(text.expect("it was fetched"), format!("{node}\n"));
+        assert!(folder.join(node).join("f/sub/run").is_file());
+    }
+    assert_eq!(files(&folder).len(), 6, "nothing temporary is left");
+    let again = get(&[]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let none = "0 outputs written with 0 B, 4 already there";
+    assert!(again.output.contains(none), "{again:?}");
+    // Others are neither replaced nor do they keep the rest away.
+    fs::write(folder.join("n1/name"), "no").expect("ours");
+    fs::write(folder.join("n2/f/sub/more"), "").expect("ours");
+    fs::remove_file(folder.join("n2/name")).expect("ours");
+    let failed = get(&[]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    for part in [
+        "`name` of node `n1`: ",
+        "`f/` of node `n2`: ",
+        "exists already",
+        "1 output written with 3 B, 1 already there, 2 failed",
+    ] {
+        assert!(failed.output.contains(part), "{part}: {failed:?}");
+    }
+    let document = get(&["--json"]).output;
+    assert!(document.contains("\"incomplete\""), "{document}");
+    // A link in the place of a node's folder leads nowhere.
+    let (node, elsewhere) = (folder.join("n1"), played.stage.path("elsewhere"));
+    fs::rename(&node, &elsewhere).expect("ours");
+    fs::remove_dir_all(&elsewhere).expect("ours");
+    fs::create_dir(&elsewhere).expect("ours");
+    symlink(&elsewhere, &node).expect("ours");
+    let linked = get(&["--force"]);
+    assert_eq!(linked.code, Some(1), "{linked:?}");
+    assert!(linked.output.contains("n1 is no folder"), "{linked:?}");
+    assert!(files(&elsewhere).is_empty());
+    fs::remove_file(&node).expect("ours");
+    let forced = get(&["--force"]);
+    assert_eq!(forced.code, Some(0), "{forced:?}");
+    assert!(forced.output.contains("2 outputs written"), "{forced:?}");
+    assert_eq!(files(&folder).len(), 6, "nothing else is left");
+}
+
+#[test]
+fn a_full_disk_ends_the_fetching_of_all_outputs() {
+    let played = Played::start();
+    let folder = played.stage.path("full");
+    // Room for one page.
+    let disk = match SmallDisk::new(&folder, 4) {
+        Ok(disk) => disk,
+        Err(error) => return warn_not_run("the test of outputs on a full disk", &error),
+    };
+    let (to, address) = (
+        folder.to_string_lossy(),
+        format!("127.0.0.1:{}", played.spec.port),
+    );
+    let arguments = ["artifact", "get", "make", "--to", &to, "--json"];
+    let arguments = [&arguments[..], &["--scheduler", &address]].concat();
+    let command = disk.command(&played.stage.brasserie_command(&arguments));
+    let got = played.stage.finish("brasserie", command);
+    assert_eq!(got.code, Some(1), "{got:?}");
+    let document = got.output.find("{\n").map(|at| &got.output[at..]);
+    let document: Value = serde_json::from_str(document.unwrap_or_default()).expect("JSON");
+    assert_eq!(
+        document["failed"].as_array().map(Vec::len),
+        Some(1),
+        "{document}"
+    );
+    let written = document["written"].as_u64().expect("a number");
+    assert_eq!(document["untried"], 3 - written, "{document}");
+}
+
+#[test]
+fn all_outputs_of_a_task_need_a_folder() {
+    let played = Played::start();
+    let folder = played.stage.path("one");
+    let to = folder.to_str().expect("a path of the stage is UTF-8");
+    let got = played.ask(&["artifact", "get", "make", "n2", "--to", to]);
+    assert_eq!(got.code, Some(0), "{got:?}");
+    assert_eq!(files(&folder).len(), 3, "{got:?}");
+    let file = folder.join("n2/name");
+    let below = folder.join("new/newer");
+    for to in [&file, &below] {
+        let to = to.to_str().expect("a path of the stage is UTF-8");
+        let refused = played.ask(&["artifact", "get", "make", "--to", to]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.output.contains("--to"), "{refused:?}");
+    }
+    let device = played.get("n1", "name", Path::new("/dev/null"), &[]);
+    assert_eq!(device.code, Some(1), "{device:?}");
+    assert!(!device.output.contains("remove"), "{device:?}");
+    let nowhere = played.ask(&["artifact", "get", "make"]);
+    assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
+    assert!(nowhere.output.contains("--to DIR"), "{nowhere:?}");
 }
 
 #[test]

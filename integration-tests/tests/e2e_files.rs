@@ -238,7 +238,7 @@ fn mistakes_with_files_are_explained() {
             "no file was uploaded under the name `none`",
         ),
         (&["get", "--file", "none"], 1, "there is no file `none`"),
-        (&["get", "job"], 2, "required"),
+        (&["get", "job"], 2, "several outputs need a folder"),
     ] {
         let mut all = vec!["artifact"];
         all.extend(arguments);

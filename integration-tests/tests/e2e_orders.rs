@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use integration_tests::e2e::{SchedulerSpec, Stage, wait_for};
+use integration_tests::e2e::{Process, SchedulerSpec, Stage, wait_for};
 use serde_json::{Value, json};
 
 struct Operator<'a> {
@@ -113,6 +113,68 @@ fn a_decommissioned_worker_hands_its_data_on_and_exits() {
     operator.wait_for_state("one", "decommissioned");
     operator.run(&["worker", "recommission", "one"]);
     operator.wait_for_state("one", "healthy");
+}
+
+/// Lets the only worker leave an output. Returns the worker, which has joined and is healthy.
+fn with_the_only_copy<'a>(stage: &'a Stage, spec: &SchedulerSpec) -> (Operator<'a>, Process) {
+    let one = stage.start_worker(&stage.worker_spec("one", spec));
+    let operator = Operator::new(stage, spec);
+    operator.wait_done("make");
+    (operator, one)
+}
+
+fn one_maker(stage: &Stage) -> SchedulerSpec {
+    let jobs = json!({
+        "bistro_settings": settings(),
+        "bistro_job->make": {
+            "command": ["/bin/sh", "-ec", "echo precious > table"],
+            "arguments": "none", "status_from": "exit_code", "outputs": ["table"],
+        },
+    });
+    stage.calm_spec(&stage.write("config.json", &jobs.to_string()))
+}
+
+#[test]
+fn a_deadline_that_loses_outputs_says_so_with_its_own_exit_code() {
+    let stage = Stage::new();
+    let spec = one_maker(&stage);
+    let _scheduler = stage.start_scheduler(&spec);
+    let (operator, mut one) = with_the_only_copy(&stage, &spec);
+    let mut order = vec![
+        "worker",
+        "decommission",
+        "one",
+        "--deadline",
+        "1s",
+        "--wait",
+    ];
+    order.extend(["--scheduler", &operator.address]);
+    let ended = stage.brasserie(&order);
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    for part in [
+        "1 output (9 B) is only there: no other worker can take copies",
+        "and has left. At its deadline, 1 output (9 B) was only there and lost",
+    ] {
+        assert!(ended.output.contains(part), "{part}: {ended:?}");
+    }
+    assert_eq!(one.wait().code(), Some(1));
+}
+
+#[test]
+fn a_drain_says_first_what_is_only_there() {
+    let stage = Stage::new();
+    let spec = one_maker(&stage);
+    let _scheduler = stage.start_scheduler(&spec);
+    let (operator, mut one) = with_the_only_copy(&stage, &spec);
+    let drain = ["worker", "drain", "one", "--reason", "new kernel", "--wait"];
+    let told = operator.run(&drain);
+    let first = "1 output (9 B) is only on worker `one`: once it has left,";
+    assert!(told.starts_with(first), "{told}");
+    assert!(told.ends_with("Worker `one` has left.\n"), "{told}");
+    assert!(!told.contains("it is not clear"), "{told}");
+    // The worker's log names the caller and the reason, also of a drain that is over at once.
+    one.wait_for_output("has drained it (new kernel)");
+    assert_eq!(one.wait().code(), Some(0));
 }
 
 #[test]

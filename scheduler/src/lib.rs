@@ -22,7 +22,8 @@ pub mod sources;
 mod start;
 pub mod store;
 
-pub use brasserie_scheduler_core::STORE_FAILS;
+pub use brasserie_scheduler_core::{LACKS_INPUT, STORE_FAILS};
+pub use files::input_fault;
 pub use inbox::Stopped;
 pub use program::run;
 pub use security::{PlainPeers, SecurityError, SecurityWish};

@@ -11,6 +11,7 @@ use brasserie_common::{Principal, SchedulerId};
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::files::Owner;
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress, net};
+use brasserie_scheduler_core::files::UploadAccess;
 use brasserie_scheduler_core::{
     Answer, ConfigOrigin, Durable, Event, ExitReason, Query, Scheduler,
 };
@@ -39,7 +40,9 @@ use crate::sources::{
     ConfigFile, ConfigSource, InForce, InstanceNode, LoadedConfig, Periods, Proposals,
     SharedMemory, Sources, TellInForce,
 };
-use crate::store::{DirectoryUse, Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport};
+use crate::store::{
+    DirectoryUse, Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport, UsedBy,
+};
 
 #[cfg(test)]
 pub(crate) use options::FILES_CAPACITY;
@@ -138,7 +141,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     store.drop_names(past.tell(&mut scheduler, clock.now())?)?;
     let namespace = scheduler.artifact_namespace();
-    let files = Files::open(&directory, namespace, options.files_capacity, inbox.clone())?;
+    let terms = (options.files_capacity, upload_access(options.used_by));
+    let files = Files::open(&directory, namespace, terms, inbox.clone())?;
     let events = [files.first_event()].into_iter().chain(first.events());
     tell_all(&mut scheduler, clock, events);
     let (id, stories) = (scheduler.id(), store.stories());
@@ -207,6 +211,13 @@ fn announce(
     let started = json!({ "scheduler": id.to_string(), "address": thrift.to_string() });
     audit.own("start", Some(started));
     tracing::info!(%id, %thrift, http = http.map(tracing::field::display), "the scheduler is up");
+}
+
+fn upload_access(used_by: UsedBy) -> UploadAccess {
+    match used_by {
+        UsedBy::SchedulerProgram => UploadAccess::Open,
+        UsedBy::Run => UploadAccess::None,
+    }
 }
 
 fn open_store(

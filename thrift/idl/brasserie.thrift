@@ -172,6 +172,9 @@ struct WorkerStatus {
   20: optional list<DiskStatus> disks,
   // Since the worker's start. Unset: it has reported no such numbers.
   21: optional TransferCounts transfers,
+  // Artifacts that are needed and of which no other worker that stays has a copy. Unset: not known, or none is needed.
+  22: optional i64 artifactsOnlyHere,
+  23: optional i64 bytesOnlyHere,
 }
 
 // What became of the requests for work that workers have sent since the scheduler has started.
@@ -240,6 +243,11 @@ struct WorkerOrder {
   12: bool unknown,
   // The worker is decommissioned and has not exited yet.
   13: bool exits,
+  // Why nobody copies some of what is only there, as a clause. Unset: nothing is left, or it is being copied.
+  14: optional string copiesWaitFor,
+  // How much was only there when the deadline ended the worker.
+  15: optional i64 artifactsLost,
+  16: optional i64 bytesLost,
 }
 
 // What an operator wants of a worker.
@@ -399,6 +407,8 @@ struct OutputHolder {
   2: string hostname,
   // Where the worker serves its copies.
   3: common.ServiceAddress address,
+  // "joining" or "unhealthy": tasks do not start with this copy. Unset: the worker is healthy.
+  4: optional string state,
 }
 
 // An output of the last successful run of a task.
@@ -437,6 +447,8 @@ struct OutputSet {
   9: i64 bytes,
   10: i64 copies,
   11: i64 withoutCopy,
+  // Why they expire whatever keep says: with expiresInMs, or once no task needs them.
+  12: optional string endsBecause,
 }
 
 // The last output of a page.

@@ -80,7 +80,8 @@ EXAMPLES
         --listen 10.0.0.7:7000 --insecure-network
 
 EXIT CODES
-  0  ended by a signal (SIGTERM, SIGINT, SIGQUIT, SIGHUP) after its tasks were dead, or had ended by themselves
+  0  ended by a signal (SIGTERM, SIGINT, SIGQUIT, SIGHUP), or by `brasserie worker drain` or `decommission`, after its tasks
+     were dead, or had ended by themselves
   1  ended by its scheduler, or out of touch with it for too long; its tasks are dead
   2  the command line is invalid
   3  it could not start

@@ -7,10 +7,13 @@ use std::ops::ControlFlow;
 use std::task::Poll;
 use std::time::Duration;
 
+use brasserie_common::text::printable;
 use brasserie_common::{ServiceAddress, Time};
 use brasserie_common_runtime::{Clock, ServiceManager, Watchdog};
 use brasserie_thrift::rpc::ConnectionLosses;
-use brasserie_worker_core::{Association, AssociationIndex, Event, ExitReason, LifeStage, Worker};
+use brasserie_worker_core::{
+    Association, AssociationIndex, DrainCaller, Event, ExitReason, LifeStage, Worker,
+};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::artifacts::Standings;
@@ -64,18 +67,30 @@ pub(crate) struct Watchers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerEnd {
     pub reason: ExitReason,
-    /// The reason, for messages; `None`: the operator ended the worker.
+    /// The reason, for messages; `None`: a signal ended the worker.
     pub why: Option<String>,
 }
 
 impl fmt::Display for WorkerEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.reason {
-            ExitReason::Shutdown => return f.write_str("ended by the operator"),
+            ExitReason::Shutdown => {
+                f.write_str("ended by the operator")?;
+                let why = self.why.as_deref();
+                return why.map_or(Ok(()), |why| write!(f, ": {why}"));
+            }
             ExitReason::SuicideRequested => "the scheduler has requested it",
             ExitReason::MustDie => "the scheduler counts this worker as lost",
         };
         write!(f, "ended: {}", self.why.as_deref().unwrap_or(text))
+    }
+}
+
+/// Says which call has drained the worker.
+fn drained(caller: &DrainCaller) -> String {
+    match &*caller.reason {
+        "" => format!("{} has drained it", caller.from),
+        reason => format!("{} has drained it ({})", caller.from, printable(reason)),
     }
 }
 
@@ -128,11 +143,17 @@ impl Driver {
                 let last = self.worker.saved_work_fetch(self.clock.wall());
                 self.memory.close(last).await;
                 let associations = self.worker.associations().iter();
-                let why = associations.filter_map(Association::why_it_ends).next();
-                return WorkerEnd {
-                    reason,
-                    why: why.map(str::to_owned),
+                let why = match reason {
+                    ExitReason::Shutdown => associations
+                        .filter_map(Association::drained_by)
+                        .next()
+                        .map(drained),
+                    ExitReason::SuicideRequested | ExitReason::MustDie => {
+                        let mut why = associations.filter_map(Association::why_it_ends);
+                        why.next().map(str::to_owned)
+                    }
                 };
+                return WorkerEnd { reason, why };
             }
             woken_by = self.wait().await;
         }

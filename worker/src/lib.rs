@@ -45,7 +45,7 @@ mod usage;
 mod variables;
 mod work_fetch;
 
-pub use brasserie_common_artifacts::{UnpackError, remove_tree, unpack};
+pub use brasserie_common_artifacts::{UnpackError, local_artifact, remove_tree, unpack};
 pub use brasserie_worker_core::ExitReason;
 pub use containment::Contain;
 pub use driver::WorkerEnd;

@@ -154,7 +154,7 @@ pub(crate) fn read(path: &Path) -> FileResult {
             what_it_is(known.file_type())
         )));
     }
-    let bytes = files::read(path, MOST_BYTES);
+    let bytes = files::read_regular(path, MOST_BYTES);
     let bytes = bytes.map_err(|error| MemberFileError::new(error.to_string()))?;
     match std::str::from_utf8(&bytes) {
         Ok(text) => parse(path, text),

@@ -178,9 +178,18 @@ impl ReportedState {
                         .filter(|why| !why.is_empty()),
                     "{of}draining: no further task starts, and the worker exits when the running tasks have completed"
                 ),
+                // A drain of a worker that runs nothing is over at once.
                 LifeStage::Leaving => tracing::info!(
                     tasks,
-                    "{of}exiting: no further task starts, and the worker kills the running tasks"
+                    requested_by = caller.map(|caller| tracing::field::display(&caller.from)),
+                    reason = caller
+                        .map(|caller| &*caller.reason)
+                        .filter(|why| !why.is_empty()),
+                    "{of}exiting: no further task starts, and {}",
+                    match tasks {
+                        0 => "none runs",
+                        _ => "the worker kills the running tasks",
+                    }
                 ),
                 LifeStage::Dying => {
                     let why = association

@@ -31,20 +31,24 @@ Try it:
   brasserie artifact list extract --node db1      the outputs of one task
   brasserie artifact locate extract               the workers that have the outputs of a job
   brasserie artifact get extract db1 table        fetch an output into the current folder
+  brasserie artifact get extract --to all         fetch all outputs of a job, as all/NODE/PATH
   brasserie artifact rm extract db1               forget the outputs of a task; workers delete them
   brasserie artifact hold extract -- ./report.sh  keep the outputs of a job until a program has ended
   brasserie artifact put dims.csv                 upload a file for inputs such as {\"file\": \"dims.csv\"}
   brasserie artifact rm --file dims.csv           remove an uploaded file
 
-These commands need a running scheduler. A `brasserie run` has none that they could call: let its last job copy
-what you need.
+These commands need a running scheduler. A `brasserie run` has none that they could call: \
+let its last job copy what you need.
 
 Exit codes:
   0    success; also `list` without outputs
-  1    the scheduler gave no answer, knows no such job, output or file, or refused; `locate`: an output has no
-       known copy; `get`: no worker has sent a good copy, or something is at its place; `put`: the file cannot be read
+  1    the scheduler gave no answer, knows no such job, output or file, or refused
+       `locate`: an output has no known copy
+       `get`: no worker has sent a good copy, or a place was taken, be it of one of several outputs
+       `put`: the file cannot be read
   2    wrong usage; `get`: the folder of `--to` does not exist
   130  `get` or `put` was interrupted, and has changed nothing, or `hold` was interrupted
+       A `get` of several outputs keeps those that are complete
   else `hold`: the exit code of its program")]
 pub(crate) struct ArtifactArgs {
     #[command(subcommand)]
@@ -64,11 +68,14 @@ enum ArtifactCommand {
     List(ListArgs),
     /// Show which workers have the outputs of a job, of a task, one output, or a file.
     Locate(LocateArgs),
-    /// Fetch one output from a worker that has it, and write it as a file or folder.
+    /// Fetch an output, or all outputs of a task or job, from workers that have them, and write them as files and folders.
     ///
     /// The command connects to the worker as other workers do, so this machine must reach the worker's address. It verifies the SHA-256 of the
     /// output before it writes the result. If a worker is gone or its copy is damaged, the command tries the next one. A file comes from the
     /// scheduler.
+    ///
+    /// All outputs of a job become DIR/NODE/PATH below the folder of `--to`, with names of nodes as those of folders in `$BRASSERIE_INPUTS`. The
+    /// command skips outputs that are there already, so it can be repeated after a failure or interruption. Tasks that are not done have no outputs.
     Get(get::GetArgs),
     /// Upload a file to the scheduler, for jobs that name it as an input by `file`.
     ///
@@ -78,16 +85,20 @@ enum ArtifactCommand {
     Put(put::PutArgs),
     /// Forget the outputs of a job, or of some of its tasks, before `keep` says so. The change is on disk when the command ends.
     ///
-    /// The workers delete the outputs a few minutes later. Tasks that are done stay done: to make outputs again, use `brasserie job
+    /// The workers delete the outputs a minute or two later. Tasks that are done stay done: to make outputs again, use `brasserie job
     /// delete-history`. The scheduler refuses while a task runs that has the outputs as inputs, and while such a task is not done.
     ///
     /// The flag `--file` removes an uploaded file. The scheduler refuses that while a job has the file as an input.
     Rm(RmArgs),
     /// Keep the outputs of jobs with `keep = "while_held"` as long as this command runs, or a program that it starts.
     ///
-    /// Every 10 seconds the command tells the scheduler that it needs the outputs. When it ends, they are deleted as soon as no other such command
-    /// holds them and no task needs them. If it is killed or loses the scheduler, or its program fails or is interrupted, that happens after
-    /// 5 minutes. In the first 5 minutes after a restart of the scheduler, which then does not know all holds, no hold ends earlier.
+    /// Every 10 seconds the command tells the scheduler that it needs the outputs. They are deleted as soon as the program ends with success, no
+    /// other such command holds them and no task needs them. If the command is killed or loses the scheduler, or if the program fails or is
+    /// interrupted, that happens 5 minutes later, so that you can try again.
+    ///
+    /// The command without a program runs until it is interrupted. That is its ordinary end: the outputs are deleted at once in the same way.
+    ///
+    /// No hold ends earlier in the first 5 minutes after a start of the scheduler, which then does not know all holds.
     ///
     /// The command ends with the exit code of its program, or with 128 and the number of the signal that has ended the program.
     Hold(hold::HoldArgs),
@@ -109,6 +120,9 @@ struct ListArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "\
+brasserie artifact locate [OPTIONS] <JOB> [NODE] [PATH]
+       brasserie artifact locate [OPTIONS] --file <NAME>")]
 struct LocateArgs {
     /// The name of the job.
     #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
@@ -127,6 +141,9 @@ struct LocateArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "\
+brasserie artifact rm [OPTIONS] <JOB> [NODES]...
+       brasserie artifact rm [OPTIONS] --file <NAME>")]
 struct RmArgs {
     /// The name of the job.
     #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
@@ -188,7 +205,12 @@ fn list(args: &ListArgs) -> Result<CommandEnding> {
 
 fn list_text(found: &FoundOutputs) -> String {
     if let Some(why) = found.why_empty() {
-        return format!("There are no outputs: {}.\n", printable(why));
+        // The reason is a whole sentence.
+        let why = printable(why);
+        let mut why = why.chars();
+        let first = why.next().map(char::to_uppercase);
+        let first: String = first.into_iter().flatten().collect();
+        return format!("{first}{}.\n", why.as_str());
     }
     let rows: Vec<Vec<String>> = found.outputs().iter().map(outputs::row).collect();
     let headers = [
@@ -227,7 +249,7 @@ fn files_text(found: &FoundFiles) -> String {
     let problems = found.files().iter().filter_map(|file| {
         let name = printable(file.name.as_deref().unwrap_or_default());
         let problem = printable(file.problem.as_deref()?);
-        Some(format!("`{name}` is missing: {problem}\n"))
+        Some(format!("`{name}`: {problem}\n"))
     });
     let problems: Vec<String> = problems.collect();
     if !problems.is_empty() {
@@ -268,7 +290,7 @@ fn locate(args: &LocateArgs) -> Result<CommandEnding> {
     let job = args.job.as_deref().unwrap_or_default();
     let found = block_on(find(&connection, (job, node), usize::MAX))??;
     if let Some(why) = found.why_empty() {
-        bail!("there are no outputs: {why}");
+        bail!("{}", printable(why));
     }
     let selected = match &args.path {
         None => found.outputs().iter().collect(),
@@ -338,7 +360,7 @@ fn remove(args: &RmArgs) -> Result<CommandEnding> {
     let (tasks, count) = (forgotten.tasks.unwrap_or(0), forgotten.outputs.unwrap_or(0));
     let text = |count: i64, noun| counted(u64::try_from(count).unwrap_or(0), noun);
     let sentence = format!(
-        "{}: {} of {} forgotten; workers delete the data within a few minutes",
+        "{}: {} of {} forgotten; workers delete the data in a minute or two",
         job,
         text(count, "output"),
         text(tasks, "task")

@@ -1,7 +1,7 @@
 //! `brasserie config`: checks and exports config files without running anything.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::iter::successors;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,13 @@ use brasserie_common_config::{
     UnknownKeys, check_bytes, config_schema, export_job, parse_bytes, resolve_in_folder,
 };
 use brasserie_common_runtime::{Clock, files};
+use brasserie_scheduler::input_fault;
 use brasserie_scheduler::sources::system_zone;
 use serde_json::{Map, Value, json};
 
 use crate::CommandEnding;
 use crate::failure::{Failure, path_remedy};
 use crate::output::{print, print_json};
-
-/// The most files and folders of a folder that is an input, as in the scheduler.
-const MAX_INPUT_ENTRIES: usize = 10_000;
 
 /// Check and export config files: JSON, or TOML (.toml) or YAML (.yaml, .yml).
 #[derive(Debug, clap::Args)]
@@ -76,6 +74,9 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<CommandEnding> {
 
 /// Number of times of a schedule that `check` shows.
 const SHOWN_TIMES: usize = 3;
+
+/// The remedy for a missing file of inputs.
+const UPLOAD: &str = "put it there, or upload it with `brasserie artifact put`";
 
 /// Limit for the jobs that the error about an unknown job lists.
 const MAX_NAMED: usize = 5;
@@ -174,8 +175,9 @@ impl Checked {
         };
         let (unreadable, findings, schedules) = match files::read(file, MAX_CONFIG_BYTES as u64) {
             Ok(bytes) => {
-                let findings =
-                    check_bytes(&bytes, options, |path, of_use| fault(file, path, of_use));
+                let findings = check_bytes(&bytes, options, |path, of_use| {
+                    fault(file, path, of_use, UPLOAD)
+                });
                 let is_good = findings.errors.is_empty();
                 let parsed = is_good.then(|| parse_bytes(&bytes, options).ok());
                 let schedules = parsed.flatten().map(|it| NextTimes::all_of(&it.config));
@@ -253,68 +255,32 @@ impl Checked {
 }
 
 /// Returns why this machine cannot use the path in this way; `None` if it can. Relative paths resolve against the folder of the config
-/// file.
-pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> {
+/// file. `remedy` is that for a file of inputs that does not exist.
+pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse, remedy: &str) -> Option<String> {
     let file = std::path::absolute(file).ok()?;
-    let path = resolve_in_folder(file.parent()?, path);
+    let name = path;
+    let path = resolve_in_folder(file.parent()?, name);
     let shown = path.display();
     match (fs::metadata(&path), of_use) {
         (Ok(about), PathUse::WorkingDirectory) => {
             (!about.is_dir()).then(|| format!("{shown} is not a directory"))
         }
         (Ok(_), PathUse::InputFile) => {
-            let fault =
-                input_fault(file.parent()?, &path).unwrap_or_else(|error| Some(error.to_string()));
-            fault.map(|fault| format!("{shown}: {fault}"))
+            let fault = input_fault(file.parent()?, name);
+            fault.map(|fault| format!("it cannot be an input: {fault}"))
         }
         (Ok(about), PathUse::Program) if !about.is_file() => Some(format!("{shown} is not a file")),
         (Ok(about), PathUse::Program) => {
             (about.permissions().mode() & 0o111 == 0).then(|| format!("{shown} is not executable"))
+        }
+        (Err(error), PathUse::InputFile) if error.kind() == ErrorKind::NotFound => {
+            Some(format!("{shown} does not exist; {remedy}"))
         }
         (Err(error), _) if error.kind() == ErrorKind::NotFound => {
             Some(format!("{shown} does not exist"))
         }
         (Err(error), _) => Some(format!("{shown}: {error}")),
     }
-}
-
-/// Returns why a file or folder that exists cannot be an input of tasks, as the scheduler checks it. Errors if it cannot be read.
-fn input_fault(folder: &Path, path: &Path) -> io::Result<Option<String>> {
-    let (folder, path) = (fs::canonicalize(folder)?, fs::canonicalize(path)?);
-    if !path.starts_with(&folder) {
-        let to = path.display();
-        return Ok(Some(format!(
-            "a link leads to {to}, outside of the config file's folder: copy the file into the folder"
-        )));
-    }
-    let mut left = MAX_INPUT_ENTRIES;
-    let mut open = vec![path];
-    while let Some(path) = open.pop() {
-        let (about, shown) = (fs::symlink_metadata(&path)?, path.display());
-        if about.is_symlink() {
-            return Ok(Some(format!(
-                "{shown} is a symbolic link: copy the file in its place"
-            )));
-        }
-        if !about.is_file() && !about.is_dir() {
-            return Ok(Some(format!("{shown} is neither a file nor a folder")));
-        }
-        left -= 1;
-        if left == 0 {
-            return Ok(Some(format!(
-                "it has more than {MAX_INPUT_ENTRIES} files and folders: pack them into an archive"
-            )));
-        }
-        if about.is_dir() {
-            let entries = fs::read_dir(&path)?;
-            open.extend(
-                entries
-                    .map(|entry| Ok(entry?.path()))
-                    .collect::<io::Result<Vec<_>>>()?,
-            );
-        }
-    }
-    Ok(None)
 }
 
 fn problem(problem: &Problem) -> Value {

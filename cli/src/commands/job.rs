@@ -7,7 +7,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use brasserie_thrift::generated::brasserie::JobStatus;
+use brasserie_common::text::{counted, readable_bytes};
+use brasserie_thrift::generated::brasserie::{JobStatus, OutputSet};
 use brasserie_thrift::generated::scheduler::BistroJobConfig;
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -61,7 +62,8 @@ enum JobCommand {
     /// an absolute path or the name of a program that workers find. Missing fields are inherited from the settings, also when these change
     /// later. If FILE has errors, nothing changes, and each error is printed with its place.
     Submit(Submit),
-    /// Delete a submitted job. Its running tasks continue. Its history stays, in case the job is submitted again.
+    /// Delete a submitted job. Its running tasks continue. Its history stays, in case the job is submitted again. Its outputs are deleted after
+    /// a minute, whatever its `keep` says.
     Delete(Delete),
     /// Forgive the failures of a job's tasks: tasks that failed for good run again, and backoffs end and restart from the first step.
     ///
@@ -151,12 +153,7 @@ pub(crate) fn run(args: &JobArgs) -> Result<CommandEnding> {
     match &args.command {
         JobCommand::List(ask) => list(ask),
         JobCommand::Submit(args) => submit(args),
-        JobCommand::Delete(args) => {
-            let connection = args.ask.connect_patiently()?;
-            let expected = args.expect_version.unwrap_or(ANY_VERSION);
-            let outcome = block_on(connection.remove_job(&args.job, expected))??;
-            end(&args.ask, &args.job, "deleted", outcome.map(|()| None))
-        }
+        JobCommand::Delete(args) => delete(args),
         JobCommand::Forgive(args) => {
             let connection = args.ask.connect_patiently()?;
             let whom = match args.failed {
@@ -274,6 +271,35 @@ fn end(
     }
     ask.say(&sentence, &document)?;
     Ok(CommandEnding::Success)
+}
+
+fn delete(args: &Delete) -> Result<CommandEnding> {
+    let connection = args.ask.connect_patiently()?;
+    let expected = args.expect_version.unwrap_or(ANY_VERSION);
+    let job = &args.job;
+    if let ChangeOutcome::Refused { message, .. } = block_on(connection.remove_job(job, expected))??
+    {
+        bail!("{message}");
+    }
+    // The job is deleted, whether or not the scheduler answers this.
+    let page = block_on(connection.output_page((job, ""), None, 1))?;
+    let set = page.ok().and_then(|page| page.sets?.into_iter().next());
+    let outputs = set.as_ref().and_then(outputs_text).unwrap_or_default();
+    let document = json!({ "job": job, "outcome": "deleted" });
+    args.ask
+        .say(&format!("{job}: deleted{outputs}"), &document)?;
+    Ok(CommandEnding::Success)
+}
+
+/// Says that the outputs of a deleted job are deleted, too; `None` if they are not, because another job has its name.
+fn outputs_text(set: &OutputSet) -> Option<String> {
+    set.ends_because.as_ref()?;
+    let count = |count: Option<i64>| u64::try_from(count.unwrap_or(0)).unwrap_or(0);
+    let artifacts = counted(count(set.artifacts), "artifact");
+    let bytes = readable_bytes(count(set.bytes));
+    Some(format!(
+        "; its outputs ({artifacts}, {bytes}) are deleted after a minute, unless the job is submitted again"
+    ))
 }
 
 fn tasks_text(count: i64) -> String {
@@ -407,6 +433,22 @@ fn whole_file(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deletion_names_the_outputs_that_go_with_the_job() {
+        let mut set = OutputSet {
+            artifacts: Some(3),
+            bytes: Some(98),
+            ..OutputSet::default()
+        };
+        assert_eq!(outputs_text(&set), None, "a job of the file has the name");
+        set.ends_because = Some("the job is gone".to_owned());
+        let text = outputs_text(&set).expect("they go");
+        assert!(
+            text.contains("its outputs (3 artifacts, 98 B) are deleted after a minute"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn a_config_file_is_not_taken_for_a_job() {

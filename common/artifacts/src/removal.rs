@@ -6,7 +6,7 @@
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -26,20 +26,35 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 
 /// Deletes a file or folder as [`remove_tree`] does. `name` is its path from `parent`.
 pub fn remove_tree_at(parent: BorrowedFd<'_>, name: impl Arg + Copy) -> io::Result<()> {
-    match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let mut removal = Removal {
-        open: vec![Level::new(open_folder(parent, name)?, c"")?],
-        moved: 0,
-        first_error: None,
+    let Some(mut removal) = Removal::begin(parent, name)? else {
+        return Ok(());
     };
-    removal.run();
-    match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(removal.first_error.unwrap_or(error).into()),
+    removal.run(u64::MAX);
+    removal.end(parent, name)
+}
+
+/// A removal in steps, between which its owner may stop it. What is left then can be removed by another one.
+pub struct SteppedRemoval {
+    path: PathBuf,
+    removal: Removal,
+}
+
+impl SteppedRemoval {
+    /// Begins to delete as [`remove_tree`] does. `None` if nothing is left: a file or an empty folder is deleted at once.
+    pub fn begin(path: PathBuf) -> io::Result<Option<Self>> {
+        let removal = Removal::begin(rustix::fs::CWD, &*path)?;
+        Ok(removal.map(|removal| SteppedRemoval { path, removal }))
+    }
+
+    /// Reads at most `most` names, and deletes their files and empty folders. Returns the result of the whole removal after the last step.
+    pub fn step(&mut self, most: u64) -> Option<io::Result<()>> {
+        let is_over = self.removal.run(most);
+        is_over.then(|| self.removal.end(rustix::fs::CWD, &*self.path))
+    }
+
+    /// Returns the number of files and folders that were deleted.
+    pub fn deleted(&self) -> u64 {
+        self.removal.deleted
     }
 }
 
@@ -47,6 +62,8 @@ pub fn remove_tree_at(parent: BorrowedFd<'_>, name: impl Arg + Copy) -> io::Resu
 struct Removal {
     /// The open folders on the path to the one that is being emptied, the outermost first.
     open: Vec<Level>,
+    /// The number of files and folders that were deleted.
+    deleted: u64,
     /// The number of names that were given to folders that were moved up.
     moved: u64,
     first_error: Option<Errno>,
@@ -72,9 +89,45 @@ impl Level {
 }
 
 impl Removal {
-    /// Deletes all content that can be deleted.
-    fn run(&mut self) {
+    /// Deletes a file or an empty folder, or opens a folder. `None` if nothing is left.
+    fn begin(parent: BorrowedFd<'_>, name: impl Arg + Copy) -> io::Result<Option<Self>> {
+        match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::ISDIR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // A disk that is mounted here belongs to others.
+        match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(None),
+            Err(error @ Errno::BUSY) => return Err(error.into()),
+            Err(_) => {}
+        }
+        Ok(Some(Removal {
+            open: vec![Level::new(open_folder(parent, name)?, c"")?],
+            deleted: 0,
+            moved: 0,
+            first_error: None,
+        }))
+    }
+
+    /// Deletes the folder, which was emptied as far as possible.
+    fn end(&mut self, parent: BorrowedFd<'_>, name: impl Arg) -> io::Result<()> {
+        match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            Ok(()) => self.deleted += 1,
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(self.first_error.unwrap_or(error).into()),
+        }
+        Ok(())
+    }
+
+    /// Deletes all content that can be deleted, until it has read `most` names. Returns whether it has read all.
+    fn run(&mut self, most: u64) -> bool {
+        let mut left = most;
         while let Some(level) = self.open.last_mut() {
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
             match level.folder.read() {
                 Some(Ok(entry)) => {
                     let name = entry.file_name();
@@ -89,6 +142,7 @@ impl Removal {
                 None => self.leave(),
             }
         }
+        true
     }
 
     fn note(&mut self, result: rustix::io::Result<()>) {
@@ -113,7 +167,10 @@ impl Removal {
             deleted => deleted,
         };
         match deleted {
-            Ok(()) => level.has_changed = true,
+            Ok(()) => {
+                level.has_changed = true;
+                self.deleted += 1;
+            }
             Err(Errno::NOENT) => {}
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
                 let inner = open_folder(folder, name)?;
@@ -164,7 +221,10 @@ impl Removal {
             rustix::fs::unlinkat(folder, level.name.as_c_str(), AtFlags::REMOVEDIR)
         });
         match deleted {
-            Ok(()) => above.has_changed = true,
+            Ok(()) => {
+                above.has_changed = true;
+                self.deleted += 1;
+            }
             Err(Errno::NOENT) => {}
             Err(error) => self.note(Err(error)),
         }

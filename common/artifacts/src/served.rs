@@ -18,6 +18,10 @@ const MOST_READING: usize = 8;
 /// The time without a call after which a transfer is over: its peer has gone, or has had what it wanted.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// The most transfers that are over and still known. The calls of one overtake each other within milliseconds, in which a store ends far
+/// fewer.
+const MOST_OVER: usize = 1024;
+
 /// The most transfers served at once by default. Few at a time finish early, and their peers become holders themselves.
 pub const USUAL_SERVED: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 
@@ -47,7 +51,7 @@ pub struct ServedTransfers {
 /// A transfer.
 ///
 /// ```text
-/// live --an answer had the last byte, none is read--> over --no call for IDLE--> (forgotten)
+/// live --an answer had the last byte, none is read--> over --no call for IDLE, or too many--> (forgotten)
 ///   ^                                                  |
 ///   +-------------- a call that was overtaken ---------+  (until it is answered)
 /// ```
@@ -167,6 +171,7 @@ impl ServedTransfers {
             served.reading > 0 || now.saturating_duration_since(served.idle_since) <= IDLE
         };
         self.transfers.retain(|_, served| is_known(served));
+        self.forget_oldest();
         if let Some(served) = self.transfers.get_mut(&transfer) {
             if served.reading >= MOST_READING {
                 return Err(Busy);
@@ -195,6 +200,21 @@ impl ServedTransfers {
             transfer: self.last,
             open: None,
         })
+    }
+
+    /// Forgets those transfers that have been over for longest, if there are too many.
+    fn forget_oldest(&mut self) {
+        let over = self.transfers.iter().filter(|(_, of)| !of.is_live());
+        let excess = over.clone().count().saturating_sub(MOST_OVER);
+        if excess == 0 {
+            return;
+        }
+        let over = over.map(|(number, of)| (of.idle_since, *number));
+        let mut oldest: Vec<(Instant, i64)> = over.collect();
+        oldest.sort_unstable();
+        for (_, number) in oldest.into_iter().take(excess) {
+            self.transfers.remove(&number);
+        }
     }
 
     /// Ends the reading of an answer. `read`: `None` if the call is refused, which ends the transfer.
@@ -265,6 +285,21 @@ mod tests {
         let next = turn(&mut served, 0, later).expect("room");
         assert_ne!(next.transfer(), number);
         assert!(turn(&mut served, number, later).is_err(), "it is forgotten");
+    }
+
+    #[test]
+    fn few_transfers_that_are_over_stay_known() {
+        let (mut served, now) = served(1);
+        let mut last = 0;
+        for _ in 0..3 * MOST_OVER {
+            let only = turn(&mut served, 0, now).expect("room");
+            last = only.transfer();
+            served.end_turn(&only, Some(&answer(true)), now);
+        }
+        assert!(served.transfers.len() <= MOST_OVER + 1);
+        // The latest is among them.
+        let late = turn(&mut served, last, now).expect("room");
+        assert_eq!(late.transfer(), last);
     }
 
     #[test]

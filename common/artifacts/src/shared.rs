@@ -19,6 +19,7 @@ use crate::disk_times::DiskTimes;
 use crate::in_flight::DiskOperations;
 use crate::space::{Reservation, SpaceAccount};
 use brasserie_common::artifact_report::DiskMedium;
+use brasserie_common::text::readable_bytes;
 
 /// The reason why the store cannot write an artifact. Nothing of it is kept.
 #[derive(Debug, Error)]
@@ -28,8 +29,8 @@ pub enum WriteError {
     )]
     NoDisk,
     #[error(
-        "the store has no space for {needed} bytes: its disk with the most space has {usable}. Delete artifacts, or give the store more with \
-         --disk"
+        "the store has no space for {}: its disk with the most space has {}. Delete artifacts, or give the store more with --disk",
+        readable_bytes(*.needed), readable_bytes(*.usable)
     )]
     NoSpace { needed: u64, usable: u64 },
     #[error(

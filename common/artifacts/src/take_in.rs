@@ -7,15 +7,16 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brasserie_common::text::printable;
-use brasserie_common::{Artifact, ArtifactForm, ArtifactNamespace, OutputPath};
+use brasserie_common::{Artifact, ArtifactForm, ArtifactId, ArtifactNamespace, OutputPath};
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::archive::{self, EntryKind, FileMode};
+use crate::archive::{self, EntryKind, FileMode, FolderLimits};
 use crate::artifact_key::ArtifactKey;
 use crate::partial::{BlockSharing, CHUNK, Partial};
 use crate::shared::{StoreShared, WriteError};
@@ -68,7 +69,7 @@ fn copy_output(
 ) -> Result<(Partial, ArtifactForm), TakeInError> {
     let mut folders: Vec<&str> = output.parts().collect();
     let name = folders.pop().unwrap_or_default();
-    let path: PathBuf = output.parts().collect();
+    let path = PathBuf::from(output.as_str());
     let refused = |why| {
         let path = path.clone();
         TakeInError::Output { path, why }
@@ -82,27 +83,90 @@ fn copy_output(
         (TaskEntry::File { file, size, mode }, false) => {
             let partial = copy_file(shared, &file, size, task.stop);
             let partial = partial.map_err(|error| error.at(&path))?;
-            let form = match mode {
-                FileMode::Plain => ArtifactForm::File,
-                FileMode::Executable => ArtifactForm::Executable,
-            };
-            Ok((partial, form))
+            Ok((partial, form_of(mode)))
         }
         (TaskEntry::Folder(folder), true) => {
-            let mut packing = Packing {
-                partial: Partial::create(shared, 0)?,
-                entries: 0,
-                user: task.user,
-                stop: task.stop,
-                shared,
-                names: Vec::new(),
-            };
-            let packed = packing.pack(folder);
-            packed.map_err(|error| error.at(&path.join(packing.path())))?;
-            Ok((packing.partial, ArtifactForm::Folder))
+            let partial = Partial::create(shared, 0)?;
+            let packing = Packing::new(partial, task.user, task.stop, shared.limits);
+            Ok((packing.finish(folder, &path)?, ArtifactForm::Folder))
         }
         (TaskEntry::File { .. }, true) => Err(refused(OutputRefusal::File)),
         (TaskEntry::Folder(_), false) => Err(refused(OutputRefusal::Folder)),
+    }
+}
+
+fn form_of(mode: FileMode) -> ArtifactForm {
+    match mode {
+        FileMode::Plain => ArtifactForm::File,
+        FileMode::Executable => ArtifactForm::Executable,
+    }
+}
+
+/// Returns the artifact that a file or folder of this process's user would be as an output. Reads all of it, and writes nothing. Errors if
+/// it cannot be an output.
+pub fn local_artifact(path: &Path) -> io::Result<Artifact> {
+    let name = path.file_name().unwrap_or_default();
+    let above = path.parent().filter(|above| *above != Path::new(""));
+    let folder = File::open(above.unwrap_or(Path::new(".")))?;
+    let user = TaskUser::of_this_process();
+    let entry = task_files::open_entry(&folder, name.as_bytes(), user);
+    let mut sink = Measured::default();
+    let stop = StopCheck::NEVER;
+    let measured = match entry {
+        Ok(TaskEntry::File { file, size, mode }) => {
+            let appended = append_file(&mut sink, &file, size, stop);
+            let appended = appended.map_err(|error| error.at(path));
+            appended.map(|()| (sink, form_of(mode)))
+        }
+        Ok(TaskEntry::Folder(folder)) => {
+            let packing = Packing::new(sink, user, stop, FolderLimits::DEFAULT);
+            let packed = packing.finish(folder, path);
+            packed.map(|sink| (sink, ArtifactForm::Folder))
+        }
+        Err(refusal) => Err(CopyError::from(refusal).at(path)),
+    };
+    let (sink, form) = measured.map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(Artifact {
+        id: ArtifactId(sink.hasher.finalize().into()),
+        size: sink.length,
+        form,
+    })
+}
+
+/// The receiver of the bytes of an artifact.
+trait ArtifactSink {
+    /// Reserves space for more bytes.
+    fn extend(&mut self, bytes: u64) -> Result<(), WriteError>;
+    /// Takes bytes for which space is reserved.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError>;
+}
+
+impl ArtifactSink for Partial {
+    fn extend(&mut self, bytes: u64) -> Result<(), WriteError> {
+        Partial::extend(self, bytes)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        Partial::append(self, bytes)
+    }
+}
+
+/// The hash and the number of the bytes of an artifact that is kept nowhere.
+#[derive(Default)]
+struct Measured {
+    hasher: Sha256,
+    length: u64,
+}
+
+impl ArtifactSink for Measured {
+    fn extend(&mut self, _: u64) -> Result<(), WriteError> {
+        Ok(())
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.hasher.update(bytes);
+        self.length += bytes.len() as u64;
+        Ok(())
     }
 }
 
@@ -114,7 +178,7 @@ pub enum CopyError {
 }
 
 impl CopyError {
-    fn at(self, path: &std::path::Path) -> TakeInError {
+    fn at(self, path: &Path) -> TakeInError {
         match self {
             CopyError::Output(why) => {
                 let path = path.to_owned();
@@ -163,7 +227,7 @@ pub fn copy_file(
 /// Appends the content of a file, for which space is reserved. Errors if it does not have `size` bytes, so a file that grows without end
 /// is not read without end.
 fn append_file(
-    partial: &mut Partial,
+    sink: &mut impl ArtifactSink,
     mut file: &File,
     size: u64,
     stop: StopCheck<'_>,
@@ -178,7 +242,7 @@ fn append_file(
         match file.read(&mut buffer[..most]) {
             Ok(0) if rest == 0 => return Ok(()),
             Ok(count) if count as u64 <= rest && count > 0 => {
-                partial.append(&buffer[..count])?;
+                sink.append(&buffer[..count])?;
                 rest -= count as u64;
             }
             Ok(_) => return Err(OutputRefusal::Changed { expected: size }.into()),
@@ -189,17 +253,35 @@ fn append_file(
 }
 
 /// The writing of a folder's archive.
-struct Packing<'a> {
-    partial: Partial,
+struct Packing<'a, S> {
+    sink: S,
     entries: u64,
     user: TaskUser,
     stop: StopCheck<'a>,
-    shared: &'a StoreShared,
+    limits: FolderLimits,
     /// The names on the path of the current entry.
     names: Vec<Vec<u8>>,
 }
 
-impl Packing<'_> {
+impl<'a, S: ArtifactSink> Packing<'a, S> {
+    fn new(sink: S, user: TaskUser, stop: StopCheck<'a>, limits: FolderLimits) -> Self {
+        Packing {
+            sink,
+            entries: 0,
+            user,
+            stop,
+            limits,
+            names: Vec::new(),
+        }
+    }
+
+    /// Appends the archive of the folder at this path, and returns the sink. The error names the refused file or folder.
+    fn finish(mut self, folder: OwnedFd, path: &Path) -> Result<S, TakeInError> {
+        let packed = self.pack(folder);
+        packed.map_err(|error| error.at(&path.join(self.path())))?;
+        Ok(self.sink)
+    }
+
     /// Appends the archive of a folder. After an error, [`Packing::path`] is the refused file or folder.
     fn pack(&mut self, folder: OwnedFd) -> Result<(), CopyError> {
         // The open folders on the path, each with the names that are still to come, the last first.
@@ -215,7 +297,7 @@ impl Packing<'_> {
                 TaskEntry::File { file, size, mode } => {
                     self.header(EntryKind::File { size, mode })?;
                     self.extend_for(size)?;
-                    append_file(&mut self.partial, &file, size, self.stop)?;
+                    append_file(&mut self.sink, &file, size, self.stop)?;
                     self.append(archive::padding(size))?;
                     self.names.pop();
                 }
@@ -229,7 +311,7 @@ impl Packing<'_> {
     }
 
     fn list(&mut self, folder: OwnedFd) -> Result<(OwnedFd, Vec<Vec<u8>>), CopyError> {
-        let most = self.shared.limits.entries;
+        let most = self.limits.entries;
         let mut names = task_files::sorted_names(&folder, most - self.entries).map_err(
             |refusal| match refusal {
                 OutputRefusal::TooMany(_) => OutputRefusal::TooMany(most),
@@ -242,7 +324,7 @@ impl Packing<'_> {
     }
 
     fn header(&mut self, kind: EntryKind) -> Result<(), CopyError> {
-        let limits = self.shared.limits;
+        let limits = self.limits;
         let path = self.names.join(&b'/');
         if path.len() > limits.path_bytes || self.names.len() > limits.depth {
             let (bytes, depth) = (limits.path_bytes, limits.depth);
@@ -253,11 +335,11 @@ impl Packing<'_> {
 
     fn append(&mut self, bytes: &[u8]) -> Result<(), CopyError> {
         self.extend_for(bytes.len() as u64)?;
-        Ok(self.partial.append(bytes)?)
+        Ok(self.sink.append(bytes)?)
     }
 
     fn extend_for(&mut self, bytes: u64) -> Result<(), CopyError> {
-        Ok(self.partial.extend(bytes)?)
+        Ok(self.sink.extend(bytes)?)
     }
 
     fn path(&self) -> PathBuf {

@@ -14,11 +14,11 @@ use crate::limits;
 use crate::model::{Config, Filter, JobConfig, LevelId};
 use crate::outputs::{KEEP, KEEP_WORDS, OUTPUTS, PATH, REPLICAS, WAIT_FOR_REPLICA};
 use crate::subprocess::KILL_METHODS;
-use crate::waits::{AFTER_ALL, DEPENDS_ON};
+use crate::waits::{AFTER_ALL, DEPENDS_ON, is_of_same_node, listed};
 
 /// Returns a job as the value of `bistro_job->NAME`, for `config`'s levels and resources. Inherited settings are written out. Keys without
-/// a value are left out if their default is the same everywhere. The exported value reads back as the same job, including its errors; an
-/// error is not found a second time.
+/// a value are left out if their default is the same everywhere, and so are the jobs for which the job waits only because of its inputs. The
+/// exported value reads back as the same job, including its errors; an error is not found a second time.
 pub fn export_job(config: &Config, job: &JobConfig) -> Value {
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| out.insert(key.to_owned(), value);
@@ -71,9 +71,16 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
         "host_placement",
         job.host_placement.as_ref().map(|h| json!(h)),
     );
+    let after_all = &job.run_only_after_all_nodes_are_done_for;
     for (key, names) in [
-        (DEPENDS_ON, &job.depends_on),
-        (AFTER_ALL, &job.run_only_after_all_nodes_are_done_for),
+        (
+            DEPENDS_ON,
+            listed(&job.depends_on, &job.inputs, is_of_same_node),
+        ),
+        (
+            AFTER_ALL,
+            listed(after_all, &job.inputs, |nodes| !is_of_same_node(nodes)),
+        ),
     ] {
         let names: Vec<&str> = names.iter().map(|n| n.as_str()).collect();
         put(key, (!names.is_empty()).then_some(json!(names)));

@@ -51,10 +51,7 @@ pub(crate) fn check(drafts: &mut [Draft], levels: &[String]) {
 /// Returns warnings about inputs that may never be there, and about outputs that are kept for readers that do not exist. Only `config
 /// check` prints them, because submitted jobs may have the outputs as inputs, and a job may be disabled for a while.
 pub(crate) fn questionable(root: &At, drafts: &[Draft], levels: &[String]) -> Vec<Problem> {
-    let by_name: BTreeMap<&str, &Draft> = drafts
-        .iter()
-        .map(|draft| (draft.job.name.as_str(), draft))
-        .collect();
+    let by_name = by_name(drafts);
     let mut read: BTreeSet<&str> = BTreeSet::new();
     let mut found = Vec::new();
     for own in drafts {
@@ -84,6 +81,11 @@ pub(crate) fn questionable(root: &At, drafts: &[Draft], levels: &[String]) -> Ve
         Some(at.problem(text).help(help))
     }));
     found
+}
+
+fn by_name(drafts: &[Draft]) -> BTreeMap<&str, &Draft> {
+    let named = drafts.iter().map(|draft| (draft.job.name.as_str(), draft));
+    named.collect()
 }
 
 /// The check of one input of a job.
@@ -219,10 +221,10 @@ fn nodes_between(own: LevelId, other: LevelId) -> InputNodes {
 /// Returns a warning for each job whose tasks would have more inputs than they may, as far as the file alone determines the nodes.
 pub(crate) fn too_many(drafts: &[Draft], config: &Config) -> Vec<Problem> {
     let nodes = least_nodes(config);
-    let draft_of = |name: &str| drafts.iter().find(|draft| draft.job.name.as_str() == name);
+    let by_name = by_name(drafts);
     let outputs_of = |needed: &NeededOutputs| {
-        let of_all = needed.nodes == InputNodes::All;
-        let Some(other) = draft_of(needed.job.as_str()).filter(|_| of_all) else {
+        let other = by_name.get(needed.job.as_str());
+        let Some(other) = other.filter(|_| needed.nodes == InputNodes::All) else {
             return 0;
         };
         let is_wanted =

@@ -46,7 +46,7 @@ const INPUT_KEYS: &[Key] = &[
     Key::new(
         FILE,
         Shape::Name,
-        "A file or folder below the folder of the config file, or a file that `brasserie artifact put` has uploaded under this name.",
+        "A file or folder below the folder of the config file, or a file that `brasserie artifact put` has uploaded under this name. The path of a folder may end with `/`.",
     ),
     Key::new(
         AS,
@@ -332,18 +332,26 @@ fn input_place(at: &At, notes: &mut Notes) -> Option<InputPath> {
 fn file_path(at: &At, notes: &mut Notes) -> Option<String> {
     let path = at.string(notes)?;
     match file_fault(&path) {
-        None => Some(path),
+        None => Some(without_slash(&path).to_owned()),
         Some(why) => {
             let text = format!("{} is no file of an input: {why}", at.node);
-            notes.error(at.problem(text).help("as in \"dims.csv\""));
+            notes.error(
+                at.problem(text)
+                    .help("as in \"dims.csv\", or \"tables/\" for a folder"),
+            );
             None
         }
     }
 }
 
+/// Returns the path of a file or folder as it is known: a folder may be written with a slash at its end, as in the paths of outputs.
+fn without_slash(path: &str) -> &str {
+    path.strip_suffix('/').unwrap_or(path)
+}
+
 fn file_fault(path: &str) -> Option<String> {
     let below = path.strip_prefix("./").unwrap_or(path);
-    path_fault(below, "the file", "the config file's folder")
+    path_fault(without_slash(below), "the file", "the config file's folder")
 }
 
 /// Returns why the text is no path of a file below a folder.
@@ -369,7 +377,8 @@ fn path_fault(text: &str, file: &str, folder: &str) -> Option<String> {
     Some(fault)
 }
 
-/// Returns the files of a job's inputs, each with the warning for the case that this machine does not have it.
+/// Returns the files of a job's inputs, each with the warning for the case that this machine does not have it. The fault that the caller finds
+/// says what to do.
 pub(crate) fn input_files(at: &At) -> Vec<(String, PathUse, Problem)> {
     let mut files = Vec::new();
     let Some(at) = at.get(INPUTS) else {
@@ -383,8 +392,7 @@ pub(crate) fn input_files(at: &At) -> Vec<(String, PathUse, Problem)> {
             && file_fault(path).is_none()
         {
             let text = format!("the tasks wait for the file {}", quote(path));
-            let help = "the path begins in the config file's folder: put the file there, or upload it with `brasserie artifact put`";
-            let problem = file.problem(text).help(help);
+            let problem = file.problem(text);
             files.push((path.to_owned(), PathUse::InputFile, problem));
         }
     }

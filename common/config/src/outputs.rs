@@ -1,6 +1,7 @@
 //! Reads `outputs` and `keep`: the files that each task of a job leaves for other tasks, and how long they are kept.
 
 use brasserie_common::OutputPath;
+use brasserie_common::time::parse_duration;
 
 use crate::artifacts::{JobOutput, KeepOutputs, MAX_OUTPUTS, Replicas};
 use crate::coerce::{begins_with_digit, set};
@@ -17,7 +18,7 @@ pub(crate) const OUTPUTS_KEY: Key = Key::new(
 pub(crate) const KEEP_KEY: Key = Key::new(
     KEEP,
     Shape::Either(&[Shape::Words(|| names(KEEP_WORDS)), Shape::Duration]),
-    "The time for which the outputs of a run are kept after its completion. `until_consumed` is until all tasks are done that have them as inputs; `while_held` is as long as `brasserie artifact hold` runs for the job.",
+    "The time for which the outputs of the job are kept after the last completion of a task that wrote or read them. `until_consumed` is until all tasks are done that have them as inputs; `while_held` is as long as `brasserie artifact hold` runs for the job.",
 );
 const OUTPUT_KEYS: &[Key] = &[
     Key::required(
@@ -217,7 +218,10 @@ fn keep(at: &At, notes: &mut Notes) -> Option<KeepOutputs> {
     let words = KEEP_WORDS.map(|(word, _)| word);
     let is_duration = match &at.node.value {
         Value::Number(_) | Value::Unread => true,
-        Value::String(text) => begins_with_digit(text),
+        // An expected word is named if the text is no duration.
+        Value::String(text) => {
+            begins_with_digit(text) && (parse_duration(text).is_ok() || text.parse::<f64>().is_ok())
+        }
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
     };
     if is_duration {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use brasserie_common::JobName;
 
-use crate::artifacts::InputNodes;
+use crate::artifacts::{InputNodes, InputSource, JobInput};
 use crate::inputs::{FROM, INPUTS, NeededOutputs};
 use crate::keys::{Key, Shape};
 use crate::model::JobConfig;
@@ -82,12 +82,46 @@ pub(crate) fn waits(
     mentions
 }
 
+/// Returns the names that a job lists itself in one of its two keys. The rest of `names` are those that reading its inputs adds, so they are
+/// left out in an export.
+pub(crate) fn listed<'a>(
+    names: &'a [JobName],
+    inputs: &[JobInput],
+    is_of_key: impl Fn(InputNodes) -> bool,
+) -> &'a [JobName] {
+    let mut added: Vec<&JobName> = Vec::new();
+    for input in inputs {
+        if let InputSource::Job { job, nodes, .. } = &input.source
+            && is_of_key(*nodes)
+            && !added.contains(&job)
+        {
+            added.push(job);
+        }
+    }
+    let reads_back = |count: &usize| {
+        let (own, rest) = names.split_at(*count);
+        let missing = added.iter().filter(|job| !own.contains(job));
+        rest.iter().eq(missing.copied())
+    };
+    let least = names.len().saturating_sub(added.len());
+    let count = (least..names.len()).find(reads_back);
+    &names[..count.unwrap_or(names.len())]
+}
+
+/// Returns whether a job waits for the job of an input in [`DEPENDS_ON`]. Otherwise it waits in [`AFTER_ALL`].
+pub(crate) fn is_of_same_node(nodes: InputNodes) -> bool {
+    match nodes {
+        InputNodes::Same => true,
+        InputNodes::Parent | InputNodes::Children | InputNodes::All => false,
+    }
+}
+
 /// Adds the job whose outputs are needed, unless it is there. A task that needs outputs of other nodes waits until the other job is done on
 /// all nodes, because no list of a job has the jobs that must be done on the parent or the children of a node.
 fn wait_for(outputs: &NeededOutputs, job: &mut JobConfig, mentions: &mut Mentions) {
-    let (names, mentions) = match outputs.nodes {
-        InputNodes::Same => (&mut job.depends_on, &mut mentions.depends_on),
-        InputNodes::Parent | InputNodes::Children | InputNodes::All => (
+    let (names, mentions) = match is_of_same_node(outputs.nodes) {
+        true => (&mut job.depends_on, &mut mentions.depends_on),
+        false => (
             &mut job.run_only_after_all_nodes_are_done_for,
             &mut mentions.after_all,
         ),

@@ -342,23 +342,29 @@ fn cannot_lock_folders(error: &io::Error) -> bool {
     matches!(number, Some(Errno::EBADF | Errno::EOPNOTSUPP))
 }
 
-/// Opens the lock file. Does not follow a link in its place, because opening would truncate the target.
+/// Opens the lock file.
 fn open_lock(path: &Path) -> io::Result<File> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    open_own(path, options.mode(0o600))
+}
+
+/// Opens a file of a program's own for writing. Errors if it is a pipe, a socket or a device, without waiting for the reader of a pipe.
+/// Does not follow a link in its place, because the program would change the target.
+pub fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let not_regular = || io::Error::other("it is no regular file: remove it");
+    let opened = options
         .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
         .open(path);
-    let lock = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+    let file = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ELOOP) => io::Error::other("it is a symbolic link: remove it"),
+        // A pipe without a reader, or a socket.
+        Some(Errno::ENXIO) => not_regular(),
         _ => error,
     })?;
-    match lock.metadata()?.is_file() {
-        true => Ok(lock),
-        false => Err(io::Error::other("it is no regular file: remove it")),
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(not_regular()),
     }
 }
 
@@ -461,13 +467,13 @@ pub fn atomic_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary_name.push(".tmp");
     let temporary = folder.join(temporary_name);
     // A directory has one writer (its lock), so a leftover of a crash may be overwritten.
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(&temporary)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let opened = open_own(&temporary, &mut options);
+    let mut file = opened.map_err(|error| match error.raw_os_error() {
+        Some(_) => error,
+        None => io::Error::other(format!("{}: {error}", temporary.display())),
+    })?;
     let written = file
         .write_all(bytes)
         .and_then(|()| file.sync_all())
@@ -756,6 +762,42 @@ mod tests {
         names.sort();
         assert_eq!(names, ["taken", "x"]);
         assert!(atomic_write(Path::new("/"), b"x").is_err());
+        let pipe = folder.path().join(".x.tmp");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let text = atomic_write(&path, b"three")
+            .expect_err("a pipe")
+            .to_string();
+        assert!(
+            text.ends_with(".x.tmp: it is no regular file: remove it"),
+            "{text}"
+        );
+        assert_eq!(read_to_string(&path, 3).expect("read"), "two");
+    }
+
+    #[test]
+    fn a_file_of_a_program_is_neither_a_pipe_nor_a_link_nor_a_device() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("target"), "precious").expect("written");
+        std::os::unix::fs::symlink(at("target"), at("link")).expect("a link");
+        nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).expect("a socket");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        for (path, expected) in [
+            (at("link"), "it is a symbolic link: remove it"),
+            (at("pipe"), "it is no regular file: remove it"),
+            (at("socket"), "it is no regular file: remove it"),
+            (
+                PathBuf::from("/dev/null"),
+                "it is no regular file: remove it",
+            ),
+        ] {
+            let refused = open_own(&path, &mut options).expect_err("it is no file");
+            assert_eq!(refused.to_string(), expected, "{}", path.display());
+        }
+        assert_eq!(fs::read_to_string(at("target")).expect("read"), "precious");
+        open_own(&at("new"), &mut options).expect("a new file");
     }
 
     #[test]

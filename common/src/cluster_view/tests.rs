@@ -441,6 +441,14 @@ fn an_order_says_what_is_left_to_do_and_who_gave_it() {
     assert_eq!(leaving.clause(60_000), expected);
     let overdue = leaving.clause(60_000 + 4 * 3_600_000);
     assert!(overdue.contains("; the deadline is over (by "), "{overdue}");
+    let waits = OrderView {
+        copies_wait_for: Some("no other worker has room".to_owned()),
+        ..leaving.clone()
+    };
+    assert_eq!(
+        waits.left(),
+        "2 tasks run, 14 outputs (1.2 GiB) are only there: no other worker has room"
+    );
     let away = OrderView {
         connected: false,
         ..leaving.clone()

@@ -12,7 +12,7 @@ use brasserie_common::{ArtifactId, JobName, Time};
 
 use super::disks::{CopyPlace, DiskNumber, WorkerNumber};
 use super::outputs::TaskNumber;
-use super::types::{ArtifactAmount, Replicas, SetTotals, WorkerStay};
+use super::types::{ArtifactAmount, Replicas, SetTotals, WorkerStay, WorkerTrust};
 use indexes::Indexes;
 use known_artifact::KnownArtifact;
 
@@ -116,9 +116,33 @@ impl ArtifactTable {
         self.indexes.stay(worker)
     }
 
+    /// Changes whether a worker may not come back, which affects those of its artifacts that a leaving worker has, too.
+    pub fn set_trust(
+        &mut self,
+        worker: WorkerNumber,
+        trust: WorkerTrust,
+        ids: impl Iterator<Item = ArtifactId>,
+    ) {
+        let artifacts = ids.filter_map(|id| Some((id, self.known.get(&id)?)));
+        let affected = artifacts.filter(|(_, artifact)| self.indexes.has_leaving(artifact));
+        let affected: BTreeMap<ArtifactId, &KnownArtifact> = affected.collect();
+        for (id, artifact) in &affected {
+            self.indexes.take_out(*id, artifact);
+        }
+        self.indexes.set_trust(worker, trust);
+        for (id, artifact) in affected {
+            self.indexes.put_in(id, artifact);
+        }
+    }
+
+    pub fn trust(&self, worker: WorkerNumber) -> WorkerTrust {
+        self.indexes.trust(worker)
+    }
+
     /// Forgets a worker, whose copies the caller has removed.
     pub fn forget_worker(&mut self, worker: WorkerNumber) {
         self.indexes.set_stay(worker, WorkerStay::Staying);
+        self.indexes.set_trust(worker, WorkerTrust::Trusted);
     }
 
     pub fn is_lost(&self, id: ArtifactId) -> bool {
@@ -232,7 +256,8 @@ impl ArtifactTable {
 impl ArtifactTable {
     /// Checks that nothing remains of workers, disks and artifacts that are gone.
     pub fn check(&self, workers: &BTreeSet<WorkerNumber>) {
-        assert!(self.indexes.leaving().is_subset(workers));
+        let mut noted = self.indexes.leaving_or_doubtful();
+        assert!(noted.all(|worker| workers.contains(worker)));
         assert!(self.names.iter().all(|(id, _)| self.known.contains_key(id)));
         let copies = self.known.values().flat_map(KnownArtifact::copies);
         let places: BTreeSet<DiskNumber> = copies.map(|copy| copy.place.disk).collect();

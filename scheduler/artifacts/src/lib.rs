@@ -30,5 +30,5 @@ pub use restored::{RestoredSet, RestoredState, RestoredTask};
 pub use sets::{SetEnding, SetOwner, SetRetention, SetState, SetTerms};
 pub use types::{
     ArtifactAmount, Clocks, Completeness, Holder, Liveness, OwnerId, RackName, RegistrySettings,
-    Replicas, SetTotals, WorkerStay,
+    Replicas, SetTotals, WorkerStay, WorkerTrust,
 };

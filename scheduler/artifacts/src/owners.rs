@@ -84,6 +84,11 @@ impl Owners {
         session.jobs
     }
 
+    /// Returns when a session expires without another heartbeat; `None` if it has expired.
+    pub fn expiry(&self, owner: &OwnerId, timeout: Duration) -> Option<Time> {
+        Some(self.sessions.get(owner)?.last_heartbeat + timeout)
+    }
+
     /// Returns the time of the next expiry.
     pub fn next_expiry(&self, timeout: Duration) -> Option<Time> {
         Some(self.by_heartbeat.first()?.0 + timeout)

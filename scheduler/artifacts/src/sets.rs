@@ -281,6 +281,10 @@ impl Sets {
         }
     }
 
+    pub fn owner_expiry(&self, owner: &OwnerId) -> Option<Time> {
+        self.owners.expiry(owner, self.owner_timeout)
+    }
+
     pub fn owner_heartbeat(&mut self, owner: &OwnerId, now: Time) -> OwnerHeartbeat {
         self.owners.heartbeat(owner, now)
     }

@@ -91,8 +91,16 @@ pub enum Completeness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerStay {
     Staying,
-    /// The worker drains. Its copies may be fetched, and count as no replicas.
+    /// An operator decommissions the worker. Its copies may be fetched, and count as no replicas.
     Leaving,
+}
+
+/// Whether a worker that remains in the pool is expected to keep its copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerTrust {
+    Trusted,
+    /// The worker is not healthy, or drains. Its copies count as replicas, but no other worker leaves data to it alone.
+    Doubtful,
 }
 
 /// Whether the outputs of a task still refer to their artifacts.

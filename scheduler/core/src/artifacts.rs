@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::artifact_report::{
-    ArtifactCopy, ArtifactCounters, ArtifactsAnswer, ArtifactsReport, DiskReport, ListingNumber,
-    ListingPage, ListingWanted, WaitingRun,
+    ArtifactCopy, ArtifactCounters, ArtifactsAnswer, ArtifactsReport, DiskCondition, DiskReport,
+    ListingNumber, ListingPage, ListingWanted, WaitingRun,
 };
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::Rng;
@@ -14,12 +14,14 @@ use brasserie_common::{
     Artifact, ArtifactHolder, ArtifactId, ArtifactNamespace, DiskGeneration, InvocationId, JobName,
     LeftOutput, MachinePortLock, NodeName, Shard, TaskKey, Time, WallTime,
 };
+use brasserie_common_config::{Config, InputSource, KeepOutputs};
 use brasserie_scheduler_artifacts::{
     ArtifactAvailability, Clocks, Completeness, DiskAnnouncement, Holder,
     ListingPage as RegistryPage, MissingReplicas, OwnerHeartbeat, OwnerId, PageAnswer, PageEnd,
-    RackName, Registry, RegistrySettings, Replicas, RestoredState, SetEnding, SetTerms, WorkerStay,
+    RackName, Registry, RegistrySettings, Replicas, RestoredState, RestoredTask, SetEnding,
+    SetRetention, SetTerms, WorkerStay, WorkerTrust,
 };
-use brasserie_scheduler_engine::Task;
+use brasserie_scheduler_engine::{OutputSpace, Task};
 use brasserie_scheduler_slots::SlotStrategy;
 
 use crate::files::KnownFiles;
@@ -29,6 +31,8 @@ use crate::slots::{ArtifactSlots, CopyProspect, NoSlots, ReservedPlaces, SlotsRe
 
 /// The most holds on the outputs of one job. Beyond them, the one that was renewed longest ago is forgotten.
 const MOST_HOLDS: usize = 1000;
+/// The time after its last call for which a hold counts as running: three periods of `brasserie artifact hold`.
+const HOLD_RUNS: Duration = Duration::from_secs(30);
 /// The most holders of one artifact in an answer: enough that some are not busy.
 const MOST_HOLDERS: usize = 8;
 /// The time within which a worker with a store of artifacts has reported: several periods of its reports.
@@ -57,8 +61,8 @@ pub(crate) struct Artifacts {
     /// The workers that report.
     places: BTreeMap<MachinePortLock, StoreOfWorker>,
     slots: ArtifactSlots,
-    /// The open listing of each disk.
-    listings: BTreeMap<DiskGeneration, ListingNumber>,
+    /// The open listing of each disk. A disk that was cloned has the generation of another.
+    listings: BTreeMap<Holder, ListingNumber>,
     rng: Rng,
     /// The last known tasks of each set. Only changes are passed on.
     unfinished: BTreeMap<JobName, Unfinished>,
@@ -66,12 +70,12 @@ pub(crate) struct Artifacts {
     judge_at: Option<Time>,
     /// Whether a configuration has defined the sets since the start.
     are_defined: bool,
-    /// The start of this scheduler, if an earlier one has left outputs; else long ago.
-    started: Time,
+    /// The start of this scheduler, if an earlier one has left outputs.
+    started: Option<Time>,
     /// The reason why the outputs of a job are gone, until it leaves others.
     gone: BTreeMap<JobName, (OutputsGone, WallTime)>,
-    /// When each hold on the outputs of a job was last renewed. Some may have ended by themselves.
-    holds: BTreeMap<JobName, BTreeMap<HoldId, Time>>,
+    /// The holds on the outputs of each job. Some may not have been renewed for too long.
+    holds: BTreeMap<JobName, BTreeMap<HoldId, Hold>>,
     files: Arc<KnownFiles>,
     /// The running tasks with inputs that were not known yet when a worker listed them.
     to_pin: BTreeMap<InvocationId, Task>,
@@ -89,6 +93,14 @@ pub(crate) struct StoreOfWorker {
     waiting: Vec<WaitingRun>,
     pub disks: Vec<DiskReport>,
     pub counters: Option<ArtifactCounters>,
+}
+
+/// A hold on the outputs of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hold {
+    renewed: Time,
+    /// Whether outputs have expired or were removed since then.
+    have_gone: bool,
 }
 
 /// The starts of tasks with inputs: those at a worker with at least half of the bytes, and the others.
@@ -140,13 +152,19 @@ impl Artifacts {
         now: Clocks,
         (strategy, rng): (SlotStrategy, Rng),
     ) -> Self {
+        let mut slots = ArtifactSlots::new(now.time, strategy);
+        // The latest runs count most.
+        let mut runs: Vec<&RestoredTask> = restored.tasks.iter().collect();
+        runs.sort_by_key(|task| task.invocation);
+        for RestoredTask { key, outputs, .. } in runs {
+            let sizes = outputs.iter().map(|output| output.artifact.size);
+            slots.record_run(&key.job, sizes.fold(0, u64::saturating_add));
+        }
+        let has_outputs = !restored.sets.is_empty();
         Artifacts {
-            judge_at: (!restored.sets.is_empty()).then_some(now.time),
+            judge_at: has_outputs.then_some(now.time),
             are_defined: false,
-            started: match restored.sets.is_empty() {
-                true => Time::ZERO,
-                false => now.time,
-            },
+            started: has_outputs.then_some(now.time),
             holds: BTreeMap::new(),
             gone: BTreeMap::new(),
             registry: Registry::restore(RegistrySettings::default(), restored, now),
@@ -154,7 +172,7 @@ impl Artifacts {
             namespace,
             awaited: BTreeMap::new(),
             places: BTreeMap::new(),
-            slots: ArtifactSlots::new(now.time, strategy),
+            slots,
             listings: BTreeMap::new(),
             rng,
             unfinished: BTreeMap::new(),
@@ -194,7 +212,7 @@ impl Artifacts {
             unfinished: BTreeMap::new(),
             judge_at: None,
             are_defined: true,
-            started: Time::ZERO,
+            started: None,
             holds: BTreeMap::new(),
             gone: BTreeMap::new(),
             files: Arc::clone(&self.files),
@@ -323,7 +341,7 @@ impl Artifacts {
         self.slots.release(now, reservation)
     }
 
-    /// Reserves space for the outputs of a run of the job that starts at the worker with this lock.
+    /// Reserves space for the outputs of a run of the job at the worker with this lock.
     pub(crate) fn reserve_for_run(
         &mut self,
         now: Time,
@@ -333,15 +351,49 @@ impl Artifacts {
         self.slots.reserve_for_run(now, of, job);
     }
 
+    /// Notes that the worker with this lock had no space for the outputs of a run.
+    pub(crate) fn record_no_space(&mut self, now: Time, lock: &MachinePortLock, job: &JobName) {
+        self.slots.record_no_space(now, lock, job);
+    }
+
     /// Returns the bytes that a run of the job is expected to leave.
     pub(crate) fn size_of_outputs(&self, job: &JobName) -> u64 {
         self.slots.size_of_outputs(job)
     }
 
-    /// Returns the workers whose space for outputs may have changed, each with the bytes of its disk with the most; `None` for a worker
-    /// that has not reported.
-    pub(crate) fn take_changed_space(&mut self) -> Vec<(MachinePortLock, Option<u64>)> {
-        self.slots.take_changed()
+    /// Returns whether a run of the job has left outputs.
+    pub(crate) fn knows_size_of(&self, job: &JobName) -> bool {
+        self.slots.knows_size_of(job)
+    }
+
+    /// Returns the workers that lately had no space for the outputs of the job.
+    pub(crate) fn full_for(&self, job: &JobName) -> BTreeSet<Shard> {
+        self.slots.full_for(job)
+    }
+
+    /// Returns the jobs for which other workers lack space than at the last call.
+    pub(crate) fn take_changed_marks(&mut self, now: Time) -> BTreeSet<JobName> {
+        self.slots.take_changed_marks(now)
+    }
+
+    /// Returns the workers whose space for outputs may have changed.
+    pub(crate) fn take_changed_space(&mut self) -> Vec<(MachinePortLock, OutputSpace)> {
+        let changed = self.slots.take_changed().into_iter();
+        let with_space = |(lock, bytes)| {
+            let space = match bytes {
+                Some(bytes) => OutputSpace::Bytes(bytes),
+                None if self.awaited.contains_key(&lock) => OutputSpace::Awaited,
+                None => OutputSpace::Unknown,
+            };
+            (lock, space)
+        };
+        changed.map(with_space).collect()
+    }
+
+    /// Returns when the wait for the first report of a worker ends next, if tasks may wait for that.
+    pub(crate) fn next_report_due(&self) -> Option<Time> {
+        let awaited = self.awaited.values().filter(|_| self.slots.know_sizes());
+        awaited.min().copied()
     }
 
     /// Returns the store of a worker that reports it.
@@ -374,7 +426,12 @@ impl Artifacts {
             size: artifact.size,
             replicas: self.count_missing_copies(artifact.id, wanted),
         };
-        self.slots.prospect(now, &self.registry, &missing)
+        self.prospect(now, &missing)
+    }
+
+    /// Returns why an artifact of which the registry misses copies lacks them.
+    pub(crate) fn prospect(&self, now: Time, missing: &MissingReplicas) -> CopyProspect {
+        self.slots.prospect(now, &self.registry, missing)
     }
 
     /// Returns how far the inputs of a run are, if its worker has reported that it waits for them.
@@ -406,7 +463,7 @@ impl Artifacts {
                 .dropped(&holder(copy.generation), copy.id, now);
         }
         for page in &report.listings {
-            self.page(page, now);
+            self.page(&holder(page.wanted.generation), page, now);
         }
         let disks = report.disks.iter().map(|disk| DiskAnnouncement {
             generation: disk.generation,
@@ -417,9 +474,8 @@ impl Artifacts {
         self.registry.announce(lock, &disks, now);
     }
 
-    fn page(&mut self, page: &ListingPage, now: Time) {
-        let generation = page.wanted.generation;
-        let Some(&listing) = self.listings.get(&generation) else {
+    fn page(&mut self, disk: &Holder, page: &ListingPage, now: Time) {
+        let Some(&listing) = self.listings.get(disk) else {
             return;
         };
         if listing != page.wanted.listing {
@@ -436,9 +492,9 @@ impl Artifacts {
         };
         match self.registry.page(&registry_page, now) {
             PageAnswer::Next(_) | PageAnswer::Ignored => {}
-            PageAnswer::Complete => drop(self.listings.remove(&generation)),
+            PageAnswer::Complete => drop(self.listings.remove(disk)),
             PageAnswer::Malformed => {
-                self.listings.remove(&generation);
+                self.listings.remove(disk);
                 self.registry.listing_failed(registry_page.listing);
             }
         }
@@ -451,15 +507,18 @@ impl Artifacts {
         report: &ArtifactsReport,
     ) -> Vec<ListingWanted> {
         let new: Vec<DiskGeneration> = self.registry.listing_wanted(lock).collect();
-        for generation in new {
-            let lock = lock.clone();
-            if let Some(listing) = self.registry.begin_listing(&Holder { lock, generation }) {
-                self.listings.insert(generation, listing);
+        let holder = |generation| Holder {
+            lock: lock.clone(),
+            generation,
+        };
+        for disk in new.into_iter().map(holder) {
+            if let Some(listing) = self.registry.begin_listing(&disk) {
+                self.listings.insert(disk, listing);
             }
         }
         let disks = report.disks.iter().map(|disk| disk.generation);
         let wanted = disks.filter_map(|generation| {
-            let listing = *self.listings.get(&generation)?;
+            let listing = *self.listings.get(&holder(generation))?;
             let after = self.registry.listing_position(listing)?;
             Some(ListingWanted {
                 generation,
@@ -526,6 +585,27 @@ impl Artifacts {
         })
     }
 
+    /// Returns whether the disks of a worker have no space for those of the artifacts that it lacks, by its last report.
+    pub(crate) fn lacks_space_for(
+        &self,
+        lock: &MachinePortLock,
+        artifacts: impl Iterator<Item = Artifact>,
+    ) -> bool {
+        let Some(store) = self.places.get(lock).filter(|store| store.is_known) else {
+            return false;
+        };
+        let healthy = store.disks.iter();
+        let healthy = healthy.filter(|disk| disk.condition == DiskCondition::Healthy);
+        let usable = largest_and_sum(healthy.map(|disk| disk.usable));
+        let is_here = |id| {
+            let mut holders = self.registry.holders(id);
+            holders.any(|holder| holder.lock == *lock)
+        };
+        let lacking = artifacts.filter(|artifact| !is_here(artifact.id));
+        let lacking = largest_and_sum(lacking.map(|artifact| artifact.size));
+        lacking.0 > usable.0 || lacking.1 > usable.1
+    }
+
     /// Counts the start of a task with these inputs at a worker.
     pub(crate) fn count_start(
         &mut self,
@@ -585,6 +665,7 @@ impl Artifacts {
         let sizes = outputs.iter().map(|left| left.output.artifact.size);
         let bytes = sizes.fold(0, u64::saturating_add);
         self.slots.record_run(&key.job, bytes);
+        self.slots.record_space(lock, &key.job);
         let outputs = outputs.into_iter().map(|left| left.output).collect();
         self.gone.remove(&key.job);
         self.registry
@@ -601,8 +682,18 @@ impl Artifacts {
         self.unfinished.remove(job);
     }
 
-    /// Notes that a user has removed outputs of a job.
+    /// Returns whether a program that holds the outputs of a job has said so lately.
+    pub(crate) fn are_held(&self, now: Time, job: &JobName) -> bool {
+        let holds = self.holds.get(job).into_iter().flatten();
+        holds
+            .into_iter()
+            .any(|(_, hold)| now < hold.renewed + HOLD_RUNS)
+    }
+
+    /// Notes that a user has removed outputs of a job. Those who hold them learn of it.
     pub(crate) fn note_removed(&mut self, job: &JobName, wall: WallTime) {
+        let holds = self.holds.get_mut(job).into_iter().flatten();
+        holds.for_each(|(_, hold)| hold.have_gone = true);
         let removed = (OutputsGone::Removed, wall);
         self.gone.insert(job.clone(), removed);
     }
@@ -703,9 +794,15 @@ impl Artifacts {
         let expired = self.registry.expire(now).into_iter();
         let forget = |job: JobName| {
             self.unfinished.remove(&job);
-            self.holds.remove(&job);
             let had_outputs = self.registry.job_outputs(&job).next().is_some();
             let ending = self.registry.set(&job).and_then(|set| set.ending);
+            match (ending, self.holds.get_mut(&job)) {
+                (Some(SetEnding::OwnerExpired), Some(holds)) if had_outputs => {
+                    holds.values_mut().for_each(|hold| hold.have_gone = true);
+                }
+                (Some(SetEnding::OwnerExpired), _) => {}
+                (Some(SetEnding::JobDeleted) | None, _) => drop(self.holds.remove(&job)),
+            }
             if had_outputs {
                 let why = match ending {
                     Some(SetEnding::OwnerExpired) => OutputsGone::HoldEnded,
@@ -719,7 +816,8 @@ impl Artifacts {
         expired.map(forget).collect()
     }
 
-    /// Holds the outputs of a job with this owner. If all earlier holds have ended, the outputs expire all the same.
+    /// Holds the outputs of a job with this owner. If all earlier holds have ended, the outputs expire all the same. A hold that was not
+    /// renewed in time, and whose outputs have gone meanwhile, is reported as ended once, and begins anew.
     pub(crate) fn hold(
         &mut self,
         now: Time,
@@ -730,20 +828,22 @@ impl Artifacts {
         if set.is_some_and(|set| set.ending == Some(SetEnding::OwnerExpired)) {
             return HoldState::Ended;
         }
-        let timeout = self.registry.settings().owner_timeout;
         let holds = self.holds.entry(job.clone()).or_default();
-        holds.retain(|_, renewed| now < *renewed + timeout);
         if holds.len() >= MOST_HOLDS
             && !holds.contains_key(&id)
-            && let Some(oldest) = holds.iter().min_by_key(|(_, renewed)| **renewed)
+            && let Some(oldest) = holds.iter().min_by_key(|(_, hold)| **hold)
         {
             let oldest = *oldest.0;
             holds.remove(&oldest);
         }
-        holds.insert(id, now);
+        let hold = Hold {
+            renewed: now,
+            have_gone: false,
+        };
+        let have_gone = holds.insert(id, hold).is_some_and(|hold| hold.have_gone);
         match self.registry.owner_heartbeat(owner, now) {
-            OwnerHeartbeat::Continued => HoldState::Continued,
-            OwnerHeartbeat::Began => HoldState::Ended,
+            OwnerHeartbeat::Continued if !have_gone => HoldState::Continued,
+            OwnerHeartbeat::Continued | OwnerHeartbeat::Began => HoldState::Ended,
         }
     }
 
@@ -759,12 +859,13 @@ impl Artifacts {
         let is_fresh = |since: Time| now.time < since + timeout;
         let holds = self.holds.entry(job.clone()).or_default();
         holds.remove(&id);
-        holds.retain(|_, renewed| is_fresh(*renewed));
-        if !holds.is_empty() {
+        if holds.values().any(|hold| is_fresh(hold.renewed)) {
             return HoldState::Continued;
         }
-        self.holds.remove(job);
-        if is_fresh(self.started) {
+        if holds.is_empty() {
+            self.holds.remove(job);
+        }
+        if self.started.is_some_and(is_fresh) {
             return HoldState::Continued;
         }
         self.registry.end_owner(owner, now);
@@ -774,21 +875,25 @@ impl Artifacts {
     /// Notes that a worker has associated. Until its report, its copies are unknown. A worker without a store of artifacts sends none.
     pub(crate) fn associated(&mut self, now: Time, lock: &MachinePortLock) {
         self.awaited.insert(lock.clone(), now + REPORT_WAIT);
+        self.slots.note_changed(lock);
     }
 
-    /// Sets whether a worker gets no further copies, and, by an operator's order, whether its copies do not count as replicas.
-    pub(crate) fn set_order(
-        &mut self,
-        lock: &MachinePortLock,
-        is_excluded: bool,
-        is_leaving: bool,
-    ) {
-        self.slots.set_excluded(lock, is_excluded);
+    /// Sets whether the copies of a worker do not count as replicas, by an operator's order.
+    pub(crate) fn set_leaving(&mut self, lock: &MachinePortLock, is_leaving: bool) {
         let stay = match is_leaving {
             true => WorkerStay::Leaving,
             false => WorkerStay::Staying,
         };
         self.registry.set_stay(lock, stay);
+    }
+
+    /// Sets whether a worker is expected to keep its copies: it is healthy and does not drain.
+    pub(crate) fn set_trusted(&mut self, lock: &MachinePortLock, is_trusted: bool) {
+        let trust = match is_trusted {
+            true => WorkerTrust::Trusted,
+            false => WorkerTrust::Doubtful,
+        };
+        self.registry.set_trust(lock, trust);
     }
 
     /// Returns whether all copies of a worker, and those of others, are known, as far as anything depends on that. A worker that has not
@@ -829,6 +934,7 @@ impl Artifacts {
     /// Forgets a lost worker.
     pub(crate) fn lose(&mut self, now: Time, lock: &MachinePortLock) {
         self.awaited.remove(lock);
+        self.listings.retain(|disk, _| disk.lock != *lock);
         self.places.remove(lock);
         self.slots.lose(now, lock);
         self.registry.lose(lock, now);
@@ -836,7 +942,13 @@ impl Artifacts {
 
     /// Accepts whether all workers and running tasks are known.
     pub(crate) fn judge_completeness(&mut self, now: Time, all_known: bool) {
-        self.awaited.retain(|_, until| now < *until);
+        self.awaited.retain(|lock, until| {
+            let waits = now < *until;
+            if !waits {
+                self.slots.note_changed(lock);
+            }
+            waits
+        });
         if self.registry.is_settled() != all_known {
             let completeness = match all_known {
                 true => Completeness::Complete,
@@ -873,4 +985,39 @@ impl Artifacts {
             self.registry.unpin(run, now);
         }
     }
+}
+
+/// Returns how long a set is kept whose session lives.
+pub(crate) fn retention_of(keep: KeepOutputs) -> SetRetention {
+    match keep {
+        KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
+        KeepOutputs::For(time) => SetRetention::For(time),
+        KeepOutputs::WhileHeld | KeepOutputs::Forever => SetRetention::Forever,
+    }
+}
+
+/// Returns, for each wanted job, the jobs that have its outputs as inputs.
+pub(crate) fn consumers(
+    config: &Config,
+    is_wanted: impl Fn(&JobName) -> bool,
+) -> BTreeMap<JobName, BTreeSet<JobName>> {
+    let mut consumers: BTreeMap<JobName, BTreeSet<JobName>> = BTreeMap::new();
+    for job in &config.jobs {
+        for input in &job.inputs {
+            if let InputSource::Job { job: from, .. } = &input.source
+                && is_wanted(from)
+            {
+                let of = consumers.entry(from.clone()).or_default();
+                of.insert(job.name.clone());
+            }
+        }
+    }
+    consumers
+}
+
+/// Returns the largest of some sizes, and their sum.
+fn largest_and_sum(sizes: impl Iterator<Item = u64>) -> (u64, u64) {
+    sizes.fold((0, 0), |(largest, sum): (u64, u64), size| {
+        (largest.max(size), sum.saturating_add(size))
+    })
 }

@@ -18,6 +18,16 @@ pub struct KnownFiles {
     pub earlier: BTreeSet<ArtifactId>,
     /// The artifacts of which the scheduler has a copy, also those of former files.
     pub stored: BTreeSet<ArtifactId>,
+    pub uploads: UploadAccess,
+}
+
+/// Whether people can upload files to the scheduler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UploadAccess {
+    #[default]
+    Open,
+    /// The scheduler of a `brasserie run` has no address that people know.
+    None,
 }
 
 /// A file below the folder of the configuration.
@@ -56,6 +66,8 @@ pub enum LackingFile {
          `brasserie artifact put FILE --name {path}`"
     )]
     Absent { path: String, folder: Arc<str> },
+    #[error("there is no file `{path}` in the config file's folder {folder}: put it there")]
+    AbsentInRun { path: String, folder: Arc<str> },
     #[error(
         "no file was uploaded under the name `{path}`, and a submitted job has no folder. Run `brasserie artifact put FILE --name {path}`"
     )]
@@ -83,10 +95,7 @@ impl KnownFiles {
             (Some(artifact), _) if self.has(artifact.id) => Ok(*artifact),
             (Some(_), _) => Err(LackingFile::CopyLost { path: name() }),
             (None, JobOrigin::Submitted) => Err(LackingFile::NotUploaded { path: name() }),
-            (None, JobOrigin::ConfigFile) => Err(LackingFile::Absent {
-                path: name(),
-                folder: Arc::clone(&self.folder),
-            }),
+            (None, JobOrigin::ConfigFile) => Err(self.absent(name())),
         }
     }
 
@@ -95,6 +104,14 @@ impl KnownFiles {
         match origin {
             JobOrigin::ConfigFile => self.configured.get(path) != Some(&ConfiguredFile::Absent),
             JobOrigin::Submitted => false,
+        }
+    }
+
+    fn absent(&self, path: String) -> LackingFile {
+        let folder = Arc::clone(&self.folder);
+        match self.uploads {
+            UploadAccess::Open => LackingFile::Absent { path, folder },
+            UploadAccess::None => LackingFile::AbsentInRun { path, folder },
         }
     }
 
@@ -107,7 +124,7 @@ impl KnownFiles {
             Some(ConfiguredFile::Present(_) | ConfiguredFile::Reading) | None => {
                 Err(LackingFile::Unread { path })
             }
-            Some(ConfiguredFile::Absent) => Err(LackingFile::Absent { path, folder }),
+            Some(ConfiguredFile::Absent) => Err(self.absent(path)),
             Some(ConfiguredFile::Unusable(why)) => {
                 let why = why.clone();
                 Err(LackingFile::Unusable { path, folder, why })
@@ -153,6 +170,7 @@ mod tests {
             earlier: BTreeSet::new(),
             uploaded: uploaded.into_iter().map(|it| ("a".into(), it)).collect(),
             stored: BTreeSet::from([artifact(1).id, artifact(2).id]),
+            uploads: UploadAccess::Open,
         }
     }
 
@@ -194,6 +212,15 @@ mod tests {
             lacking.to_string(),
             "there is no file `a` in the config file's folder /conf, and none was uploaded under this name. Put it there, or run \
              `brasserie artifact put FILE --name a`"
+        );
+        let in_run = KnownFiles {
+            uploads: UploadAccess::None,
+            ..none.clone()
+        };
+        let lacking = in_run.find("./a", JobOrigin::ConfigFile).unwrap_err();
+        assert_eq!(
+            lacking.to_string(),
+            "there is no file `a` in the config file's folder /conf: put it there"
         );
         let lacking = none.find("a", JobOrigin::Submitted).unwrap_err();
         assert!(

@@ -44,10 +44,11 @@ pub use news::{
     ConfigTexts, DecommissionNews, KnownWorker, LostTasks, MissedOutputs, News, NewsKind, Severity,
 };
 pub use nodes::has_same_nodes;
+pub use notices::LACKS_INPUT;
 pub use options::Options;
 pub use orders::{
-    AfterDecommission, Decommission, Exit, ExitWay, MAX_ORDERS, MAX_REASON_BYTES, OrderCall,
-    OrderRequest, OrderStage, OrderStatus, WorkLeft, WorkerOrder,
+    AfterDecommission, Decommission, Exit, ExitWay, LostOutputs, MAX_ORDERS, MAX_REASON_BYTES,
+    OrderCall, OrderRequest, OrderStage, OrderStatus, WorkLeft, WorkerOrder,
 };
 pub use owners::{NotOwner, Owned, Owner, check_owner, owner_of};
 pub use record::{
@@ -66,8 +67,9 @@ pub use scheduler::event::{
 pub use scheduler::files::{FileOrigin, FilePage, ListedFile, MAX_LISTED_FILES};
 pub use scheduler::history::{History, HistoryNames, PastEnd};
 pub use scheduler::plan::{
-    JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
-    Proposal, ProposedInputs, ProposedNodes, TasksPlan, Total, WhatIf,
+    ExcessiveInputs, JobPlan, KeptSet, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges,
+    OrphanPlan, Plan, PlannedKill, Proposal, ProposedInputs, ProposedNodes, TasksPlan, Total,
+    WhatIf,
 };
 pub use scheduler::questions::MAX_ANSWER_WAIT;
 pub use scheduler::view::listing::{ListedTask, TaskPage};

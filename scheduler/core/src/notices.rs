@@ -9,7 +9,7 @@ use problems::RecentProblems;
 
 use crate::news::{News, NewsKind};
 
-pub use problems::StartTrouble;
+pub use problems::{LACKS_INPUT, StartTrouble};
 
 /// The most news of one kind that are kept until the shell takes them. A turn that makes more of them drops the rest.
 const MAX_KEPT: usize = 256;

@@ -77,6 +77,16 @@ pub struct Decommission {
     /// The instance that is to exit: it had the shard when the stage `Decommissioned` began. A later instance stays, because a service
     /// manager would start another one for ever.
     pub exit: Option<Exit>,
+    /// The amount that was only at the worker when the deadline ended it; `None` if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<LostOutputs>,
+}
+
+/// Outputs that no other worker had when the deadline of a decommission ended their worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostOutputs {
+    pub artifacts: u64,
+    pub bytes: u64,
 }
 
 /// The fate of a worker whose decommission is done before the deadline.
@@ -169,6 +179,7 @@ impl OrderRequest {
                     deadline: deadline.map(|left| wall + left),
                     then,
                     exit: None,
+                    lost: None,
                 };
                 (OrderStage::Decommissioning(terms), reason)
             }
@@ -219,6 +230,8 @@ pub struct OrderStatus {
     /// Whether a worker that is not lost has the shard.
     pub connected: bool,
     pub left: WorkLeft,
+    /// Why nobody copies some of the artifacts that are only there, as a clause; `None` if there are none, or if they are being copied.
+    pub copies_wait_for: Option<String>,
     /// The worker is decommissioned and has not exited yet.
     pub exits: bool,
 }
@@ -371,7 +384,7 @@ impl Orders {
                 let waits = one.asked_to_exit.is_some_and(|at| now < at + EXIT_RETRY);
                 match way {
                     ExitWay::Drain if terms.is_overdue(facts.wall) => OrderStep::Enter(
-                        OrderStage::Decommissioned(terms.with_exit(ExitWay::Kill, facts.worker)),
+                        OrderStage::Decommissioned(terms.with_exit(Some(ExitWay::Kill), facts)),
                     ),
                     ExitWay::Drain if facts.drains || facts.left.unknown => OrderStep::Wait,
                     ExitWay::Drain | ExitWay::Kill if waits => OrderStep::Wait,
@@ -435,9 +448,16 @@ impl Decommission {
         self.deadline.is_some_and(|deadline| deadline <= wall)
     }
 
-    fn with_exit(&self, way: ExitWay, worker: Option<WorkerId>) -> Self {
+    fn with_exit(&self, way: Option<ExitWay>, facts: OrderFacts) -> Self {
+        let exit = way.zip(facts.worker);
+        let left = facts.left.only_here;
+        let is_killed = way == Some(ExitWay::Kill) && left.artifacts > 0;
         Decommission {
-            exit: worker.map(|worker| Exit { worker, way }),
+            exit: exit.map(|(way, worker)| Exit { worker, way }),
+            lost: is_killed.then_some(LostOutputs {
+                artifacts: left.artifacts,
+                bytes: left.bytes,
+            }),
             ..self.clone()
         }
     }
@@ -450,12 +470,7 @@ impl Decommission {
             (false, _) if self.is_overdue(facts.wall) && !facts.may_return => Some(ExitWay::Kill),
             (false, _) => return OrderStep::Wait,
         };
-        let exit = way.zip(facts.worker);
-        let exit = exit.map(|(way, worker)| Exit { worker, way });
-        OrderStep::Enter(OrderStage::Decommissioned(Decommission {
-            exit,
-            ..self.clone()
-        }))
+        OrderStep::Enter(OrderStage::Decommissioned(self.with_exit(way, facts)))
     }
 }
 

@@ -417,6 +417,7 @@ impl Scheduler {
             self.next_take_back,
             self.work_requests.next_answer(),
             self.artifacts.next_wake(),
+            self.artifacts.next_report_due(),
             self.orders.next_check(),
             Some(self.pauses.next_turn()),
         ]

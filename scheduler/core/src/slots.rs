@@ -3,7 +3,7 @@
 
 mod space;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +46,9 @@ const MOST_NAMED: usize = 5;
 const FIRST_SIZE: u64 = 1;
 /// The most bytes that the outputs of a run are expected to take, so that one huge output does not keep a job from all workers.
 const LARGEST_SIZE: u64 = 4 << 30;
+/// The time for which a worker that had no space for the outputs of a job gets none of its runs: long beside its backoffs, so that the worker is
+/// not tried again and again. After that even a disk that is too small is tried: the job's other tasks may leave less.
+const FULL_FOR: Duration = Duration::from_secs(600);
 /// No report of a worker says which of its slots are used. So a slot stays reserved until its copy is reported, or until it ends.
 const NO_SLOT_IS_REPORTED: Time = Time::ZERO;
 
@@ -80,10 +83,29 @@ struct CopyGroup {
     magnitude: u32,
 }
 
+/// A running task that leaves outputs.
+#[derive(Clone, Debug)]
+struct OutputRun {
+    lock: MachinePortLock,
+    job: JobName,
+    /// `None`: its worker has reported no healthy disk yet. The allocator ends a reservation at a worker that is lost.
+    reservation: Option<ReservationId>,
+}
+
+/// The mark of a worker that had no space for the inputs or outputs of a run of a job.
+#[derive(Clone, Copy, Debug)]
+struct FullMark {
+    until: Time,
+    /// The fewest usable bytes that the worker has reported since. The mark ends once these are more by an eighth, and by the outputs
+    /// of a run.
+    usable: u64,
+}
+
 /// The slots, and the workers that were asked for copies.
 ///
 /// Invariants: `asked` has the pairs of `copies` whose time is not over, and some whose time is over. `space` never has more than a worker
-/// has. It may have less until the worker's next report.
+/// has. It may have less until the worker's next report. `runs_at` has the runs of `runs`. `marks_in_order` has the marks of `full`, and some that
+/// have ended.
 #[derive(Clone, Debug)]
 pub(crate) struct ArtifactSlots {
     allocator: Allocator,
@@ -104,10 +126,18 @@ pub(crate) struct ArtifactSlots {
     /// The reservations of programs. Some may have ended.
     reserved: BTreeMap<ReservationId, Option<Arc<str>>>,
     are_requested: bool,
-    /// The reservations of running tasks for their outputs, with their workers. Those of lost workers have ended.
-    runs: BTreeMap<InvocationId, (ReservationId, MachinePortLock)>,
+    /// The running tasks that leave outputs.
+    runs: BTreeMap<InvocationId, OutputRun>,
+    runs_at: BTreeMap<MachinePortLock, BTreeSet<InvocationId>>,
     /// The average of the bytes that the last runs of each job have left.
     sizes: BTreeMap<JobName, u64>,
+    /// The marks of each worker that lately had no space for the outputs of some jobs.
+    full: BTreeMap<HolderId, BTreeMap<JobName, FullMark>>,
+    marks_in_order: VecDeque<(Time, HolderId, JobName)>,
+    /// The jobs whose marks have changed since the last call of [`ArtifactSlots::take_changed_marks`].
+    changed_marks: BTreeSet<JobName>,
+    /// The usable bytes of the disk with the most, reserved or not, of each worker that may get artifacts and has some.
+    usable: BTreeMap<HolderId, u64>,
     /// The workers whose space may have changed since the last call of [`ArtifactSlots::take_changed`].
     changed: BTreeSet<MachinePortLock>,
 }
@@ -245,7 +275,12 @@ impl ArtifactSlots {
             reserved: BTreeMap::new(),
             are_requested: false,
             runs: BTreeMap::new(),
+            runs_at: BTreeMap::new(),
             sizes: BTreeMap::new(),
+            full: BTreeMap::new(),
+            marks_in_order: VecDeque::new(),
+            changed_marks: BTreeSet::new(),
+            usable: BTreeMap::new(),
             changed: BTreeSet::new(),
         }
     }
@@ -264,7 +299,80 @@ impl ArtifactSlots {
         if !self.allocator.workers().is_eligible(holder) {
             self.withdraw(holder);
         }
+        for run in self.runs_at.get(lock).cloned().unwrap_or_default() {
+            self.reserve_on_disk(now, run);
+        }
         self.note_space(holder);
+        self.note_usable(holder);
+    }
+
+    /// Notes the space of the disks of a worker, after it may have changed.
+    fn note_usable(&mut self, holder: HolderId) {
+        let most = self.usable_at(holder);
+        let marks = self.full.get(&holder).into_iter().flatten();
+        // Small changes are usual.
+        let has_more = |(job, mark): &(&JobName, &FullMark)| {
+            let more = self.size_of_outputs(job).max(mark.usable / 8);
+            most >= mark.usable.saturating_add(more)
+        };
+        let ended: Vec<JobName> = marks.filter(has_more).map(|(job, _)| job.clone()).collect();
+        for job in ended {
+            self.end_mark(holder, &job);
+        }
+        for mark in self.full.get_mut(&holder).into_iter().flatten() {
+            mark.1.usable = mark.1.usable.min(most);
+        }
+        let before = self.usable.remove(&holder).unwrap_or(0);
+        let usable = match self.allocator.workers().is_eligible(holder) {
+            true => most,
+            false => 0,
+        };
+        if usable > 0 {
+            self.usable.insert(holder, usable);
+        }
+        let marked = self.full.values().flat_map(BTreeMap::keys);
+        let fits_no_more =
+            |job: &&JobName| (usable + 1..=before).contains(&self.size_of_outputs(job));
+        let marked: BTreeSet<JobName> = marked.filter(fits_no_more).cloned().collect();
+        for job in marked {
+            self.end_marks_of_all(&job, None);
+        }
+    }
+
+    /// Ends the marks of a job, except that of one worker, if each worker with usable space for a run has one.
+    fn end_marks_of_all(&mut self, job: &JobName, except: Option<HolderId>) {
+        let is_marked =
+            |holder: &HolderId| self.full.get(holder).is_some_and(|of| of.contains_key(job));
+        let size = self.size_of_outputs(job);
+        let mut with_space = self.usable.iter().filter(|(_, usable)| size <= **usable);
+        if !with_space.all(|(holder, _)| is_marked(holder)) {
+            return;
+        }
+        let holders = self.full.keys().copied();
+        let ended: Vec<HolderId> = holders.filter(|one| Some(*one) != except).collect();
+        for holder in ended {
+            self.end_mark(holder, job);
+        }
+    }
+
+    /// Ends the mark of a worker for a job, if it has one.
+    fn end_mark(&mut self, holder: HolderId, job: &JobName) {
+        let Some(marks) = self.full.get_mut(&holder) else {
+            return;
+        };
+        if marks.remove(job).is_some() {
+            self.changed_marks.insert(job.clone());
+        }
+        if marks.is_empty() {
+            self.full.remove(&holder);
+        }
+    }
+
+    /// Returns the usable bytes of the healthy disk of a worker with the most, reserved or not.
+    fn usable_at(&self, holder: HolderId) -> u64 {
+        let disks = self.allocator.workers().disks(holder);
+        let healthy = disks.filter(|disk| disk.is_healthy());
+        healthy.map(|disk| disk.usable.0).max().unwrap_or(0)
     }
 
     /// Notes the space of a worker for copies, after it may have changed. A worker that was asked for many copies has none.
@@ -310,6 +418,7 @@ impl ArtifactSlots {
             report: content,
         };
         self.allocator.register(holder, registration);
+        self.forget_reservations(lock);
         let worker = SlotWorker {
             lock: lock.clone(),
             shard: report.shard.clone(),
@@ -343,45 +452,77 @@ impl ArtifactSlots {
         self.allocator.readmit(holder);
         self.allocator.lose(holder, now);
         self.workers.remove(&holder);
+        for job in self.full.remove(&holder).unwrap_or_default().into_keys() {
+            self.changed_marks.insert(job);
+        }
         self.note_space(holder);
+        self.note_usable(holder);
         self.changed.insert(lock.clone());
     }
 
-    /// Reserves space for the outputs of a run that starts. A worker that has not reported has no disk to reserve it on.
+    /// Notes that the allocator has ended the reservations of a worker, which has registered anew.
+    fn forget_reservations(&mut self, lock: &MachinePortLock) {
+        for id in self.runs_at.get(lock).into_iter().flatten() {
+            if let Some(run) = self.runs.get_mut(id) {
+                run.reservation = None;
+            }
+        }
+    }
+
+    /// Reserves space for the outputs of a run of the job: now, or as soon as its worker reports a healthy disk.
     pub(crate) fn reserve_for_run(
         &mut self,
         now: Time,
         (lock, run): (&MachinePortLock, InvocationId),
         job: &JobName,
     ) {
-        let holder = self.numbers.get(lock).copied();
+        let of = OutputRun {
+            lock: lock.clone(),
+            job: job.clone(),
+            reservation: None,
+        };
+        self.runs.insert(run, of);
+        self.runs_at.entry(lock.clone()).or_default().insert(run);
+        self.reserve_on_disk(now, run);
+    }
+
+    /// Reserves space for a run without any, if its worker has reported a healthy disk.
+    fn reserve_on_disk(&mut self, now: Time, id: InvocationId) {
+        let run = self.runs.get(&id);
+        let Some(run) = run.filter(|run| run.reservation.is_none()) else {
+            return;
+        };
+        let size = self.size_of_outputs(&run.job);
+        let holder = self.numbers.get(&run.lock).copied();
         let holder = holder.filter(|holder| self.workers.contains_key(holder));
         let roomiest = holder.and_then(|holder| {
             let (_, disk) = self.allocator.roomiest_disk(holder)?;
             Some(DiskPlace { holder, disk })
         });
-        if let Some(place) = roomiest {
-            let size = Bytes(self.size_of_outputs(job));
-            let reservation = self.allocator.reserve(place, size, now);
-            self.runs.insert(run, (reservation, lock.clone()));
-            self.note_reserved(lock.clone());
+        let Some(place) = roomiest else {
+            return;
+        };
+        let reservation = self.allocator.reserve(place, Bytes(size), now);
+        if let Some(run) = self.runs.get_mut(&id) {
+            run.reservation = Some(reservation);
         }
+        self.note_space(place.holder);
     }
 
     /// Ends the reservation of a run, if it has one.
     pub(crate) fn end_run(&mut self, run: InvocationId) {
-        if let Some((reservation, lock)) = self.runs.remove(&run) {
+        let Some(of) = self.runs.remove(&run) else {
+            return;
+        };
+        if let Some(reservation) = of.reservation {
             self.allocator.release(reservation);
-            self.note_reserved(lock);
         }
-    }
-
-    /// Notes that the reserved space of a worker has changed.
-    fn note_reserved(&mut self, lock: MachinePortLock) {
-        if let Some(&holder) = self.numbers.get(&lock) {
-            self.note_space(holder);
+        if let Some(runs) = self.runs_at.get_mut(&of.lock) {
+            runs.remove(&run);
+            if runs.is_empty() {
+                self.runs_at.remove(&of.lock);
+            }
         }
-        self.changed.insert(lock);
     }
 
     /// Counts the bytes of all outputs of an accepted completion.
@@ -393,9 +534,53 @@ impl ArtifactSlots {
         self.sizes.insert(job.clone(), size);
     }
 
+    /// Notes that the worker with this lock had no space for the inputs or outputs of a run. For [`FULL_FOR`] it gets no run of the job,
+    /// unless all workers with usable space for a run have had none: then the others are tried again.
+    pub(crate) fn record_no_space(&mut self, now: Time, lock: &MachinePortLock, job: &JobName) {
+        let holder = self.numbers.get(lock).copied();
+        let Some(holder) = holder.filter(|holder| self.workers.contains_key(holder)) else {
+            return;
+        };
+        let mark = FullMark {
+            until: now + FULL_FOR,
+            usable: self.usable_at(holder),
+        };
+        let marks = self.full.entry(holder).or_default();
+        marks.insert(job.clone(), mark);
+        self.marks_in_order
+            .push_back((mark.until, holder, job.clone()));
+        self.changed_marks.insert(job.clone());
+        let size = self.size_of_outputs(job);
+        let mut usable = self.usable.iter();
+        let has_others = usable.any(|(other, usable)| *other != holder && size <= *usable);
+        self.end_marks_of_all(job, has_others.then_some(holder));
+    }
+
+    /// Notes that the worker with this lock had space for the outputs of a run.
+    pub(crate) fn record_space(&mut self, lock: &MachinePortLock, job: &JobName) {
+        if let Some(&holder) = self.numbers.get(lock) {
+            self.end_mark(holder, job);
+        }
+    }
+
     /// Forgets the sizes of jobs that leave no outputs any more.
     pub(crate) fn keep_sizes(&mut self, jobs: &BTreeSet<JobName>) {
         self.sizes.retain(|job, _| jobs.contains(job));
+    }
+
+    /// Returns whether a run of the job has left outputs.
+    pub(crate) fn knows_size_of(&self, job: &JobName) -> bool {
+        self.sizes.contains_key(job)
+    }
+
+    /// Returns whether a run of any job has left outputs.
+    pub(crate) fn know_sizes(&self) -> bool {
+        !self.sizes.is_empty()
+    }
+
+    /// Notes that the space of a worker for outputs may have changed.
+    pub(crate) fn note_changed(&mut self, lock: &MachinePortLock) {
+        self.changed.insert(lock.clone());
     }
 
     /// Returns the bytes that a run of the job is expected to leave. Before the first completion, any space is enough.
@@ -403,9 +588,35 @@ impl ArtifactSlots {
         self.sizes.get(job).copied().unwrap_or(FIRST_SIZE)
     }
 
+    /// Returns the workers that lately had no space for the outputs of the job.
+    pub(crate) fn full_for(&self, job: &JobName) -> BTreeSet<Shard> {
+        let marked = self.full.iter().filter(|(_, of)| of.contains_key(job));
+        let workers = marked.filter_map(|(holder, _)| self.workers.get(holder));
+        workers.map(|worker| worker.shard.clone()).collect()
+    }
+
+    /// Returns the jobs for which another set of workers lacks space than at the last call.
+    pub(crate) fn take_changed_marks(&mut self, now: Time) -> BTreeSet<JobName> {
+        while self.marks_in_order.front().is_some_and(|one| one.0 <= now)
+            && let Some((_, holder, job)) = self.marks_in_order.pop_front()
+        {
+            let mark = self.full.get(&holder).and_then(|of| of.get(&job));
+            if mark.is_some_and(|mark| mark.until <= now) {
+                self.end_mark(holder, &job);
+            }
+        }
+        std::mem::take(&mut self.changed_marks)
+    }
+
     /// Returns the workers whose space for outputs may have changed, with the unreserved bytes of their healthy disk with the most; `None`
     /// for a worker that has not reported.
     pub(crate) fn take_changed(&mut self) -> Vec<(MachinePortLock, Option<u64>)> {
+        for holder in self.allocator.take_changed() {
+            self.note_space(holder);
+            if let Some(worker) = self.workers.get(&holder) {
+                self.changed.insert(worker.lock.clone());
+            }
+        }
         let changed = std::mem::take(&mut self.changed).into_iter();
         let with_space = |lock: MachinePortLock| {
             let holder = self.numbers.get(&lock);
@@ -439,6 +650,7 @@ impl ArtifactSlots {
             false => self.allocator.readmit(holder),
         }
         self.note_space(holder);
+        self.note_usable(holder);
     }
 
     /// Counts the size of an output of an accepted completion.

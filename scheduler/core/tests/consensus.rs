@@ -628,3 +628,22 @@ fn an_operators_wait_is_not_cut_short_by_consensus() {
     assert!(s.status().initial_wait.is_some());
     assert!(!wait(&mut s).contains("former set"));
 }
+
+#[test]
+fn a_new_worker_names_the_silent_ones_for_which_it_waits() {
+    let mut s = Script::with_config(one_job(1, ""));
+    s.join(&worker("a", 1, 100));
+    s.advance(Duration::from_secs(90));
+    let b = worker("b", 2, 100);
+    s.join(&b);
+    s.echo(&b);
+    let status = s.status().workers;
+    let new = status
+        .iter()
+        .find(|one| one.id == b.id)
+        .expect("it is here");
+    assert_ne!(new.health, Health::Healthy);
+    let why = new.waits_for.as_deref().expect("it waits");
+    let expected = "set with it. It waits for silent workers (`a`), until they are lost, in ";
+    assert!(why.contains(expected), "{why}");
+}

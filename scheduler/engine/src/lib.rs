@@ -38,6 +38,6 @@ pub use forest::{
 pub use reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 pub use types::{
     AdoptOutcome, Allowance, Allowances, Counts, Due, Eligibility, Histogram, HoldBack, Judged,
-    MachineLimits, NearWorker, NodesOwner, Placement, Restart, Task, TaskState, Timeliness, Tries,
-    WorkFound, WorkerIndex, WorkerResources,
+    MachineLimits, NearWorker, NodesOwner, OutputSpace, Placement, Restart, Task, TaskState,
+    Timeliness, Tries, WorkFound, WorkerIndex, WorkerResources,
 };

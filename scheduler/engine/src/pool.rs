@@ -18,13 +18,15 @@ use brasserie_common_config::{Config, JobConfig, WorkerSelector};
 
 use demand::{Demand, Load};
 use standby::{Claims, Standby, StandbyTask};
-use work_need::{LearnedStep, OutputSize, Refusal};
+use work_need::{LearnedStep, OutputNeed, Refusal};
 use worker::{PoolWorker, RunCards, WorkerPresence};
 
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
 use crate::slots::Slots;
-use crate::types::{Allowances, Due, Eligibility, NearWorker, Task, WorkerIndex, WorkerResources};
+use crate::types::{
+    Allowances, Due, Eligibility, NearWorker, OutputSpace, Task, WorkerIndex, WorkerResources,
+};
 
 /// Whether a group of jobs existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +183,7 @@ impl Pool {
             cpu_slots: None,
             card_slots: Vec::new(),
             standby: Standby::default(),
-            output_space: None,
+            output_space: OutputSpace::Unknown,
         };
         let index = match self.unused.pop() {
             Some(index) => {
@@ -209,7 +211,7 @@ impl Pool {
         slot.presence = WorkerPresence::Gone;
         slot.eligibility = Eligibility::Ineligible;
         slot.allowances = None;
-        slot.output_space = None;
+        slot.output_space = OutputSpace::Unknown;
         self.present -= 1;
         let host = slot.host;
         self.forget_late(worker);
@@ -267,8 +269,8 @@ impl Pool {
         true
     }
 
-    /// Sets the bytes that a worker has for the outputs of a task; `None` if it has not reported any disks. Returns whether that is new.
-    pub(crate) fn set_output_space(&mut self, worker: WorkerIndex, space: Option<u64>) -> bool {
+    /// Sets the space that a worker has for the outputs of a task. Returns whether that is new.
+    pub(crate) fn set_output_space(&mut self, worker: WorkerIndex, space: OutputSpace) -> bool {
         let slot = self.workers.get_mut(worker.index());
         let slot = slot.filter(|slot| slot.presence == WorkerPresence::Present);
         slot.is_some_and(|slot| std::mem::replace(&mut slot.output_space, space) != space)
@@ -762,15 +764,16 @@ impl Pool {
         &mut self,
         config: &Config,
         slots: &Slots,
-        of: (&JobConfig, Option<LearnedStep>, OutputSize),
+        of: (&JobConfig, Option<LearnedStep>, &OutputNeed),
         filter: Option<&CompiledFilter>,
     ) -> (usize, Group) {
         let mut demand = Demand::new(config, slots, of, filter);
         let (job, ..) = of;
         let per_job = filter.is_some_and(CompiledFilter::is_per_job);
         let key = format!(
-            "{:?} {:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
             demand.output_bytes,
+            demand.full_at,
             demand.may_stand_by,
             demand.needs,
             demand.root_needs,

@@ -11,8 +11,8 @@ use brasserie_common::time::format_duration;
 use brasserie_common::worker::TaskRoom;
 use brasserie_common::{Card, Hold, JobName, NodeName, Shard};
 
-use crate::pool::work_need::OutputSize;
-use crate::types::TaskState;
+use crate::pool::work_need::OutputNeed;
+use crate::types::{OutputSpace, TaskState};
 
 /// The rest of the sentence about a node that its schedule has disabled.
 const LIFETIME_OVER: &str =
@@ -52,12 +52,21 @@ impl Refusers {
         first: None,
     };
 
-    /// Returns these workers as those without space for outputs of this size, if there are any.
-    pub(crate) fn lack_of_space(self, size: OutputSize) -> Option<Box<NoSpace>> {
-        let lack = |first| NoSpace {
+    /// Returns these workers as those without space for such outputs, if there are any. `space` is that of the first one.
+    pub(crate) fn lack_of_space(
+        self,
+        outputs: &OutputNeed,
+        space: Option<OutputSpace>,
+    ) -> Option<Box<NoSpace>> {
+        let lack = |first: Shard| NoSpace {
+            why: match space {
+                _ if outputs.full_at.contains(&first) => WhyNoSpace::WasFull,
+                Some(OutputSpace::Awaited) => WhyNoSpace::NotReported,
+                Some(OutputSpace::Unknown | OutputSpace::Bytes(_)) | None => WhyNoSpace::TooLittle,
+            },
             workers: self.count,
             first,
-            bytes: size.bytes(),
+            bytes: outputs.size.bytes(),
         };
         self.first.map(lack).map(Box::new)
     }
@@ -68,13 +77,25 @@ impl Refusers {
     }
 }
 
-/// Workers none of whose healthy disks has space for the outputs of a task.
+/// Workers without space for the inputs or outputs of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSpace {
     pub workers: u32,
     pub first: Shard,
+    pub why: WhyNoSpace,
     /// Bytes that the outputs are expected to take; 1 if no task of the job has left any.
     pub bytes: u64,
+}
+
+/// The reason why a worker counts as one without space for the inputs or outputs of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyNoSpace {
+    /// The worker lately had no space for a run of the job, whatever its disks report.
+    WasFull,
+    /// The first report of its disks is awaited.
+    NotReported,
+    /// None of its healthy disks has enough.
+    TooLittle,
 }
 
 /// The cause of a missed deadline.
@@ -488,7 +509,7 @@ impl Reason {
             (&not_asked.count, "with as much work as they asked for"),
             (late, late_by.at_workers()),
             (turned_down, "without free GPUs for it a moment ago"),
-            (&without_space, "without space for its outputs"),
+            (&without_space, "without space for its inputs or outputs"),
         ] {
             if *count > 0 {
                 write!(f, "{separator}{count} {what}")?;
@@ -513,10 +534,24 @@ impl Reason {
 
 fn fmt_no_space(f: &mut fmt::Formatter<'_>, lack: &NoSpace) -> fmt::Result {
     let shard = &lack.first;
-    write!(
-        f,
-        " (worker `{shard}`: none of its disks has space for its outputs"
-    )?;
+    match lack.why {
+        WhyNoSpace::WasFull => {
+            return write!(
+                f,
+                " (worker `{shard}` had no space for the inputs or outputs of another run of the job, at most 10 minutes ago)"
+            );
+        }
+        WhyNoSpace::NotReported => {
+            return write!(
+                f,
+                " (worker `{shard}` has not reported its disks since it joined; tasks with outputs wait a minute at most for that)"
+            );
+        }
+        WhyNoSpace::TooLittle => write!(
+            f,
+            " (worker `{shard}`: none of its disks has space for its outputs"
+        )?,
+    }
     match lack.bytes {
         0 | 1 => f.write_str(")"),
         bytes => write!(f, ", about {})", readable_bytes(bytes)),

@@ -18,7 +18,7 @@ use brasserie_common_config::{JobConfig, ResourceId, Shared};
 use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
 use crate::names::Names;
-use crate::pool::work_need::{LearnedStep, OutputSize};
+use crate::pool::work_need::{LearnedStep, OutputNeed};
 use crate::types::{NodesOwner, QueuePlace, Task};
 use job::Job;
 use locality::LocalityWaits;
@@ -195,9 +195,9 @@ impl Tasks {
         std::mem::replace(&mut self.jobs[id.index()].learned, learned)
     }
 
-    /// Sets the expected size of the outputs of a job's tasks. Returns the former one.
-    pub(crate) fn set_output_size(&mut self, id: JobId, size: OutputSize) -> OutputSize {
-        std::mem::replace(&mut self.jobs[id.index()].output_size, size)
+    /// Sets what is known of the outputs of a job's tasks. Returns what was known.
+    pub(crate) fn set_outputs(&mut self, id: JobId, outputs: OutputNeed) -> OutputNeed {
+        std::mem::replace(&mut self.jobs[id.index()].outputs, outputs)
     }
 
     /// Notes since when a job is missing; `None` drops the note.
@@ -307,7 +307,7 @@ impl Tasks {
             if let Some(learned) = job.learned {
                 s.put(learned);
             }
-            s.put(job.output_size);
+            s.put(&job.outputs);
             s.each(job.statuses.iter(), |s, (node, status)| {
                 s.put(node);
                 s.stored(&status);

@@ -89,6 +89,17 @@ pub enum Eligibility {
     Gone,
 }
 
+/// The space that a worker is known to have for the outputs of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutputSpace {
+    /// The worker has reported no disks, and may never report any. It gets any task.
+    Unknown,
+    /// The first report of the worker is awaited. It gets only tasks for whose outputs any space is enough.
+    Awaited,
+    /// Unreserved bytes of its healthy disk with the most; 0 if it has none.
+    Bytes(u64),
+}
+
 /// The credit of a pull worker for one type of processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowance {

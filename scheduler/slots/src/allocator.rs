@@ -1,5 +1,7 @@
 //! The coordinator of the crate: it passes heartbeats, requests and completions to the components that they concern.
 
+use std::collections::BTreeSet;
+
 use brasserie_common::Time;
 use brasserie_common::rng::Rng;
 
@@ -101,6 +103,11 @@ impl Allocator {
 
     pub fn reservations(&self) -> &Reservations {
         &self.reservations
+    }
+
+    /// Takes the workers whose reserved space has changed since the last call.
+    pub fn take_changed(&mut self) -> BTreeSet<HolderId> {
+        self.reservations.take_changed()
     }
 
     /// Returns the estimated size of an artifact.

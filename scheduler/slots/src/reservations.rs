@@ -60,6 +60,8 @@ pub struct Reservations {
     /// Invariant: the grants of `open`, each at the time of its end.
     ends: BTreeSet<(Time, ReservationId)>,
     next: u64,
+    /// The workers whose unreported space has changed since the last call of [`Reservations::take_changed`].
+    changed: BTreeSet<HolderId>,
 }
 
 impl Reservations {
@@ -68,6 +70,11 @@ impl Reservations {
         let worker = self.workers.get(&holder);
         let bytes = worker.and_then(|worker| worker.totals.get(&disk));
         Bytes(bytes.copied().unwrap_or(0))
+    }
+
+    /// Takes the workers whose unreported space has changed since the last call.
+    pub fn take_changed(&mut self) -> BTreeSet<HolderId> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Returns the number of grants that have not ended.
@@ -107,6 +114,7 @@ impl Reservations {
             *reserved.bytes.entry(disk).or_default() += bytes;
         }
         if !holders.is_empty() {
+            self.changed.extend(&holders);
             self.open.insert(id, OpenGrant { until, holders });
             self.ends.insert((until, id));
         }
@@ -131,6 +139,7 @@ impl Reservations {
         for holder in grant.holders {
             if let Some(worker) = self.workers.get_mut(&holder) {
                 worker.remove(id);
+                self.changed.insert(holder);
             }
             self.drop_if_empty(holder);
         }
@@ -148,6 +157,7 @@ impl Reservations {
             .collect();
         for &id in &known {
             worker.remove(id);
+            self.changed.insert(holder);
         }
         for id in known {
             self.unlink(id, holder);
@@ -242,7 +252,9 @@ mod tests {
         let mut all = Reservations::default();
         let id = reserve(&mut all, &[(A, D, 3), (B, D, 0)], 5);
         assert_eq!(all.open[&id].holders, BTreeSet::from([A]));
+        assert_eq!(all.take_changed(), BTreeSet::from([A]));
         all.forget(A);
+        assert_eq!(all.take_changed(), BTreeSet::from([A]));
         assert_eq!(
             all,
             Reservations {

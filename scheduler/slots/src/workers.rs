@@ -2,6 +2,9 @@
 //!
 //! A worker may get slots if nothing speaks against it: [`ArtifactWorkers::reasons`] lists what does. The caller detects silent workers;
 //! this module only records their loss.
+//!
+//! The lists are those of Apache Celeborn, and the tests show how a worker gets into each of them and leaves it. The scheduler passes on the workers'
+//! disks, their losses and manual exclusions. It passes on no workloads, states of a drain or events: its orders to workers exclude these instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

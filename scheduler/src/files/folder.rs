@@ -333,6 +333,12 @@ pub(crate) fn absent_files(config: &Config, folder: &Path) -> BTreeSet<Arc<str>>
         .collect()
 }
 
+/// Returns why the scheduler cannot give a file or folder below the folder of a config file to tasks; `None` if it can, and if nothing is
+/// there.
+pub fn input_fault(folder: &Path, name: &str) -> Option<String> {
+    find(folder, name).err()
+}
+
 /// Finds a file below a folder, which links must not leave. Returns `None` if it does not exist. The error is for people.
 fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
     let root = fs::canonicalize(folder).map_err(|error| error.to_string())?;
@@ -344,7 +350,7 @@ fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
     let Ok(below) = path.strip_prefix(&root) else {
         let path = printable(&path.to_string_lossy()).to_string();
         return Err(format!(
-            "a link leads to `{path}`, outside of the folder: copy the file into the folder"
+            "a link leads to `{path}`, outside of the config file's folder: copy the file into that folder"
         ));
     };
     let about = fs::metadata(&path).map_err(|error| error.to_string())?;
@@ -352,8 +358,10 @@ fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
         return Err("it is neither a file nor a folder".to_owned());
     }
     let mut stamp = StampMaker {
+        root: &root,
         hasher: Sha256::new(),
-        left: MAX_ENTRIES,
+        // The folder itself is no entry of it.
+        left: MAX_ENTRIES + 1,
         size: 0,
     };
     let added = stamp.add(&path, &about, 0);
@@ -366,7 +374,9 @@ fn find(folder: &Path, name: &str) -> Result<Option<Found>, String> {
     }))
 }
 
-struct StampMaker {
+struct StampMaker<'a> {
+    /// The folder of the configuration.
+    root: &'a Path,
     hasher: Sha256,
     /// The number of entries that may follow.
     left: u64,
@@ -374,13 +384,22 @@ struct StampMaker {
     size: u64,
 }
 
-impl StampMaker {
+impl StampMaker<'_> {
     /// Adds a file, or a folder with everything in it. `depth` is the number of names on the path to it.
     fn add(&mut self, path: &Path, about: &Metadata, depth: usize) -> io::Result<()> {
         if depth > MAX_DEPTH {
             return Err(io::Error::other(format!(
                 "the folder has folders in folders more than {MAX_DEPTH} levels deep: pack it into an archive"
             )));
+        }
+        let kind = about.file_type();
+        if !kind.is_file() && !kind.is_dir() {
+            let below = path.strip_prefix(self.root).unwrap_or(path);
+            let below = printable(&below.to_string_lossy()).to_string();
+            return Err(io::Error::other(match kind.is_symlink() {
+                true => format!("`{below}` is a symbolic link: copy the file in its place"),
+                false => format!("`{below}` is neither a file nor a folder: remove it"),
+            }));
         }
         self.left = self.left.checked_sub(1).ok_or_else(|| {
             io::Error::other(format!(

@@ -23,7 +23,7 @@ use brasserie_common_artifacts::{
     USUAL_SERVED, WriteError,
 };
 use brasserie_common_runtime::DataDir;
-use brasserie_scheduler_core::files::KnownFiles;
+use brasserie_scheduler_core::files::{KnownFiles, UploadAccess};
 use brasserie_scheduler_core::{Answer, Event, NotOwner, Owned, Query, check_owner};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
@@ -37,6 +37,7 @@ use index::{FileNames, IndexError};
 use uploads::Uploads;
 
 pub(crate) use folder::absent_files;
+pub use folder::input_fault;
 pub(crate) use uploads::{Put, PutProgress, PutRefusal};
 
 /// The folder of the store, in the data directory.
@@ -68,6 +69,7 @@ struct FilesParts {
     namespace: ArtifactNamespace,
     /// The most bytes of all files.
     capacity: u64,
+    upload_access: UploadAccess,
     inbox: Inbox,
     names: Mutex<FileNames>,
     /// The last event. The lock also keeps the order of events.
@@ -86,7 +88,7 @@ impl Files {
     pub(crate) fn open(
         directory: &DataDir,
         namespace: &ArtifactNamespace,
-        capacity: u64,
+        (capacity, uploads): (u64, UploadAccess),
         inbox: Inbox,
     ) -> Result<Files, FilesError> {
         let disk = DiskFlag {
@@ -107,6 +109,7 @@ impl Files {
             store,
             namespace: namespace.clone(),
             capacity,
+            upload_access: uploads,
             inbox,
             names: Mutex::new(names),
             told: Mutex::default(),
@@ -216,6 +219,7 @@ impl Files {
             uploaded: names.uploaded().clone(),
             earlier: names.earlier(),
             stored: self.stored(),
+            uploads: self.0.upload_access,
         }
     }
 

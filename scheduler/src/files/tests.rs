@@ -1,16 +1,18 @@
 //! Tests the store of files with real files and disks.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use brasserie_common::access::{Identity, Role};
 use brasserie_common::{Artifact, ArtifactForm};
 use brasserie_common_config::{Config, ParseOptions, parse_bytes};
 use brasserie_scheduler_core::files::ConfiguredFile;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -43,7 +45,13 @@ impl Bench {
         let directory = DataDir::open(&root.path().join("data")).expect("a data directory");
         let (inbox, lanes) = lanes();
         let namespace = ArtifactNamespace::try_from("c1").expect("a name");
-        let files = Files::open(&directory, &namespace, CAPACITY, inbox).expect("a store");
+        let files = Files::open(
+            &directory,
+            &namespace,
+            (CAPACITY, UploadAccess::Open),
+            inbox,
+        )
+        .expect("a store");
         let place = (None, root.path().join("conf"));
         let folder = ConfigFolder::new(files.clone(), place, CancellationToken::new());
         Bench {
@@ -225,7 +233,7 @@ fn links_may_lead_elsewhere_in_the_folder_but_not_out_of_it() {
     for name in ["out", "dir/passwd"] {
         let why = bench.why(name);
         assert!(
-            why.contains("leads to `/etc/passwd`, outside of the folder"),
+            why.contains("leads to `/etc/passwd`, outside of the config file's folder"),
             "{why}"
         );
     }
@@ -286,7 +294,12 @@ fn an_index_that_is_a_pipe_or_damaged_is_an_error_that_is_said_once() {
         let (told, tells) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let namespace = ArtifactNamespace::try_from("c1").expect("a name");
-            let opened = Files::open(&directory, &namespace, CAPACITY, lanes().0);
+            let opened = Files::open(
+                &directory,
+                &namespace,
+                (CAPACITY, UploadAccess::Open),
+                lanes().0,
+            );
             // Fails only if the test has ended.
             let _ = told.send(opened.err());
         });
@@ -367,13 +380,14 @@ fn a_folder_for_which_there_is_no_space_is_not_read() {
 #[test]
 fn a_file_that_could_not_be_read_for_long_is_read_again_later_or_when_it_has_changed() {
     let mut bench = Bench::new(&["a"]);
-    bench.write("a/link", "content");
+    bench.write("a/first", "content");
     bench.settle();
-    let link = bench.path("a/other");
-    symlink("link", &link).expect("a link");
+    let other = bench.path("a/other");
+    fs::write(&other, "").expect("a file");
+    fs::set_permissions(&other, Permissions::from_mode(0o4644)).expect("ours");
     bench.settle();
     let why = bench.why("a");
-    assert!(why.contains("is a symbolic link"), "{why}");
+    assert!(why.contains("4644"), "{why}");
     let conf = bench.root.path().join("conf");
     // A short read is repeated at the next look.
     let state = bench.folder.look_at(&conf, "a");
@@ -381,12 +395,34 @@ fn a_file_that_could_not_be_read_for_long_is_read_again_later_or_when_it_has_cha
     bench.folder.refuse_for_an_hour(&conf, "a");
     let state = bench.folder.look_at(&conf, "a");
     assert!(matches!(state, Look::Known(ConfiguredFile::Unusable(_))));
-    fs::remove_file(link).expect("removed");
+    fs::remove_file(other).expect("removed");
     bench.settle();
     assert!(matches!(
         bench.configured()["a"],
         ConfiguredFile::Present(_)
     ));
+}
+
+#[test]
+fn a_link_or_a_pipe_in_a_folder_is_named() {
+    let mut bench = Bench::new(&["a", "b"]);
+    bench.write("a/deep/file", "content");
+    bench.write("b/file", "content");
+    symlink("file", bench.path("a/deep/link")).expect("a link");
+    mkfifo(&bench.path("b/pipe"), Mode::S_IRWXU).expect("a pipe");
+    bench.settle();
+    let conf = bench.root.path().join("conf");
+    for (name, expected) in [
+        (
+            "a",
+            "`a/deep/link` is a symbolic link: copy the file in its place",
+        ),
+        ("b", "`b/pipe` is neither a file nor a folder: remove it"),
+    ] {
+        assert_eq!(bench.why(name), expected);
+        // The check of a configuration says the same.
+        assert_eq!(input_fault(&conf, name).as_deref(), Some(expected));
+    }
 }
 
 #[test]

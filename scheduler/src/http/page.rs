@@ -156,15 +156,17 @@ fn write_artifacts(out: &mut String, artifacts: &PageArtifacts) -> fmt::Result {
 }
 
 fn set_cells(set: &ListedSet) -> Vec<String> {
-    let until = match &set.expiry {
-        Ok(left) => format!("expire in {}", readable_duration(*left)),
-        Err(why) => why.clone(),
+    let until = match (&set.expiry, set.ends_because) {
+        (Ok(left), None) => format!("expire in {}", readable_duration(*left)),
+        (Ok(left), Some(why)) => format!("expire in {}: {why}", readable_duration(*left)),
+        (Err(why), _) => why.clone(),
     };
     let kept = match set.keep {
         KeepOutputs::For(time) => format!("for {}; {until}", readable_duration(time)),
         KeepOutputs::UntilConsumed => format!("until they are read; {until}"),
         KeepOutputs::WhileHeld => format!("while they are held; {until}"),
-        KeepOutputs::Forever => "for ever".to_owned(),
+        KeepOutputs::Forever if set.expiry.is_err() => "forever".to_owned(),
+        KeepOutputs::Forever => format!("forever; {until}"),
     };
     vec![
         set.job.to_string(),
@@ -266,6 +268,7 @@ mod tests {
                 keep: KeepOutputs::WhileHeld,
                 consumers: vec![job.clone()],
                 expiry: Err("they are held".to_owned()),
+                ends_because: None,
                 tasks: 2,
                 artifacts: 3,
                 bytes: 4096,

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use brasserie_common::{JobName, NodeName, OutputPath, TaskKey};
+use brasserie_common::{Health, JobName, NodeName, OutputPath, TaskKey};
 use brasserie_common_config::KeepOutputs;
 use brasserie_scheduler_core::{
     ListedOutput, ListedSet, OutputCursor, OutputHolder, OutputList, OutputPage,
@@ -74,6 +74,7 @@ pub(super) fn holder(holder: OutputHolder) -> wire::OutputHolder {
         shard: Some(holder.shard.as_str().to_owned()),
         hostname: Some(holder.hostname.to_string()),
         address: Some(holder.address.into()),
+        state: (holder.health != Health::Healthy).then(|| holder.health.word().to_owned()),
     }
 }
 
@@ -96,6 +97,7 @@ fn set(set: ListedSet) -> wire::OutputSet {
         consumers: Some(consumers.map(|job| job.as_str().to_owned()).collect()),
         expires_in_ms,
         kept_because,
+        ends_because: set.ends_because.map(str::to_owned),
         tasks: count(set.tasks),
         artifacts: count(set.artifacts),
         bytes: count(set.bytes),

@@ -139,42 +139,70 @@ fn unusable(peers: &LogPeers) -> Vec<String> {
         )
     });
     let mut all = bounded(unhealthy);
-    all.extend(lost(&peers.lost));
+    all.extend(lost(&peers.lost, Away::LeftOrLost));
+    all.extend(lost(&peers.lost, Away::Decommissioned));
     all
 }
 
-/// Returns one notice for all workers that have left, because a cluster may have had many of them.
-fn lost(lost: &[LostLogs]) -> Option<String> {
+/// The reason why workers are away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Away {
+    LeftOrLost,
+    /// An operator expects them to be away.
+    Decommissioned,
+}
+
+impl Away {
+    fn of(lost: &LostLogs) -> Self {
+        match lost.is_decommissioned {
+            true => Away::Decommissioned,
+            false => Away::LeftOrLost,
+        }
+    }
+}
+
+/// Returns one notice for all workers that are away for this reason, because a cluster may have had many of them.
+fn lost(all: &[LostLogs], why: Away) -> Option<String> {
+    let all: Vec<&LostLogs> = all.iter().filter(|lost| Away::of(lost) == why).collect();
     if let [
         LostLogs {
             shard,
             hostname,
             folder,
+            is_decommissioned: _,
         },
-    ] = lost
+    ] = *all
     {
         let place = match folder {
             Some(folder) => folder.to_string(),
             None => "the folder `logs` of the worker's data directory".to_owned(),
         };
+        let state = match why {
+            Away::LeftOrLost => "has left or is lost",
+            Away::Decommissioned => "is decommissioned and has left",
+        };
         return Some(format!(
-            "worker `{shard}` on host `{hostname}` has left or is lost: its lines are missing here, and lie on that host in {place}; they are shown once the worker \
+            "worker `{shard}` on host `{hostname}` {state}: its lines are missing here, and lie on that host in {place}; they are shown once the worker \
              is started there again"
         ));
     }
-    let named = lost.iter().take(MAX_NAMED);
+    let named = all.iter().take(MAX_NAMED);
     let named: Vec<String> = named
         .map(|lost| format!("`{}` on host `{}`", lost.shard, lost.hostname))
         .collect();
-    let more = match lost.len() - named.len() {
+    let more = match all.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} others"),
     };
+    let state = match why {
+        Away::LeftOrLost => "have left or are lost",
+        Away::Decommissioned => "are decommissioned and have left",
+    };
     (!named.is_empty()).then(|| {
         format!(
-            "{} workers have left or are lost ({}{more}): their lines are missing here, and lie on these hosts in the folder `logs` of each worker's data directory; \
+            "{} workers {state} ({}{more}): their lines are missing here, and lie on these hosts in the folder `logs` of each worker's data directory; \
              they are shown once the worker is started there again",
-            lost.len(),
+            all.len(),
             named.join(", ")
         )
     })
@@ -378,6 +406,7 @@ mod tests {
                     shard: Shard::try_from(format!("l{i}").as_str()).unwrap(),
                     hostname: "h".into(),
                     folder: (i == 0).then(|| "/data/logs".into()),
+                    is_decommissioned: false,
                 })
                 .collect(),
         };
@@ -402,6 +431,34 @@ mod tests {
             ]
         );
         assert_eq!(unusable(&LogPeers::default()), [""; 0]);
+    }
+
+    #[test]
+    fn decommissioned_workers_are_not_among_those_that_are_lost() {
+        let lost = |shard: &str, is_decommissioned| LostLogs {
+            shard: Shard::try_from(shard).unwrap(),
+            hostname: "h".into(),
+            folder: None,
+            is_decommissioned,
+        };
+        let mut peers = LogPeers {
+            lost: vec![lost("a", true), lost("b", false)],
+            ..LogPeers::default()
+        };
+        let notices = unusable(&peers);
+        assert_eq!(notices.len(), 2, "{notices:?}");
+        assert!(
+            notices[0].starts_with("worker `b` on host `h` has left or is lost:"),
+            "{notices:?}"
+        );
+        assert!(
+            notices[1].starts_with("worker `a` on host `h` is decommissioned and has left:"),
+            "{notices:?}"
+        );
+        peers.lost[1].is_decommissioned = true;
+        let both =
+            "2 workers are decommissioned and have left (`a` on host `h`, `b` on host `h`): ";
+        assert!(unusable(&peers)[0].starts_with(both));
     }
 
     #[test]

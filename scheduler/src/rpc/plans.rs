@@ -113,11 +113,11 @@ async fn make(
     };
     let read = Arc::clone(&config);
     let absent = tokio::task::spawn_blocking(move || absent_files(&read, &folder)).await?;
-    let lost = Query::LostOutputs(Arc::clone(&config));
-    let Answer::LostOutputs(lost) = inbox.query(from.clone(), lost).await? else {
+    let query = Query::InputsForPlan(Arc::clone(&config));
+    let Answer::InputsForPlan(inputs) = inbox.query(from.clone(), query).await? else {
         return Err(PlanFailure::AnotherAnswer);
     };
-    let inputs = ProposedInputs { lost, absent };
+    let inputs = ProposedInputs { absent, ..inputs };
     let Answer::WhatIf(copy) = inbox.query(from, Query::WhatIf).await? else {
         return Err(PlanFailure::AnotherAnswer);
     };

@@ -93,6 +93,7 @@ pub(super) fn worker_order(status: OrderStatus) -> wire::WorkerOrder {
         OrderStage::Decommissioning(terms) | OrderStage::Decommissioned(terms) => Some(terms),
     };
     let deadline = terms.and_then(|terms| terms.deadline);
+    let lost = terms.and_then(|terms| terms.lost);
     wire::WorkerOrder {
         shard: Some(status.shard.into()),
         state: Some(order_state(&order.stage).to_owned()),
@@ -107,6 +108,9 @@ pub(super) fn worker_order(status: OrderStatus) -> wire::WorkerOrder {
         bytes_only_here: Some(i64_of(status.left.only_here.bytes)),
         unknown: Some(status.left.unknown),
         exits: Some(status.exits),
+        copies_wait_for: status.copies_wait_for,
+        artifacts_lost: lost.map(|lost| i64_of(lost.artifacts)),
+        bytes_lost: lost.map(|lost| i64_of(lost.bytes)),
     }
 }
 
@@ -207,6 +211,7 @@ pub(super) fn job_status(job: JobStatus, wall: WallTime) -> wire::JobStatus {
 }
 
 fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
+    let only_here = Some(worker.only_here).filter(|amount| amount.artifacts > 0);
     wire::WorkerStatus {
         shard: Some(worker.shard.as_str().to_owned()),
         hostname: Some(worker.hostname.as_ref().to_owned()),
@@ -234,6 +239,8 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         disks: (!worker.disks.is_empty())
             .then(|| worker.disks.into_iter().map(disk_status).collect()),
         transfers: worker.counters.as_ref().map(transfer_counts),
+        artifacts_only_here: only_here.map(|amount| i64_of(amount.artifacts)),
+        bytes_only_here: only_here.map(|amount| i64_of(amount.bytes)),
     }
 }
 

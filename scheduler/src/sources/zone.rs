@@ -29,7 +29,7 @@ pub fn system_zone() -> SystemZone {
     let machine = MachineZone {
         tz: env::var_os("TZ"),
         localtime: fs::read_link(LOCALTIME),
-        timezone: files::read(Path::new(TIMEZONE), MAX_TIMEZONE_BYTES).ok(),
+        timezone: files::read_regular(Path::new(TIMEZONE), MAX_TIMEZONE_BYTES).ok(),
     };
     machine.zone()
 }

@@ -14,7 +14,8 @@ use brasserie_common::{
 use brasserie_scheduler_core::{
     AfterDecommission, ClusterId, Decommission, DeletionNumber, Durable, EndedTask, Exit, ExitWay,
     ForgottenTask, GivenStretch, GivenTimes, InstanceRecord, ItemName, JobVersion, KeptConfig,
-    KeptStory, LeftCause, LeftInstance, MAX_LEFT, OrderStage, Record, SavedJob, Trim, WorkerOrder,
+    KeptStory, LeftCause, LeftInstance, LostOutputs, MAX_LEFT, OrderStage, Record, SavedJob, Trim,
+    WorkerOrder,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -235,10 +236,12 @@ fn decommission() -> impl Strategy<Value = Decommission> {
     let deadline = any::<i64>().prop_map(WallTime::from_millis);
     let then = prop_oneof![Just(AfterDecommission::Exit), Just(AfterDecommission::Idle)];
     let (deadline, exit) = (proptest::option::of(deadline), proptest::option::of(exit));
-    (deadline, then, exit).prop_map(|(deadline, then, exit)| Decommission {
+    let lost = proptest::option::of(any::<(u64, u64)>());
+    (deadline, then, exit, lost).prop_map(|(deadline, then, exit, lost)| Decommission {
         deadline,
         then,
         exit,
+        lost: lost.map(|(artifacts, bytes)| LostOutputs { artifacts, bytes }),
     })
 }
 

@@ -118,6 +118,9 @@ impl From<wire::WorkerOrder> for OrderView {
             only_here_bytes: count(order.bytes_only_here),
             unknown: order.unknown.unwrap_or(false),
             exits: order.exits.unwrap_or(false),
+            copies_wait_for: order.copies_wait_for,
+            lost: count(order.artifacts_lost),
+            lost_bytes: count(order.bytes_lost),
         }
     }
 }
@@ -256,6 +259,8 @@ impl From<wire::WorkerStatus> for WorkerView {
                 .map(Into::into)
                 .collect(),
             transfers: worker.transfers.map(Into::into),
+            only_here: count(worker.artifacts_only_here),
+            only_here_bytes: count(worker.bytes_only_here),
         }
     }
 }

@@ -1265,6 +1265,8 @@ pub struct WorkerStatus {
     pub taken_back: Option<i64>,
     pub disks: Option<Vec<DiskStatus>>,
     pub transfers: Option<TransferCounts>,
+    pub artifacts_only_here: Option<i64>,
+    pub bytes_only_here: Option<i64>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -1291,6 +1293,8 @@ impl TSerializable for WorkerStatus {
         let mut f_19: Option<i64> = None;
         let mut f_20: Option<Vec<DiskStatus>> = None;
         let mut f_21: Option<TransferCounts> = None;
+        let mut f_22: Option<i64> = None;
+        let mut f_23: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1406,6 +1410,14 @@ impl TSerializable for WorkerStatus {
                     let val = TransferCounts::read_from_in_protocol(i_prot)?;
                     f_21 = Some(val);
                 }
+                22 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_22 = Some(val);
+                }
+                23 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_23 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1435,6 +1447,8 @@ impl TSerializable for WorkerStatus {
             taken_back: f_19,
             disks: f_20,
             transfers: f_21,
+            artifacts_only_here: f_22,
+            bytes_only_here: f_23,
         };
         Ok(ret)
     }
@@ -1562,6 +1576,20 @@ impl TSerializable for WorkerStatus {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.artifacts_only_here {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "artifactsOnlyHere",
+                TType::I64,
+                22,
+            ))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes_only_here {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytesOnlyHere", TType::I64, 23))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1591,6 +1619,8 @@ impl Default for WorkerStatus {
             taken_back: None,
             disks: None,
             transfers: None,
+            artifacts_only_here: None,
+            bytes_only_here: None,
         }
     }
 }
@@ -1955,6 +1985,9 @@ pub struct WorkerOrder {
     pub bytes_only_here: Option<i64>,
     pub unknown: Option<bool>,
     pub exits: Option<bool>,
+    pub copies_wait_for: Option<String>,
+    pub artifacts_lost: Option<i64>,
+    pub bytes_lost: Option<i64>,
 }
 
 impl TSerializable for WorkerOrder {
@@ -1973,6 +2006,9 @@ impl TSerializable for WorkerOrder {
         let mut f_11: Option<i64> = Some(0);
         let mut f_12: Option<bool> = Some(false);
         let mut f_13: Option<bool> = Some(false);
+        let mut f_14: Option<String> = None;
+        let mut f_15: Option<i64> = None;
+        let mut f_16: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2032,6 +2068,18 @@ impl TSerializable for WorkerOrder {
                     let val = i_prot.read_bool()?;
                     f_13 = Some(val);
                 }
+                14 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_14 = Some(val);
+                }
+                15 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_15 = Some(val);
+                }
+                16 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2053,6 +2101,9 @@ impl TSerializable for WorkerOrder {
             bytes_only_here: f_11,
             unknown: f_12,
             exits: f_13,
+            copies_wait_for: f_14,
+            artifacts_lost: f_15,
+            bytes_lost: f_16,
         };
         Ok(ret)
     }
@@ -2128,6 +2179,21 @@ impl TSerializable for WorkerOrder {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.copies_wait_for {
+            o_prot.write_field_begin(&TFieldIdentifier::new("copiesWaitFor", TType::String, 14))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.artifacts_lost {
+            o_prot.write_field_begin(&TFieldIdentifier::new("artifactsLost", TType::I64, 15))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.bytes_lost {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytesLost", TType::I64, 16))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2149,6 +2215,9 @@ impl Default for WorkerOrder {
             bytes_only_here: Some(0),
             unknown: Some(false),
             exits: Some(false),
+            copies_wait_for: None,
+            artifacts_lost: None,
+            bytes_lost: None,
         }
     }
 }
@@ -3539,6 +3608,7 @@ pub struct OutputHolder {
     pub shard: Option<String>,
     pub hostname: Option<String>,
     pub address: Option<common::ServiceAddress>,
+    pub state: Option<String>,
 }
 
 impl TSerializable for OutputHolder {
@@ -3547,6 +3617,7 @@ impl TSerializable for OutputHolder {
         let mut f_1: Option<String> = Some("".to_owned());
         let mut f_2: Option<String> = Some("".to_owned());
         let mut f_3: Option<common::ServiceAddress> = None;
+        let mut f_4: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3566,6 +3637,10 @@ impl TSerializable for OutputHolder {
                     let val = common::ServiceAddress::read_from_in_protocol(i_prot)?;
                     f_3 = Some(val);
                 }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -3577,6 +3652,7 @@ impl TSerializable for OutputHolder {
             shard: f_1,
             hostname: f_2,
             address: f_3,
+            state: f_4,
         };
         Ok(ret)
     }
@@ -3598,6 +3674,11 @@ impl TSerializable for OutputHolder {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3609,6 +3690,7 @@ impl Default for OutputHolder {
             shard: Some("".to_owned()),
             hostname: Some("".to_owned()),
             address: None,
+            state: None,
         }
     }
 }
@@ -3780,6 +3862,7 @@ pub struct OutputSet {
     pub bytes: Option<i64>,
     pub copies: Option<i64>,
     pub without_copy: Option<i64>,
+    pub ends_because: Option<String>,
 }
 
 impl TSerializable for OutputSet {
@@ -3796,6 +3879,7 @@ impl TSerializable for OutputSet {
         let mut f_9: Option<i64> = Some(0);
         let mut f_10: Option<i64> = Some(0);
         let mut f_11: Option<i64> = Some(0);
+        let mut f_12: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3853,6 +3937,10 @@ impl TSerializable for OutputSet {
                     let val = i_prot.read_i64()?;
                     f_11 = Some(val);
                 }
+                12 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_12 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -3872,6 +3960,7 @@ impl TSerializable for OutputSet {
             bytes: f_9,
             copies: f_10,
             without_copy: f_11,
+            ends_because: f_12,
         };
         Ok(ret)
     }
@@ -3937,6 +4026,11 @@ impl TSerializable for OutputSet {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.ends_because {
+            o_prot.write_field_begin(&TFieldIdentifier::new("endsBecause", TType::String, 12))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3956,6 +4050,7 @@ impl Default for OutputSet {
             bytes: Some(0),
             copies: Some(0),
             without_copy: Some(0),
+            ends_because: None,
         }
     }
 }

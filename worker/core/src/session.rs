@@ -136,6 +136,8 @@ pub(crate) struct Session {
     trouble: Option<HeartbeatTrouble>,
     /// The reason why the association must end, for the log.
     why_it_ends: Option<String>,
+    /// The caller that has drained the association, for the log.
+    drained_by: Option<DrainCaller>,
     /// The last worker set id that arrived after a later one of the same scheduler, for the log.
     older_set: Option<WorkerSetId>,
 }
@@ -178,6 +180,7 @@ impl Session {
             healthchecks: HealthchecksSeen::default(),
             trouble: None,
             why_it_ends: None,
+            drained_by: None,
             older_set: None,
         }
     }

@@ -19,12 +19,11 @@ use brasserie_worker_gather::{
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
 use super::counters::Counters;
-use super::folders::{REMOVE_AGAIN, RunFolder, RunFolders};
+use super::folders::{RunFolder, RunFolders};
 use super::handle::{Desk, DeskEvent, DeskEvents, Holders, ReplicaRequest};
 use super::hands::Hands;
 use super::reporter::{Reporter, ToReport};
@@ -164,18 +163,9 @@ pub(crate) fn start(desk: Desk, DeskEvents(events): DeskEvents, parts: DeskParts
         removers: Arc::new(Semaphore::new(REMOVERS)),
         parts,
     };
-    background.spawn(remove_left(task.parts.folders.clone(), background.clone()));
+    let folders = task.parts.folders.clone();
+    background.spawn(folders.keep_clean(background.clone()));
     background.spawn(task.run());
-}
-
-/// Tries now and then to delete the folders of runs that could not be deleted.
-async fn remove_left(folders: RunFolders, background: Background) {
-    loop {
-        sleep(REMOVE_AGAIN).await;
-        let folders = folders.clone();
-        // A panic was printed where it happened.
-        let _ = background.block_for(move || folders.remove_left()).await;
-    }
 }
 
 impl DeskTask {

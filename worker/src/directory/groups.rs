@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use brasserie_common::{InvocationId, Time};
-use brasserie_common_runtime::files::open_regular;
+use brasserie_common_runtime::files::{open_own, open_regular};
 use brasserie_worker_core::AssociationIndex;
 use nix::unistd::Pid;
 
@@ -139,7 +139,7 @@ impl GroupList {
         let path = dir.join(FILE);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        let file = options.open(&path).map_err(io_error(&path))?;
+        let file = open_own(&path, &mut options).map_err(io_error(&path))?;
         let bytes = header.map_or([0; SLOT_BYTES], encode_header);
         file.write_all_at(&bytes, 0).map_err(io_error(&path))?;
         Ok(GroupList {
@@ -330,6 +330,18 @@ mod tests {
         assert_eq!(groups(dir.path()), [listed(12), listed(11), last]);
         GroupList::create(dir.path(), Some(header())).expect("created");
         assert_eq!(groups(dir.path()), []);
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_the_list_does_not_hold_up_the_start() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join(FILE);
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let created = GroupList::create(dir.path(), Some(header())).map(drop);
+        for refused in [created, GroupList::read(dir.path()).map(drop)] {
+            let text = refused.expect_err("a pipe").to_string();
+            assert!(text.contains("regular file"), "{text}");
+        }
     }
 
     #[test]

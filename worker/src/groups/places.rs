@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use brasserie_common_runtime::files::{open_own, read_to_string};
 use brasserie_worker_core::AssociationIndex;
 use nix::unistd::Pid;
 
@@ -26,6 +27,8 @@ pub const FILE: &str = "cgroups";
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The largest number of noted folders. The worker makes groups in one folder per controller, and jobs name few others.
 const MAX_PLACES: usize = 1000;
+/// The most bytes of the file that are read: paths of 4 KiB in every line.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// The file of a living worker.
 #[derive(Debug)]
@@ -56,9 +59,8 @@ impl Places {
         let mut options = OpenOptions::new();
         options.create(true).write(true);
         options.append(!is_first).truncate(is_first);
-        let mut file = options
-            .open(&self.file)
-            .map_err(FileError::of("open", &self.file))?;
+        let mut file =
+            open_own(&self.file, &mut options).map_err(FileError::of("open", &self.file))?;
         let path = parent.display();
         let text = match is_first {
             true => format!("{}\n{path}\n", self.tag),
@@ -84,7 +86,7 @@ pub enum Makers {
 
 /// Returns the remaining groups of these makers, according to the file.
 pub fn left_behind(file: &Path, by: Makers) -> Vec<Dir> {
-    let text = fs::read_to_string(file).unwrap_or_default();
+    let text = read_to_string(file, MAX_BYTES).unwrap_or_default();
     let mut lines = text.lines();
     let Some(tag) = lines.next().and_then(Tag::parse) else {
         return Vec::new();
@@ -192,7 +194,13 @@ mod tests {
             fs::write(&file, strange).expect("written");
             assert_eq!(left_behind(&file, Makers::All), []);
         }
+        fs::remove_file(&file).expect("removed");
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        assert_eq!(left_behind(&file, Makers::All), []);
         let mut places = Places::new(file.clone(), Tag(1));
+        let refused = places.note(Path::new("/nowhere")).expect_err("a pipe");
+        assert!(refused.to_string().contains("remove it"), "{refused}");
+        fs::remove_file(&file).expect("removed");
         places.note(Path::new("/nowhere")).expect("noted");
         let text = fs::read_to_string(&file).expect("there");
         assert_eq!(text, "00000001\n/nowhere\n");

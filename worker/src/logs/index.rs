@@ -165,7 +165,10 @@ impl SegmentIndex {
         bytes.extend_from_slice(&sum.to_le_bytes());
         let target = Self::path_of(segment);
         let temporary = target.with_extension("idx.new");
-        let written = File::create(&temporary).and_then(|mut file| file.write_all(&bytes));
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true);
+        let created = files::open_own(&temporary, &mut options);
+        let written = created.and_then(|mut file| file.write_all(&bytes));
         match written.and_then(|()| fs::rename(&temporary, &target)) {
             Ok(()) => Ok(()),
             Err(e) => {

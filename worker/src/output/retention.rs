@@ -3,11 +3,12 @@
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use brasserie_common_runtime::Clock;
+use brasserie_common_runtime::files::open_own;
 use parking_lot::{Condvar, Mutex};
 
 use super::OutputConfig;
@@ -102,13 +103,9 @@ impl Keeping {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let opened = open_own(path, &mut options);
         match &opened {
             Ok(_) => {
                 ledger.active.insert(path.to_owned(), 0);

@@ -90,7 +90,10 @@ impl Folders {
     pub(super) fn open(data_dir: &Path, accounts: &Accounts) -> io::Result<Self> {
         let data_dir = std::path::absolute(data_dir)?;
         let (jobs, users) = (data_dir.join(JOBS), data_dir.join(USERS));
-        fs::create_dir_all(&jobs)?;
+        fs::create_dir_all(&jobs).map_err(|error| {
+            let message = format!("cannot create the folder {}: {error}", jobs.display());
+            io::Error::new(error.kind(), message)
+        })?;
         let own = geteuid();
         if accounts.names_others_than(own) {
             keep_out_of_reach(&data_dir, &users)?;
@@ -193,12 +196,17 @@ fn keep_out_of_reach(data_dir: &Path, users: &Path) -> io::Result<()> {
 
 /// Makes a folder of the worker's own, if it is missing.
 pub(crate) fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
-    match DirBuilder::new().mode(mode).create(path) {
-        // The file mode mask of this process may have removed bits.
-        Ok(()) => fs::set_permissions(path, Permissions::from_mode(mode)),
+    match create_new_folder(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+        made => made,
     }
+}
+
+/// Makes a folder of the worker's own. Errors if something is there.
+pub(crate) fn create_new_folder(path: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().mode(mode).create(path)?;
+    // The file mode mask of this process may have removed bits.
+    fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
 fn as_path(text: &CStr) -> &Path {

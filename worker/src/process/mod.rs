@@ -73,7 +73,7 @@ pub use accounts::{Accounts, AccountsError, AllowedUser};
 pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
 pub use environment::PassedEnvironment;
 pub use folders::{JOBS, USERS};
-pub(crate) use folders::{PASSAGE, PRIVATE, create_folder};
+pub(crate) use folders::{PASSAGE, PRIVATE, create_folder, create_new_folder};
 pub use inbox::{KillError, SpawnError};
 pub(crate) use marks::LimitMarks;
 pub use runner::{ProcessRunner, Runner, RunnerStartError};

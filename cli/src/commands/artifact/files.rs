@@ -100,7 +100,10 @@ pub(super) fn row(file: &ListedFile) -> Vec<String> {
     };
     vec![
         text(&file.name),
-        text(&file.origin),
+        match file.artifact {
+            Some(_) => text(&file.origin),
+            None => "-".to_owned(),
+        },
         size.map_or_else(|| "-".to_owned(), |size| size.to_string()),
         sha256.map_or_else(
             || "-".to_owned(),
@@ -126,10 +129,34 @@ fn jobs_text(file: &ListedFile) -> String {
 }
 
 pub(super) fn document(file: &ListedFile) -> Value {
-    let artifact = file.artifact.clone().unwrap_or_default();
     let workers: Vec<Value> = file.holders.iter().flatten().map(holder_document).collect();
+    // A file of which the scheduler has no copy is nowhere, and has no bytes.
+    let (origin, form, bytes) = match &file.artifact {
+        Some(artifact) => (file.origin.as_ref(), artifact.form.as_ref(), artifact.size),
+        None => (None, None, None),
+    };
     json!({
-        "name": file.name, "origin": file.origin, "form": artifact.form, "bytes": artifact.size, "sha256": sha256_of(file),
+        "name": file.name, "origin": origin, "form": form, "bytes": bytes, "sha256": sha256_of(file),
         "problem": file.problem, "jobs": file.jobs, "jobs_total": file.jobs_total, "copies": file.copies, "workers": workers,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_has_no_values() {
+        let file = ListedFile {
+            name: Some("x".to_owned()),
+            origin: Some("config".to_owned()),
+            problem: Some("it is not there".to_owned()),
+            ..ListedFile::default()
+        };
+        let document = document(&file);
+        for key in ["origin", "form", "bytes", "sha256"] {
+            assert_eq!(document[key], Value::Null, "{key}");
+        }
+        assert_eq!(row(&file)[1..5], ["-", "-", "-", "missing"]);
+    }
 }

@@ -1,26 +1,29 @@
 //! `brasserie artifact get`: fetches an output from a worker that has it, or a file from the scheduler, verifies it, and writes it as a file
 //! or folder.
 
-use std::cell::Cell;
-use std::collections::{BTreeSet, VecDeque};
+mod all;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, Permissions};
 use std::io::{self, BufReader, IsTerminal as _, Seek as _, stderr};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use brasserie_common::text::readable_bytes;
 use brasserie_common::{Artifact, ArtifactForm};
-use brasserie_thrift::generated::brasserie::OutputHolder;
+use brasserie_thrift::generated::brasserie::{ListedOutput, OutputHolder};
 use brasserie_thrift::rpc::PeerAddr;
+use brasserie_worker::UnpackError;
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tempfile::{Builder, NamedTempFile};
 
 use super::files::{self, find_files};
-use super::outputs::{address_of, artifact_of, find};
+use super::outputs::{FoundOutputs, address_of, artifact_of, find};
 use super::transfer::{BusyWait, FetchFailure, PartialCopy, Transfers};
 use crate::CommandEnding;
 use crate::addresses::{peer, scheduler_peer};
@@ -32,31 +35,38 @@ use crate::temporary::TemporaryFolder;
 
 /// The pause after all workers were busy: as between workers.
 const BUSY_PAUSE: Duration = Duration::from_millis(150);
+/// How often in a row a source may be gone. Then it is asked for no further output, because each question may take ten seconds.
+const MOST_MISSES: u32 = 2;
 /// The time between two lines about the progress, if standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "\
+brasserie artifact get [OPTIONS] <JOB> [NODE] [PATH]
+       brasserie artifact get [OPTIONS] --file <NAME>")]
 #[command(after_help = "\
 Try it:
   brasserie artifact get extract db1 table               writes `table` in the current folder
   brasserie artifact get extract db1 table --to t.csv    writes `t.csv`
   brasserie artifact get extract db1 stats/ --to /tmp    writes the folder `/tmp/stats`
+  brasserie artifact get extract --to /tmp/all           writes all outputs of the job, as `/tmp/all/NODE/PATH`
   brasserie artifact get --file dims.csv                 writes the file of inputs `dims.csv`")]
 pub(super) struct GetArgs {
     /// The name of the job.
     #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
     job: Option<String>,
-    /// The node of the task.
-    #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
+    /// The node of the task. Without it, fetch all outputs of the job.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     node: Option<String>,
-    /// The path of the output, as in the job's `outputs`.
-    #[arg(required_unless_present = "file", value_parser = NonEmptyStringValueParser::new())]
+    /// The path of the output, as in the job's `outputs`. Without it, fetch all outputs of the task.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     path: Option<String>,
     /// Fetch the file that jobs name in `file` of an input, in place of an output. Of a file in the config file's folder and an uploaded
     /// one with the same name it is the one in the folder.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["job", "node", "path"], value_parser = NonEmptyStringValueParser::new())]
     file: Option<String>,
-    /// Write the output into this folder, or under this name [default: its own name, in the current folder].
+    /// Write the output into this folder, or under this name. Several outputs need a folder, which is created if it is missing [default: its
+    /// own name, in the current folder].
     #[arg(long, value_name = "DIR|FILE")]
     to: Option<PathBuf>,
     /// Replace the file or folder at the place of the output.
@@ -79,20 +89,28 @@ pub(super) fn run(args: &GetArgs) -> Result<CommandEnding> {
 
 async fn get(args: &GetArgs) -> Result<CommandEnding> {
     let connection = args.ask.connect()?;
-    let wanted = match &args.file {
-        Some(name) => wanted_file(&connection, name).await?,
-        None => wanted_output(&connection, args).await?,
+    let wanted = match (&args.file, &args.path) {
+        (Some(name), _) => wanted_file(&connection, name).await?,
+        (None, Some(path)) => wanted_output(&connection, args, path).await?,
+        (None, None) => return all::get(args, &connection).await,
     };
     let artifact = wanted.artifact;
     let place = Place::new(args, &wanted.path)?;
+    let progress = Progress::new(artifact.size, "have arrived");
+    let transfers = Transfers::new(&wanted.cluster, connection.visit().await?);
     let fetch = Fetch {
-        transfers: Transfers::new(&wanted.cluster, connection.visit().await?),
+        transfers: &transfers,
         artifact,
-        progress: Progress::new(artifact.size, "have arrived"),
+        progress: &progress,
+        before: 0,
+        misses: &RefCell::default(),
     };
-    let mut copy = PartialCopy::new(place.temporary(artifact.form)?);
-    let source = fetch.fetch_from_any(&wanted, &mut copy).await?;
-    place.keep(copy.into_file(), artifact.form)?;
+    let fetched = fetch.write_to(&place, &wanted).await;
+    progress.end();
+    let Fetched { source, problems } = fetched?;
+    for problem in &problems {
+        complain!("brasserie: {problem}; {} had a good copy", source.title);
+    }
     let written = place.shown();
     let sentence = format!(
         "{written}: written, {} from {}, and its SHA-256 is right",
@@ -120,6 +138,14 @@ struct Wanted {
     no_copy: (String, &'static str),
     /// The part of the JSON document that names it.
     document: Value,
+}
+
+impl Wanted {
+    /// Returns the failure for an artifact without sources.
+    fn without_copy(&self) -> anyhow::Error {
+        let (message, remedy) = &self.no_copy;
+        Failure::new(&**message).remedy(*remedy).into()
+    }
 }
 
 /// A worker with a copy, or the scheduler.
@@ -151,15 +177,29 @@ impl Source {
     }
 }
 
-async fn wanted_output(connection: &Connection, args: &GetArgs) -> Result<Wanted> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let (job, node) = (text(&args.job), text(&args.node));
-    let found = find(connection, (&job, &node), usize::MAX).await?;
-    if let Some(why) = found.why_empty() {
-        return Err(Failure::new(format!("there is no output: {}", printable(why))).into());
+/// Returns the outputs of the job, or of its task on the node. Errors if there are none.
+async fn find_any(connection: &Connection, args: &GetArgs) -> Result<FoundOutputs> {
+    let job = args.job.as_deref().unwrap_or_default();
+    let node = args.node.as_deref().unwrap_or_default();
+    let found = find(connection, (job, node), usize::MAX).await?;
+    match found.why_empty() {
+        Some(why) => {
+            let why = printable(why);
+            Err(Failure::new(why).into())
+        }
+        None => Ok(found),
     }
-    let selected = found.with_path(&text(&args.path))?;
+}
+
+async fn wanted_output(connection: &Connection, args: &GetArgs, path: &str) -> Result<Wanted> {
+    let found = find_any(connection, args).await?;
+    let selected = found.with_path(path)?;
     let output = selected.first().context("the scheduler sent no output")?;
+    wanted_of(found.cluster(), output)
+}
+
+fn wanted_of(cluster: &str, output: &ListedOutput) -> Result<Wanted> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let state = text(&output.state).replace('_', " ");
     let remedy = match &*state {
         "unknown" => "Not all workers have reported yet: try again in a minute",
@@ -168,13 +208,13 @@ async fn wanted_output(connection: &Connection, args: &GetArgs) -> Result<Wanted
     Ok(Wanted {
         path: text(&output.path),
         artifact: artifact_of(output)?,
-        cluster: found.cluster().to_owned(),
+        cluster: cluster.to_owned(),
         sources: output.holders.iter().flatten().map(Source::of).collect(),
         no_copy: (
             format!("no worker has a copy of the output ({state})"),
             remedy,
         ),
-        document: json!({ "job": job, "node": node, "path": output.path }),
+        document: json!({ "job": output.job, "node": output.node, "path": output.path }),
     })
 }
 
@@ -259,15 +299,20 @@ impl Place {
             return Ok(());
         };
         let shown = self.path.display();
+        let kind = found.file_type();
+        let is_replaceable = kind.is_file() || kind.is_dir();
         let failure = match self.replaces {
+            _ if !is_replaceable => {
+                let failure = Failure::new(format!("{shown} is neither a plain file nor a folder"));
+                // Other programs may need a device, such as `/dev/null`.
+                failure.remedy(match kind.is_block_device() || kind.is_char_device() {
+                    true => "Name another place with --to",
+                    false => "Name another place with --to, or remove it first",
+                })
+            }
             Replaces::Nothing => Failure::new(format!("{shown} exists already"))
                 .remedy("`--force` replaces it, and `--to` names another place"),
-            Replaces::FileOrFolder if found.is_file() || found.is_dir() => return Ok(()),
-            // Other programs may need it, such as `/dev/null`.
-            Replaces::FileOrFolder => {
-                Failure::new(format!("{shown} is neither a plain file nor a folder"))
-                    .remedy("Name another place with --to, or remove it first")
-            }
+            Replaces::FileOrFolder => return Ok(()),
         };
         Err(failure.into())
     }
@@ -288,7 +333,7 @@ impl Place {
             .prefix(".brasserie-")
             .permissions(Permissions::from_mode(mode));
         let created = builder.tempfile_in(&self.parent);
-        created.map_err(|error| self.failure(&error))
+        created.map_err(|error| self.failure(error))
     }
 
     /// Moves the complete copy to its place, or unpacks it there.
@@ -309,22 +354,27 @@ impl Place {
                 kept
             }
         };
-        kept.map(drop).map_err(|error| self.failure(&error.error))
+        kept.map(drop).map_err(|error| self.failure(error.error))
     }
 
     /// Unpacks the copy in a folder that nobody else can reach, and moves the result to its place.
     fn keep_folder(&self, mut copy: NamedTempFile) -> Result<()> {
         let private = self.private_folder()?;
-        copy.rewind().map_err(|error| self.failure(&error))?;
+        copy.rewind().map_err(|error| self.failure(error))?;
         let unpacked = private.path().join("output");
         let read = BufReader::new(copy.as_file());
-        brasserie_worker::unpack(read, &unpacked)
-            .with_context(|| format!("cannot unpack the output to {}", self.path.display()))?;
+        brasserie_worker::unpack(read, &unpacked).map_err(|error| match error {
+            UnpackError::Write { error, .. } => self.failure(error),
+            error @ UnpackError::Archive(_) => {
+                let shown = self.path.display();
+                anyhow::Error::new(error).context(format!("cannot unpack the output to {shown}"))
+            }
+        })?;
         let old = match self.replaces {
             Replaces::Nothing => self.check_free().map(|()| None)?,
             Replaces::FileOrFolder => self.set_aside()?,
         };
-        fs::rename(&unpacked, &self.path).map_err(|error| self.failure(&error))?;
+        fs::rename(&unpacked, &self.path).map_err(|error| self.failure(error))?;
         drop(old);
         Ok(())
     }
@@ -336,7 +386,7 @@ impl Place {
             return Ok(None);
         }
         let old = self.private_folder()?;
-        fs::rename(&self.path, old.path().join("old")).map_err(|error| self.failure(&error))?;
+        fs::rename(&self.path, old.path().join("old")).map_err(|error| self.failure(error))?;
         Ok(Some(old))
     }
 
@@ -346,33 +396,56 @@ impl Place {
             .prefix(".brasserie-")
             .permissions(Permissions::from_mode(0o700));
         let created = builder.tempdir_in(&self.parent).map(Into::into);
-        created.map_err(|error| self.failure(&error))
+        created.map_err(|error| self.failure(error))
     }
 
-    fn failure(&self, error: &io::Error) -> anyhow::Error {
-        let shown = self.path.display();
-        Failure::new(format!("cannot write {shown}: {error}"))
-            .remedy("Correct that, or name another place with --to")
-            .into()
+    fn failure(&self, error: io::Error) -> anyhow::Error {
+        let failure = Failure::new(format!("cannot write {}", self.path.display()));
+        let failure = failure.remedy("Correct that, or name another place with --to");
+        anyhow::Error::new(error).context(failure)
     }
 }
 
 /// The fetching of one artifact.
-struct Fetch {
-    transfers: Transfers,
+struct Fetch<'a> {
+    transfers: &'a Transfers,
     artifact: Artifact,
-    progress: Progress,
+    progress: &'a Progress,
+    /// The bytes of the artifacts that were fetched before this one.
+    before: u64,
+    /// How often in a row sources were gone, by their addresses.
+    misses: &'a RefCell<BTreeMap<String, u32>>,
 }
 
-impl Fetch {
-    /// Fetches the artifact from the first source that sends a good copy. Each continues where the one before it has stopped. Returns the
-    /// source of the last bytes.
+/// The source of the last bytes of a good copy, and the reasons why others had none.
+struct Fetched {
+    source: Source,
+    problems: Vec<String>,
+}
+
+impl Fetch<'_> {
+    /// Fetches the artifact, and writes it to its place.
+    async fn write_to(&self, place: &Place, wanted: &Wanted) -> Result<Fetched> {
+        let form = self.artifact.form;
+        let mut copy = PartialCopy::new(place.temporary(form)?);
+        let fetched = self.fetch_from_any(wanted, &mut copy).await?;
+        place.keep(copy.into_file(), form)?;
+        Ok(fetched)
+    }
+
+    /// Fetches the artifact from the first source that sends a good copy. Each continues where the one before it has stopped.
     async fn fetch_from_any(
         &self,
         wanted: &Wanted,
         copy: &mut PartialCopy<NamedTempFile>,
-    ) -> Result<Source> {
-        let mut left: VecDeque<&Source> = wanted.sources.iter().collect();
+    ) -> Result<Fetched> {
+        let misses = |source: &Source| {
+            let misses = self.misses.borrow();
+            misses.get(&source.address).copied().unwrap_or(0)
+        };
+        let mut sources: Vec<&Source> = wanted.sources.iter().collect();
+        sources.sort_by_key(|source| misses(source));
+        let mut left = VecDeque::from(sources);
         let mut problems = Vec::new();
         // The sources of the bytes so far.
         let mut senders = BTreeSet::new();
@@ -380,20 +453,27 @@ impl Fetch {
         while let Some(source) = left.pop_front() {
             let before = copy.offset();
             let failure = match source.peer() {
+                Some(_) if misses(source) >= MOST_MISSES => {
+                    FetchFailure::Gone("it has not answered before".to_owned())
+                }
                 None => FetchFailure::Gone("its address is not known".to_owned()),
                 Some(peer) => match self.fetch_from_one(&peer, copy, &mut senders).await {
                     Ok(()) => {
-                        self.progress.end();
-                        for problem in &problems {
-                            complain!("brasserie: {problem}; {} had a good copy", source.title);
-                        }
-                        return Ok(source.clone());
+                        self.misses.borrow_mut().remove(&source.address);
+                        let source = source.clone();
+                        return Ok(Fetched { source, problems });
                     }
                     Err(FetchFailure::Local(error)) => {
-                        let failure = Failure::new(format!("cannot write the output: {error}"));
-                        return Err(failure.into());
+                        let failure = anyhow::Error::new(error);
+                        return Err(failure.context("cannot write the output"));
                     }
-                    Err(failure) => failure,
+                    Err(failure) => {
+                        if let FetchFailure::Gone(_) = failure {
+                            let mut misses = self.misses.borrow_mut();
+                            *misses.entry(source.address.clone()).or_default() += 1;
+                        }
+                        failure
+                    }
                 },
             };
             wait.reached(copy.offset(), Instant::now());
@@ -416,14 +496,13 @@ impl Fetch {
             }
             problems.push(format!("{} at {}: {failure}", source.title, source.address));
         }
-        self.progress.end();
-        Err(match problems.is_empty() {
-            true => Failure::new(&*wanted.no_copy.0).remedy(wanted.no_copy.1),
-            false => Failure::new("no worker has sent a good copy")
-                .problems(problems)
-                .remedy("Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach"),
+        if problems.is_empty() {
+            return Err(wanted.without_copy());
         }
-        .into())
+        let remedy = "Try again; `brasserie artifact locate` shows the workers with copies, which this machine must reach";
+        let why = problems.join("; ");
+        let failure = Failure::new(format!("no worker has sent a good copy: {why}"));
+        Err(failure.remedy(remedy).into())
     }
 
     async fn fetch_from_one(
@@ -433,7 +512,7 @@ impl Fetch {
         senders: &mut BTreeSet<PeerAddr>,
     ) -> Result<(), FetchFailure> {
         let before = copy.offset();
-        let received = |bytes| self.progress.reached(bytes);
+        let received = |bytes| self.progress.reached(self.before.saturating_add(bytes));
         let fetched = self
             .transfers
             .fetch(peer, &self.artifact, copy, received)

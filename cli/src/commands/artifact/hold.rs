@@ -28,8 +28,8 @@ pub(super) struct HoldArgs {
     /// The jobs whose outputs are kept.
     #[arg(required = true, value_name = "JOB", value_parser = NonEmptyStringValueParser::new())]
     jobs: Vec<String>,
-    /// Start this program, and hold the outputs until it has ended. Without it, until the command is interrupted. The standard output is that
-    /// of the program, so there is no `--json`.
+    /// Start this program, and hold the outputs until it has ended. Without it, until the command is interrupted, which deletes them at once.
+    /// The standard output is that of the program, so there is no `--json`.
     #[arg(last = true, value_name = "PROGRAM", conflicts_with = "json")]
     program: Vec<OsString>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ async fn hold(args: &HoldArgs) -> Result<CommandEnding> {
     let has_program = program.is_some();
     if !has_program {
         let sentence = format!(
-            "The outputs of {} stay until this command ends.",
+            "The outputs of {} stay until this command ends; then they are deleted.",
             printable(&jobs)
         );
         args.ask
@@ -84,18 +84,43 @@ async fn hold(args: &HoldArgs) -> Result<CommandEnding> {
         None => CommandEnding::Interrupted,
     };
     if has_program && ending != CommandEnding::Success {
-        complain!(
-            "brasserie: the outputs stay for 5 minutes, so that the program can run again with `brasserie artifact hold`"
-        );
+        match has_outputs(&connection, &args.jobs).await {
+            true => complain!(
+                "brasserie: the outputs stay for 5 minutes, so that the program can run again with `brasserie artifact hold`"
+            ),
+            false => complain!("brasserie: there are no outputs that could stay"),
+        }
         return Ok(ending);
     }
     for job in &args.jobs {
-        // A call that fails costs nothing but time: the hold then ends by itself.
-        if let Err(error) = connection.hold_outputs(job, hold, true).await {
-            complain!("brasserie: the hold ends in 5 minutes: {error:#}");
+        // The outputs may have gone since the last call.
+        if let Ok(ChangeOutcome::Done(false)) = connection.hold_outputs(job, hold, false).await {
+            complain!("brasserie: {}", has_ended(job));
+        }
+        match connection.hold_outputs(job, hold, true).await {
+            // A call that fails costs nothing but time: the hold then ends by itself.
+            Err(error) => complain!("brasserie: the hold ends in 5 minutes: {error:#}"),
+            Ok(released) if !has_program => {
+                complain!("brasserie: {}", after_release(job, &released))
+            }
+            Ok(_) => {}
         }
     }
     Ok(ending)
+}
+
+/// Says what becomes of the outputs of a job whose hold was interrupted on purpose.
+fn after_release(job: &str, released: &ChangeOutcome<bool>) -> String {
+    let job = printable(job);
+    match released {
+        ChangeOutcome::Done(false) => {
+            format!("the outputs of job `{job}` are deleted now, or as soon as no task needs them")
+        }
+        ChangeOutcome::Done(true) => format!(
+            "the outputs of job `{job}` stay: another hold runs, or the scheduler has run for less than 5 minutes"
+        ),
+        ChangeOutcome::Refused { message, .. } => message.clone(),
+    }
 }
 
 /// Returns the code with which a shell would report the end of a program that failed.
@@ -105,9 +130,22 @@ fn code_of(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
+/// Returns whether any of the jobs has outputs. They may have some if the scheduler does not answer.
+async fn has_outputs(connection: &Connection, jobs: &[String]) -> bool {
+    for job in jobs {
+        let found = find(connection, (job, ""), 1).await;
+        if found.is_ok_and(|found| found.outputs().is_empty()) {
+            continue;
+        }
+        return true;
+    }
+    false
+}
+
 fn has_ended(job: &str) -> String {
     format!(
-        "the hold of job `{}` had ended: its outputs until now are deleted, later ones are held",
+        "outputs of job `{}` are deleted although they were held: the hold was not renewed in time, or a user removed them. Later \
+         outputs are held",
         printable(job)
     )
 }
@@ -172,5 +210,17 @@ async fn continue_hold(
             };
             trouble.complain(text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_hold_says_what_becomes_of_the_outputs() {
+        let text = |others| after_release("extract", &ChangeOutcome::Done(others));
+        assert!(text(false).starts_with("the outputs of job `extract` are deleted now"));
+        assert!(text(true).starts_with("the outputs of job `extract` stay: another hold"));
     }
 }

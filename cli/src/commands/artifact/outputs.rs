@@ -165,16 +165,25 @@ fn copies_text(output: &ListedOutput) -> String {
 /// Names some workers with a copy, as in `a, b, c and 7 others`.
 pub(super) fn workers_text(holders: &Option<Vec<OutputHolder>>, copies: Option<i64>) -> String {
     let holders = holders.iter().flatten();
-    let names: Vec<&str> = holders
-        .filter_map(|holder| holder.shard.as_deref())
-        .take(MAX_SHOWN_WORKERS)
-        .collect();
+    let mut named: Vec<&OutputHolder> = holders.filter(|holder| holder.shard.is_some()).collect();
+    named.sort_unstable_by_key(|holder| &holder.shard);
+    let names = named.into_iter().take(MAX_SHOWN_WORKERS).map(name_of);
+    let names: Vec<String> = names.collect();
     let copies = usize::try_from(copies.unwrap_or_default()).unwrap_or(0);
     match (names.len(), copies.saturating_sub(names.len())) {
         (0, _) => "-".to_owned(),
         (_, 0) => names.join(", "),
         (_, 1) => format!("{} and 1 other", names.join(", ")),
         (_, others) => format!("{} and {others} others", names.join(", ")),
+    }
+}
+
+/// Returns the name of a worker with a copy, and its state unless it is healthy, as in `w2 (unhealthy)`.
+fn name_of(holder: &OutputHolder) -> String {
+    let shard = holder.shard.as_deref().unwrap_or_default();
+    match &holder.state {
+        None => shard.to_owned(),
+        Some(state) => format!("{shard} ({state})"),
     }
 }
 
@@ -192,13 +201,7 @@ pub(super) fn places(output: &ListedOutput) -> Vec<Vec<String>> {
     };
     let holders = output.holders.iter().flatten();
     let mut rows: Vec<Vec<String>> = holders
-        .map(|holder| {
-            row(
-                text(&holder.shard),
-                text(&holder.hostname),
-                address_of(holder),
-            )
-        })
+        .map(|holder| row(name_of(holder), text(&holder.hostname), address_of(holder)))
         .collect();
     rows.sort_unstable();
     if rows.is_empty() {
@@ -219,7 +222,9 @@ pub(super) fn output_document(output: &ListedOutput) -> Value {
     let artifact = output.artifact.clone().unwrap_or_default();
     let id = artifact.id.and_then(|id| id.try_into().ok());
     let holders = output.holders.iter().flatten();
-    let workers: Vec<Value> = holders.map(holder_document).collect();
+    let mut holders: Vec<&OutputHolder> = holders.collect();
+    holders.sort_unstable_by_key(|holder| &holder.shard);
+    let workers: Vec<Value> = holders.into_iter().map(holder_document).collect();
     json!({
         "job": output.job,
         "node": output.node,
@@ -235,7 +240,12 @@ pub(super) fn output_document(output: &ListedOutput) -> Value {
 }
 
 pub(super) fn holder_document(holder: &OutputHolder) -> Value {
-    json!({ "worker": holder.shard, "hostname": holder.hostname, "address": address_of(holder) })
+    json!({
+        "worker": holder.shard,
+        "hostname": holder.hostname,
+        "address": address_of(holder),
+        "worker_state": holder.state.as_deref().unwrap_or("healthy"),
+    })
 }
 
 pub(super) fn set_document(set: &OutputSet) -> Value {
@@ -246,6 +256,7 @@ pub(super) fn set_document(set: &OutputSet) -> Value {
         "consumers": set.consumers,
         "expires_in_ms": set.expires_in_ms,
         "kept_because": set.kept_because,
+        "ends_because": set.ends_because,
         "tasks": set.tasks,
         "artifacts": set.artifacts,
         "bytes": set.bytes,
@@ -277,7 +288,13 @@ pub(super) fn set_text(set: &OutputSet) -> String {
     let until = match (set.expires_in_ms, &set.kept_because) {
         (Some(left), _) => {
             let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
-            format!("; they expire in {}", duration(left))
+            let why = set.ends_because.as_deref();
+            let why = why.map(|why| format!(", because {}", printable(why)));
+            format!(
+                "; they expire in {}{}",
+                duration(left),
+                why.unwrap_or_default()
+            )
         }
         (None, Some(why)) if set.keep.as_deref() != Some("forever") => {
             format!("; they do not expire now: {}", printable(why))
@@ -307,6 +324,7 @@ mod tests {
             shard: Some((*shard).to_owned()),
             hostname: Some("h".to_owned()),
             address: None,
+            state: None,
         };
         ListedOutput {
             job: Some("extract".to_owned()),
@@ -333,8 +351,14 @@ mod tests {
     #[test]
     fn a_row_names_some_workers_and_counts_the_others() {
         let workers = |output: &ListedOutput| row(output)[7].clone();
-        assert_eq!(workers(&output("t", &["a", "b"], 2)), "a, b");
+        assert_eq!(workers(&output("t", &["b", "a"], 2)), "a, b");
         assert_eq!(workers(&output("t", &["a"], 2)), "a and 1 other");
+        let mut away = output("t", &["a", "b"], 2);
+        for holder in away.holders.iter_mut().flatten().take(1) {
+            holder.state = Some("unhealthy".to_owned());
+        }
+        assert_eq!(workers(&away), "a (unhealthy), b");
+        assert_eq!(places(&away)[0][2], "a (unhealthy)");
         let many = output("t", &["a", "b", "c", "d"], 9);
         assert_eq!(workers(&many), "a, b, c and 6 others");
         let none = output("t", &[], 0);
@@ -387,5 +411,10 @@ mod tests {
         set.kept_because = Some("tasks of job `join` may still read them".to_owned());
         let text = set_text(&set);
         assert!(text.contains(", 1 without a known copy, kept until they are read; they do not expire now: tasks of"), "{text}");
+        (set.keep, set.expires_in_ms) = (Some("forever".to_owned()), Some(60_000));
+        set.ends_because = Some("the job is gone".to_owned());
+        let text = set_text(&set);
+        let gone = ", kept forever; they expire in 1 min 0 s, because the job is gone; inputs of";
+        assert!(text.contains(gone), "{text}");
     }
 }

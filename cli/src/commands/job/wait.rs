@@ -80,6 +80,7 @@ fn outcome_of(ending: CommandEnding) -> &'static str {
         CommandEnding::Failure
         | CommandEnding::Usage
         | CommandEnding::Changes
+        | CommandEnding::OutputsLost
         | CommandEnding::Program(_) => "not done",
     }
 }

@@ -9,7 +9,7 @@ use brasserie_common::logs::LineId;
 use brasserie_common::text::readable_bytes;
 use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
 use brasserie_common_runtime::telemetry;
-use brasserie_scheduler::STORE_FAILS;
+use brasserie_scheduler::{LACKS_INPUT, STORE_FAILS};
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use nix::sys::statvfs::statvfs;
@@ -291,6 +291,8 @@ enum WaitReason {
     Initial(String),
     /// The store fails.
     Store(String),
+    /// Nothing runs, and tasks lack an input, such as a file.
+    Input(String),
     /// Nothing runs, and a job without a limit of retries has tasks in backoff.
     Retries,
 }
@@ -301,12 +303,17 @@ impl WaitReason {
         let store = reasons.find(|reason| reason.starts_with(STORE_FAILS));
         let store = store.map(|reason| WaitReason::Store(reason.clone()));
         let initial = || status.initial_wait.clone().map(WaitReason::Initial);
-        store.or_else(initial).or_else(|| {
-            let runs = |job: &JobStatus| unsigned(job.running) > 0;
+        let runs = |job: &JobStatus| unsigned(job.running) > 0;
+        let is_idle = !status.jobs.iter().flatten().any(runs);
+        let input = || {
+            let mut errors = status.errors.iter().flatten().filter(|_| is_idle);
+            let why = errors.find_map(|error| error.split_once(LACKS_INPUT))?.1;
+            Some(WaitReason::Input(why.to_owned()))
+        };
+        store.or_else(initial).or_else(input).or_else(|| {
             let is_endless =
                 |retries: &Retries| retries.jobs.iter().any(|job| endless.contains(job));
             let retries = Retries::of(status).filter(is_endless);
-            let is_idle = !status.jobs.iter().flatten().any(runs);
             retries.filter(|_| is_idle).map(|_| WaitReason::Retries)
         })
     }
@@ -314,6 +321,7 @@ impl WaitReason {
     fn reason(&self) -> String {
         match self {
             WaitReason::Initial(reason) | WaitReason::Store(reason) => reason.clone(),
+            WaitReason::Input(why) => format!("tasks wait for an input: {why}"),
             WaitReason::Retries => {
                 format!(
                     "nothing runs until the next retry, and retries have no end: {ENDS_RETRIES}"
@@ -327,7 +335,7 @@ impl WaitReason {
         match self {
             WaitReason::Initial(_) if is_terminal => None,
             // The plain lines have the reason, and so does the bar.
-            WaitReason::Retries => None,
+            WaitReason::Input(_) | WaitReason::Retries => None,
             WaitReason::Initial(reason) => Some(reason.clone()),
             WaitReason::Store(reason) => Some(format!(
                 "brasserie: the run stands still: {reason}.{}",
@@ -411,7 +419,10 @@ impl Display {
                     *last = Instant::now();
                     let line = |row: &Row| line(&row.job, &row.name, &row.rate, wall_ms);
                     let mut texts: Vec<String> = self.rows.iter().map(line).collect();
-                    if let Some(wait @ (WaitReason::Store(_) | WaitReason::Retries)) = &self.wait {
+                    if let Some(
+                        wait @ (WaitReason::Store(_) | WaitReason::Input(_) | WaitReason::Retries),
+                    ) = &self.wait
+                    {
                         texts.push(wait.reason());
                     }
                     telemetry::print_error(&texts.join("; "));
@@ -437,12 +448,13 @@ impl Display {
             (Some(wait @ (WaitReason::Initial(_) | WaitReason::Store(_))), _) => {
                 wait.message(&self.directory, is_terminal)
             }
-            (None | Some(WaitReason::Retries), Some(WaitReason::Store(_))) => {
-                Some("brasserie: the run goes on".to_owned())
-            }
             (
-                None | Some(WaitReason::Retries),
-                Some(WaitReason::Initial(_) | WaitReason::Retries) | None,
+                None | Some(WaitReason::Input(_) | WaitReason::Retries),
+                Some(WaitReason::Store(_)),
+            ) => Some("brasserie: the run goes on".to_owned()),
+            (
+                None | Some(WaitReason::Input(_) | WaitReason::Retries),
+                Some(WaitReason::Initial(_) | WaitReason::Input(_) | WaitReason::Retries) | None,
             ) => None,
         };
         if let Some(message) = message {
@@ -684,6 +696,24 @@ mod tests {
         assert_eq!(WaitReason::of(&status(0), &BTreeSet::new()), None);
         let retries = Retries::of(&status(1)).expect("two tasks wait");
         assert_eq!((retries.tasks, retries.next.as_secs()), (2, 2));
+    }
+
+    #[test]
+    fn a_missing_input_is_named_while_nothing_runs() {
+        let status = |running| ClusterStatus {
+            jobs: Some(vec![JobStatus {
+                running: Some(running),
+                ..JobStatus::default()
+            }]),
+            errors: Some(vec![
+                "3s ago: read on a lacks an input: there is no file `x`".to_owned(),
+            ]),
+            ..ClusterStatus::default()
+        };
+        let wait = WaitReason::of(&status(0), &BTreeSet::new()).expect("it waits");
+        let expected = "tasks wait for an input: there is no file `x`";
+        assert_eq!(wait.reason(), expected);
+        assert_eq!(WaitReason::of(&status(1), &BTreeSet::new()), None);
     }
 
     #[test]

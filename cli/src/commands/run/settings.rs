@@ -78,7 +78,9 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
         unknown_keys,
     };
     // A warning about an unknown key may be the cause of errors.
-    let checked = check_bytes(&bytes, options, |path, of_use| fault(&file, path, of_use));
+    let checked = check_bytes(&bytes, options, |path, of_use| {
+        fault(&file, path, of_use, "put it there, and the run continues")
+    });
     for warning in &checked.warnings {
         complain!("warning: {}", warning.display_with(&shown));
     }
@@ -123,7 +125,7 @@ fn missing_programs(file: &Path, config: &Config, path: &OsStr) -> Vec<String> {
         };
         let why = match program.contains('/') {
             true if Path::new(program).is_relative() => None,
-            true => fault(file, program, PathUse::Program),
+            true => fault(file, program, PathUse::Program, ""),
             false => {
                 let is_in = |folder: &PathBuf| folder.join(program).is_file();
                 let is_found = folders.iter().any(is_in);

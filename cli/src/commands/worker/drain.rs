@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
+use brasserie_common::cluster_view::{ClusterView, WorkerView};
+use brasserie_common::text::{counted, readable_bytes};
 use brasserie_common::time::parse_duration;
 use brasserie_common::worker::DrainTerms;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, WorkerStatus};
@@ -21,13 +23,17 @@ const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
 /// Time without a heartbeat after which a worker with a closed port counts as gone; more than the usual period.
 const SILENCE: Duration = Duration::from_secs(20);
 
+/// The time for which it is usual not to know whether a worker has left: it closes its port, and its scheduler accepts its goodbye.
+const UNCLEAR: Duration = Duration::from_secs(5);
+
 /// Drain a worker: it starts no more tasks, completes those that run, and exits.
 ///
 /// The scheduler shows the worker as draining and gives it no more tasks. Its queued tasks, and those on standby there, go to other workers. To undo the drain, start the
 /// worker again once it has exited: its data directory stays.
 ///
-/// The worker exits with code 0, so a service manager that restarts programs only on failure leaves it stopped. Its data stays; `brasserie
-/// worker decommission` copies that to other workers first.
+/// The worker exits with code 0, so a service manager that restarts programs only on failure leaves it stopped. Its data stays on its
+/// disks. As soon as it has left, a task that needs an output that only it has makes the task that left that output run again: the command
+/// says first how many there are, and `brasserie worker decommission` copies them to other workers instead.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -69,7 +75,14 @@ pub(super) fn run(args: &DrainArgs) -> Result<CommandEnding> {
 
 async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     let scheduler = args.ask.connect()?;
-    let worker = find(all_workers(&scheduler.bounded_status().await?), &args.shard)?;
+    let status = scheduler.bounded_status().await?;
+    let worker = find(all_workers(&status), &args.shard)?;
+    let only_there = only_there(status, &args.shard);
+    if let Some(sentence) = only_there.as_ref().and_then(what_is_only_there)
+        && !args.ask.json
+    {
+        print(&format!("{sentence}\n"))?;
+    }
     let peer = worker.peer().map_err(|error| anyhow!("{error}"))?;
     let pool = WorkerConnections::of(&scheduler).await?;
     let terms = DrainTerms {
@@ -81,8 +94,8 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
         let list = format!("brasserie worker list{}", args.ask.scheduler.flag());
         Failure::new(error).remedy(format!("`{list}` shows whether the worker drains"))
     })?;
-    let document =
-        |has_left: bool| json!({ "worker": args.shard, "running": running, "left": has_left });
+    let only_there = only_there.map(|worker| worker.only_here);
+    let document = |has_left: bool| json!({ "worker": args.shard, "running": running, "left": has_left, "only_there": only_there });
     if !args.wait {
         args.ask.say(
             &sentence(&args.shard, running, args.deadline),
@@ -108,6 +121,28 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     Ok(CommandEnding::Success)
 }
 
+/// Returns the worker as the scheduler describes it.
+fn only_there(status: ClusterStatus, shard: &str) -> Option<WorkerView> {
+    let workers = ClusterView::from(status).workers;
+    workers.into_iter().find(|worker| worker.shard == shard)
+}
+
+/// Says which amount of outputs leaves with the worker; `None` if none.
+fn what_is_only_there(worker: &WorkerView) -> Option<String> {
+    let shard = printable(&worker.shard);
+    let (are, each) = match worker.only_here {
+        0 => return None,
+        1 => ("is", "it"),
+        _ => ("are", "one of them"),
+    };
+    Some(format!(
+        "{} ({}) {are} only on worker `{shard}`: once it has left, a task that needs {each} has it made again. \
+         `brasserie worker decommission {shard}` copies such outputs to other workers first.",
+        counted(worker.only_here, "output"),
+        readable_bytes(worker.only_here_bytes),
+    ))
+}
+
 fn sentence(shard: &str, running: i32, deadline: Option<Duration>) -> String {
     let tasks = match running {
         0 => "no task runs on it".to_owned(),
@@ -131,6 +166,7 @@ async fn wait_until_left(
     (peer, worker): (&PeerAddr, &ListedWorker),
 ) {
     let (mut of_worker, mut of_scheduler) = (LastText::default(), LastText::default());
+    let mut unclear_since: Option<Instant> = None;
     let mut closed_since: Option<Instant> = None;
     loop {
         let sight = pool.look(peer, worker).await;
@@ -157,7 +193,12 @@ async fn wait_until_left(
             Err(_) if closed_since.is_some() => return,
             Err(error) => of_scheduler.complain(format!("{error:#}; trying again")),
         }
-        if !trouble.is_empty() {
+        // A worker that leaves closes its port and its connections in some order.
+        unclear_since = match trouble.is_empty() {
+            true => None,
+            false => unclear_since.or_else(|| Some(Instant::now())),
+        };
+        if unclear_since.is_some_and(|since| since.elapsed() >= UNCLEAR) {
             of_worker.complain(format!(
                 "it is not clear whether the worker at {peer} has left: {trouble}; the command tries again"
             ));
@@ -186,6 +227,23 @@ mod tests {
     use brasserie_thrift::generated::common::BistroInstanceID;
 
     use super::*;
+
+    #[test]
+    fn a_drain_says_what_is_only_there() {
+        let said = |only_here, only_here_bytes| {
+            what_is_only_there(&WorkerView {
+                shard: "w\n".to_owned(),
+                only_here,
+                only_here_bytes,
+                ..WorkerView::default()
+            })
+        };
+        assert_eq!(said(0, 0), None);
+        let text = said(3, 98).expect("there are some");
+        let expected = r"3 outputs (98 B) are only on worker `w\n`: once it has left,";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(said(1, 98).is_some_and(|text| text.contains("1 output (98 B) is only")));
+    }
 
     #[test]
     fn the_sentence_counts_the_tasks_that_still_run() {

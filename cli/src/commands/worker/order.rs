@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use brasserie_common::cluster_view::{ClusterView, OrderView, WorkerView};
+use brasserie_common::text::{counted, readable_bytes};
 use brasserie_common::time::parse_duration;
 use brasserie_thrift::generated::brasserie::WorkerOrderRequest;
 use nix::unistd::{Uid, User};
@@ -40,8 +41,8 @@ pub(super) struct ExcludeArgs {
 /// Take a worker out of service without losing its data: copy what only it has, then let it exit.
 ///
 /// The worker gets neither tasks nor replicas any more, and its queued tasks go to other workers. Running tasks complete. Each output that a
-/// job may still need and of which no other worker has a copy is copied to another worker. When no task runs and nothing needed is only
-/// there, the worker drains and exits with code 0. If it comes back, it stays idle until `recommission`. A worker of several schedulers
+/// job may still need and of which no other healthy worker has a copy is copied to another worker. When no task runs and nothing needed is
+/// only there, the worker drains and exits with code 0. If it comes back, it stays idle until `recommission`. A worker of several schedulers
 /// leaves all of them.
 ///
 /// The order is on disk when the command ends: it outlives restarts of the scheduler and of the worker.
@@ -56,12 +57,13 @@ Exit codes:
   0    the order is on disk, or with --wait: the worker is decommissioned
   1    no such worker, or refused; with --wait also: another order has replaced this one
   2    wrong usage
+  5    with --wait: the deadline has ended the worker, and outputs that only it had are lost
   130  interrupted while waiting: the decommission continues")]
 pub(super) struct DecommissionArgs {
     #[command(flatten)]
     of: OrderArgs,
     /// End the worker after this time, such as 30m or 2h, even if its tasks run or data is only there. It then exits with code 1. The tasks
-    /// run again elsewhere, and the scheduler logs which amount of outputs is lost [default: no limit].
+    /// run again elsewhere. `--wait` and the scheduler's log say how many outputs are lost [default: no limit].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     deadline: Option<Duration>,
     /// Let the worker stay when it is done, without tasks and needed data.
@@ -178,18 +180,12 @@ pub(super) fn decommission(args: &DecommissionArgs) -> Result<CommandEnding> {
             ..request("decommission", &args.of.reason)
         };
         let ordered = scheduler.order_worker(shard, request).await?;
-        let begun = |order: &OrderView| {
-            format!(
-                "Worker `{}` is being decommissioned: {}.",
-                printable(shard),
-                order.left()
-            )
-        };
+        let begun = |order: &OrderView| in_decommission(shard, order);
         let order = match ordered {
             Ok(order) if args.wait => order,
             ordered => return say(ask, ordered, begun),
         };
-        if !ask.json {
+        if !ask.json && !order.is_over() {
             print(&format!("{}\n", begun(&order)))?;
         }
         let mut interrupts = Interrupts::listen()?;
@@ -202,6 +198,43 @@ pub(super) fn decommission(args: &DecommissionArgs) -> Result<CommandEnding> {
             }
         }
     })?
+}
+
+/// Says how far a decommission is. An earlier command may have ended it.
+fn in_decommission(shard: &str, order: &OrderView) -> String {
+    let shard = printable(shard);
+    match order.is_over() {
+        false => format!(
+            "Worker `{shard}` is being decommissioned: {}.",
+            order.left()
+        ),
+        true => format!(
+            "Worker `{shard}` is decommissioned, and {}{}.",
+            state(order),
+            loss(order)
+        ),
+    }
+}
+
+/// Returns the state of a worker whose decommission is over.
+fn state(order: &OrderView) -> &'static str {
+    match order.connected {
+        true => "stays idle",
+        false => "has left",
+    }
+}
+
+/// Says what a deadline has cost, as the end of a sentence.
+fn loss(order: &OrderView) -> String {
+    match order.lost {
+        0 => String::new(),
+        lost => format!(
+            ". At its deadline, {} ({}) {} only there and lost: tasks that need one have it made again",
+            counted(lost, "output"),
+            readable_bytes(order.lost_bytes),
+            if lost == 1 { "was" } else { "were" },
+        ),
+    }
 }
 
 fn request(order: &str, reason: &str) -> WorkerOrderRequest {
@@ -272,12 +305,14 @@ async fn wait(
             }
         };
         if order.is_over() {
-            let text = match order.connected {
-                true => format!("Worker `{shard}` is decommissioned, and stays idle."),
-                false => format!("Worker `{shard}` is decommissioned, and has left."),
-            };
-            ask.say(&text, &document(true, Some(order)))?;
-            return Ok(CommandEnding::Success);
+            ask.say(
+                &in_decommission(&args.of.shard, order),
+                &document(true, Some(order)),
+            )?;
+            return Ok(match order.lost {
+                0 => CommandEnding::Success,
+                _ => CommandEnding::OutputsLost,
+            });
         }
         let change = left.changed(order.left()).filter(|_| !ask.json);
         if let Some(change) = change {
@@ -290,6 +325,44 @@ async fn wait(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decommission_that_is_over_does_not_seem_to_begin() {
+        let text = |state: &str, connected: bool| {
+            let order = OrderView {
+                state: state.to_owned(),
+                connected,
+                ..OrderView::default()
+            };
+            in_decommission("w", &order)
+        };
+        let going_on = text("decommissioning", true);
+        assert!(
+            going_on.starts_with("Worker `w` is being decommissioned: 0 tasks run, "),
+            "{going_on}"
+        );
+        assert_eq!(
+            text("decommissioned", true),
+            "Worker `w` is decommissioned, and stays idle."
+        );
+        assert_eq!(
+            text("decommissioned", false),
+            "Worker `w` is decommissioned, and has left."
+        );
+        let lossy = OrderView {
+            state: "decommissioned".to_owned(),
+            lost: 5,
+            lost_bytes: 98,
+            ..OrderView::default()
+        };
+        let lossy = in_decommission("w", &lossy);
+        assert!(
+            lossy.contains(
+                "and has left. At its deadline, 5 outputs (98 B) were only there and lost"
+            ),
+            "{lossy}"
+        );
+    }
 
     #[test]
     fn a_recommission_says_when_the_worker_gets_tasks() {

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use brasserie_common::ArtifactForm;
-use brasserie_common_artifacts::{FolderLimits, StoreOptions, TakeInError};
+use brasserie_common_artifacts::{FolderLimits, StoreOptions, TakeInError, local_artifact};
 use proptest::prelude::*;
 
 use crate::bench::{Bench, mode_of, paths_below, set_mode};
@@ -65,6 +66,15 @@ fn a_folder_has_the_same_name_everywhere() {
         artifact.id.to_string(),
         "f81633c1a463005e9f55e3846bdde2bc176e75baaac9e8b285a2cfe706cf29db"
     );
+    let out = bench.task.path().join("out");
+    assert_eq!(local_artifact(&out).expect("a folder"), artifact);
+    let file = bench.take("out/bin/run").expect("a file");
+    let path = out.join("bin/run");
+    assert_eq!(local_artifact(&path).expect("a file"), file);
+    symlink("bin.txt", out.join("link")).expect("a link");
+    let refused = local_artifact(&out).expect_err("a link").to_string();
+    assert!(refused.contains("link"), "{refused}");
+    fs::remove_file(out.join("link")).expect("ours");
     // GNU tar with the same settings orders files in the same way, and unpacks them.
     let bytes = fs::read(bench.file_of(artifact.id)).expect("ours");
     let mut archive = tar::Archive::new(bytes.as_slice());

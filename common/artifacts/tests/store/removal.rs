@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::Path;
 use std::thread;
 
-use brasserie_common_artifacts::remove_tree;
+use brasserie_common_artifacts::{SteppedRemoval, remove_tree};
 use rustix::fs::{Mode, OFlags, mkdirat, open, openat};
 
 use crate::bench::{Mounted, is_root};
@@ -145,4 +145,33 @@ fn what_cannot_be_deleted_is_an_error_and_the_rest_goes() {
         });
     });
     assert!(fs::symlink_metadata(&tree).is_err());
+}
+
+#[test]
+fn a_removal_in_steps_can_stop_after_each_of_them() {
+    let place = tempfile::tempdir().expect("a folder");
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).expect("a folder");
+    // The top, and 100 folders in each other with a file in each of them.
+    nest(&tree, 100, |at, _| file(at, "file"));
+    let all = 1 + 100 + 101;
+    let begin = || SteppedRemoval::begin(tree.clone()).expect("it can be read");
+    let mut first = begin().expect("a folder");
+    assert!(first.step(50).is_none());
+    let deleted = first.deleted();
+    assert!(deleted < 50, "{deleted}");
+    drop(first);
+    let mut second = begin().expect("a folder");
+    let mut steps = 0;
+    while second.step(7).is_none() {
+        steps += 1;
+        assert!(second.deleted() <= 7 * steps);
+    }
+    assert_eq!(deleted + second.deleted(), all);
+    assert!(fs::symlink_metadata(&tree).is_err());
+    assert!(
+        SteppedRemoval::begin(tree.clone())
+            .expect("nothing")
+            .is_none()
+    );
 }

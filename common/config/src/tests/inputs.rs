@@ -111,6 +111,7 @@ fn a_job_waits_for_the_jobs_of_its_inputs() {
 fn mistakes_of_inputs_have_their_places() {
     const FORMS: &str =
         "as in {\"from\": \"JOB\"}, or {\"file\": \"PATH\"} for a file in the config file's folder";
+    const FILE: &str = "as in \"dims.csv\", or \"tables/\" for a folder";
     for (inputs, expected) in [
         (
             r#"{"from": "y"}"#,
@@ -169,12 +170,12 @@ fn mistakes_of_inputs_have_their_places() {
                 .to_owned(),
         ),
         (
-            r#"[{"file": "/etc/f"}, {"file": "../f"}, {"file": "d/"}, {"file": "./"}]"#,
-            "3:39: bistro_job->x.inputs[0].file: \"/etc/f\" is no file of an input: the file is below the config file's folder, so its path does not begin with `/`; as in \"dims.csv\"\n\
-             3:59: bistro_job->x.inputs[1].file: \"../f\" is no file of an input: the file is below the config file's folder, so its path has no empty part and no part `.` or `..`; as in \"dims.csv\"\n\
-             3:77: bistro_job->x.inputs[2].file: \"d/\" is no file of an input: the path of the file has no `/` at its end; as in \"dims.csv\"\n\
-             3:93: bistro_job->x.inputs[3].file: \"./\" is no file of an input: the file needs a name; as in \"dims.csv\""
-                .to_owned(),
+            r#"[{"file": "/etc/f"}, {"file": "../f"}, {"file": "d//"}, {"file": "./"}]"#,
+            format!("3:39: bistro_job->x.inputs[0].file: \"/etc/f\" is no file of an input: the file is below the config file's folder, so its path does not begin with `/`; {FILE}\n\
+             3:59: bistro_job->x.inputs[1].file: \"../f\" is no file of an input: the file is below the config file's folder, so its path has no empty part and no part `.` or `..`; {FILE}\n\
+             3:77: bistro_job->x.inputs[2].file: \"d//\" is no file of an input: the path of the file has no `/` at its end; {FILE}\n\
+             3:94: bistro_job->x.inputs[3].file: \"./\" is no file of an input: the file needs a name; {FILE}"
+            ),
         ),
     ] {
         let found = errors(&format!("\"inputs\": {inputs}"));
@@ -313,9 +314,44 @@ fn files_that_are_missing_are_worth_a_look() {
     assert_eq!(
         lines(&checked_with(text.as_bytes(), fault).warnings),
         [
-            "3:75: bistro_job->x.inputs[1].file: the tasks wait for the file \"./gone\": /conf/./gone is missing; the path begins in the config file's folder: put the file there, or upload it with `brasserie artifact put`"
+            "3:75: bistro_job->x.inputs[1].file: the tasks wait for the file \"./gone\": /conf/./gone is missing"
         ]
     );
+}
+
+#[test]
+fn an_export_has_the_dependencies_that_a_job_lists_itself() {
+    let exported = |body: &str| {
+        let export = export_job(&config(""), &job(body));
+        let names = |key: &str| export.get(key).map(ToString::to_string).unwrap_or_default();
+        [
+            names("depends_on"),
+            names("run_only_after_all_nodes_are_done_for"),
+        ]
+    };
+    let inputs = r#""inputs": [{"from": "a"}, {"from": "b", "node": "all"}, {"from": "c"}]"#;
+    for (listed, expected) in [
+        ("", ["", ""]),
+        (r#""depends_on": ["x"], "#, [r#"["x"]"#, ""]),
+        // The order of the list stays.
+        (r#""depends_on": ["c", "x"], "#, [r#"["c","x"]"#, ""]),
+        (r#""depends_on": ["b"], "#, [r#"["b"]"#, ""]),
+        (r#""depends_on": ["a", "c"], "#, ["", ""]),
+    ] {
+        assert_eq!(exported(&format!("{listed}{inputs}")), expected, "{listed}");
+    }
+}
+
+#[test]
+fn a_folder_may_be_written_with_a_slash() {
+    let job = job(r#""inputs": [{"file": "./d/tables/"}, {"file": "e"}]"#);
+    let paths = job.inputs.iter().map(|input| match &input.source {
+        InputSource::File { path } => path.as_str(),
+        InputSource::Job { .. } => "",
+    });
+    assert!(paths.eq(["./d/tables", "e"]));
+    let place = job.inputs[0].place().expect("a place");
+    assert_eq!(place.as_str(), "tables");
 }
 
 #[test]
@@ -327,7 +363,10 @@ fn a_job_with_files_survives_its_export() {
     let expected =
         r#"[{"from":"y","node":"parent","path":"b/"},{"as":"g","file":"./d/f"},{"from":"z"}]"#;
     assert_eq!(export["inputs"].to_string(), expected);
-    assert_eq!(export["depends_on"].to_string(), r#"["z"]"#);
+    // Reading the inputs adds the jobs for which the job waits.
+    assert_eq!(export.get("depends_on"), None);
+    assert_eq!(export.get("run_only_after_all_nodes_are_done_for"), None);
+    assert_eq!(job.depends_on, ["z".try_into().expect("a name")]);
     let read = parse_job(
         &job.name,
         &export.to_string(),

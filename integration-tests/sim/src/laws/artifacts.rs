@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::{
-    ArtifactId, ArtifactNamespace, DiskGeneration, Health, InvocationId, RunningTask, StatusBits,
-    TaskOutput, Time, WorkerId,
+    ArtifactId, ArtifactNamespace, DiskGeneration, Health, InvocationId, RunningTask, Shard,
+    StatusBits, TaskOutput, Time, WorkerId,
 };
 use brasserie_common_config::InputSource;
-use brasserie_scheduler_core::Scheduler;
+use brasserie_scheduler_core::{Answer, Query, Scheduler};
 use brasserie_worker_gather::ArtifactWaitReason;
 
 use super::{Law, Moment, Stated, Verdict, law};
@@ -454,18 +454,22 @@ impl UnnamedDataGoes {
 
 law! {
     /// A worker that an operator decommissions is drained only when it runs no task of the scheduler and no other worker lacks what it has: each
-    /// artifact that the scheduler's durable state names has, or has had, another place.
+    /// artifact that the scheduler's durable state names has, or has had, another place, whose worker the scheduler holds for healthy.
     ///
     /// Source: Artifacts. Otherwise the operator loses work by the command that is to keep it.
     pub struct LeavesNothingBehind = "leaves_nothing_behind" {
         /// The places that have had a copy.
         places: BTreeMap<ArtifactId, BTreeSet<WorkerPlace>>,
+        shards: BTreeMap<WorkerPlace, Shard>,
     }
 }
 
 impl Law for LeavesNothingBehind {
     fn observe(&mut self, happening: &Happening, now: &Moment<'_>) -> Verdict {
         match happening {
+            Happening::WorkerStarted { place, shard, .. } => {
+                self.shards.insert(*place, shard.clone());
+            }
             Happening::Artifacts(event) => self.note(event),
             Happening::CallSent {
                 place: FIRST,
@@ -512,18 +516,35 @@ impl LeavesNothingBehind {
         let (Some(store), Some(own)) = (host.store(), namespace(now.world)) else {
             return Ok(());
         };
+        let healthy = healthy_shards(now);
         let durable = now.world.durable(DIRECTORY).into_iter();
         let outputs = durable.flat_map(|durable| durable.outputs.values());
         for output in outputs.flat_map(|(_, outputs)| outputs) {
             let id = output.artifact.id;
             let places = self.places.get(&id).into_iter().flatten();
-            let has_another = places.into_iter().any(|place| *place != host.place());
+            let is_another = |place: &WorkerPlace| {
+                let shard = self.shards.get(place);
+                *place != host.place() && shard.is_some_and(|shard| healthy.contains(shard))
+            };
+            let has_another = places.into_iter().any(is_another);
             if !has_another && store.find(&(own.clone(), id)).is_some() {
                 return Err(format!("{worker} is drained with the only {id:?}"));
             }
         }
         Ok(())
     }
+}
+
+/// Returns the shards of the workers that the scheduler holds for healthy.
+fn healthy_shards(now: &Moment<'_>) -> BTreeSet<Shard> {
+    let scheduler = now.world.scheduler(FIRST);
+    let answer = scheduler.map(|scheduler| scheduler.answer(now.when, &Query::Status));
+    let Some(Answer::Status(status)) = answer else {
+        return BTreeSet::new();
+    };
+    let workers = status.workers.into_iter();
+    let healthy = workers.filter(|worker| worker.health == Health::Healthy);
+    healthy.map(|worker| worker.shard).collect()
 }
 
 /// Returns whether a worker has a run that leaves outputs, or that the scheduler may have adopted without its job, or a completion with

@@ -7,12 +7,14 @@ use std::ops::Bound;
 use brasserie_common::{ArtifactId, JobName, Time};
 
 use super::super::disks::{DiskNumber, WorkerNumber};
-use super::super::types::{ArtifactAmount, Replicas, SetTotals, WorkerStay};
+use super::super::types::{ArtifactAmount, Replicas, SetTotals, WorkerStay, WorkerTrust};
 use super::known_artifact::{KnownArtifact, KnownCopy};
 
 #[derive(Clone, Debug, Default)]
 pub struct Indexes {
     leaving: BTreeSet<WorkerNumber>,
+    /// The workers that may not come back with their copies.
+    doubtful: BTreeSet<WorkerNumber>,
     lost: BTreeSet<ArtifactId>,
     missing: BTreeSet<ArtifactId>,
     /// The artifacts that would be lost with a worker. No entry is zero.
@@ -36,6 +38,26 @@ impl Indexes {
             true => WorkerStay::Leaving,
             false => WorkerStay::Staying,
         }
+    }
+
+    pub fn set_trust(&mut self, worker: WorkerNumber, trust: WorkerTrust) {
+        match trust {
+            WorkerTrust::Trusted => self.doubtful.remove(&worker),
+            WorkerTrust::Doubtful => self.doubtful.insert(worker),
+        };
+    }
+
+    pub fn trust(&self, worker: WorkerNumber) -> WorkerTrust {
+        match self.doubtful.contains(&worker) {
+            true => WorkerTrust::Doubtful,
+            false => WorkerTrust::Trusted,
+        }
+    }
+
+    /// Returns whether a worker that leaves has a copy. Only then does it matter which of the other workers are doubtful.
+    pub fn has_leaving(&self, artifact: &KnownArtifact) -> bool {
+        let leaves = |worker| self.leaving.contains(&worker);
+        !self.leaving.is_empty() && !artifact.workers(1, leaves).is_empty()
     }
 
     pub fn lost(&self) -> impl Iterator<Item = ArtifactId> {
@@ -63,13 +85,15 @@ impl Indexes {
         self.staying(artifact, most.get()).len()
     }
 
-    /// Returns the number of missing replicas. An artifact without any copy is lost, and no replica can be made of it.
+    /// Returns the number of missing replicas. An artifact without any copy is lost, and no replica can be made of it. One that a worker leaves
+    /// to doubtful workers alone lacks one more.
     pub fn count_missing(&self, artifact: &KnownArtifact) -> usize {
         let wanted = artifact.replicas_wanted();
         if artifact.copies().is_empty() {
             return 0;
         }
-        wanted - self.staying(artifact, wanted).len()
+        let missing = wanted - self.staying(artifact, wanted).len();
+        missing.max(usize::from(self.is_left_to_doubtful(artifact)))
     }
 
     /// Adds an artifact to all indexes but that of unwanted ones.
@@ -167,14 +191,21 @@ impl Indexes {
         artifact.workers(most, |worker| !self.leaving.contains(&worker))
     }
 
+    /// Returns whether a worker with a copy leaves, and no other worker has one that neither leaves nor is doubtful.
+    fn is_left_to_doubtful(&self, artifact: &KnownArtifact) -> bool {
+        let is_safe = |worker| !self.leaving.contains(&worker) && !self.doubtful.contains(&worker);
+        artifact.has_name() && self.has_leaving(artifact) && artifact.workers(1, is_safe).is_empty()
+    }
+
     /// Returns the workers with a copy that no other remaining worker has. An artifact that only running tasks read gets no further copies, so
-    /// that no worker waits for one.
+    /// that no worker waits for one. No worker leaves an artifact to doubtful workers alone.
     fn indispensable(&self, artifact: &KnownArtifact) -> Vec<WorkerNumber> {
         if !artifact.has_name() {
             return Vec::new();
         }
         let staying = self.staying(artifact, 2);
         match staying.len() {
+            _ if self.is_left_to_doubtful(artifact) => artifact.workers(usize::MAX, |_| true),
             0 => artifact.workers(usize::MAX, |_| true),
             1 => staying,
             _ => Vec::new(),
@@ -203,8 +234,8 @@ fn remove_bytes(sum: &mut u64, size: u64) {
 
 #[cfg(test)]
 impl Indexes {
-    pub fn leaving(&self) -> &BTreeSet<WorkerNumber> {
-        &self.leaving
+    pub fn leaving_or_doubtful(&self) -> impl Iterator<Item = &WorkerNumber> {
+        self.leaving.union(&self.doubtful)
     }
 
     pub fn disks_with_unwanted(&self) -> impl Iterator<Item = DiskNumber> {

@@ -7,7 +7,7 @@ use brasserie_common::{ArtifactId, DiskGeneration, MachinePortLock, SetDigest, T
 
 use super::super::disks::{DiskAnnouncement, GoneDisk};
 use super::super::listing::{ListingNumber, ListingPage, PageAnswer};
-use super::super::types::{Holder, RackName, WorkerStay};
+use super::super::types::{Holder, RackName, WorkerStay, WorkerTrust};
 use super::Registry;
 
 impl Registry {
@@ -106,6 +106,18 @@ impl Registry {
         let disks = self.disks.of_worker(lock);
         let ids: BTreeSet<ArtifactId> = disks.flat_map(|(_, disk)| self.disks.ids(disk)).collect();
         self.artifacts.set_stay(worker, stay, &ids);
+    }
+
+    /// Sets whether a worker is expected to keep its copies, until it is lost. Costs a lookup for each artifact of the worker, if this changes.
+    pub fn set_trust(&mut self, lock: &MachinePortLock, trust: WorkerTrust) {
+        let known = self.disks.worker_number(lock);
+        let present = known.map_or(WorkerTrust::Trusted, |worker| self.artifacts.trust(worker));
+        if present != trust {
+            let worker = self.disks.connect(lock);
+            let disks = self.disks.of_worker(lock);
+            let ids = disks.flat_map(|(_, disk)| self.disks.ids(disk));
+            self.artifacts.set_trust(worker, trust, ids);
+        }
     }
 
     /// Returns the disks with a copy, the newest copy first.

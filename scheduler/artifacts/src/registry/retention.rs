@@ -61,6 +61,11 @@ impl Registry {
         self.sets.owner_heartbeat(owner, now)
     }
 
+    /// Returns when a session expires without another heartbeat; `None` if it has expired.
+    pub fn owner_expiry(&self, owner: &OwnerId) -> Option<Time> {
+        self.sets.owner_expiry(owner)
+    }
+
     /// Ends a session that needs its sets no more.
     pub fn end_owner(&mut self, owner: &OwnerId, now: Clocks) {
         self.sets.end_owner(owner, now);

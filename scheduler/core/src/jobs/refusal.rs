@@ -81,10 +81,10 @@ pub enum JobRefusal {
     #[error("there is no node `{0}`, and no task has run on one of that name: nothing was deleted")]
     UnknownNode(NodeName),
     /// The sentence says what has no outputs.
-    #[error("{0}: nothing was forgotten")]
+    #[error("nothing was forgotten: {0}")]
     NoOutputs(String),
     /// The sentence says which task needs the outputs.
-    #[error("{0}: nothing was forgotten; `--force` forgets the outputs all the same")]
+    #[error("nothing was forgotten: {0}; `--force` forgets the outputs all the same")]
     OutputsNeeded(String),
     #[error(
         "the outputs of job `{0}` cannot be held: give the job `outputs`, and \"keep\": \"while_held\""

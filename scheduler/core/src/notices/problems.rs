@@ -17,6 +17,9 @@ const MAX_HIDDEN: usize = 200;
 const MAX_PROBLEM_CHARS: usize = 4096;
 /// The most tasks of one problem that are counted.
 const MAX_TASKS: usize = 1000;
+/// The latest tasks that lack an input for the same cause that are known. A further one notes the problem again with its next try. `status` asks
+/// for each of them whether it still lacks one, which looks up all its inputs.
+const MAX_LACKING: usize = 2;
 /// How long a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
 const PROBLEM_LIFE: Duration = Duration::from_secs(300);
 /// The age below which problems are shown in seconds.
@@ -26,6 +29,9 @@ const IN_SECONDS: Duration = Duration::from_secs(120);
 /// A worker refuses a task that arrives before the notice that the worker is healthy, or before its slot is free. The next try, 150 ms
 /// later, usually succeeds.
 const RACE_LIFE: Duration = Duration::from_secs(10);
+
+/// The words before the reason in the problem of tasks that lack an input.
+pub const LACKS_INPUT: &str = " an input: ";
 
 /// The recent problems, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -49,10 +55,8 @@ enum Subject {
 /// The tasks of one job that lack an input for the same cause.
 #[derive(Clone, Debug)]
 struct LackingTask {
-    /// The latest such task.
-    task: TaskKey,
-    /// Another task has lacked an input for this cause, too.
-    are_several: bool,
+    /// Never empty, the latest task last, at most [`MAX_LACKING`].
+    tasks: Vec<TaskKey>,
     cause: String,
     why: String,
 }
@@ -116,9 +120,13 @@ impl FailedStart {
     }
 }
 
-/// Returns whether two reasons differ at most in words with digits, such as amounts of bytes and the ids of artifacts.
+/// Returns whether two reasons differ at most in words with digits, such as the ids of artifacts, and in units of bytes.
 fn is_alike(one: &str, other: &str) -> bool {
-    let is_plain = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
+    let is_unit = |word: &str| matches!(word, "B" | "KiB" | "MiB" | "GiB" | "TiB");
+    let is_plain = |word: &&str| {
+        let bare = word.trim_end_matches(['.', ',', ':', ';']);
+        !is_unit(bare) && !word.contains(|c: char| c.is_ascii_digit())
+    };
     let words = |text| str::split_whitespace(text).filter(is_plain);
     words(one).eq(words(other))
 }
@@ -130,7 +138,7 @@ impl Subject {
             (Subject::Text(one), Subject::Text(other)) => one == other,
             (Subject::Start(one), Subject::Start(other)) => one.is_same(other),
             (Subject::Lacking(one), Subject::Lacking(other)) => {
-                (&one.task.job, &one.cause) == (&other.task.job, &other.cause)
+                (one.job(), &one.cause) == (other.job(), &other.cause)
             }
             (Subject::Text(_) | Subject::Start(_) | Subject::Lacking(_), _) => false,
         }
@@ -154,19 +162,42 @@ impl fmt::Display for Subject {
     }
 }
 
+impl LackingTask {
+    fn job(&self) -> Option<&JobName> {
+        self.tasks.last().map(|task| &task.job)
+    }
+
+    /// Adds the earlier tasks that lack an input for the same cause.
+    fn add_before(&mut self, before: Vec<TaskKey>) {
+        let mut tasks = before;
+        tasks.retain(|task| !self.tasks.contains(task));
+        tasks.append(&mut self.tasks);
+        let surplus = tasks.len().saturating_sub(MAX_LACKING);
+        self.tasks = tasks.split_off(surplus);
+    }
+
+    /// Returns the problem of the tasks that still lack an input; `None` if there are none.
+    fn lasting(&self, lacks: impl Fn(&TaskKey) -> bool) -> Option<LackingTask> {
+        let still = self.tasks.iter().filter(|task| lacks(task));
+        let tasks: Vec<TaskKey> = still.cloned().collect();
+        (!tasks.is_empty()).then(|| LackingTask {
+            tasks,
+            cause: self.cause.clone(),
+            why: self.why.clone(),
+        })
+    }
+}
+
 impl fmt::Display for LackingTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LackingTask {
-            task: TaskKey { job, node },
-            are_several,
-            cause: _,
-            why,
-        } = self;
-        let lack = match are_several {
-            true => "and others lack",
-            false => "lacks",
+        let Some(TaskKey { job, node }) = self.tasks.last() else {
+            return Ok(());
         };
-        write!(f, "{job} on {node} {lack} an input: {why}")
+        let lack = match self.tasks.len() {
+            1 => "lacks",
+            _ => "and others lack",
+        };
+        write!(f, "{job} on {node} {lack}{LACKS_INPUT}{}", self.why)
     }
 }
 
@@ -217,8 +248,7 @@ impl RecentProblems {
         self.add(
             now,
             Subject::Lacking(LackingTask {
-                task,
-                are_several: false,
+                tasks: vec![task],
                 cause,
                 why: bounded(why),
             }),
@@ -251,13 +281,14 @@ impl RecentProblems {
         let since = known.as_ref().map_or(now, |known| known.since);
         match (known.map(|known| known.what), &mut what) {
             (Some(Subject::Start(before)), Subject::Start(start)) => {
-                start.tasks.extend(before.tasks);
+                let new = std::mem::replace(&mut start.tasks, before.tasks);
+                start.tasks.extend(new);
                 if start.tasks.len() > MAX_TASKS {
                     start.tasks.pop_first();
                 }
             }
             (Some(Subject::Lacking(before)), Subject::Lacking(new)) => {
-                new.are_several = before.are_several || before.task != new.task;
+                new.add_before(before.tasks);
             }
             (Some(_) | None, _) => {}
         }
@@ -330,13 +361,17 @@ impl RecentProblems {
 
     /// Returns the problems that last. `lacks` says whether a task still lacks an input.
     pub(super) fn shown(&self, now: Time, lacks: impl Fn(&TaskKey) -> bool) -> Vec<String> {
-        let lasts = |known: &&RecentProblem| match &known.what {
-            Subject::Lacking(lacking) => lacks(&lacking.task),
-            Subject::Text(_) | Subject::Start(_) => true,
+        let text = |known: &RecentProblem| match &known.what {
+            Subject::Lacking(lacking) => {
+                let lasting = lacking.lasting(&lacks)?;
+                let (since, at) = (known.since, known.at);
+                let what = Subject::Lacking(lasting);
+                Some(RecentProblem { since, at, what }.text(now))
+            }
+            Subject::Text(_) | Subject::Start(_) => Some(known.text(now)),
         };
         let shown = self.0.iter().filter(|known| known.is_shown(now));
-        let shown = shown.filter(lasts);
-        shown.map(|known| known.text(now)).collect()
+        shown.filter_map(text).collect()
     }
 }
 
@@ -370,7 +405,8 @@ mod tests {
         let mut logged = 0;
         for number in 0..40 {
             let of = task(["a", "b"][usize::try_from(number % 2).unwrap()], number);
-            let why = format!("cannot keep its input {number:x}e1f: no space for {number} bytes");
+            let unit = ["B", "KiB"][usize::try_from(number % 2).unwrap()];
+            let why = format!("cannot keep its input {number:x}e1f: no space for {number} {unit}.");
             let told = problems.note_start(at(number), (&one, of), failed, &why);
             logged += usize::from(told.is_some());
         }
@@ -383,7 +419,7 @@ mod tests {
             shown,
             [
                 "the first time 40s ago, the last time 1s ago: worker `w1` could not start 40 tasks, the last one b on n39: \
-                 cannot keep its input 27e1f: no space for 39 bytes",
+                 cannot keep its input 27e1f: no space for 39 KiB.",
                 "0s ago: worker `w1` could not start a on n1: it asks for the user root",
                 "0s ago: worker `w2` could not start a on n1: it asks for the user root",
             ]
@@ -438,11 +474,29 @@ mod tests {
         );
         assert_eq!(note("n0", "no file dims"), None);
         assert_eq!(note("n1", "no file dims"), None);
-        let one = "1s ago: j on n1 and others lack an input: no file dims";
-        assert_eq!(
-            problems.shown(at(2), |lacking| *lacking == task("n1")),
-            [one]
-        );
+        let several = "1s ago: j on n1 and others lack an input: no file dims";
+        assert_eq!(problems.shown(at(2), |_| true), [several]);
+        for node in ["n0", "n1"] {
+            let one = format!("1s ago: j on {node} lacks an input: no file dims");
+            let shown = problems.shown(at(2), |lacking| *lacking == task(node));
+            assert_eq!(shown, [one]);
+        }
         assert_eq!(problems.shown(at(2), |_| false), [""; 0]);
+    }
+
+    #[test]
+    fn two_tasks_at_most_are_asked_whether_they_still_lack_an_input() {
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        let mut problems = RecentProblems::default();
+        for node in 0..5 {
+            problems.note_lacking(at(1), task("j", node), ("dims".to_owned(), "no file dims"));
+        }
+        let asked = std::cell::RefCell::new(Vec::new());
+        let shown = problems.shown(at(2), |task| {
+            asked.borrow_mut().push(task.node.to_string());
+            false
+        });
+        assert_eq!(shown, [""; 0]);
+        assert_eq!(asked.into_inner(), ["n3", "n4"]);
     }
 }

@@ -2,7 +2,7 @@
 
 mod healthchecks;
 mod shape;
-mod status;
+pub(super) mod status;
 mod timers;
 
 use std::net::IpAddr;
@@ -207,6 +207,11 @@ impl Remote {
     pub(crate) fn gets_no_artifacts(&self) -> bool {
         let drains = self.description.intake == Intake::Draining;
         drains || self.barred || self.health() == Health::Unhealthy
+    }
+
+    /// Returns whether the worker is expected to keep its artifacts: no other worker may leave data to one that drains or is not healthy.
+    pub(crate) fn keeps_artifacts(&self) -> bool {
+        self.description.intake != Intake::Draining && self.health() == Health::Healthy
     }
 
     /// Returns the record that makes a later scheduler wait for the worker.

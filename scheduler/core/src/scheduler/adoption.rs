@@ -119,6 +119,7 @@ impl Scheduler {
             self.adopt_unknown(now, (shard, index), task, listed);
             if !has_ended && self.runs.find(task, invocation).is_some() {
                 self.pin_inputs(now, task, invocation);
+                self.reserve_for_run(now, (shard, invocation), task);
             }
             self.check_adopted(now, (task, invocation), shard);
         }

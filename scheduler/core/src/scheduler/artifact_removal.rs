@@ -31,7 +31,15 @@ impl Scheduler {
             return Err(JobRefusal::TooManyNodes(nodes.len()));
         }
         let changed = self.view().may_forget_outputs(job, nodes)?;
-        if let (NeededOutputs::Keep, Some(why)) = (needed, self.view().why_needed(job, nodes)) {
+        let held = self.artifacts.are_held(now, job).then(|| {
+            format!(
+                "`brasserie artifact hold` keeps the outputs of job `{job}`, or did so a moment ago"
+            )
+        });
+        let why_needed = || held.or_else(|| self.view().why_needed(job, nodes));
+        if needed == NeededOutputs::Keep
+            && let Some(why) = why_needed()
+        {
             return Err(JobRefusal::OutputsNeeded(why));
         }
         let job = job.clone();

@@ -99,7 +99,6 @@ impl Scheduler {
             rack: None,
         };
         let lock = worker.machine_lock.clone();
-        let gets_no_slots = remote.gets_no_artifacts();
         let oldest_run = match remote.health() {
             // Its running tasks are not known yet.
             Health::New => Some(Time::ZERO),
@@ -112,7 +111,6 @@ impl Scheduler {
                 return Err(Rejection::UnknownWorker { worker });
             }
         };
-        self.artifacts.set_excluded(&lock, gets_no_slots);
         let answer = self
             .artifacts
             .report(now, (&lock, place), report, oldest_run);
@@ -155,30 +153,51 @@ impl Scheduler {
         let outputs = (outputs, replicas);
         self.artifacts
             .record(now, (key, invocation), &lock, outputs);
-        if let Some(job) = self.engine.find_job(key.job.as_str()) {
-            let size = self.artifacts.size_of_outputs(&key.job);
-            self.engine.set_output_size(job, size);
+        self.pass_on_outputs(&key.job);
+    }
+
+    /// Learns from a run whose worker had no space for its inputs or outputs.
+    pub(super) fn note_no_space(&mut self, now: Time, shard: &Shard, job: &JobName) {
+        if let Some(remote) = self.pool.get(shard) {
+            let lock = &remote.description().machine_lock;
+            self.artifacts.record_no_space(now, lock, job);
         }
     }
 
-    /// Reserves space at a worker for the outputs of a run that starts there.
+    /// Passes on to the engine how many bytes the next runs of a job are expected to leave, and which workers lately had no space for one.
+    pub(super) fn pass_on_outputs(&mut self, job: &JobName) {
+        if let Some(id) = self.engine.find_job(job.as_str()) {
+            let size = self.artifacts.size_of_outputs(job);
+            let full_at = self.artifacts.full_for(job);
+            self.engine.set_outputs(id, size, full_at);
+        }
+    }
+
+    /// Reserves space at a worker for the outputs of a run that starts or is adopted there. A job that is not configured yet leaves outputs
+    /// if it has left some.
     pub(super) fn reserve_for_run(
         &mut self,
         now: Time,
         (shard, invocation): (&Shard, InvocationId),
         task: Task,
     ) {
-        let job = self.engine.job_config(task.job);
-        let job = job.filter(|job| !job.outputs.is_empty());
-        if let (Some(job), Some(remote)) = (job, self.pool.get(shard)) {
+        let name = self.engine.job_name(task.job);
+        let has_outputs = match self.engine.job_config(task.job) {
+            Some(job) => !job.outputs.is_empty(),
+            None => self.artifacts.knows_size_of(name),
+        };
+        if let Some(remote) = self.pool.get(shard).filter(|_| has_outputs) {
             let of = (&remote.description().machine_lock, invocation);
-            self.artifacts.reserve_for_run(now, of, &job.name);
+            self.artifacts.reserve_for_run(now, of, name);
         }
-        self.pass_on_space();
+        self.pass_on_space(now);
     }
 
     /// Passes on to the engine the space for outputs of the workers where it may have changed.
-    pub(super) fn pass_on_space(&mut self) {
+    pub(super) fn pass_on_space(&mut self, now: Time) {
+        for job in self.artifacts.take_changed_marks(now) {
+            self.pass_on_outputs(&job);
+        }
         for (lock, space) in self.artifacts.take_changed_space() {
             for remote in self.pool.with_lock(&lock) {
                 self.engine.set_output_space(remote.index(), space);

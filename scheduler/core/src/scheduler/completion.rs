@@ -205,6 +205,12 @@ impl Scheduler {
         let start_failure = run.start_failure.clone();
         let kept = kept(story.clone(), &shard, run.queued);
         self.note_problem_of(now, &shard, task, (end.1, story.as_deref()));
+        let lacks_space = had_no_space(end.1, story.as_deref())
+            || story.as_deref().is_some_and(could_not_start)
+                && self.view().lacks_space_for_inputs(task, &shard);
+        if lacks_space {
+            self.note_no_space(now, &shard, &key.job);
+        }
         self.safety.over(task, end.0);
         let (of, mut status) = self.view().closing_status(now, task, end, next_backoff);
         if let Some(why) = start_failure
@@ -402,6 +408,23 @@ impl View<'_> {
         let status = StoredStatus::after(old, reported, next_backoff, self.wall);
         (of, status.waiting_at_least(safety))
     }
+}
+
+/// Returns whether a run has succeeded and its worker had no space for its outputs. No other fault of a worker costs the task a try.
+fn had_no_space(status: &ReportedStatus, story: Option<&Story>) -> bool {
+    let has_succeeded = |story: &Story| {
+        story.ending == Ending::Exited(0)
+            && story.fault == Fault::Worker
+            && story.ended_by.is_none()
+    };
+    status.is_error_backoff() && story.is_some_and(has_succeeded)
+}
+
+/// Returns whether a run has not started for a reason that may be a lack of space for its inputs.
+fn could_not_start(story: &Story) -> bool {
+    matches!(story.ending, Ending::NotStarted(_))
+        && story.fault == Fault::System
+        && story.ended_by.is_none()
 }
 
 /// Combines a worker's story with the facts that the scheduler knows.

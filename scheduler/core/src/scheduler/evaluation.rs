@@ -55,6 +55,7 @@ impl Scheduler {
             let lock = &remote.description().machine_lock;
             self.artifacts
                 .set_excluded(lock, remote.gets_no_artifacts());
+            self.artifacts.set_trusted(lock, remote.keeps_artifacts());
         }
         self.engine.set_eligibility(index, eligibility);
         self.credit().update(now, shard);

@@ -214,8 +214,8 @@ pub enum Query {
     LogPeers,
     /// A copy of the scheduler, to plan a configuration.
     WhatIf,
-    /// The done tasks whose outputs the jobs of this configuration have as inputs, and which have no outputs any more.
-    LostOutputs(Arc<Config>),
+    /// The artifacts that matter for a plan of this configuration.
+    InputsForPlan(Arc<Config>),
 }
 
 /// A request for one page of tasks.

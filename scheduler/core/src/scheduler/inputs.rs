@@ -1,6 +1,7 @@
 //! The inputs of runs: the artifacts that a task needs, whether it can have them, and what is done about lost ones.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use brasserie_common::file_name::file_name;
 use brasserie_common::text::readable_bytes;
@@ -38,6 +39,16 @@ struct Needed {
 /// The most bytes of the paths of a task's inputs below the folder of inputs. With at most 128 bytes for the rest of each artifact, the call
 /// that starts the task stays below the frame limit of 16 MiB.
 const MAX_TASK_PATHS: usize = 8 << 20;
+
+/// The wait of a task that lacks an input, if it has few: their producers take seconds at least.
+pub(super) const LACKING_INPUT_RETRY: Duration = Duration::from_secs(1);
+/// The time that one try to start a task takes for each of its inputs, which are looked up some six times: measured in a test build with 63,000
+/// inputs.
+pub(super) const TRY_FOR_EACH: Duration = Duration::from_micros(2);
+/// The part of a longer wait for each input. So the tries of a task with many inputs take no more than a hundredth of the scheduler's time.
+const RETRY_FOR_EACH: Duration = TRY_FOR_EACH.saturating_mul(100);
+/// The wait of a task that would have too many inputs: only another configuration or other outputs help.
+const EXCESSIVE_INPUTS_RETRY: Duration = Duration::from_secs(60);
 
 /// The reason why a task cannot have its inputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,6 +117,11 @@ impl LackingInput {
         }
     }
 
+    /// Returns whether the task would have too many inputs.
+    fn is_excess(&self) -> bool {
+        matches!(self, LackingInput::TooMany(_) | LackingInput::LongPaths(_))
+    }
+
     /// Returns whether no waiting helps.
     fn is_final(&self) -> bool {
         matches!(self, LackingInput::GivenUp { .. })
@@ -154,10 +170,12 @@ fn lost_text(tasks: &BTreeSet<Task>, first: &TaskKey) -> String {
 /// The result of the check of a run's inputs.
 pub(super) enum InputsCheck {
     Present,
-    /// The task is tried again a while later. The cause and the reason are for the operator if waiting alone does not help.
-    Lacking(Option<(String, String)>),
-    /// The task is tried again after a longer while, for this cause and reason: only another configuration or other outputs help.
-    Excessive((String, String)),
+    Lacking {
+        /// The wait until the next try.
+        again: Duration,
+        /// The cause and the reason, for the operator if waiting alone does not help.
+        why: Option<(String, String)>,
+    },
     /// The task fails with this status.
     Final(ReportedStatus),
 }
@@ -188,23 +206,27 @@ impl Scheduler {
             }
             Err(lacking) => {
                 let why = (lacking.cause(), lacking.to_string());
-                match lacking {
-                    LackingInput::TooMany(_) | LackingInput::LongPaths(_) => {
-                        InputsCheck::Excessive(why)
-                    }
+                let again = match lacking.is_excess() {
+                    true => EXCESSIVE_INPUTS_RETRY,
+                    false => self.view().inputs().retry_of(task),
+                };
+                let why = match lacking {
                     LackingInput::Lost(tasks, _) => {
                         self.lost_producers.extend(tasks);
-                        InputsCheck::Lacking(None)
+                        None
                     }
                     LackingInput::Unknown(_)
                     | LackingInput::Copies { .. }
-                    | LackingInput::Unreachable { .. } => InputsCheck::Lacking(None),
+                    | LackingInput::Unreachable { .. }
                     // The file is there in a moment.
-                    LackingInput::File(LackingFile::Unread { .. }) => InputsCheck::Lacking(None),
+                    | LackingInput::File(LackingFile::Unread { .. }) => None,
                     LackingInput::File(_)
                     | LackingInput::NotRunnable { .. }
-                    | LackingInput::GivenUp { .. } => InputsCheck::Lacking(Some(why)),
-                }
+                    | LackingInput::GivenUp { .. }
+                    | LackingInput::TooMany(_)
+                    | LackingInput::LongPaths(_) => Some(why),
+                };
+                InputsCheck::Lacking { again, why }
             }
         }
     }
@@ -368,22 +390,35 @@ impl View<'_> {
         else {
             return lacking.to_string();
         };
-        let about = holders.iter().map(|shard| {
-            let timeouts = &self.options.timeouts;
-            let doubt = self.pool.doubt_about(now, timeouts, shard);
-            let doubt = doubt.unwrap_or_else(|| "which has just associated".to_owned());
-            format!("`{shard}`, {doubt}")
-        });
-        let about: Vec<String> = about.collect();
         format!(
             "it waits for its input `{place}`, which is only on {}. If no worker with a copy is left, {} runs again",
-            about.join(", and "),
+            self.with_doubts(now, holders),
             named(key)
         )
     }
 
+    /// Names workers, each with the reason for which it may not answer, if there is any.
+    pub(super) fn with_doubts(&self, now: Time, shards: &[Shard]) -> String {
+        let timeouts = &self.options.timeouts;
+        let about = shards.iter().map(|shard| {
+            let is_new = self.pool.get(shard).map(Remote::health) == Some(Health::New);
+            match self.pool.doubt_about(now, timeouts, shard) {
+                Some(doubt) => format!("`{shard}`, {doubt}"),
+                None if is_new => format!("`{shard}`, which has just associated"),
+                None => format!("`{shard}`"),
+            }
+        });
+        let about: Vec<String> = about.collect();
+        about.join(", and ")
+    }
+
     /// Returns why an artifact is on too few workers, as the rest of a sentence.
-    fn why_copies_lack(&self, now: Time, artifact: Artifact, wanted: Replicas) -> String {
+    pub(super) fn why_copies_lack(
+        &self,
+        now: Time,
+        artifact: Artifact,
+        wanted: Replicas,
+    ) -> String {
         match self.artifacts.copy_prospect(now, artifact, wanted) {
             CopyProspect::Asked(locks) => {
                 let shards = locks.iter().flat_map(|lock| self.pool.with_lock(lock));
@@ -401,8 +436,8 @@ impl View<'_> {
                 readable_bytes(artifact.size)
             ),
             CopyProspect::NoWorker => {
-                "there is none, because no other worker may keep artifacts: a copy needs a second worker that neither drains nor is \
-                 excluded, and has a healthy disk"
+                "no other worker may keep artifacts: a copy needs another worker that is healthy, neither drains nor \
+                 is excluded, and has a healthy disk"
                     .to_owned()
             }
         }
@@ -436,18 +471,36 @@ impl View<'_> {
             })
             .collect();
         let from = match peers.is_empty() {
-            true => match self.inputs().available(task) {
-                Err(lacking @ LackingInput::Unreachable { .. }) => {
-                    format!(": {}", self.why_unreachable(now, &lacking))
-                }
-                Ok(_) | Err(_) => "; no worker is known that has them".to_owned(),
-            },
+            true => self.why_no_peer(now, task, &worker.machine_lock),
             false => format!(", from {}", peers.join(" and ")),
         };
         let (all, bytes) = (waiting.artifacts, readable_bytes(waiting.missing_bytes));
         Some(format!(
             "it waits for {lacking} of {all} inputs, {bytes}{from}"
         ))
+    }
+
+    /// Returns why a run gets its inputs from nobody, as the rest of a sentence. `lock` is that of its worker.
+    fn why_no_peer(&self, now: Time, task: Task, lock: &MachinePortLock) -> String {
+        let needed = match self.inputs().available(task) {
+            Ok(needed) => needed,
+            Err(lacking @ LackingInput::Unreachable { .. }) => {
+                return format!(": {}", self.why_unreachable(now, &lacking));
+            }
+            Err(lacking) => return format!("; {lacking}"),
+        };
+        let registry = self.artifacts.registry();
+        let is_here = |id| registry.holders(id).any(|holder| holder.lock == *lock);
+        let mut ids = needed.iter().map(|needed| needed.artifact.id);
+        let elsewhere = ids.find(|id| !is_here(*id));
+        let holders = elsewhere.map(|id| self.inputs().shards_with(id));
+        match holders.unwrap_or_default().as_slice() {
+            [] => "; its worker looks for one that has them".to_owned(),
+            holders => format!(
+                "; its worker has not reached one that has them: {}",
+                self.with_doubts(now, holders)
+            ),
+        }
     }
 
     /// Returns the bytes of a task's inputs that its worker lacks; `None` for a task without inputs, and if it is unknown.
@@ -464,6 +517,19 @@ impl View<'_> {
         let artifacts = needed.into_iter().map(|needed| needed.artifact);
         let (elsewhere, _) = self.artifacts.bytes_elsewhere(lock, artifacts);
         Some(elsewhere)
+    }
+
+    /// Returns whether a worker has no space for the inputs of the task that it lacks, by its last report.
+    pub(super) fn lacks_space_for_inputs(&self, task: Task, shard: &Shard) -> bool {
+        let job = self.engine.job_config(task.job);
+        let job = job.filter(|job| !job.inputs.is_empty());
+        let needed = job.and_then(|job| self.inputs().needed(task, job).ok());
+        let (Some((needed, _)), Some(remote)) = (needed, self.pool.get(shard)) else {
+            return false;
+        };
+        let lock = &remote.description().machine_lock;
+        let artifacts = needed.into_iter().map(|needed| needed.artifact);
+        self.artifacts.lacks_space_for(lock, artifacts)
     }
 
     pub(super) fn inputs(&self) -> Inputs<'_> {
@@ -496,6 +562,14 @@ impl Inputs<'_> {
         let count = needed.len();
         let artifacts = needed.into_iter().map(|needed| needed.artifact);
         (self.artifacts.nearest(artifacts), count)
+    }
+
+    /// Returns the wait of a task that lacks an input and does not have too many.
+    fn retry_of(&self, task: Task) -> Duration {
+        let job = self.engine.job_config(task.job);
+        let inputs = job.and_then(|job| self.amount(task, job).ok());
+        let inputs = u32::try_from(inputs.unwrap_or(0)).unwrap_or(u32::MAX);
+        LACKING_INPUT_RETRY.max(RETRY_FOR_EACH.saturating_mul(inputs))
     }
 
     /// Returns whether a run of the task would find its inputs.
@@ -566,7 +640,7 @@ impl Inputs<'_> {
     }
 
     /// Returns whether a copy of an artifact is at a healthy worker, or at the scheduler.
-    fn is_reachable(&self, id: ArtifactId) -> bool {
+    pub(super) fn is_reachable(&self, id: ArtifactId) -> bool {
         let mut holders = self.artifacts.registry().holders(id);
         let is_healthy = |remote: &Remote| remote.health() == Health::Healthy;
         self.artifacts.files().has(id)
@@ -574,7 +648,7 @@ impl Inputs<'_> {
     }
 
     /// Returns the workers with a copy that are not lost, at most [`MOST_NAMED_HOLDERS`].
-    fn shards_with(&self, id: ArtifactId) -> Vec<Shard> {
+    pub(super) fn shards_with(&self, id: ArtifactId) -> Vec<Shard> {
         let holders = self.artifacts.registry().holders(id);
         let locks: BTreeSet<&MachinePortLock> = holders.map(|holder| &holder.lock).collect();
         let remotes = locks.into_iter().flat_map(|lock| self.pool.with_lock(lock));
@@ -630,8 +704,8 @@ impl Inputs<'_> {
         task: Task,
         job: &JobConfig,
     ) -> Result<(Vec<Needed>, Vec<TaskKey>), LackingInput> {
-        self.check_amount(task, job)?;
-        let (mut all, mut missing) = (Vec::new(), Vec::new());
+        let amount = self.amount(task, job)?;
+        let (mut all, mut missing) = (Vec::with_capacity(amount), Vec::new());
         for input in &job.inputs {
             self.add_input(task, job, input, (&mut all, &mut missing))?;
         }
@@ -653,15 +727,17 @@ impl Inputs<'_> {
         Ok(())
     }
 
-    /// Errors if a run of the task would need too much. Makes nothing for each artifact, so many of them cost little.
-    fn check_amount(&self, task: Task, job: &JobConfig) -> Result<(), LackingInput> {
+    /// Returns the number of artifacts that a run of the task needs, or an error if these are too many. If each input of the job comes from one
+    /// task, the number of these inputs is returned instead, and nothing is counted: the artifacts are then few. The count makes nothing for each
+    /// artifact, so many of them cost little.
+    pub(super) fn amount(&self, task: Task, job: &JobConfig) -> Result<usize, LackingInput> {
         let are_several = |input: &JobInput| match &input.source {
             InputSource::Job { nodes, .. } => nodes.are_several(),
             InputSource::File { .. } => false,
         };
         if !job.inputs.iter().any(are_several) {
             // The numbers of a job's inputs and of a task's outputs are limited.
-            return Ok(());
+            return Ok(job.inputs.len());
         }
         let (mut artifacts, mut paths) = (0_usize, 0_usize);
         for input in &job.inputs {
@@ -684,7 +760,7 @@ impl Inputs<'_> {
         } else if paths > MAX_TASK_PATHS {
             Err(LackingInput::LongPaths(paths))
         } else {
-            Ok(())
+            Ok(artifacts)
         }
     }
 
@@ -742,6 +818,7 @@ impl Inputs<'_> {
         };
         let (nodes, path) = (*nodes, path.as_ref());
         let base = base_of(input);
+        let copies = self.copies_before_use(job);
         for node in self.nodes_of_input(task, job, nodes) {
             let key = TaskKey {
                 job: job.clone(),
@@ -760,7 +837,7 @@ impl Inputs<'_> {
                         place,
                         artifact: output.artifact,
                         producer: Some(key.clone()),
-                        copies: self.copies_before_use(&key.job, &output.path),
+                        copies: copies.get(&output.path).copied().unwrap_or(Replicas::ONE),
                     });
                 }
             }
@@ -770,16 +847,16 @@ impl Inputs<'_> {
         }
     }
 
-    /// Returns on how many workers an output must be before a task may read it, as the job that leaves it is configured now.
-    fn copies_before_use(&self, job: &JobName, path: &OutputPath) -> Replicas {
+    /// Returns on how many workers outputs of a job must be before a task may read them, as the job is configured now. Outputs that are
+    /// not in the map must be on one worker.
+    fn copies_before_use(&self, job: &JobName) -> BTreeMap<&OutputPath, Replicas> {
         let job = self.engine.find_job(job.as_str());
         let job = job.and_then(|job| self.engine.job_config(job));
-        let mut outputs = job.into_iter().flat_map(|job| &job.outputs);
-        let output = outputs.find(|output| output.path == *path);
-        match output.filter(|output| output.wait_for_replica) {
-            Some(output) => Replicas::new(output.replicas.get()),
-            None => Replicas::ONE,
-        }
+        let outputs = job.into_iter().flat_map(|job| &job.outputs);
+        let waiting = outputs.filter(|output| output.wait_for_replica);
+        waiting
+            .map(|output| (&output.path, Replicas::new(output.replicas.get())))
+            .collect()
     }
 
     /// Returns the nodes of whose tasks an input takes the outputs.

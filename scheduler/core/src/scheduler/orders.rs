@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use brasserie_common::text::printable;
+use brasserie_common::text::{printable, readable_bytes};
 use brasserie_common::worker::Intake;
-use brasserie_common::{CallOutcome, Health, Principal, RecordSeq, Shard, Time, WorkerId};
+use brasserie_common::{
+    CallOutcome, Health, MachinePortLock, Principal, RecordSeq, Shard, Time, WorkerId,
+};
 
 use super::effect::Reply;
 use super::replies::HeldReply;
@@ -19,11 +21,14 @@ use crate::orders::{
 use crate::pool::remote::Remote;
 use crate::record::Record;
 use crate::refusal::OrderRefusal;
+use crate::slots::CopyProspect;
 
 /// The most worker names in one refusal.
 const MAX_NAMED: usize = 20;
 /// The most returns of tasks that one check of a worker requests. The next check continues.
 const MAX_ASKED_BACK: usize = 256;
+/// The most artifacts without enough copies that the explanation of an order considers: a fraction of a millisecond.
+const MAX_SEARCHED: usize = 1000;
 /// The most orders in one answer, as many as workers.
 const MAX_LISTED_ORDERS: usize = 10_000;
 
@@ -43,7 +48,7 @@ impl Scheduler {
         let (after, outcome) = match self.view().check_order(&shard, &order) {
             Ok(()) => {
                 let recorded = self.accept_order(now, (&from, user.as_deref()), &shard, order);
-                (Some(recorded), Ok(self.view().order_status(&shard)))
+                (Some(recorded), Ok(self.view().order_status(now, &shard)))
             }
             Err(refusal) => (None, Err(refusal)),
         };
@@ -95,8 +100,7 @@ impl Scheduler {
         };
         let lock = remote.description().machine_lock.clone();
         let changes = remote.set_barred(is_barred);
-        let gets_none = remote.gets_no_artifacts();
-        self.artifacts.set_order(&lock, gets_none, is_leaving);
+        self.artifacts.set_leaving(&lock, is_leaving);
         if changes {
             self.evaluate(now, shard);
         }
@@ -299,9 +303,10 @@ impl View<'_> {
     }
 
     /// Returns the order about a shard with its progress.
-    fn order_status(&self, shard: &Shard) -> Option<OrderStatus> {
+    fn order_status(&self, now: Time, shard: &Shard) -> Option<OrderStatus> {
         let order = self.orders.get(shard)?;
         let facts = self.order_facts(shard);
+        let copies = order.stage.is_leaving() && facts.left.only_here.artifacts > 0;
         let exits = match &order.stage {
             OrderStage::Excluded | OrderStage::Decommissioning(_) => false,
             OrderStage::Decommissioned(terms) => {
@@ -314,15 +319,51 @@ impl View<'_> {
             order: order.clone(),
             connected: facts.worker.is_some(),
             left: facts.left,
+            copies_wait_for: copies.then(|| self.why_not_copied(now, shard)).flatten(),
             exits,
         })
     }
 
     /// Returns all orders in force, as far as one answer lists them.
-    pub(super) fn all_orders(&self) -> Vec<OrderStatus> {
+    pub(super) fn all_orders(&self, now: Time) -> Vec<OrderStatus> {
         let all = self.orders.iter().take(MAX_LISTED_ORDERS);
-        all.filter_map(|(shard, _)| self.order_status(shard))
+        all.filter_map(|(shard, _)| self.order_status(now, shard))
             .collect()
+    }
+
+    /// Returns why nobody copies some of the artifacts that only the worker of a shard has, as a clause; `None` if they are being copied.
+    fn why_not_copied(&self, now: Time, shard: &Shard) -> Option<String> {
+        let lock = &self.pool.get(shard)?.description().machine_lock;
+        let registry = self.artifacts.registry();
+        let missing = registry.missing_replicas(None).take(MAX_SEARCHED);
+        let is_here = |id| registry.holders(id).any(|holder| holder.lock == *lock);
+        let mut here = missing.filter(|missing| is_here(missing.id));
+        here.find_map(|missing| {
+            let why = match self.artifacts.prospect(now, &missing) {
+                CopyProspect::Asked(_) | CopyProspect::Soon => return None,
+                CopyProspect::NoSpace => format!(
+                    "no other worker has room: no healthy disk has {} left",
+                    readable_bytes(missing.size)
+                ),
+                CopyProspect::NoWorker => "no other worker can take copies: each is unhealthy, drains, is excluded, or has no healthy \
+                     disk"
+                    .to_owned(),
+            };
+            let others = registry.holders(missing.id);
+            let others = others.filter(|holder| holder.lock != *lock);
+            let others: BTreeSet<&MachinePortLock> = others.map(|holder| &holder.lock).collect();
+            let others = others.into_iter().flat_map(|lock| self.pool.with_lock(lock));
+            let mut doubtful = others.filter(|other| is_here_and_doubtful(other));
+            let copy = doubtful.next().map(|other| {
+                let state = match other.health() {
+                    Health::New => "has just associated",
+                    Health::Unhealthy | Health::MustDie => "is unhealthy",
+                    Health::Healthy => "drains",
+                };
+                format!(", and a copy on `{}` does not count, as that worker {state}", other.shard())
+            });
+            Some(format!("{why}{}", copy.unwrap_or_default()))
+        })
     }
 
     /// Returns why a worker gets no tasks, as a clause that follows its name.
@@ -349,6 +390,11 @@ impl View<'_> {
 /// Returns whether the worker has not left.
 fn is_here(remote: &Remote) -> bool {
     remote.health() != Health::MustDie
+}
+
+/// Returns whether the worker has not left, and may not keep its copies.
+fn is_here_and_doubtful(remote: &Remote) -> bool {
+    is_here(remote) && !remote.keeps_artifacts()
 }
 
 fn because(reason: &str) -> String {

@@ -1,17 +1,17 @@
 //! The time for which the outputs of jobs are kept: what the configuration says, and what the states of tasks mean for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{JobName, NodeId, Time, WallTime};
-use brasserie_common_config::{Config, InputSource, JobConfig, KeepOutputs};
+use brasserie_common_config::{JobConfig, KeepOutputs};
 use brasserie_scheduler_artifacts::{OwnerId, Replicas, SetOwner, SetRetention, SetTerms};
 use brasserie_scheduler_engine::Task;
 
 use super::view::unknown_job;
 use super::{Scheduler, View};
-use crate::artifacts::Unfinished;
+use crate::artifacts::{Unfinished, consumers, retention_of};
 use crate::jobs::{HoldId, JobChanged, JobRefusal, OutputHold};
 use crate::news::News;
 use crate::record::Record;
@@ -39,6 +39,7 @@ impl Scheduler {
                 self.artifacts.restore_use(clocks, &job.name, last_use);
             }
             self.define_output_set(now, job, consumers);
+            self.pass_on_outputs(&job.name);
             defined.insert(job.name.clone());
         }
         self.artifacts.keep_sets(self.clocks(now), &defined);
@@ -54,11 +55,7 @@ impl Scheduler {
                     SetOwner::Scheduler
                 }
             },
-            retention: match job.keep {
-                KeepOutputs::UntilConsumed => SetRetention::UntilConsumed,
-                KeepOutputs::For(time) => SetRetention::For(time),
-                KeepOutputs::WhileHeld | KeepOutputs::Forever => SetRetention::Forever,
-            },
+            retention: retention_of(job.keep),
         };
         let clocks = self.clocks(now);
         self.artifacts.define(clocks, &job.name, terms, consumers);
@@ -201,23 +198,4 @@ impl View<'_> {
             },
         }
     }
-}
-
-/// Returns, for each wanted job, the jobs that have its outputs as inputs.
-fn consumers(
-    config: &Config,
-    is_wanted: impl Fn(&JobName) -> bool,
-) -> BTreeMap<JobName, BTreeSet<JobName>> {
-    let mut consumers: BTreeMap<JobName, BTreeSet<JobName>> = BTreeMap::new();
-    for job in &config.jobs {
-        for input in &job.inputs {
-            if let InputSource::Job { job: from, .. } = &input.source
-                && is_wanted(from)
-            {
-                let of = consumers.entry(from.clone()).or_default();
-                of.insert(job.name.clone());
-            }
-        }
-    }
-    consumers
 }

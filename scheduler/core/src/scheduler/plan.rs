@@ -2,6 +2,7 @@
 
 mod inputs;
 mod nodes;
+mod outputs;
 mod tasks;
 
 use std::collections::BTreeSet;
@@ -22,8 +23,9 @@ use crate::record::Durable;
 use crate::times::schedules;
 use inputs::LackingInputs;
 
-pub use inputs::ProposedInputs;
+pub use inputs::{ExcessiveInputs, ProposedInputs};
 pub use nodes::{LevelChanges, NodeChanges};
+pub use outputs::KeptSet;
 pub use tasks::{JobPlan, OrphanPlan, PlannedKill, TasksPlan, Total};
 
 /// The most nodes for which a copy is made. The copy takes a hundred megabytes, and a tenth of a second of the scheduler's own time.
@@ -212,6 +214,7 @@ impl WhatIf {
         let (owner, table) = self.nodes_after(&config, &nodes);
         plan.nodes_error = self.load_nodes(config, nodes);
         self.copy.finish_refresh(now);
+        plan.notes.extend(self.expiring_outputs(&inputs.kept));
         if let Some(after) = self.copy.engine().config() {
             plan.changes = changes(self.config.as_deref(), after);
             plan.notes.extend(self.stay_as_they_are(&plan.changes));

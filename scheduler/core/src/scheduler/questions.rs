@@ -83,7 +83,7 @@ fn counts_completions(query: &Query) -> bool {
         | Query::FileReaders(_)
         | Query::LogPeers
         | Query::WhatIf
-        | Query::LostOutputs(_) => false,
+        | Query::InputsForPlan(_) => false,
     }
 }
 

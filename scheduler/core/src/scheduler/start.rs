@@ -13,7 +13,7 @@ use brasserie_scheduler_engine::{
 };
 
 use super::artifacts::{RunOrigin, outputs_since};
-use super::inputs::{Inputs, InputsCheck};
+use super::inputs::{Inputs, InputsCheck, TRY_FOR_EACH};
 use super::{Scheduler, View, task_key};
 use crate::artifacts::Artifacts;
 use crate::calls::{CallDraft, CallPurpose, CallReply};
@@ -32,14 +32,11 @@ const MAX_STARTS_PER_TURN: usize = 256;
 /// simulation. At a few microseconds each they take no longer than a turn's starts. A new node table may cause millions of attempts.
 const MAX_TRIES_PER_TURN: u32 = 1000;
 
-/// The wait of a task whose inputs were not there: their producers take seconds at least.
-pub(super) const LACKING_INPUT_RETRY: Duration = Duration::from_secs(1);
-/// The wait of a task that would have too many inputs: each attempt counts them, and a person has to change something.
-const EXCESSIVE_INPUTS_RETRY: Duration = Duration::from_secs(60);
+/// The time of one try at most. The tries of a turn take 20 ms at most, and one task with the most inputs uses them up.
+const TIME_OF_TRY: Duration = Duration::from_micros(20);
 
-/// The inputs of a task that cost one try. A task is looked at some six times before it starts, each time a fraction of a microsecond for an
-/// input.
-const INPUTS_PER_TRY: usize = 10;
+/// The inputs of a task that cost one try.
+const INPUTS_PER_TRY: usize = (TIME_OF_TRY.as_micros() / TRY_FOR_EACH.as_micros()) as usize;
 
 /// The components that know the work of each worker, and which ones hold inputs.
 struct PlacementAdvice<'a> {
@@ -98,7 +95,7 @@ impl Scheduler {
     /// Starts tasks. Called once a turn, after everything else.
     pub(super) fn start_tasks(&mut self, now: Time) {
         self.more_to_place = false;
-        self.pass_on_space();
+        self.pass_on_space(now);
         if !self.view().why_nothing_starts(now).is_empty() {
             return;
         }
@@ -152,7 +149,7 @@ impl Scheduler {
             since: now,
             confirmed: None,
             outputs_since: outputs_since(now, RunOrigin::Started, self.engine.job_config(task.job)),
-            queued: self.view().queued(task),
+            queued: self.view().queued(now, task),
             sent_for: match leaves {
                 true => self.credit().spend(now, &shard, (task, invocation)),
                 false => None,
@@ -164,13 +161,8 @@ impl Scheduler {
         self.runs.begin(task, run);
         match inputs {
             InputsCheck::Present => {}
-            InputsCheck::Lacking(why) => {
-                let again = LACKING_INPUT_RETRY;
+            InputsCheck::Lacking { again, why } => {
                 return self.give_up_start(now, &shard, (task, invocation), (again, why));
-            }
-            InputsCheck::Excessive(why) => {
-                let again = EXCESSIVE_INPUTS_RETRY;
-                return self.give_up_start(now, &shard, (task, invocation), (again, Some(why)));
             }
             InputsCheck::Final(status) => {
                 return self.fail_start(now, &shard, (task, invocation), &status);
@@ -358,8 +350,9 @@ impl Scheduler {
 
 impl View<'_> {
     /// Returns how long the task has been ready, by its last completion, the completions for which it waited on its node, and the changes
-    /// of its job and of the nodes. Returns `None` if one is unknown: if the task has no completion any more, or waited for whole jobs.
-    pub(super) fn queued(&self, task: Task) -> Option<Duration> {
+    /// of its job and of the nodes, and at least as long as it has waited for a worker near its inputs. Returns `None` if one is unknown: if the
+    /// task has no completion any more, or waited for whole jobs.
+    pub(super) fn queued(&self, now: Time, task: Task) -> Option<Duration> {
         let job = self.engine.job_config(task.job)?;
         let previous = self.engine.previous_status(task);
         let was_forgotten = previous.is_none() && self.runs.last_deleted(task).is_some();
@@ -380,7 +373,9 @@ impl View<'_> {
         let since = since.max(self.configured_since.get(&task.job).copied());
         let since = since.max(Some(self.nodes.since()?))?;
         let queued = self.wall.as_millis().checked_sub(since.as_millis())?;
-        Some(Duration::from_millis(u64::try_from(queued).unwrap_or(0)))
+        let queued = Duration::from_millis(u64::try_from(queued).unwrap_or(0));
+        let near = self.engine.locality_wait_began(task);
+        Some(queued.max(near.map(|began| now.since(began)).unwrap_or_default()))
     }
 
     /// Returns whether the current generation of fences is durable.

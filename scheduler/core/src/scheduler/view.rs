@@ -24,13 +24,14 @@ use brasserie_common::{
     ServiceAddress, Shard, TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::{Config, nearest};
+use brasserie_scheduler_artifacts::ArtifactAmount;
 use brasserie_scheduler_engine::{Engine, LateBy, Reason, Task, TaskState};
 use listing::TaskPage;
 use outputs::{ListedSet, OutputPage};
 
 use super::event::Query;
 use super::files::FilePage;
-use super::plan::WhatIf;
+use super::plan::{ProposedInputs, WhatIf};
 use super::{Scheduler, View, task_key};
 use crate::artifacts::LocalityCounts;
 use crate::credits::RequestView;
@@ -84,7 +85,7 @@ pub enum Answer {
     FileReaders(BTreeSet<ArtifactId>),
     LogPeers(LogPeers),
     WhatIf(Box<WhatIf>),
-    LostOutputs(BTreeSet<TaskKey>),
+    InputsForPlan(ProposedInputs),
     Unknown(String),
 }
 
@@ -177,6 +178,8 @@ pub struct WorkerStatus {
     pub containment: Option<Arc<str>>,
     /// Empty if all workers have more than [`MAX_SLOTS_BYTES`].
     pub slots: Vec<SlotsView>,
+    /// The needed artifacts of which no other worker that stays has a copy; none if that is not known.
+    pub only_here: ArtifactAmount,
     /// The disks of its store of artifacts, as it last reported them.
     pub disks: Vec<DiskReport>,
     /// The counters of its store, since its start.
@@ -218,6 +221,8 @@ pub struct LostLogs {
     pub hostname: Arc<str>,
     /// An absolute path on that host; `None`: the worker did not report it.
     pub folder: Option<Arc<str>>,
+    /// An operator has taken the worker out of service.
+    pub is_decommissioned: bool,
 }
 
 /// Returns a sentence that nothing has this name, with the nearest of the first names.
@@ -307,7 +312,7 @@ impl View<'_> {
             Query::FileReaders(ids) => Answer::FileReaders(self.read_artifacts(ids)),
             Query::LogPeers => Answer::LogPeers(self.log_peers()),
             Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self.0, now))),
-            Query::LostOutputs(config) => Answer::LostOutputs(self.lost_outputs(config)),
+            Query::InputsForPlan(config) => Answer::InputsForPlan(self.inputs_for_plan(config)),
         }
     }
 
@@ -353,7 +358,7 @@ impl View<'_> {
                 .take(MAX_SCHEDULES)
                 .collect(),
             nodes_error: self.nodes_error.clone(),
-            orders: self.all_orders(),
+            orders: self.all_orders(now),
             counters: self.artifacts.sum_of_counters(),
             locality: self.artifacts.locality(),
             refused_calls: self.shell.refused_calls.clone(),
@@ -610,7 +615,9 @@ impl View<'_> {
             .iter()
             .flat_map(|reason| self.why_at_workers(now, task, reason));
         let all = own.chain(of_workers).chain(estimate).chain(held);
-        let all = all.chain(lacks).chain(self.progress_of_inputs(now, task));
+        let outputs = self.why_outputs_lack(now, task, &reasons);
+        let all = all.chain(lacks).chain(outputs);
+        let all = all.chain(self.progress_of_inputs(now, task));
         let contained = reasons.iter().filter_map(|reason| match reason {
             Reason::RunningOn(shard) => {
                 let how = self.pool.get(shard)?.description().containment.as_ref()?;
@@ -732,6 +739,10 @@ impl View<'_> {
                     shard,
                     hostname,
                     folder: worker.description().log_folder.clone(),
+                    is_decommissioned: self
+                        .orders
+                        .get(worker.shard())
+                        .is_some_and(|order| matches!(order.stage, OrderStage::Decommissioned(_))),
                 }),
             }
         }
@@ -740,6 +751,15 @@ impl View<'_> {
 }
 
 impl View<'_> {
+    /// Returns the needed artifacts of which no other worker that stays has a copy; none if not all copies are known.
+    fn only_at(&self, worker: &Remote) -> ArtifactAmount {
+        let lock = &worker.description().machine_lock;
+        match self.artifacts.knows_copies_of(lock) && worker.health() != Health::MustDie {
+            true => self.artifacts.registry().only_at(lock),
+            false => ArtifactAmount::default(),
+        }
+    }
+
     /// Returns the number of tasks that stand by at a worker.
     fn standby_on(&self, shard: &Shard) -> usize {
         let worker = self.engine.find_worker(shard.as_str());
@@ -794,6 +814,7 @@ impl View<'_> {
             asked: self.asked(now, worker),
             containment: worker.description().containment.clone(),
             slots,
+            only_here: self.only_at(worker),
             disks: disks.to_vec(),
             counters: store.and_then(|store| store.counters),
         }

@@ -63,8 +63,12 @@ struct Store {
 
 impl Store {
     fn join(script: &mut Script, shard: &str, lock: i32) -> Store {
-        let worker = worker(shard, lock, 100);
+        Store::of(script, worker(shard, lock, 100))
+    }
+
+    fn of(script: &mut Script, worker: WorkerDescription) -> Store {
         script.join(&worker);
+        let lock = worker.machine_lock.port;
         let mut store = Store {
             worker,
             generation: DiskGeneration(u128::from(lock.unsigned_abs())),
@@ -376,6 +380,40 @@ fn a_restarted_scheduler_knows_outputs_from_its_store_and_holders_from_workers()
     }
     let on_b = usize::from(places_seen > 0);
     assert!(on_b <= 1, "only `a` holds copies");
+}
+
+#[test]
+fn disks_with_the_same_generation_are_listed_each_for_itself() {
+    let mut script = Script::with_config(two_jobs(""));
+    let mut a = Store::join(&mut script, "a", 1);
+    let mut b = Store::join(&mut script, "b", 2);
+    for (node, content) in [("n0", 1), ("n1", 3)] {
+        let run = start(&mut script, "extract", node);
+        a.done(&mut script, &run, &[content, content + 1]);
+    }
+    let mut script = script.restart(options());
+    script.load(two_jobs(r#", "enabled": false"#));
+    // One disk is a clone of the other one.
+    b.generation = a.generation;
+    b.artifacts = a.artifacts.split_off(&artifact(3).id);
+    for (store, port) in [(&mut a, 1), (&mut b, 2)] {
+        store.worker = worker(store.worker.shard.as_str(), port.into(), 200);
+        store.worker.address.port = port;
+        script.join(&store.worker);
+    }
+    a.new.clear();
+    for _ in 0..3 {
+        a.report(&mut script);
+        b.report(&mut script);
+    }
+    let mut c = Store::join(&mut script, "c", 3);
+    c.wanted = vec![artifact(1).id, artifact(3).id];
+    let answer = c.try_report(&mut script).expect("an associated worker");
+    let ports = answer.wanted.iter().map(|(_, holders)| {
+        let addresses = holders.iter().flat_map(|holder| &holder.address);
+        addresses.map(|address| address.port).collect()
+    });
+    assert_eq!(ports.collect::<Vec<Vec<u16>>>(), [[1], [2]]);
 }
 
 #[test]
@@ -772,7 +810,12 @@ fn an_explanation_shows_how_far_the_inputs_are() {
     let why = explain(&script, "join", "n0").join("; ");
     let expected = "it waits for 3 of 12 inputs, 1.2 GiB, from `a` (busy twice) and `w7`";
     assert!(why.contains(expected), "{why}");
-    store.waiting.clear();
+    // A worker that asks nobody has not reached the one that the scheduler knows.
+    let mut other = Store::join(&mut script, "b", 2);
+    other.waiting = std::mem::take(&mut store.waiting);
+    other.waiting[0].peers.clear();
+    other.waiting[0].invocation = start(&mut script, "join", "n1").task.invocation;
+    other.report(&mut script);
     store.report(&mut script);
     assert!(!explain(&script, "join", "n0").join("; ").contains("inputs"));
 }

@@ -689,7 +689,11 @@ fn the_ends_of_all_runs_are_deleted() {
 }
 
 /// Ends a run with a story, and returns for how long its task had been ready, as the record says.
-fn ready_for(s: &mut Script, w: &WorkerDescription, task: &RunningTask) -> Option<Duration> {
+pub(crate) fn ready_for(
+    s: &mut Script,
+    w: &WorkerDescription,
+    task: &RunningTask,
+) -> Option<Duration> {
     let request = s.request();
     let story = Story::not_started("", Fault::Nobody, Duration::ZERO);
     let update = Box::new(StatusUpdate {

@@ -69,3 +69,20 @@ fn explanations_say_that_the_last_good_nodes_decide() {
         "no job is called `k`; did you mean `j`?"
     );
 }
+
+#[test]
+fn only_the_errors_of_its_jobs_name_a_cycle() {
+    let mut s = Script::with_config(config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": [
+            {"source": "manual", "prefs": {"n0": []}}]}, "resources": {}},
+        "bistro_job->a": {"owner": "o", "depends_on": ["b"]},
+        "bistro_job->b": {"owner": "o", "run_only_after_all_nodes_are_done_for": ["a"]}}"#,
+    ));
+    let status = s.status();
+    assert_eq!(status.errors, [""; 0]);
+    let errors = status.jobs.iter().map(|job| job.errors.join("; "));
+    assert!(errors.clone().count() == 2);
+    for errors in errors {
+        assert!(errors.contains("the job waits for itself"), "{errors}");
+    }
+}

@@ -299,7 +299,7 @@ impl Script {
         self.advance(SETTLE);
     }
 
-    /// Sends `updateStatus`. Returns the record that the acknowledgement waits for, and the result.
+    /// Sends `updateStatus`, with the story and outputs of `task`. Returns the record that the acknowledgement waits for, and the result.
     pub fn update(
         &mut self,
         worker: &WorkerDescription,
@@ -315,7 +315,7 @@ impl Script {
             next_backoff: task.next_backoff,
             gpus: task.gpus.clone(),
             status,
-            story: None,
+            story: task.story.clone(),
             outputs: task.outputs.clone(),
             scheduler: self.scheduler.id(),
             worker: worker.id,

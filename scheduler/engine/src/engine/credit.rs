@@ -1,13 +1,13 @@
 //! Credit of pull workers: what the core sets, and the available work for a work request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use brasserie_common::{GpuShare, JobId, Processor};
+use brasserie_common::{GpuShare, JobId, Processor, Shard};
 use brasserie_common_config::{Config, JobConfig};
 
 use super::Engine;
 use crate::pool::Group;
-use crate::pool::work_need::{LearnedStep, OutputSize, Refusal, WorkNeed};
+use crate::pool::work_need::{LearnedStep, OutputNeed, OutputSize, Refusal, WorkNeed};
 use crate::pool::worker::PoolWorker;
 use crate::queues::wait_lists::WaitKey;
 use crate::types::{Allowances, Eligibility, Task, WorkFound, WorkerIndex};
@@ -27,15 +27,19 @@ impl Engine {
         }
     }
 
-    /// Sets the bytes that the outputs of a job's tasks are expected to take. Costs nothing while they stay about the same.
-    pub fn set_output_size(&mut self, id: JobId, bytes: u64) {
+    /// Sets the bytes that the outputs of a job's tasks are expected to take, and the workers that lately had no space for the inputs or
+    /// outputs of one: these get none of the tasks. Costs nothing while both stay about the same.
+    pub fn set_outputs(&mut self, id: JobId, bytes: u64, full_at: BTreeSet<Shard>) {
         let Some(left) = self.tasks.get(id).map(|job| job.demand) else {
             return;
         };
         let size = OutputSize::of(bytes);
-        let before = self.tasks.set_output_size(id, size);
-        let has_outputs = |job: &JobConfig| !job.outputs.is_empty();
-        if before != size && self.tasks.settings(id).is_some_and(has_outputs) {
+        let full_at_now = full_at.clone();
+        let before = self.tasks.set_outputs(id, OutputNeed { size, full_at });
+        let counts = |job: &JobConfig| {
+            before.full_at != full_at_now || before.size != size && !job.outputs.is_empty()
+        };
+        if self.tasks.settings(id).is_some_and(counts) {
             self.rejoin_pool(id, left);
         }
     }

@@ -13,7 +13,7 @@ use crate::pool::work_need::{ExpectedRunTime, Refusal};
 use crate::pool::worker::PoolWorker;
 use crate::queues::gates::Gate;
 use crate::queues::states::{Dependency, Structure, structure};
-use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait, resume};
+use crate::reason::{Lack, LateBy, Need, NoSpace, Reason, Refusers, RunWait, resume};
 use crate::slots::{is_met, need_of};
 use crate::tasks::job::Job;
 use crate::types::{Eligibility, NodesOwner, Task, TaskState};
@@ -439,9 +439,17 @@ impl Engine {
             late,
             late_by: self.late_by(job.demand),
             turned_down,
-            no_space: no_space.lack_of_space(job.output_size),
+            no_space: self.lack_of_space(no_space, job),
             not_on_standby: self.why_not_on_standby(short, (job_config, job)),
         });
+    }
+
+    /// Returns these workers as those without space for the outputs of the job's tasks, if there are any.
+    fn lack_of_space(&self, refusers: Refusers, job: &Job) -> Option<Box<NoSpace>> {
+        let first = refusers.first.as_ref();
+        let first = first.and_then(|shard| self.pool.get(self.pool.find(shard.as_str())?));
+        let space = first.map(|worker| worker.output_space);
+        refusers.lack_of_space(&job.outputs, space)
     }
 
     /// Returns why a task does not stand by, if this many workers lack room for it. `None` if there are none, if no worker takes such tasks,

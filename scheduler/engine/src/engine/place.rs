@@ -46,10 +46,11 @@ pub trait Advice {
     fn judge(&mut self, worker: WorkerIndex, due: Due) -> Judged;
 
     /// Returns the workers near the inputs of a task: those with the most bytes first, and then those without any. The first with room gets
-    /// the task. Also returns the number of [`Tries`] that would have taken as long.
+    /// the task. Also returns the number of [`Tries`] that take as long as a start of the task. The engine does not ask again while the task waits
+    /// for one of these workers.
     fn nearest(&mut self, engine: &Engine, task: Task) -> (Vec<NearWorker>, u32);
 
-    /// Returns whether a task that is started now finds its inputs. Asked before the task waits for a worker with most of them.
+    /// Returns whether a task that is started now finds its inputs. The engine asks before a wait for a worker with most of them begins.
     fn has_inputs(&mut self, engine: &Engine, task: Task) -> bool;
 }
 
@@ -210,15 +211,15 @@ impl Engine {
                     Some(short) => WaitKey::Node(forest.canonical(short)),
                     None => {
                         let host = required_host(forest, job_config, row);
-                        let (near, cost) = self.near(job_config, (id, canonical), &mut *advice);
-                        tries.take(cost);
+                        let near = self.near(now, job_config, (id, canonical, host), &mut *advice);
+                        tries.take(near.1);
                         match self.find_worker_for(
                             config,
-                            (id, host, &near),
+                            (id, host, &near.0),
                             (&mut *tries, tier, &mut *advice),
                         ) {
                             Ok(worker) => {
-                                let to = (job_config, host, &near[..]);
+                                let to = (job_config, host, &near);
                                 let task = (id, canonical);
                                 if self.wait_for_nearer(now, task, to, (worker, &mut *advice)) {
                                     return Attempt::Waits;
@@ -240,20 +241,35 @@ impl Engine {
         Attempt::Waits
     }
 
-    /// Returns the workers near the inputs of a task, and the cost in tries.
+    /// Returns the workers near the inputs of a task, and the cost in tries. A task that has waited for some of them goes on with these, as long
+    /// as one of them has room or lacks only free slots. That costs nothing while all lack free slots, because the task then does not start.
     fn near(
-        &self,
+        &mut self,
+        now: Time,
         job: &JobConfig,
-        (id, canonical): (JobId, u32),
+        (id, canonical, host): (JobId, u32, Option<NodeId>),
         advice: &mut dyn Advice,
     ) -> (Vec<NearWorker>, u32) {
-        match &self.forest {
-            Some(forest) if !job.inputs.is_empty() => {
-                let node = forest.node(canonical);
-                advice.nearest(self, Task { job: id, node })
+        let forest = self.forest.as_deref().filter(|_| !job.inputs.is_empty());
+        let Some(forest) = forest else {
+            return (Vec::new(), 0);
+        };
+        let node = forest.node(canonical);
+        let task = Task { job: id, node };
+        let demand = self.tasks.job(id).demand;
+        if let Some(wait) = self.tasks.locality().woken(now, task) {
+            let (bytes, mut workers) = (wait.bytes, wait.workers.iter());
+            let near = workers.clone().map(|&worker| NearWorker { worker, bytes });
+            if workers.clone().any(|one| self.pool.fits(demand, *one)) {
+                return (near.collect(), wait.cost);
             }
-            Some(_) | None => (Vec::new(), 0),
+            if workers.any(|one| self.pool.is_only_in_use((*one, host), demand, &self.slots)) {
+                return (near.collect(), 0);
+            }
         }
+        // The task waits for other workers from now on, if for any.
+        self.tasks.locality_mut().end(task);
+        advice.nearest(self, task)
     }
 
     /// Has a task wait for the workers with most bytes of its inputs, if they have more than the one that could start it now, and lack only
@@ -262,7 +278,7 @@ impl Engine {
         &mut self,
         now: Time,
         (id, canonical): (JobId, u32),
-        (job_config, host, near): (&JobConfig, Option<NodeId>, &[NearWorker]),
+        (job_config, host, (near, cost)): (&JobConfig, Option<NodeId>, &(Vec<NearWorker>, u32)),
         (worker, advice): (WorkerIndex, &mut dyn Advice),
     ) -> bool {
         let (longest, demand) = (job_config.locality_wait, self.tasks.job(id).demand);
@@ -284,16 +300,18 @@ impl Engine {
         let equal = nearer.take_while(|one| one.bytes == bytes);
         let equal = equal.take(LocalityWait::MOST_WORKERS);
         let workers: Vec<WorkerIndex> = equal.map(|one| one.worker).collect();
-        if !advice.has_inputs(self, task) {
+        let since = self.tasks.locality().began(task).unwrap_or(now);
+        let former = self.tasks.locality().woken(now, task);
+        let cost = former.map_or(*cost, |former| former.cost);
+        let goes_on = former.is_some();
+        if since + longest <= now || !(goes_on || advice.has_inputs(self, task)) {
             return false;
         }
         let until = self.tasks.locality_mut().since(now, task) + longest;
-        if until <= now {
-            return false;
-        }
         let wait = LocalityWait {
             workers,
             bytes,
+            cost,
             until,
         };
         self.tasks.locality_mut().begin(task, wait);
@@ -371,6 +389,7 @@ impl Engine {
         }
         self.pool.take_cards(worker, &run.cards.gpus);
         self.tasks.start(task, run);
+        self.tasks.locality_mut().end(task);
         self.pool.task_started(worker);
         self.note_short(task);
         self.pool.has_returned(task);

@@ -207,7 +207,7 @@ impl Engine {
             return Group::Known;
         };
         let filter = job.filters.at(config.worker_level());
-        let job_config = (&**job_config, job.learned, job.output_size);
+        let job_config = (&**job_config, job.learned, &job.outputs);
         let (demand, group) = self.pool.join(config, &self.slots, job_config, filter);
         self.tasks.set_demand(id, demand);
         group

@@ -134,7 +134,14 @@ impl Engine {
         if woken.len() == most {
             self.tasks.locality_mut().wake_more_at(worker);
         }
-        self.end_locality_waits(woken);
+        if is_eligible {
+            for task in &woken {
+                self.tasks.locality_mut().wake(*task);
+            }
+            self.refresh_all(woken);
+        } else {
+            self.end_locality_waits(woken);
+        }
     }
 
     /// Wakes the next tasks that wait for a worker that has woken as many as it may at a time. Returns false if there is no such worker.
@@ -148,8 +155,14 @@ impl Engine {
     }
 
     fn end_locality_waits(&mut self, tasks: Vec<Task>) {
+        for task in &tasks {
+            self.tasks.locality_mut().end(*task);
+        }
+        self.refresh_all(tasks);
+    }
+
+    fn refresh_all(&mut self, tasks: Vec<Task>) {
         for task in tasks {
-            self.tasks.locality_mut().end(task);
             self.refresh(task, Reach::Own);
         }
     }

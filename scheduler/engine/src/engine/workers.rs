@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
-use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
+use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard, Time};
 
 use super::Engine;
 use crate::pool::Pool;
@@ -11,7 +11,9 @@ use crate::pool::worker::RunCards;
 use crate::queues::states::Reach;
 use crate::slots::{Charge, ChargeGroup};
 use crate::tasks::runs::{PlacedRun, RunPath};
-use crate::types::{AdoptOutcome, Eligibility, QueuePlace, Task, WorkerIndex, WorkerResources};
+use crate::types::{
+    AdoptOutcome, Eligibility, OutputSpace, QueuePlace, Task, WorkerIndex, WorkerResources,
+};
 
 impl Engine {
     /// Adds a worker, or updates its description. A new worker is ineligible until [`Engine::set_eligibility`].
@@ -48,9 +50,8 @@ impl Engine {
         self.offer_worker(worker);
     }
 
-    /// Sets the bytes of the worker's disk with the most space for outputs; `None` if the worker has not reported any disks, so that tasks
-    /// with outputs may try it. Ignored for a worker that is not present.
-    pub fn set_output_space(&mut self, worker: WorkerIndex, space: Option<u64>) {
+    /// Sets the space that a worker has for the outputs of a task. Ignored for a worker that is not present.
+    pub fn set_output_space(&mut self, worker: WorkerIndex, space: OutputSpace) {
         if self.pool.set_output_space(worker, space) {
             self.offer_worker(worker);
         }
@@ -100,6 +101,12 @@ impl Engine {
 
     pub fn is_running(&self, task: Task) -> bool {
         self.tasks.is_running(task)
+    }
+
+    /// Returns since when a task has waited for a worker that has more of its inputs, while it could have started elsewhere; `None` if it has
+    /// not.
+    pub fn locality_wait_began(&self, task: Task) -> Option<Time> {
+        self.tasks.locality().began(task)
     }
 
     pub fn running_on(&self, task: Task) -> Option<WorkerIndex> {

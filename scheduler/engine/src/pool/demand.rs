@@ -1,15 +1,17 @@
 //! The demand of a group of jobs on a worker.
 
-use brasserie_common::{CardNeed, CardUse};
+use std::collections::BTreeSet;
+
+use brasserie_common::{CardNeed, CardUse, Shard};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
 use super::limits::over_fixed_limits;
-use super::work_need::{LearnedStep, OutputSize, Refusal, WorkNeed};
+use super::work_need::{LearnedStep, OutputNeed, OutputSize, Refusal, WorkNeed};
 use super::worker::{PoolWorker, WorkerPresence};
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
 use crate::slots::{Slots, is_met, need_of};
-use crate::types::Eligibility;
+use crate::types::{Eligibility, OutputSpace};
 
 /// The running tasks with which a worker is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub(crate) struct Demand {
     pub turned_down: BitTree,
     /// Bytes that a worker must have for the outputs of a task; `None` for tasks without outputs.
     pub output_bytes: Option<u64>,
+    /// Workers that lately had no space for the inputs or outputs of a task of the group.
+    pub full_at: BTreeSet<Shard>,
     /// Workers that would have room if they were idle and eligible.
     pub feasible: BitTree,
     /// Whether the needs exceed a limit of the configuration that holds for every worker.
@@ -86,7 +90,7 @@ impl Demand {
     pub(crate) fn new(
         config: &Config,
         slots: &Slots,
-        (job, learned, output_size): (&JobConfig, Option<LearnedStep>, OutputSize),
+        (job, learned, outputs): (&JobConfig, Option<LearnedStep>, &OutputNeed),
         filter: Option<&CompiledFilter>,
     ) -> Self {
         let needs_at = |level| -> Vec<i32> {
@@ -110,7 +114,8 @@ impl Demand {
             job: job.name.to_string(),
             host: job.host_placement.clone().filter(|h| !h.is_empty()),
             needs_worker_command: job.command.is_empty(),
-            output_bytes: (!job.outputs.is_empty()).then(|| output_size.bytes()),
+            output_bytes: (!job.outputs.is_empty()).then(|| outputs.size.bytes()),
+            full_at: outputs.full_at.clone(),
             fits: BitTree::default(),
             standby_at: BitTree::default(),
             late: BitTree::default(),
@@ -141,10 +146,15 @@ impl Demand {
             || self.cards.pack(cards, &CardUse::default()).is_some()
     }
 
-    /// Returns whether a worker has space for the outputs of a task, as far as it has reported its disks.
+    /// Returns whether a worker has space for the outputs of a task, as far as it is known.
     fn has_space(&self, worker: &PoolWorker) -> bool {
         let needed = self.output_bytes.unwrap_or(0);
-        worker.output_space.is_none_or(|space| needed <= space)
+        let is_enough = match worker.output_space {
+            OutputSpace::Unknown => true,
+            OutputSpace::Awaited => needed <= OutputSize::default().bytes(),
+            OutputSpace::Bytes(space) => needed <= space,
+        };
+        is_enough && !self.full_at.contains(&worker.shard)
     }
 
     /// Returns why a worker cannot take a task now, by the same conditions as [`Demand::check_worker`].

@@ -1,8 +1,9 @@
 //! Needs of a group of jobs besides slots, and the reasons why a worker does not take its tasks.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use brasserie_common::Estimate;
+use brasserie_common::{Estimate, Shard};
 use brasserie_common_config::{JobConfig, ResourceId};
 
 use crate::types::{Allowance, Due};
@@ -111,6 +112,14 @@ impl OutputSize {
     }
 }
 
+/// The knowledge of the outputs of a job's tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct OutputNeed {
+    pub size: OutputSize,
+    /// The workers that lately had no space for the inputs or outputs of a task, whatever they report. They get no task of the job.
+    pub full_at: BTreeSet<Shard>,
+}
+
 /// The reason why a worker cannot take a task now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -132,7 +141,7 @@ pub(crate) enum Refusal {
     Late,
     /// The worker chooses GPUs, and had none for such a task a moment ago.
     TurnedDown,
-    /// None of the worker's healthy disks has space for the outputs of the task.
+    /// None of the worker's healthy disks has space for the outputs of the task, or it lately had none for those of such a task.
     NoSpace,
 }
 

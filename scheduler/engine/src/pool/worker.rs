@@ -13,7 +13,7 @@ use super::limits::slots_of;
 use super::standby::Standby;
 use super::work_need::{Refusal, WorkNeed};
 use crate::slots::Slots;
-use crate::types::{Allowances, Eligibility, WorkerResources};
+use crate::types::{Allowances, Eligibility, OutputSpace, WorkerResources};
 
 /// The GPUs of a run.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +49,7 @@ pub(crate) struct PoolWorker {
     /// Resources whose slots are all of its GPUs, without a reserve.
     pub card_slots: Vec<ResourceId>,
     pub standby: Standby,
-    /// Bytes of its healthy disk with the most space for outputs; `None` if the worker has not reported any disks.
-    pub output_space: Option<u64>,
+    pub output_space: OutputSpace,
 }
 
 /// Whether an entry of the table of workers is in use.

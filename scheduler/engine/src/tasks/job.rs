@@ -5,7 +5,7 @@ use brasserie_common_config::{JobConfig, LevelId, ResourceId, Shared};
 
 use super::statuses::Statuses;
 use crate::forest::filter::JobFilters;
-use crate::pool::work_need::{LearnedStep, OutputSize};
+use crate::pool::work_need::{LearnedStep, OutputNeed};
 
 /// A job. [`super::Tasks`] alone changes it.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +21,8 @@ pub(crate) struct Job {
     pub demand: usize,
     /// Learned run time of its tasks, if any.
     pub learned: Option<LearnedStep>,
-    /// Bytes that the outputs of a task are expected to take.
-    pub output_size: OutputSize,
+    /// The knowledge of the outputs of its tasks.
+    pub outputs: OutputNeed,
     /// A resource of the path of which no node has enough.
     pub unmeetable: Option<ResourceId>,
     /// Whether `unmeetable` is set or no worker could ever run the job.

@@ -138,7 +138,7 @@ impl Tasks {
         }
     }
 
-    /// Returns messages about dependencies that cannot be met.
+    /// Returns messages about dependencies that cannot be met. The errors of a job say so themselves, such as those of a cycle.
     pub(crate) fn dependency_problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for id in &self.configured {
@@ -154,7 +154,7 @@ impl Tasks {
             }
             for on in &job.after_all {
                 let config = self.jobs[on.index()].config.as_ref();
-                if config.is_some_and(|config| !config.can_be_waited_for()) {
+                if !has_errors(job) && config.is_some_and(|config| !config.can_be_waited_for()) {
                     let on = self.name(*on);
                     problems.push(format!(
                         "job `{name}` starts only when all of job `{on}` is done, which is disabled or has errors"
@@ -163,7 +163,10 @@ impl Tasks {
             }
         }
         let cyclic = self.configured.iter();
-        let cyclic = cyclic.filter(|id| self.jobs[id.index()].cyclic);
+        let cyclic = cyclic.filter(|id| {
+            let job = &self.jobs[id.index()];
+            job.cyclic && !has_errors(job)
+        });
         problems.extend(cyclic.map(|id| {
             let name = self.name(*id);
             format!("job `{name}` depends on itself, by whatever way round")
@@ -231,4 +234,9 @@ impl Tasks {
         }
         open.retain(|id| !peeled.contains(id));
     }
+}
+
+fn has_errors(job: &Job) -> bool {
+    let config = job.config.as_ref();
+    config.is_some_and(|config| !config.errors.is_empty())
 }

@@ -15,6 +15,8 @@ pub(crate) struct LocalityWait {
     pub workers: Vec<WorkerIndex>,
     /// Bytes of the inputs at each of these workers.
     pub bytes: u64,
+    /// The number of tries that a start of the task costs, because all its inputs are looked up.
+    pub cost: u32,
     pub until: Time,
 }
 
@@ -29,6 +31,9 @@ pub(crate) struct LocalityWaits {
     /// When each task could first have started at another worker. Kept until its status changes, so that a task waits once.
     since: BTreeMap<Task, Time>,
     waiting: BTreeMap<Task, LocalityWait>,
+    /// The waits of tasks that got ready because a worker had room. If that is taken before they start, the same wait goes on: to find the
+    /// workers, all inputs of a task are looked up.
+    woken: BTreeMap<Task, LocalityWait>,
     /// Invariant: the pairs of `waiting`, and below the ends of its waits.
     by_worker: BTreeMap<WorkerIndex, BTreeSet<(Time, Task)>>,
     ends: BTreeSet<(Time, Task)>,
@@ -43,6 +48,17 @@ impl LocalityWaits {
 
     pub(crate) fn is_waiting(&self, task: Task) -> bool {
         !self.waiting.is_empty() && self.waiting.contains_key(&task)
+    }
+
+    /// Returns the wait of a task that got ready because a worker had room, if its time is not over.
+    pub(crate) fn woken(&self, now: Time, task: Task) -> Option<&LocalityWait> {
+        let wait = self.woken.get(&task);
+        wait.filter(|wait| now < wait.until)
+    }
+
+    /// Returns when the task could first have started at another worker; `None` if it has not waited since its status changed.
+    pub(crate) fn began(&self, task: Task) -> Option<Time> {
+        self.since.get(&task).copied()
     }
 
     /// Returns when the task could first have started at another worker, which is now if that is new.
@@ -62,19 +78,30 @@ impl LocalityWaits {
 
     /// Ends the wait of a task. It need not wait.
     pub(crate) fn end(&mut self, task: Task) {
-        let Some(wait) = self.waiting.remove(&task) else {
-            return;
-        };
+        self.take(task);
+        self.woken.remove(&task);
+    }
+
+    /// Ends the wait of a task for which a worker may have room, and remembers it.
+    pub(crate) fn wake(&mut self, task: Task) {
+        if let Some(wait) = self.take(task) {
+            self.woken.insert(task, wait);
+        }
+    }
+
+    fn take(&mut self, task: Task) -> Option<LocalityWait> {
+        let wait = self.waiting.remove(&task)?;
         let key = (wait.until, task);
         self.ends.remove(&key);
-        for worker in wait.workers {
-            if let Some(tasks) = self.by_worker.get_mut(&worker) {
+        for worker in &wait.workers {
+            if let Some(tasks) = self.by_worker.get_mut(worker) {
                 tasks.remove(&key);
                 if tasks.is_empty() {
-                    self.by_worker.remove(&worker);
+                    self.by_worker.remove(worker);
                 }
             }
         }
+        Some(wait)
     }
 
     /// Ends the wait of a task, which waits anew if it is to start again.
@@ -125,6 +152,7 @@ impl LocalityWaits {
         self.by_worker.clear();
         self.ends.clear();
         self.with_more.clear();
+        self.woken.clear();
         std::mem::take(&mut self.waiting).into_keys().collect()
     }
 
@@ -134,10 +162,12 @@ impl LocalityWaits {
             s.put(task);
             s.deadline(*since);
         });
-        s.each(&self.waiting, |s, (task, wait)| {
-            s.put((task, &wait.workers, wait.bytes));
-            s.deadline(wait.until);
-        });
+        for waits in [&self.waiting, &self.woken] {
+            s.each(waits, |s, (task, wait)| {
+                s.put((task, &wait.workers, wait.bytes, wait.cost));
+                s.deadline(wait.until);
+            });
+        }
         s.each(&self.with_more, |s, worker| s.put(worker));
     }
 }
@@ -164,6 +194,7 @@ mod tests {
                 LocalityWait {
                     workers,
                     bytes,
+                    cost: 0,
                     until,
                 },
             );

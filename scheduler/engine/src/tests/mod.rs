@@ -8,6 +8,7 @@ mod fingerprints;
 mod gates;
 mod keys;
 mod listing;
+mod locality;
 mod plain;
 mod policies;
 mod random;

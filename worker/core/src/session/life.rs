@@ -167,6 +167,9 @@ impl Session {
     pub(crate) fn drain(&mut self, now: Time, by: WantedBy, deadline: Option<Duration>) -> bool {
         match &mut self.life {
             Life::Running => {
+                if let WantedBy::Call(caller) = &by {
+                    self.drained_by = Some(caller.clone());
+                }
                 let timeout = deadline.or(self.options.drain_timeout);
                 let ends_at = timeout.map(|timeout| now + timeout);
                 self.life = Life::Draining { ends_at, by };
@@ -223,20 +226,9 @@ impl Session {
         }
     }
 
-    /// Returns the caller that drained the association; `None` if it is not draining or a signal drained it.
+    /// Returns the caller that has drained the association; `None` if it was not drained, or by a signal.
     pub(crate) fn drained_by(&self) -> Option<&DrainCaller> {
-        match &self.life {
-            Life::Draining {
-                by: WantedBy::Call(caller),
-                ..
-            } => Some(caller),
-            Life::Draining { .. }
-            | Life::Running
-            | Life::Leaving { .. }
-            | Life::Farewell { .. }
-            | Life::Dying { .. }
-            | Life::Gone => None,
-        }
+        self.drained_by.as_ref()
     }
 
     /// Ends the association for the operator. A second signal, which is also one after a drain by a signal, kills without a wait.

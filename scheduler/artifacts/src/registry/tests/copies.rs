@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::super::types::{ArtifactAmount, RackName, WorkerStay};
+use super::super::super::types::{ArtifactAmount, RackName, WorkerStay, WorkerTrust};
 use super::*;
 
 fn holder_workers(registry: &Registry, number: u8) -> Vec<MachinePortLock> {
@@ -206,4 +206,26 @@ fn nothing_is_deleted_or_lost_while_copies_may_be_unknown() {
         (vec![1], vec![])
     );
     assert_eq!(unwanted(&registry, 0, 100 + GRACE), [2]);
+}
+
+#[test]
+fn no_worker_leaves_an_artifact_to_doubtful_workers_alone() {
+    let mut registry = registry(3);
+    make_replicated(&mut registry, "a/1", &[("x", 1)], 0, Replicas::new(2), 1);
+    registry.stored(&holder(1, 0), id(1), second(2));
+    let amount = |artifacts, bytes| ArtifactAmount { artifacts, bytes };
+    let only = |registry: &Registry| [0, 1].map(|worker| registry.only_at(&lock(worker)).artifacts);
+    registry.set_trust(&lock(1), WorkerTrust::Doubtful);
+    assert_eq!((only(&registry), missing(&registry)), ([0, 0], vec![]));
+    registry.set_stay(&lock(0), WorkerStay::Leaving);
+    assert_eq!(registry.only_at(&lock(0)), amount(1, size(1)));
+    assert_eq!(missing(&registry), [(1, 1)]);
+    // The worker may be healthy again.
+    registry.set_trust(&lock(1), WorkerTrust::Trusted);
+    assert_eq!(only(&registry), [0, 1]);
+    registry.set_trust(&lock(1), WorkerTrust::Doubtful);
+    assert_eq!(only(&registry), [1, 1]);
+    // Otherwise a copy at a third one is enough.
+    registry.stored(&holder(2, 0), id(1), second(3));
+    assert_eq!((only(&registry), missing(&registry)), ([0, 0], vec![]));
 }

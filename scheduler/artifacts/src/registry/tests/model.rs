@@ -62,6 +62,7 @@ pub struct Model {
     pins: BTreeMap<u8, BTreeSet<u8>>,
     pub workers: BTreeSet<u8>,
     leaving: BTreeSet<u8>,
+    doubtful: BTreeSet<u8>,
     pub disks: BTreeMap<Place, ModelDisk>,
     /// All copies in the order in which they became known.
     arrivals: Vec<(Place, u8)>,
@@ -126,6 +127,7 @@ impl Model {
     pub fn lose(&mut self, worker: u8) {
         self.workers.remove(&worker);
         self.leaving.remove(&worker);
+        self.doubtful.remove(&worker);
         self.disks.retain(|place, _| place.0 != worker);
     }
 
@@ -148,6 +150,13 @@ impl Model {
                 open.facts.insert(number);
             }
         }
+    }
+
+    pub fn set_doubtful(&mut self, worker: u8, is_doubtful: bool) {
+        match is_doubtful {
+            true => self.workers.insert(worker) | self.doubtful.insert(worker),
+            false => self.doubtful.remove(&worker),
+        };
     }
 
     pub fn set_leaving(&mut self, worker: u8, is_leaving: bool) {
@@ -311,6 +320,14 @@ impl Model {
         copies.map(|(place, _)| *place).collect()
     }
 
+    /// Returns whether a leaving worker has the artifact, and no other worker than leaving and doubtful ones.
+    fn is_left_to_doubtful(&self, number: u8) -> bool {
+        let holders = self.holders(number).into_iter().map(|place| place.0);
+        let holders: BTreeSet<u8> = holders.collect();
+        let mut safe = &(&holders - &self.leaving) - &self.doubtful;
+        holders.iter().any(|worker| self.leaving.contains(worker)) && safe.pop_first().is_none()
+    }
+
     fn staying(&self, number: u8) -> BTreeSet<u8> {
         let workers = self.holders(number).into_iter().map(|place| place.0);
         workers
@@ -356,6 +373,7 @@ impl Model {
                 .names(number)
                 .map(|(_, task)| usize::from(task.replicas));
             let missing = wanted.max()?.saturating_sub(self.staying(number).len());
+            let missing = missing.max(usize::from(self.is_left_to_doubtful(number)));
             let is_missing = missing > 0 && !self.holders(number).is_empty() && self.is_complete();
             is_missing.then_some((number, missing))
         };
@@ -394,7 +412,7 @@ impl Model {
             let is_here = self.holders(number).iter().any(|place| place.0 == worker);
             let mut others = self.staying(number);
             others.remove(&worker);
-            if is_here && others.is_empty() {
+            if is_here && (others.is_empty() || self.is_left_to_doubtful(number)) {
                 amount.artifacts += 1;
                 amount.bytes += self.known_size(number);
             }

@@ -8,7 +8,7 @@ use proptest::sample::select;
 
 use super::super::super::listing::{ListingNumber, ListingPage, PageEnd};
 use super::super::super::reruns::{GiveUpReason, Rerun};
-use super::super::super::types::WorkerStay;
+use super::super::super::types::{WorkerStay, WorkerTrust};
 use super::super::ArtifactAvailability;
 use super::model::{DISKS, IDS, JOBS, Model, ModelTask, NODES, Place, Task, WORKERS, task_key};
 use super::*;
@@ -41,6 +41,7 @@ enum Step {
     Page(Place, Vec<u8>, bool, PageFault),
     ListingFailed(Place),
     Leave(u8, bool),
+    Doubt(u8, bool),
     Settle(bool),
     Rerun(Task),
     RerunFailed(Task),
@@ -78,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(place, ids, is_last, fault)| Step::Page(place, ids, is_last, fault)),
         1 => place().prop_map(Step::ListingFailed),
         2 => (0..WORKERS, any::<bool>()).prop_map(|(worker, leaves)| Step::Leave(worker, leaves)),
+        2 => (0..WORKERS, any::<bool>()).prop_map(|(worker, is_so)| Step::Doubt(worker, is_so)),
         1 => prop::bool::weighted(0.9).prop_map(Step::Settle),
         2 => task().prop_map(Step::Rerun),
         1 => task().prop_map(Step::RerunFailed),
@@ -126,7 +128,8 @@ impl Pair {
             | Step::BeginListing(_)
             | Step::Page(..)
             | Step::ListingFailed(_)
-            | Step::Leave(..) => self.take_copy(step),
+            | Step::Leave(..)
+            | Step::Doubt(..) => self.take_copy(step),
             Step::Settle(is_settled) => self.settle(*is_settled),
             Step::Rerun(_) | Step::RerunFailed(_) | Step::Consumed(_) => self.take_rerun(step),
             Step::Pass(seconds) => self.now += seconds,
@@ -266,6 +269,14 @@ impl Pair {
                 };
                 self.registry.set_stay(&lock(*worker), stay);
                 self.model.set_leaving(*worker, *is_leaving);
+            }
+            Step::Doubt(worker, is_doubtful) => {
+                let trust = match is_doubtful {
+                    true => WorkerTrust::Doubtful,
+                    false => WorkerTrust::Trusted,
+                };
+                self.registry.set_trust(&lock(*worker), trust);
+                self.model.set_doubtful(*worker, *is_doubtful);
             }
             other => unreachable!("{other:?} is no step about copies"),
         }

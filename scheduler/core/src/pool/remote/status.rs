@@ -84,7 +84,7 @@ impl Remote {
         }
     }
 
-    fn is_heartbeat_late(&self, now: Time, timeouts: &Timeouts) -> bool {
+    pub(in crate::pool) fn is_heartbeat_late(&self, now: Time, timeouts: &Timeouts) -> bool {
         let longest = self.gaps(timeouts).max_heartbeat;
         let last = self.model.last_heartbeat();
         last.is_some_and(|last| now > last + longest)
@@ -134,9 +134,11 @@ impl Remote {
             .chain(self.unreached_sentence())
             .collect();
         let why = why.join(", and ");
-        let state = match self.description().intake {
-            Intake::Open => "is healthy",
-            Intake::Draining => "is draining",
+        let state = match (self.barred, self.description().intake) {
+            // Its order is its state.
+            (true, _) => "has been silent",
+            (false, Intake::Open) => "is healthy, but has been silent",
+            (false, Intake::Draining) => "is draining, but has been silent",
         };
         // The scheduler refuses to forget a worker that may answer any moment.
         let hint = match is_overdue {
@@ -144,7 +146,7 @@ impl Remote {
             false => "",
         };
         Some(format!(
-            "{state}, but has been silent for {}: {why}; it counts as unhealthy in {}, \
+            "{state} for {}: {why}; it counts as unhealthy in {}, \
              and its tasks as running until it is lost, in {}{hint}",
             format_duration(whole_seconds(silent_for)),
             format_duration(whole_seconds(unhealthy_in)),
@@ -253,6 +255,6 @@ impl Remote {
     }
 }
 
-fn whole_seconds(d: Duration) -> Duration {
+pub(in crate::pool) fn whole_seconds(d: Duration) -> Duration {
     Duration::from_secs(d.as_secs())
 }

@@ -1,19 +1,20 @@
-//! The inputs of planned tasks that are not there: outputs whose tasks run again first, and files that do not exist.
+//! The inputs that keep planned tasks from starting: outputs whose tasks run again first, files that do not exist, and too many of them.
 //!
-//! The copy of a plan has no registry of artifacts if that is large, so the scheduler itself finds the lost outputs
-//! ([`crate::Query::LostOutputs`]).
+//! The copy of a plan has no registry of artifacts if that is large, so the scheduler itself finds the lost outputs and counts the inputs
+//! ([`crate::Query::InputsForPlan`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use brasserie_common::{JobName, TaskKey, Time};
-use brasserie_common_config::{Config, InputSource};
+use brasserie_common::{JobName, NodeName, TaskKey, Time};
+use brasserie_common_config::{Config, InputNodes, InputSource, JobConfig};
 use brasserie_scheduler_artifacts::{ArtifactAvailability, Liveness};
 use brasserie_scheduler_engine::{Restart, Task, TaskState};
 
 use super::MAX_NAMED_JOBS;
+use super::outputs::KeptSet;
 use crate::files::known_name;
-use crate::scheduler::start::LACKING_INPUT_RETRY;
+use crate::scheduler::inputs::LACKING_INPUT_RETRY;
 use crate::scheduler::{Scheduler, View, task_key};
 
 /// The most tasks whose outputs are checked for a plan: some tens of milliseconds of a turn.
@@ -24,13 +25,69 @@ const MAX_CHECKED: usize = 20_000;
 pub struct ProposedInputs {
     /// The tasks that are done and whose outputs are lost, have expired or were removed.
     pub lost: BTreeSet<TaskKey>,
+    /// The outputs that are kept at present, by their jobs.
+    pub kept: BTreeMap<JobName, KeptSet>,
     /// The names of files that are not in the folder of the configuration.
     pub absent: BTreeSet<Arc<str>>,
+    /// The jobs with tasks that would have too many inputs.
+    pub excessive: BTreeMap<JobName, ExcessiveInputs>,
+}
+
+/// The tasks of a job that would have too many inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExcessiveInputs {
+    /// The reason, of one of the tasks.
+    pub why: String,
+    /// `None`: the tasks on all nodes.
+    pub nodes: Option<BTreeSet<NodeName>>,
 }
 
 impl View<'_> {
+    /// Returns what a plan has to know of artifacts, except the files that are absent.
+    pub(in crate::scheduler) fn inputs_for_plan(&self, config: &Config) -> ProposedInputs {
+        let enabled = config.jobs.iter().filter(|job| job.enabled);
+        let excessive = enabled.filter_map(|job| Some((job.name.clone(), self.excess_of(job)?)));
+        ProposedInputs {
+            lost: self.lost_outputs(config),
+            kept: self.kept_sets(),
+            absent: BTreeSet::new(),
+            excessive: excessive.collect(),
+        }
+    }
+
+    /// Returns which tasks of a proposed job would have too many inputs, if any: of at most [`MAX_CHECKED`] tasks. All tasks of a job that is not
+    /// configured yet are judged by their inputs from all nodes.
+    fn excess_of(&self, proposed: &JobConfig) -> Option<ExcessiveInputs> {
+        let inputs = proposed.inputs.iter();
+        let several = inputs.filter_map(|input| match &input.source {
+            InputSource::Job { job, nodes, .. } if nodes.are_several() => Some((job, *nodes)),
+            InputSource::Job { .. } | InputSource::File { .. } => None,
+        });
+        let (maker, _) = several.clone().next()?;
+        let known = self.engine.find_job(proposed.name.as_str());
+        let known = known.filter(|id| self.engine.job_config(*id).is_some());
+        let mut nodes = several.map(|(_, nodes)| nodes);
+        let is_by_node = known.is_some() && nodes.any(|nodes| nodes == InputNodes::Children);
+        // Tasks of the job that leaves the inputs stand for those of a new job.
+        let id = known.or_else(|| self.engine.find_job(maker.as_str()))?;
+        let tasks = self.engine.tasks_below(id, None);
+        let mut found: Option<ExcessiveInputs> = None;
+        let most = if is_by_node { MAX_CHECKED } else { 1 };
+        for (task, _) in tasks.into_iter().take(most) {
+            if let Err(why) = self.inputs().amount(task, proposed) {
+                let excess = found.get_or_insert_with(|| ExcessiveInputs {
+                    why: why.to_string(),
+                    nodes: is_by_node.then(BTreeSet::new),
+                });
+                let nodes = excess.nodes.as_mut();
+                nodes.map(|nodes| nodes.insert(self.engine.node_name(task.node)));
+            }
+        }
+        found
+    }
+
     /// Returns the done tasks without outputs of the jobs that the configuration's jobs have as inputs: of at most [`MAX_CHECKED`] tasks.
-    pub(in crate::scheduler) fn lost_outputs(&self, config: &Config) -> BTreeSet<TaskKey> {
+    fn lost_outputs(&self, config: &Config) -> BTreeSet<TaskKey> {
         let inputs = config.jobs.iter().filter(|job| job.enabled);
         let inputs = inputs.flat_map(|job| &job.inputs);
         let makers = inputs.filter_map(|input| match &input.source {
@@ -76,6 +133,8 @@ pub(super) struct LackingInputs<'a> {
     again: BTreeSet<Task>,
     /// The jobs whose tasks wait for a file, with its name.
     waiting: BTreeSet<(JobName, Arc<str>)>,
+    /// The jobs with a task that would have too many inputs, and the reason.
+    excessive: BTreeMap<JobName, String>,
 }
 
 impl<'a> LackingInputs<'a> {
@@ -84,16 +143,22 @@ impl<'a> LackingInputs<'a> {
             inputs,
             again: BTreeSet::new(),
             waiting: BTreeSet::new(),
+            excessive: BTreeMap::new(),
         }
     }
 
     /// Takes back the start of a task that lacks an input, and lets the tasks run again that make it. Returns false if the task lacks none.
     pub(super) fn hold_back(&mut self, copy: &mut Scheduler, now: Time, task: Task) -> bool {
         let (makers, files) = (self.makers(copy, task), self.files(copy, task));
-        if makers.is_empty() && files.is_empty() {
+        let excess = self.excess(copy, task);
+        if makers.is_empty() && files.is_empty() && excess.is_none() {
             return false;
         }
         self.waiting.extend(files);
+        if let Some(why) = excess {
+            let job = copy.engine.job_name(task.job).clone();
+            self.excessive.entry(job).or_insert(why);
+        }
         let not_before = Some(now + LACKING_INPUT_RETRY);
         copy.engine
             .never_began(now, task, not_before, Restart::AtOnce);
@@ -105,6 +170,16 @@ impl<'a> LackingInputs<'a> {
             }
         }
         true
+    }
+
+    /// Returns why the task would have too many inputs, if it would.
+    fn excess(&self, copy: &Scheduler, task: Task) -> Option<String> {
+        let excess = self.inputs.excessive.get(copy.engine.job_name(task.job))?;
+        let is_meant = excess.nodes.as_ref().is_none_or(|nodes| {
+            let node = copy.engine.node_name(task.node);
+            nodes.contains(&node)
+        });
+        is_meant.then(|| excess.why.clone())
     }
 
     fn makers(&self, copy: &Scheduler, task: Task) -> Vec<Task> {
@@ -174,7 +249,12 @@ impl<'a> LackingInputs<'a> {
         let waiting = self.waiting.iter().map(|(job, file)| {
             format!("the tasks of `{job}` would wait for the file `{file}`: it is not in the folder of the configuration, and none was uploaded under this name")
         });
+        let excessive = self
+            .excessive
+            .iter()
+            .map(|(job, why)| format!("tasks of `{job}` could not start: {why}"));
         let named = again.take(MAX_NAMED_JOBS);
-        named.chain(waiting.take(MAX_NAMED_JOBS)).collect()
+        let named = named.chain(waiting.take(MAX_NAMED_JOBS));
+        named.chain(excessive.take(MAX_NAMED_JOBS)).collect()
     }
 }

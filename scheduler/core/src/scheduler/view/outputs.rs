@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use brasserie_common::time::format_duration;
 use brasserie_common::{
-    ArtifactId, ArtifactNamespace, JobName, MachinePortLock, NodeName, ServiceAddress, Shard,
-    TaskKey, TaskOutput, Time,
+    ArtifactId, ArtifactNamespace, Health, JobName, MachinePortLock, NodeName, ServiceAddress,
+    Shard, TaskKey, TaskOutput, Time,
 };
 use brasserie_common_config::KeepOutputs;
 use brasserie_scheduler_artifacts::{
-    ArtifactAvailability, Liveness, OutputName, OutputView, Replicas, SetOwner, SetRetention,
-    SetView, TaskOutputs,
+    ArtifactAvailability, Liveness, OutputName, OutputView, Replicas, SetEnding, SetOwner,
+    SetRetention, SetView, TaskOutputs,
 };
 
-use brasserie_scheduler_engine::Task;
+use brasserie_scheduler_engine::{Reason, Task};
 
 use super::{Answer, unknown_job};
 use crate::pool::remote::Remote;
-use crate::scheduler::View;
 use crate::scheduler::event::{OutputCursor, OutputList};
+use crate::scheduler::{View, task_key};
 
 /// The most outputs of one page: a page takes a few milliseconds of a turn.
 pub const MAX_LISTED_OUTPUTS: usize = 1000;
@@ -66,6 +66,8 @@ pub struct OutputHolder {
     pub shard: Shard,
     pub hostname: Arc<str>,
     pub address: ServiceAddress,
+    /// Tasks start only with copies of healthy workers.
+    pub health: Health,
 }
 
 /// Whether a task can read an output.
@@ -101,6 +103,8 @@ pub struct ListedSet {
     pub consumers: Vec<JobName>,
     /// The time until the outputs expire, or the reason why they do not expire as things are.
     pub expiry: Result<Duration, String>,
+    /// Why the outputs expire whatever `keep` says.
+    pub ends_because: Option<&'static str>,
     /// The tasks with outputs.
     pub tasks: usize,
     /// The different artifacts.
@@ -232,6 +236,10 @@ impl View<'_> {
             },
             consumers: set.consumers.iter().cloned().collect(),
             expiry: self.expiry(now, set),
+            ends_because: set.ending.map(|ending| match ending {
+                SetEnding::JobDeleted => "the job is not configured any more, or has no `outputs`",
+                SetEnding::OwnerExpired => "no `brasserie artifact hold` runs for the job",
+            }),
             tasks: set.tasks,
             artifacts: set.totals.amount.artifacts,
             bytes: set.totals.amount.bytes,
@@ -246,14 +254,18 @@ impl View<'_> {
             return Err("the scheduler does not know all workers yet".to_owned());
         }
         let retention = set.terms.retention;
+        let mut hold_ends = None;
         if set.ending.is_none() {
             match retention {
-                SetRetention::Forever => {
-                    return Err(match &set.terms.owner {
-                        SetOwner::Scheduler => "`keep` is \"forever\"".to_owned(),
-                        SetOwner::Session(_) => "they are held".to_owned(),
-                    });
-                }
+                SetRetention::Forever => match &set.terms.owner {
+                    SetOwner::Scheduler => return Err("`keep` is \"forever\"".to_owned()),
+                    SetOwner::Session(_) if self.artifacts.are_held(now, set.job) => {
+                        return Err("they are held".to_owned());
+                    }
+                    SetOwner::Session(owner) => {
+                        hold_ends = self.artifacts.registry().owner_expiry(owner);
+                    }
+                },
                 SetRetention::UntilConsumed if set.consumers.is_empty() => {
                     return Err("no job has them as inputs".to_owned());
                 }
@@ -263,14 +275,80 @@ impl View<'_> {
         if let Some(due) = set.expires {
             return Ok(due.since(now));
         }
+        if !self.engine.has_nodes_in_force() {
+            return Err(
+                "the nodes are not loaded yet, so it is not known which tasks are done".to_owned(),
+            );
+        }
         let unfinished = |job: &&JobName| self.count_unfinished(job, retention) > 0;
         let consumer = set.consumers.iter().find(unfinished);
         let producer = Some(set.job).filter(unfinished);
-        Err(match (producer, consumer) {
-            (Some(job), _) => format!("tasks of job `{job}` are not finished"),
-            (None, Some(job)) => format!("tasks of job `{job}` may still read them"),
-            (None, None) => "the scheduler checks soon when they expire".to_owned(),
+        Err(match (producer, consumer, hold_ends) {
+            (Some(job), ..) => format!("tasks of job `{job}` are not finished"),
+            (None, Some(job), _) => format!("tasks of job `{job}` may still read them"),
+            // Nobody holds them now. The time for the next hold runs.
+            (None, None, Some(due)) => return Ok(due.since(now)),
+            (None, None, None) => "the scheduler checks soon when they expire".to_owned(),
         })
+    }
+
+    /// Returns which output of a task that is done lacks copies, and why; `None` if each has as many as it should.
+    pub(in crate::scheduler) fn why_outputs_lack(
+        &self,
+        now: Time,
+        task: Task,
+        reasons: &[Reason],
+    ) -> Option<String> {
+        let config = self.engine.job_config(task.job)?;
+        if config.outputs.is_empty() || !reasons.contains(&Reason::Done) {
+            return None;
+        }
+        let key = task_key(&self.engine, task);
+        let outputs = self.artifacts.registry().outputs(&key);
+        let live = outputs.filter(|outputs| outputs.liveness == Liveness::Live);
+        match live.filter(|outputs| !outputs.outputs.is_empty()) {
+            Some(live) => live
+                .outputs
+                .iter()
+                .find_map(|output| self.why_output_lacks(now, output, live.replicas)),
+            None => Some(self.why_no_outputs(&Selection::Task(key))),
+        }
+    }
+
+    fn why_output_lacks(
+        &self,
+        now: Time,
+        output: &TaskOutput,
+        replicas: Replicas,
+    ) -> Option<String> {
+        let (path, id) = (&output.path, output.artifact.id);
+        match self.artifacts.availability(id) {
+            ArtifactAvailability::Available if !self.inputs().is_reachable(id) => {
+                let holders = self.inputs().shards_with(id);
+                let holders = self.with_doubts(now, &holders);
+                Some(format!("its output `{path}` is only on {holders}"))
+            }
+            ArtifactAvailability::Available => {
+                let missing = self.artifacts.count_missing_copies(id, replicas);
+                let why = || self.why_copies_lack(now, output.artifact, replicas);
+                (missing > 0).then(|| {
+                    let (on, all) = (replicas.get() - missing, replicas.get());
+                    format!(
+                        "its output `{path}` is on {on} of {all} workers, and {}",
+                        why()
+                    )
+                })
+            }
+            ArtifactAvailability::Unknown => Some(format!(
+                "no worker has reported yet that it has its output `{path}`, and some have still to report"
+            )),
+            ArtifactAvailability::Lost | ArtifactAvailability::Unnamed => Some(format!(
+                "no copy of its output `{path}` is left: it runs again when a task needs that"
+            )),
+            ArtifactAvailability::GivenUp(_) => Some(format!(
+                "no copy of its output `{path}` is left, and it does not run again for that"
+            )),
+        }
     }
 
     /// Returns why there are no outputs.
@@ -313,14 +391,14 @@ impl View<'_> {
         });
         let again = format!("`brasserie job delete-history {job}` has its tasks run again");
         match (has_succeeded, self.artifacts.why_gone(job)) {
-            (false, _) if node.is_some() => ": it has not succeeded yet".to_owned(),
-            (false, _) => ": none has succeeded yet".to_owned(),
+            (false, _) if node.is_some() => ", because it has not succeeded yet".to_owned(),
+            (false, _) => ", because none has succeeded yet".to_owned(),
             (true, Some((why, at))) => {
                 let ago = format_duration(Duration::from_secs(at.until(self.wall).as_secs()));
-                format!(": {} {ago} ago; {again}", why.text())
+                format!(", because {} {ago} ago; {again}", why.text())
             }
             (true, None) => format!(
-                ": they had expired or were removed when this scheduler started, or the job had no key `outputs` when it ran; {again}"
+                ", because they had expired or were removed when this scheduler started, or the job had no key `outputs` when it ran; {again}"
             ),
         }
     }
@@ -424,6 +502,7 @@ fn holders_of(
             shard: worker.shard().clone(),
             hostname: holder.lock.hostname.clone(),
             address: worker.address().clone(),
+            health: worker.health(),
         });
     }
     holders

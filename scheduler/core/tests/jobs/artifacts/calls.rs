@@ -1,11 +1,13 @@
 //! The calls by which people see and forget outputs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{JobName, NodeName, Principal, RecordSeq, ReportedStatus};
 use brasserie_scheduler_core::{
-    Answer, Event, HoldId, HoldState, JobChange, JobChanged, JobRefusal, NeededOutputs,
-    OutputCursor, OutputHold, OutputList, OutputPage, OutputState, Query, Record, Reply,
+    Answer, ConfigOrigin, Event, HoldId, HoldState, JobChange, JobChanged, JobRefusal,
+    NeededOutputs, OutputCursor, OutputHold, OutputList, OutputPage, OutputState, Query, Record,
+    Reply,
 };
 
 use super::{Run, Store, explain, extract_both, pass, start, starts, two_jobs};
@@ -146,6 +148,27 @@ fn a_list_without_outputs_says_why() {
 }
 
 #[test]
+fn a_set_does_not_call_tasks_unfinished_before_the_nodes_are_loaded() {
+    let (script, mut store) = all_done(r#", "keep": "1h""#);
+    let mut script = script.restart(options());
+    let config = two_jobs(r#", "keep": "1h""#);
+    script.event(Event::ConfigLoaded {
+        config: Arc::clone(&config),
+        warnings: Vec::new(),
+        origin: ConfigOrigin::Given,
+    });
+    store.worker = worker("a", 1, 200);
+    script.join(&store.worker);
+    store.settle(&mut script);
+    let expiry = |script: &Script| page(script, "extract", "").sets[0].expiry.clone();
+    let why = expiry(&script).expect_err("nothing is known of the tasks");
+    assert!(why.contains("nodes are not loaded yet"), "{why}");
+    script.load_nodes(config);
+    pass(&mut script, Duration::from_secs(10), None);
+    assert!(expiry(&script).is_ok(), "{:?}", expiry(&script));
+}
+
+#[test]
 fn a_set_says_when_it_expires_or_why_not() {
     let mut script = Script::with_config(two_jobs(r#", "keep": "until_consumed""#));
     let mut store = Store::join(&mut script, "a", 1);
@@ -170,6 +193,21 @@ fn a_set_says_when_it_expires_or_why_not() {
     pass(&mut script, Duration::from_secs(10), None);
     let why = expiry(&script).expect_err("they never expire");
     assert!(why.contains("forever"), "{why}");
+}
+
+#[test]
+fn the_outputs_of_a_job_that_is_gone_say_why_they_expire() {
+    let (mut script, _store) = all_done(r#", "keep": "forever""#);
+    let ends = |script: &Script| page(script, "extract", "").sets[0].ends_because;
+    assert_eq!(ends(&script), None);
+    let mut config = brasserie_common_config::Config::clone(&two_jobs(""));
+    config.jobs.clear();
+    script.load(Arc::new(config));
+    pass(&mut script, Duration::from_secs(10), None);
+    let why = ends(&script).expect("the job is gone");
+    assert!(why.contains("not configured any more"), "{why}");
+    let left = page(&script, "extract", "").sets[0].expiry.clone();
+    assert!(left.is_ok(), "{left:?}");
 }
 
 #[test]
@@ -279,6 +317,9 @@ fn held_outputs_stay_for_five_minutes_after_the_last_call() {
     let (mut script, mut store) = all_done(HELD);
     for _ in 0..3 {
         pass(&mut script, Duration::from_secs(280), None);
+        let sets = page(&script, "extract", "").sets;
+        let left = sets[0].expiry.clone().expect("nobody holds them now");
+        assert!(left <= Duration::from_secs(20), "{left:?}");
         let held = hold(&mut script, "extract", OutputHold::Continue);
         assert_eq!(held, Ok(JobChanged::OutputsHeld(HoldState::Continued)));
     }
@@ -289,6 +330,26 @@ fn held_outputs_stay_for_five_minutes_after_the_last_call() {
     assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
     pass(&mut script, Duration::from_secs(70), None);
     assert_eq!(store.report(&mut script).unwanted.len(), 4);
+}
+
+#[test]
+fn held_outputs_are_removed_by_force_only_and_the_hold_learns_of_it() {
+    let (mut script, _store) = all_done(HELD);
+    let held = |script: &mut Script| hold(script, "extract", OutputHold::Continue);
+    let (continued, ended) = (HoldState::Continued, HoldState::Ended);
+    assert_eq!(held(&mut script), Ok(JobChanged::OutputsHeld(continued)));
+    let why = refusal(&mut script, "extract", &["n0"]);
+    let expected = "`brasserie artifact hold` keeps the outputs of job `extract`";
+    assert!(why.contains(expected) && why.contains("--force"), "{why}");
+    let (_, changed) = forget(&mut script, "extract", &["n0"], NeededOutputs::Forget);
+    assert!(changed.is_ok(), "{changed:?}");
+    assert_eq!(held(&mut script), Ok(JobChanged::OutputsHeld(ended)));
+    assert_eq!(held(&mut script), Ok(JobChanged::OutputsHeld(continued)));
+    assert_eq!(names(&page(&script, "extract", "")).len(), 2);
+    // A hold that was not renewed for a while keeps nobody from it.
+    pass(&mut script, Duration::from_secs(40), None);
+    let (_, changed) = forget(&mut script, "extract", &[], NeededOutputs::Keep);
+    assert!(changed.is_ok(), "{changed:?}");
 }
 
 #[test]
@@ -336,6 +397,36 @@ fn each_hold_counts_by_itself() {
     assert_eq!(names(&page(&script, "extract", "")).len(), 4);
     pass(&mut script, Duration::from_secs(30), None);
     assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
+}
+
+/// The outputs may go while a holder cannot reach the scheduler. It has to know, but only if they have gone.
+#[test]
+fn a_hold_that_was_cut_off_for_too_long_has_ended_once_and_begins_anew() {
+    let (mut script, _) = all_done(HELD);
+    let (one, other) = (HoldId(Some(1)), HoldId(Some(2)));
+    let held = |script: &mut Script, holder| match hold_as(
+        script,
+        "extract",
+        (OutputHold::Continue, holder),
+    ) {
+        Ok(JobChanged::OutputsHeld(held)) => held,
+        answer => panic!("a hold, not {answer:?}"),
+    };
+    for (holder, seconds) in [(one, 0), (other, 0), (other, 200)] {
+        pass(&mut script, Duration::from_secs(seconds), None);
+        assert_eq!(held(&mut script, holder), HoldState::Continued);
+    }
+    // The other one has kept the outputs.
+    pass(&mut script, Duration::from_secs(200), None);
+    assert_eq!(held(&mut script, one), HoldState::Continued);
+    assert_eq!(names(&page(&script, "extract", "")).len(), 4);
+    pass(&mut script, Duration::from_secs(310), None);
+    assert_eq!(names(&page(&script, "extract", "")), [""; 0]);
+    for state in [HoldState::Ended, HoldState::Continued] {
+        assert_eq!(held(&mut script, one), state);
+        assert_eq!(held(&mut script, other), state);
+    }
+    assert_eq!(held(&mut script, HoldId(Some(3))), HoldState::Continued);
 }
 
 #[test]

@@ -224,3 +224,34 @@ fn unhealthy_disks_are_problems_of_their_workers() {
     let expected = "artifact disk 1 (ssd) gets no artifacts: it is nearly full";
     assert!(problems.contains(expected), "{problems}");
 }
+
+#[test]
+fn an_explanation_of_a_task_that_is_done_says_what_its_outputs_lack() {
+    let mut script = Script::with_config(config(
+        r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": [
+            {"source": "manual", "prefs": {"n0": []}}]}, "resources": {}},
+        "bistro_job->extract": {"owner": "o", "command": ["/bin/true"], "outputs": [{"path": "table", "replicas": 3}]}}"#,
+    ));
+    let mut stores = extracted(&mut script, 1);
+    stores[0].report(&mut script);
+    let why = |script: &Script| explain(script, "extract", "n0").join("; ");
+    let text = why(&script);
+    let expected =
+        "its output `table` is on 1 of 3 workers, and no other worker may keep artifacts";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("a copy needs another worker"), "{text}");
+    let mut other = Store::join(&mut script, "w1", 2);
+    other.usable = 0;
+    other.report(&mut script);
+    let silent = stores[0].worker.clone();
+    pass(&mut script, Duration::from_secs(90), Some(&silent));
+    let text = why(&script);
+    let expected = "its output `table` is only on `w0`, which is unhealthy";
+    assert!(text.contains(expected), "{text}");
+    let lost = 4 * options().timeouts.lose_unhealthy_worker_after;
+    pass(&mut script, lost, Some(&silent));
+    other.settle(&mut script);
+    let text = why(&script);
+    let expected = "no copy of its output `table` is left: it runs again when a task needs that";
+    assert!(text.contains(expected), "{text}");
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::{Artifact, ArtifactHolder, JobName, Principal, WorkerSetId};
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::files::{ConfiguredFile, KnownFiles};
+use brasserie_scheduler_core::files::{ConfiguredFile, KnownFiles, UploadAccess};
 use brasserie_scheduler_core::{
     Answer, Event, ExpectedVersion, FileList, FileOrigin, JobChange, ListedFile, Query,
 };
@@ -41,6 +41,7 @@ fn know(script: &mut Script, configured: ConfiguredFile, uploaded: Option<Artifa
             .chain(uploaded)
             .map(|it| it.id)
             .collect(),
+        uploads: UploadAccess::Open,
     };
     script.event(Event::FilesKnown {
         files: Arc::new(files),

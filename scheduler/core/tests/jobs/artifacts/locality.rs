@@ -67,6 +67,19 @@ fn the_wait_for_a_worker_ends_by_time_without_another_event() {
 }
 
 #[test]
+fn the_wait_for_a_worker_counts_as_time_in_which_the_task_was_ready() {
+    let keys = r#", "locality_wait": "9s""#;
+    let (mut script, _, _) = cluster(keys);
+    script.advance(Duration::from_secs(6));
+    // The time since the last change of the nodes is shorter.
+    script.load_nodes(jobs(keys));
+    script.advance(Duration::from_secs(3));
+    let join = start(&mut script, "join", "n0");
+    let ready = crate::history::ready_for(&mut script, &join.on, &join.task);
+    assert_eq!(ready, Some(Duration::from_secs(9)));
+}
+
+#[test]
 fn a_task_waits_for_no_worker_without_the_key() {
     let (mut script, _, _) = cluster("");
     assert_eq!(start(&mut script, "join", "n0").on.shard.as_str(), "b");

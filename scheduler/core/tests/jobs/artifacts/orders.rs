@@ -238,6 +238,11 @@ fn a_deadline_ends_the_worker_and_says_what_is_lost() {
         "ends with 1 task that still run, and 1 output (1 B) that no other worker has are lost";
     assert!(told.contains(expected), "{told}");
     goodbye(&mut script, &a.worker);
+    let OrderStage::Decommissioned(terms) = status(&mut script).order.stage else {
+        panic!("the deadline is over");
+    };
+    let lost = terms.lost.map(|lost| (lost.artifacts, lost.bytes));
+    assert_eq!(lost, Some((1, 1)));
     b.settle(&mut script);
     pass(&mut script, Duration::from_secs(120), None);
     // The task runs elsewhere, after its input is made again.
@@ -518,6 +523,47 @@ fn an_idle_decommission_ends_without_an_exit() {
 }
 
 #[test]
+fn a_worker_leaves_no_output_to_an_unhealthy_one() {
+    let (mut script, _a, mut b) = a_has_the_only_copy();
+    b.has_copied(artifact(1).id);
+    b.settle(&mut script);
+    let silent = b.worker.clone();
+    pass(&mut script, Duration::from_secs(90), Some(&silent));
+    let ordered = decommission(&mut script, "a", None);
+    assert_eq!(ordered.left.only_here.artifacts, 1);
+    let why = ordered.copies_wait_for.expect("there is no other worker");
+    for part in [
+        "no other worker can take copies: each is unhealthy,",
+        "a copy on `b` does not count, as that worker is unhealthy",
+    ] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    pass(&mut script, Duration::from_secs(30), Some(&silent));
+    assert_eq!(take_drain(&mut script), None);
+    // Another worker gets a copy.
+    let mut c = Store::join(&mut script, "c", 3);
+    assert_eq!(replicate(&mut script, &mut c), 1);
+    pass(&mut script, A_WHILE, Some(&silent));
+    assert_eq!(status(&mut script).left.only_here.artifacts, 0);
+    assert!(take_drain(&mut script).is_some());
+}
+
+#[test]
+fn a_worker_leaves_when_the_other_holder_is_healthy_again() {
+    let (mut script, _a, mut b) = a_has_the_only_copy();
+    b.has_copied(artifact(1).id);
+    b.settle(&mut script);
+    let silent = b.worker.clone();
+    pass(&mut script, Duration::from_secs(90), Some(&silent));
+    decommission(&mut script, "a", None);
+    pass(&mut script, A_WHILE, Some(&silent));
+    assert!(!is_decommissioned(&mut script));
+    pass(&mut script, Duration::from_secs(60), None);
+    assert!(is_decommissioned(&mut script));
+    assert!(take_drain(&mut script).is_some());
+}
+
+#[test]
 fn the_data_of_one_leaving_worker_is_no_copy_for_another() {
     let (mut script, _a, mut b) = a_has_the_only_copy();
     decommission(&mut script, "b", None);
@@ -592,6 +638,20 @@ fn orders_that_cannot_be_kept_are_refused_with_the_reason() {
     let failing = order(&mut script, "a", OrderRequest::Recommission);
     assert!(matches!(failing, Err(OrderRefusal::StoreFails(_))));
     assert_eq!(script.durable.orders.len(), 0);
+}
+
+/// The state of a worker with an order is that of the order, also while it is silent.
+#[test]
+fn a_silent_worker_with_an_order_has_one_state() {
+    let mut script = Script::with_config(one_job(1, ""));
+    let a = Store::join(&mut script, "a", 1);
+    exclude(&mut script, "a");
+    pass(&mut script, Duration::from_secs(40), Some(&a.worker));
+    let problems = script.status().workers.remove(0).problems;
+    assert!(
+        problems[0].starts_with("has been silent for "),
+        "{problems:?}"
+    );
 }
 
 /// A job whose task waits for a file.

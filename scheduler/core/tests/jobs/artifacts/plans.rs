@@ -2,21 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
     Answer, NeededOutputs, Plan, Proposal, ProposedInputs, ProposedNodes, Query, Total,
 };
 
-use super::calls::forget;
-use super::{Store, extract_both, two_jobs};
+use super::calls::{all_done, forget};
+use super::{Store, extract_both, pass, two_jobs};
 use crate::support::{Script, config};
 
-fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Plan {
+pub(super) fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Plan {
     let ask = |query: &Query| script.scheduler.answer(script.now, query);
-    let (Answer::WhatIf(copy), Answer::LostOutputs(lost)) = (
+    let (Answer::WhatIf(copy), Answer::InputsForPlan(inputs)) = (
         ask(&Query::WhatIf),
-        ask(&Query::LostOutputs(Arc::clone(config))),
+        ask(&Query::InputsForPlan(Arc::clone(config))),
     ) else {
         panic!("a copy and tasks");
     };
@@ -24,14 +25,14 @@ fn plan(script: &Script, config: &Arc<Config>, absent: &[&str]) -> Plan {
         config: Arc::clone(config),
         nodes: ProposedNodes::Kept,
         inputs: ProposedInputs {
-            lost,
             absent: absent.iter().map(|name| Arc::from(*name)).collect(),
+            ..inputs
         },
     })
 }
 
 /// Returns the jobs of which tasks start, with their number and the first node.
-fn rows(plan: &Plan) -> BTreeSet<String> {
+pub(super) fn rows(plan: &Plan) -> BTreeSet<String> {
     let rows = plan.tasks.jobs.first.iter();
     rows.map(|job| format!("{} {} {}", job.name, job.starts, job.first[0]))
         .collect()
@@ -92,4 +93,46 @@ fn a_plan_names_a_missing_file_and_starts_no_task_that_waits_for_it() {
         note.starts_with("the tasks of `read` would wait for the file `dims.csv`"),
         "{note}"
     );
+}
+
+/// Returns the notes of a plan in which `extract` has this key, or does not exist if it is `None`, 70 seconds after all tasks were done.
+fn notes_with(present: &str, proposed: Option<&str>) -> Vec<String> {
+    let (mut script, _store) = all_done(present);
+    pass(&mut script, Duration::from_secs(70), None);
+    let config = match proposed {
+        Some(keep) => two_jobs(keep),
+        None => {
+            let mut config = Config::clone(&two_jobs(present));
+            config.jobs.clear();
+            Arc::new(config)
+        }
+    };
+    let notes = plan(&script, &config, &[]).notes.into_iter();
+    notes.filter(|note| note.contains("outputs")).collect()
+}
+
+#[test]
+fn a_plan_names_the_outputs_that_it_would_let_expire() {
+    const FOREVER: &str = r#", "keep": "forever""#;
+    let because = |proposed: Option<&str>| {
+        let notes = notes_with(FOREVER, proposed);
+        let [note] = &notes[..] else {
+            panic!("{proposed:?}: {notes:?}");
+        };
+        let begin = "the outputs of `extract` (4 artifacts, 4 B) would be deleted within minutes: ";
+        let why = note.strip_prefix(begin);
+        why.unwrap_or_else(|| panic!("{note}")).to_owned()
+    };
+    assert!(because(None).contains("not be configured any more"));
+    let short = because(Some(r#", "keep": "20s""#));
+    assert!(short.contains("`keep` would be \"20s\""), "{short}");
+    let consumed = because(Some(r#", "keep": "until_consumed""#));
+    assert!(consumed.contains("\"until_consumed\""), "{consumed}");
+    let held = because(Some(r#", "keep": "while_held""#));
+    assert!(held.contains("brasserie artifact hold"), "{held}");
+    // Nothing is said of outputs that stay, or that expire in the next minute whatever the plan does.
+    for stays in [FOREVER, r#", "keep": "1h""#] {
+        assert_eq!(notes_with(FOREVER, Some(stays)), [""; 0], "{stays}");
+    }
+    assert_eq!(notes_with(r#", "keep": "90s""#, None), [""; 0]);
 }

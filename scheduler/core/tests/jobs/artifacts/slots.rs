@@ -11,7 +11,7 @@ use brasserie_scheduler_core::{
     SlotStrategy, SlotsCall, SlotsRequest,
 };
 
-use super::{Store, pass};
+use super::{Store, pass, starts, two_jobs};
 use crate::owners::{person, submitter};
 use crate::support::{self, Script};
 
@@ -172,6 +172,21 @@ fn slots_are_within_the_space_that_other_requests_leave() {
     let fourth = request(&mut script, wanted(10, Replication::None)).expect("there is space");
     assert_eq!(primaries(&fourth), [6, 3, 1]);
     assert!(!release(&mut script, &third));
+}
+
+#[test]
+fn tasks_with_outputs_start_when_a_program_releases_the_space() {
+    let (mut script, _stores) = cluster(&[2]);
+    let two = wanted(2, Replication::None);
+    let reserved = request(&mut script, two.clone()).expect("there is space");
+    script.load(two_jobs(""));
+    let without_outputs = starts(&script);
+    assert_eq!(without_outputs.len(), 1);
+    assert!(release(&mut script, &reserved));
+    assert_eq!(starts(&script), [&without_outputs[0], "extract on n0"]);
+    // The tasks need little. What they leave is not enough for the program.
+    let reserved = request(&mut script, two).expect("sizes are estimates");
+    assert!(release(&mut script, &reserved));
 }
 
 #[test]

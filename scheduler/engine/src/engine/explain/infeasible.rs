@@ -6,7 +6,7 @@ use super::super::Engine;
 use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
 use crate::pool::demand::{Demand, Load};
-use crate::pool::work_need::{OutputSize, Refusal};
+use crate::pool::work_need::{OutputNeed, Refusal};
 use crate::queues::states::{Structure, structure_of};
 use crate::reason::{CardList, Reason};
 use crate::slots::need_of;
@@ -33,7 +33,7 @@ impl Engine {
         let demand = Demand::new(
             config,
             &self.slots,
-            (job, None, OutputSize::default()),
+            (job, None, &OutputNeed::default()),
             filter,
         );
         let present = self.pool.present().map(|(_, worker)| worker);
