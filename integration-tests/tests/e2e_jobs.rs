@@ -36,7 +36,7 @@ fn is_known(client: &Client, name: &str) -> Option<(Option<bool>, Option<i64>)> 
 fn replaces_and_lists(stage: &Stage, port: u16, file: &str) {
     let replaced = ["submit", file, "--replace"];
     succeeds(&job(stage, port, &replaced), "version 3");
-    succeeds(&job(stage, port, &["list"]), "enabled  3\n");
+    succeeds(&job(stage, port, &["list"]), "enabled        3\n");
     let listed = job(stage, port, &["list", "--json"]);
     let document: Value = serde_json::from_str(&listed.output).expect("one JSON document");
     assert_eq!(document["total"], 2, "{document}");

@@ -784,10 +784,11 @@ fn unknown_names_are_reported(stage: &Stage, data_dir: &Path) {
         let finished = stage.finish("brasserie", command);
         assert_eq!(finished.code, Some(1), "{}", finished.output);
         let told = &finished.output;
-        assert!(
-            told.contains(unknown) && told.contains("status --all"),
-            "{told}"
-        );
+        let remedy = match unknown.starts_with("no node") {
+            true => "task list --job",
+            false => "status --all",
+        };
+        assert!(told.contains(unknown) && told.contains(remedy), "{told}");
         assert_eq!(told.lines().count(), 1, "{told}");
         let left = fs::read_dir(&temporary).expect("a readable folder").count();
         assert_eq!(left, 0, "{told}");

@@ -185,7 +185,7 @@ fn the_command_line_drains_a_worker_and_waits_until_it_has_left() {
         let document: serde_json::Value = serde_json::from_str(&left.output).expect("JSON");
         assert_eq!(
             document,
-            serde_json::json!({"worker": "one", "running": 2, "left": true})
+            serde_json::json!({"worker": "one", "running": 2, "only_there": 0, "left": true})
         );
     });
     assert_eq!(worker.wait().code(), Some(0));

@@ -664,6 +664,9 @@ impl Artifacts {
         }
         let sizes = outputs.iter().map(|left| left.output.artifact.size);
         let bytes = sizes.fold(0, u64::saturating_add);
+        if !outputs.is_empty() {
+            self.slots.note_left_outputs(invocation);
+        }
         self.slots.record_run(&key.job, bytes);
         self.slots.record_space(lock, &key.job);
         let outputs = outputs.into_iter().map(|left| left.output).collect();

@@ -90,7 +90,12 @@ struct OutputRun {
     job: JobName,
     /// `None`: its worker has reported no healthy disk yet. The allocator ends a reservation at a worker that is lost.
     reservation: Option<ReservationId>,
+    /// Whether the worker has stored its outputs.
+    has_left_outputs: bool,
 }
+
+/// The reports of a worker after which one of them surely has the outputs of a run: the first may have been under way when the run ended.
+const REPORTS_WITH_OUTPUTS: u8 = 2;
 
 /// The mark of a worker that had no space for the inputs or outputs of a run of a job.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +134,8 @@ pub(crate) struct ArtifactSlots {
     /// The running tasks that leave outputs.
     runs: BTreeMap<InvocationId, OutputRun>,
     runs_at: BTreeMap<MachinePortLock, BTreeSet<InvocationId>>,
+    /// The reservations of runs that have ended, until some more reports of their worker.
+    unreported: BTreeMap<MachinePortLock, Vec<(ReservationId, u8)>>,
     /// The average of the bytes that the last runs of each job have left.
     sizes: BTreeMap<JobName, u64>,
     /// The marks of each worker that lately had no space for the outputs of some jobs.
@@ -276,6 +283,7 @@ impl ArtifactSlots {
             are_requested: false,
             runs: BTreeMap::new(),
             runs_at: BTreeMap::new(),
+            unreported: BTreeMap::new(),
             sizes: BTreeMap::new(),
             full: BTreeMap::new(),
             marks_in_order: VecDeque::new(),
@@ -299,6 +307,7 @@ impl ArtifactSlots {
         if !self.allocator.workers().is_eligible(holder) {
             self.withdraw(holder);
         }
+        self.end_reported(lock);
         for run in self.runs_at.get(lock).cloned().unwrap_or_default() {
             self.reserve_on_disk(now, run);
         }
@@ -452,6 +461,7 @@ impl ArtifactSlots {
         self.allocator.readmit(holder);
         self.allocator.lose(holder, now);
         self.workers.remove(&holder);
+        self.unreported.remove(lock);
         for job in self.full.remove(&holder).unwrap_or_default().into_keys() {
             self.changed_marks.insert(job);
         }
@@ -462,6 +472,7 @@ impl ArtifactSlots {
 
     /// Notes that the allocator has ended the reservations of a worker, which has registered anew.
     fn forget_reservations(&mut self, lock: &MachinePortLock) {
+        self.unreported.remove(lock);
         for id in self.runs_at.get(lock).into_iter().flatten() {
             if let Some(run) = self.runs.get_mut(id) {
                 run.reservation = None;
@@ -480,6 +491,7 @@ impl ArtifactSlots {
             lock: lock.clone(),
             job: job.clone(),
             reservation: None,
+            has_left_outputs: false,
         };
         self.runs.insert(run, of);
         self.runs_at.entry(lock.clone()).or_default().insert(run);
@@ -514,14 +526,43 @@ impl ArtifactSlots {
         let Some(of) = self.runs.remove(&run) else {
             return;
         };
-        if let Some(reservation) = of.reservation {
-            self.allocator.release(reservation);
+        match of.reservation {
+            Some(reservation) if of.has_left_outputs => {
+                let unreported = self.unreported.entry(of.lock.clone()).or_default();
+                unreported.push((reservation, REPORTS_WITH_OUTPUTS));
+            }
+            Some(reservation) => self.allocator.release(reservation),
+            None => {}
         }
         if let Some(runs) = self.runs_at.get_mut(&of.lock) {
             runs.remove(&run);
             if runs.is_empty() {
                 self.runs_at.remove(&of.lock);
             }
+        }
+    }
+
+    /// Notes that a run that has not ended here yet has left outputs. Its reservation stays until the worker's reports count them.
+    pub(crate) fn note_left_outputs(&mut self, run: InvocationId) {
+        if let Some(run) = self.runs.get_mut(&run) {
+            run.has_left_outputs = true;
+        }
+    }
+
+    /// Ends the reservations for outputs that a report of the worker now has.
+    fn end_reported(&mut self, lock: &MachinePortLock) {
+        let Some(mut unreported) = self.unreported.remove(lock) else {
+            return;
+        };
+        unreported.retain_mut(|(reservation, reports)| {
+            *reports -= 1;
+            if *reports == 0 {
+                self.allocator.release(*reservation);
+            }
+            *reports > 0
+        });
+        if !unreported.is_empty() {
+            self.unreported.insert(lock.clone(), unreported);
         }
     }
 

@@ -252,7 +252,7 @@ fn artifacts_go_to_the_disk_with_the_most_space_and_are_on_one_disk() {
     assert!(
         error
             .to_string()
-            .contains("no space for 30 bytes: its disk with the most space has 20"),
+            .contains("no space for 30 B: its disk with the most space has 20 B"),
         "{error}"
     );
     let digests = bench.store.contents(&bench.namespace);

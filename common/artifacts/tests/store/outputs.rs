@@ -95,7 +95,7 @@ fn links_and_special_files_are_refused_with_their_path() {
         ("folder/sub/link", "folder/sub/link"),
         ("folder/", "folder/sub/link"),
         ("etc/passwd", "etc"),
-        ("etc/", "etc"),
+        ("etc/", "etc/"),
     ] {
         let (refused, why) = refusal(&bench, output);
         assert_eq!(refused, path);
@@ -215,7 +215,7 @@ fn files_that_the_task_could_not_read_are_refused() {
     bench.take_as(TASK_USER, "second").expect("its own file");
     set_mode(&bench.task.path().join("folder"), 0o700);
     let (refused, _) = refusal_as(&bench, TASK_USER, "folder/");
-    assert_eq!(refused, "folder");
+    assert_eq!(refused, "folder/");
 }
 
 /// Another process exchanges a folder for a link all the time. The store takes the folder's file, or refuses, and never follows the link.
@@ -324,9 +324,7 @@ fn a_sparse_file_beyond_the_capacity_is_refused_before_it_is_read() {
     let began = std::time::Instant::now();
     let error = bench.take("sparse").expect_err("it is too large");
     assert!(
-        error
-            .to_string()
-            .contains("no space for 4398046511104 bytes"),
+        error.to_string().contains("no space for 4.0 TiB"),
         "{error}"
     );
     bench.write("folder/x", "");
@@ -337,9 +335,7 @@ fn a_sparse_file_beyond_the_capacity_is_refused_before_it_is_read() {
     .expect("moved");
     let error = bench.take("folder/").expect_err("it is too large");
     assert!(
-        error
-            .to_string()
-            .contains("no space for 4398046511104 bytes"),
+        error.to_string().contains("no space for 4.0 TiB"),
         "{error}"
     );
     assert!(began.elapsed() < Duration::from_secs(30));

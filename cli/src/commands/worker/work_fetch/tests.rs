@@ -134,8 +134,8 @@ processors  instances  idle  saturated  shortfall      busy
 CPU                 4     2  2.5 s      90 instance-s  0 s
 
 scheduler                  shard  health   priority  got   share  executing  stopped  waiting  unacknowledged  next request
-s.example:6789 and 1 more  w1     healthy  -0.50     25 %  50 %   2          1        3        1               under way
-s.example:7000             -      -        -1.50     75 %  50 %   -          -        -        -               in 4.5 s at the earliest
+s.example:6789 and 1 more  w1     healthy  -0.50     25 %  50 %           2        1        3               1  under way
+s.example:7000             -      -        -1.50     75 %  50 %           -        -        -               -  in 4.5 s at the earliest
 
 s.example:6789, s.example:6790, instance 1700000000:00000000000000ab
   request 7 for 90 s and 2.0 instances of CPU, 1.2 s ago, has no verdict yet
