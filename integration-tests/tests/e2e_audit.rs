@@ -157,7 +157,7 @@ impl Thief {
     fn of(secured: &Secured, folder: &Path) -> Self {
         let read = Authority::read(&secured.spec.data_dir.join("identity"));
         let authority = read.expect("an authority").expect("an authority");
-        let own = Credential::read(folder, "worker");
+        let own = Credential::read(&folder.join("worker.pem"));
         let own = own.expect("a certificate").expect("a certificate");
         let trusted = [authority.certificate().clone()];
         let tls = client_config(Some(&own), &trusted, THRIFT).expect("a configuration");

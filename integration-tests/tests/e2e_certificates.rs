@@ -162,7 +162,7 @@ fn workers_cut_off_those_whose_certificate_is_revoked_and_refuse_them_also_after
     let (mut one, one_spec) = cluster.start_worker("w1");
     let (_two, two_spec) = cluster.start_worker("w2");
     cluster.client.wait_healthy(2);
-    let stolen = Credential::read(&two_spec.data_dir.join("identity"), "worker");
+    let stolen = Credential::read(&two_spec.data_dir.join("identity/worker.pem"));
     let stolen = stolen.expect("whole").expect("a certificate");
     let number = cluster.person("viewer");
     let other = cluster.person("viewer");
@@ -220,7 +220,7 @@ fn a_worker_that_was_away_for_longer_than_its_certificate_renews_it_and_works() 
 
 /// Returns the authorities of the certificate that a worker has now.
 fn authorities_of(worker: &WorkerSpec) -> usize {
-    let read = Credential::read(&worker.data_dir.join("identity"), "worker");
+    let read = Credential::read(&worker.data_dir.join("identity/worker.pem"));
     // Two files are replaced one after the other.
     read.ok().flatten().map_or(0, |own| own.authorities().len())
 }

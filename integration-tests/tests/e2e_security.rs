@@ -357,6 +357,23 @@ async fn check_matrix(
     }
 }
 
+/// Describes a worker that joins a scheduler on loopback with a new token.
+fn joining(stage: &Stage, spec: &SchedulerSpec, shard: &str) -> WorkerSpec {
+    let address = format!("127.0.0.1:{}", spec.port);
+    let data_dir = spec.data_dir.to_string_lossy();
+    let create = ["token", "create", "--role", "worker"];
+    let at = ["--scheduler", &address, "--token-file", &data_dir];
+    let token = stage.brasserie(&[create, at].concat());
+    assert_eq!(token.code, Some(0), "{}", token.output);
+    let token = stage.write("join", &token.output);
+    let mut worker = stage.worker_spec(shard, spec);
+    let token = format!("--join-token=@{}", token.display());
+    worker
+        .flags
+        .extend([token, "--listen=127.0.0.1:0".to_owned()]);
+    worker
+}
+
 #[test]
 fn each_role_may_make_exactly_the_calls_of_the_table() {
     let Some(secured) = Secured::start("the matrix of roles") else {
@@ -373,29 +390,7 @@ fn each_role_may_make_exactly_the_calls_of_the_table() {
     let authority = read.expect("an authority").expect("an authority");
     scheduler.wait_for_output("the scheduler is up");
     let address = format!("127.0.0.1:{}", spec.port);
-    let join = |shard: &str| {
-        let data_dir = spec.data_dir.to_string_lossy().into_owned();
-        let arguments = [
-            "token",
-            "create",
-            "--role",
-            "worker",
-            "--scheduler",
-            &address,
-            "--token-file",
-            &data_dir,
-        ];
-        let token = secured.stage.brasserie(&arguments);
-        assert_eq!(token.code, Some(0), "{}", token.output);
-        let token = secured.stage.write("join", &token.output);
-        let mut worker = secured.stage.worker_spec(shard, &spec);
-        worker
-            .flags
-            .push(format!("--join-token=@{}", token.display()));
-        worker.flags.push("--listen=127.0.0.1:0".to_owned());
-        worker
-    };
-    let worker_spec = join("w1");
+    let worker_spec = joining(&secured.stage, &spec, "w1");
     let worker = secured.stage.start_worker(&worker_spec);
     worker.wait_for_output("takes calls");
     let own = Credential::read(&worker_spec.data_dir.join("identity/worker.pem"));
@@ -404,13 +399,8 @@ fn each_role_may_make_exactly_the_calls_of_the_table() {
         (None, pool(&authority, None)),
         (Some(Role::Worker), pool(&authority, Some(&own))),
     ]);
-    for role in [
-        Role::Scheduler,
-        Role::Admin,
-        Role::Operator,
-        Role::Submitter,
-        Role::Viewer,
-    ] {
+    use Role::{Admin, Operator, Scheduler, Submitter, Viewer};
+    for role in [Scheduler, Admin, Operator, Submitter, Viewer] {
         let own = credential(&authority, role, Clock.wall());
         callers.insert(Some(role), pool(&authority, Some(&own)));
     }
@@ -485,11 +475,11 @@ fn what_is_revoked_is_closed_within_a_second_and_stays_out() {
     let listed = secured.ask(&["token", "list", "--json"]);
     let listed: Value = serde_json::from_str(&listed.output).expect("JSON");
     let tokens = listed["tokens"].as_array().expect("tokens").iter();
-    let number = tokens
+    let mut number = tokens
         .filter(|token| token["role"] == "viewer")
         .map(|token| &token["number"]);
     let number = number
-        .last()
+        .next_back()
         .and_then(Value::as_str)
         .expect("the viewer's")
         .to_owned();

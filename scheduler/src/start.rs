@@ -132,19 +132,18 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (guard, audit, server) = open_port(&options, &directory).await?;
     let (http_listener, http_address) = bind_http(options.http_listen).await?;
 
-    let clock = Clock;
     let (inbox, lanes) = lanes();
-    let core_options = options.core_options(clock.seed(), store.usage());
+    let core_options = options.core_options(Clock.seed(), store.usage());
     let call_deadline = core_options.call_deadline;
     let memory = SharedMemory::new(durable.schedule_memory());
     let (answered, durable) = recall_answers(&options, &store, durable);
-    let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
-    store.drop_names(past.tell(&mut scheduler, clock.now())?)?;
-    let namespace = scheduler.artifact_namespace();
+    let mut scheduler = Scheduler::new(core_options, durable, Clock.now(), Clock.wall());
+    store.drop_names(past.tell(&mut scheduler, Clock.now())?)?;
     let terms = (options.files_capacity, upload_access(options.used_by));
+    let namespace = scheduler.artifact_namespace();
     let files = Files::open(&directory, namespace, terms, inbox.clone())?;
     let events = [files.first_event()].into_iter().chain(first.events());
-    tell_all(&mut scheduler, clock, events);
+    tell_all(&mut scheduler, Clock, events);
     let (id, stories) = (scheduler.id(), store.stories());
     let (tell_in_force, in_force) = TellInForce::new(&scheduler);
     let pool = worker_pool(options.call_timeouts, guard.clone());
@@ -154,12 +153,11 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
     tokio::spawn(pool.clone().spread_news(stop_outside.clone()));
     let instance = instance_node(options.instance_node_name);
-    let proposals = first.proposals(options.unknown_keys, instance.clone(), memory.clone());
     let service = SchedulerService::new(
         inbox.clone(),
         store.room(),
         pool.clone(),
-        proposals,
+        first.proposals(options.unknown_keys, instance.clone(), memory.clone()),
         (stories, files.clone(), protection.clone(), audit.clone()),
     );
     let driver = Driver {
@@ -169,13 +167,12 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         in_force: tell_in_force,
         answered,
         news: NewsLog::new(audit.clone()),
-        clock,
+        clock: Clock,
         stop: stop_driver.clone(),
-        watchdog: options.manager.watchdog(clock.now()),
+        watchdog: options.manager.watchdog(Clock.now()),
     };
     let driver = tokio::spawn(drive(driver, directory));
-    let config_place = first.place();
-    let files = files.run(in_force.clone(), config_place, stop_outside.clone());
+    let files = files.run(in_force.clone(), first.place(), stop_outside.clone());
     let sources = first.into_sources((inbox.clone(), options.periods), instance, in_force, memory);
     let sources = sources.run(stop_outside.clone());
     let mut outside = vec![tokio::spawn(sources), tokio::spawn(files)];

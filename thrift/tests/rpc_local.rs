@@ -39,6 +39,7 @@ impl Doorkeeper for Door {
             shard: None,
             token: None,
             owner: None,
+            run_as: Arc::default(),
             from: CallOrigin::Local(user),
         }))
     }

@@ -64,7 +64,7 @@ impl TestAuthority {
     pub fn admit_at(&self, mut worker: WorkerSpec, at: WallTime) -> WorkerSpec {
         let folder = private_folder(&worker.data_dir);
         let own = self.worker_at(&worker.shard, at);
-        own.write(&folder, "worker").expect("a new folder");
+        own.write(&folder.join("worker.pem")).expect("a new folder");
         worker.flags.push("--listen=127.0.0.1:0".to_owned());
         worker
     }

@@ -147,7 +147,7 @@ mod tests {
             token: None,
             owner: owner.map(Arc::from),
             run_as: Arc::default(),
-            from: SocketAddr::from(([10, 0, 0, 1], 1)),
+            from: SocketAddr::from(([10, 0, 0, 1], 1)).into(),
         }))
     }
 

@@ -33,7 +33,7 @@ fn ana() -> Principal {
         token: Some(TokenNumber(7)),
         owner: Some("ana".into()),
         run_as: Arc::default(),
-        from: SocketAddr::from(([10, 0, 0, 1], 5)),
+        from: SocketAddr::from(([10, 0, 0, 1], 5)).into(),
     }))
 }
 

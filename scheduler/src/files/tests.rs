@@ -531,7 +531,7 @@ fn an_uploaded_file_is_replaced_and_removed_by_its_owner_alone() {
             token: None,
             owner: owner.map(Arc::from),
             run_as: Arc::default(),
-            from: SocketAddr::from(([10, 0, 0, 1], 1)),
+            from: SocketAddr::from(([10, 0, 0, 1], 1)).into(),
         }))
     };
     let (ana, bob) = (

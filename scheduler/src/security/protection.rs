@@ -84,6 +84,8 @@ impl Guard {
 mod tests {
     use brasserie_common::Shard;
 
+    use brasserie_common_identity::{Lifetime, Secret};
+
     use super::*;
     use crate::security::tokens::Tokens;
     use crate::security::{SecurityWish, Terms};
@@ -111,7 +113,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = brasserie_common_runtime::DataDir::open(&folder.path().join("d"));
         let directory = directory.expect("a directory");
-        let guard = Guard::open(&directory, SecurityWish::Secured, PlainPeers::Strangers);
+        let (wish, life) = (SecurityWish::Secured, Lifetime::WORKER.0);
+        let guard = Guard::open(&directory, wish, PlainPeers::Strangers, life);
         let guard = guard.expect("an authority").expect("an authority");
         assert!(errors(None, PlainPeers::Loopback).is_empty());
         assert!(errors(Some(&guard), PlainPeers::Strangers).is_empty());
@@ -120,13 +123,14 @@ mod tests {
 
         let now = Clock.wall();
         let mut tokens = Tokens::default();
-        let secret = brasserie_common_identity::Secret::random().expect("entropy");
+        let secret = Secret::random().expect("entropy");
         let terms = Terms {
             role: brasserie_common::access::Role::Worker,
             lives_for: Duration::from_secs(60),
             uses: 2,
             shard: None,
             owner: None,
+            run_as: Vec::new(),
         };
         tokens.add(now, &secret, terms).expect("good terms");
         for name in ["a", "b"] {

@@ -21,7 +21,7 @@ pub(super) fn person(role: Role, owner: Option<&str>, run_as: &[&str]) -> Princi
         token: None,
         owner: owner.map(Arc::from),
         run_as: accounts.map(|account| account.expect("one")).collect(),
-        from: SocketAddr::from(([10, 0, 0, 9], 9)),
+        from: SocketAddr::from(([10, 0, 0, 9], 9)).into(),
     }))
 }
 
@@ -244,7 +244,7 @@ fn a_healthy_worker_is_not_replaced_by_one_of_another_machine_that_names_its_loc
             token: None,
             owner: None,
             run_as: Arc::default(),
-            from: SocketAddr::from((ip, 7)),
+            from: SocketAddr::from((ip, 7)).into(),
         }))
     };
     let (own, thief) = (at([10, 0, 0, 1]), at([10, 0, 0, 2]));
