@@ -48,7 +48,7 @@ fn replaces_and_lists(stage: &Stage, port: u16, file: &str) {
 fn pauses_and_resumes(stage: &Stage, client: &Client, port: u16) {
     succeeds(&job(stage, port, &["pause", "work"]), "paused");
     assert_eq!(is_known(client, "work"), Some((Some(true), None)));
-    succeeds(&job(stage, port, &["list"]), "paused   -\n");
+    succeeds(&job(stage, port, &["list"]), "paused         -\n");
     let listed = job(stage, port, &["list", "--json"]);
     let document: Value = serde_json::from_str(&listed.output).expect("one JSON document");
     let work = &document["jobs"][1];
