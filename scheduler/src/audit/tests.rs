@@ -1,5 +1,6 @@
 //! Tests of the audit log with real files: what a line says, rotation, pages, crashes, and disks that are full or do not answer.
 
+use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -157,15 +158,9 @@ fn files_are_rotated_and_pages_go_through_all_that_are_kept() {
         });
     }
     assert_eq!(followed.len(), 200);
-    let mut files: Vec<String> = fs::read_dir(folder.path())
-        .expect("the folder")
-        .map(|file| {
-            file.expect("a file")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
-        .collect();
+    let names = fs::read_dir(folder.path()).expect("the folder");
+    let names = names.map(|file| file.expect("a file").file_name());
+    let mut files: Vec<OsString> = names.collect();
     files.sort();
     assert_eq!(files, ["audit.log", "audit.log.1", "audit.log.2"]);
     let kept = all(&audit);
