@@ -49,6 +49,8 @@ const LARGEST_SIZE: u64 = 4 << 30;
 /// The time for which a worker that had no space for the outputs of a job gets none of its runs: long beside its backoffs, so that the worker is
 /// not tried again and again. After that even a disk that is too small is tried: the job's other tasks may leave less.
 const FULL_FOR: Duration = Duration::from_secs(600);
+/// The reports of a worker after which one of them surely has the outputs of a run: the first may have been under way when the run ended.
+const REPORTS_WITH_OUTPUTS: u8 = 2;
 /// No report of a worker says which of its slots are used. So a slot stays reserved until its copy is reported, or until it ends.
 const NO_SLOT_IS_REPORTED: Time = Time::ZERO;
 
@@ -93,9 +95,6 @@ struct OutputRun {
     /// Whether the worker has stored its outputs.
     has_left_outputs: bool,
 }
-
-/// The reports of a worker after which one of them surely has the outputs of a run: the first may have been under way when the run ended.
-const REPORTS_WITH_OUTPUTS: u8 = 2;
 
 /// The mark of a worker that had no space for the inputs or outputs of a run of a job.
 #[derive(Clone, Copy, Debug)]

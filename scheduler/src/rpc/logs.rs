@@ -139,31 +139,28 @@ fn unusable(peers: &LogPeers) -> Vec<String> {
         )
     });
     let mut all = bounded(unhealthy);
-    all.extend(lost(&peers.lost, Away::LeftOrLost));
-    all.extend(lost(&peers.lost, Away::Decommissioned));
+    let lost_ones = peers.lost.iter();
+    // An operator expects decommissioned workers to be away.
+    let (decommissioned, others): (Vec<&LostLogs>, Vec<&LostLogs>) =
+        lost_ones.partition(|lost| lost.is_decommissioned);
+    all.extend(lost(
+        &others,
+        ["has left or is lost", "have left or are lost"],
+    ));
+    all.extend(lost(
+        &decommissioned,
+        [
+            "is decommissioned and has left",
+            "are decommissioned and have left",
+        ],
+    ));
     all
 }
 
-/// The reason why workers are away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Away {
-    LeftOrLost,
-    /// An operator expects them to be away.
-    Decommissioned,
-}
-
-impl Away {
-    fn of(lost: &LostLogs) -> Self {
-        match lost.is_decommissioned {
-            true => Away::Decommissioned,
-            false => Away::LeftOrLost,
-        }
-    }
-}
-
-/// Returns one notice for all workers that are away for this reason, because a cluster may have had many of them.
-fn lost(all: &[LostLogs], why: Away) -> Option<String> {
-    let all: Vec<&LostLogs> = all.iter().filter(|lost| Away::of(lost) == why).collect();
+/// Returns one notice for all of these workers, because a cluster may have had many of them. `state` says why one of them is away, and why
+/// several are.
+fn lost(all: &[&LostLogs], state: [&str; 2]) -> Option<String> {
+    let [of_one, of_several] = state;
     if let [
         LostLogs {
             shard,
@@ -171,18 +168,14 @@ fn lost(all: &[LostLogs], why: Away) -> Option<String> {
             folder,
             is_decommissioned: _,
         },
-    ] = *all
+    ] = all
     {
         let place = match folder {
             Some(folder) => folder.to_string(),
             None => "the folder `logs` of the worker's data directory".to_owned(),
         };
-        let state = match why {
-            Away::LeftOrLost => "has left or is lost",
-            Away::Decommissioned => "is decommissioned and has left",
-        };
         return Some(format!(
-            "worker `{shard}` on host `{hostname}` {state}: its lines are missing here, and lie on that host in {place}; they are shown once the worker \
+            "worker `{shard}` on host `{hostname}` {of_one}: its lines are missing here, and lie on that host in {place}; they are shown once the worker \
              is started there again"
         ));
     }
@@ -194,13 +187,9 @@ fn lost(all: &[LostLogs], why: Away) -> Option<String> {
         0 => String::new(),
         more => format!(" and {more} others"),
     };
-    let state = match why {
-        Away::LeftOrLost => "have left or are lost",
-        Away::Decommissioned => "are decommissioned and have left",
-    };
     (!named.is_empty()).then(|| {
         format!(
-            "{} workers {state} ({}{more}): their lines are missing here, and lie on these hosts in the folder `logs` of each worker's data directory; \
+            "{} workers {of_several} ({}{more}): their lines are missing here, and lie on these hosts in the folder `logs` of each worker's data directory; \
              they are shown once the worker is started there again",
             all.len(),
             named.join(", ")
