@@ -1,4 +1,4 @@
-//! Who the caller is: the token for people, and the certificate that it gives for calls to workers.
+//! The identity of the caller: the token for people, and the certificate that it gives for calls to workers.
 
 use std::fmt;
 use std::path::Path;

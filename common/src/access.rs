@@ -1,4 +1,4 @@
-//! Who may call what: the roles of callers, and the one table of all calls and pages with the roles that may use them.
+//! The roles of callers, and the one table of all calls and pages with the roles that may use them.
 //!
 //! A port that asks for identities refuses every call that the table does not allow to the caller's role. A test compares the table with
 //! the methods that the services know.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::ids::{AccountName, Shard};
 
-/// What a caller is. Its certificate or token proves it.
+/// The role of a caller. Its certificate or token proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     Scheduler,
@@ -309,7 +309,7 @@ pub const SCHEDULER_CALLS: &Table = &[
     ("revokeWorker", Callers::Only(ADMIN)),
     ("getAuthority", Callers::Only(VIEW)),
     ("rotateAuthority", Callers::Only(ADMIN)),
-    // Of workers, each for its own shard.
+    // Calls of workers, each for its own shard.
     ("processHeartbeat", Callers::Only(WORKER)),
     ("updateStatus", Callers::Only(WORKER)),
     ("updateStatusBatch", Callers::Only(WORKER)),
@@ -317,7 +317,7 @@ pub const SCHEDULER_CALLS: &Table = &[
     ("requestWork", Callers::Only(WORKER)),
     ("fetchArtifacts", Callers::Only(WORKER.and(VIEW))),
     ("checkArtifact", Callers::Only(WORKER.and(VIEW))),
-    // What people see.
+    // Calls that show something to people.
     ("getJobs", Callers::Only(VIEW)),
     ("getJob", Callers::Only(VIEW)),
     ("getLevels", Callers::Only(VIEW)),
@@ -335,7 +335,7 @@ pub const SCHEDULER_CALLS: &Table = &[
     ("explainTask", Callers::Only(VIEW)),
     // The log names everybody, with their addresses.
     ("getAuditPage", Callers::Only(OPERATE)),
-    // What people change. Submitters change the jobs of their owner only.
+    // Calls with which people change something. Submitters change the jobs of their owner only.
     ("saveJob", Callers::Only(SUBMIT)),
     ("deleteJob", Callers::Only(SUBMIT)),
     ("forgiveJob", Callers::Only(SUBMIT)),
@@ -372,7 +372,7 @@ pub const WORKER_CALLS: &Table = &[
     ("getJobLogsByID", Callers::Only(SCHEDULER.and(VIEW))),
     ("getWorkFetch", Callers::Only(VIEW)),
     ("fetchWork", Callers::Only(OPERATE)),
-    // Of workers, this call and no other.
+    // The one call that workers make to each other.
     ("fetchArtifacts", Callers::Only(ALL)),
     ("checkArtifact", Callers::Only(VIEW.and(SCHEDULER))),
 ];

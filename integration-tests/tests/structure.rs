@@ -12,11 +12,12 @@ use syn::visit::{self, Visit};
 
 /// The crates, each with the number of its modules that are in cycles, and of the fields that parts of the crate share (`pub(crate)`,
 /// `pub(super)`). The numbers may only fall: a change that lowers one writes the new number here.
-const CRATES: [(&str, usize, usize); 19] = [
+const CRATES: [(&str, usize, usize); 20] = [
     ("cli", 0, 17),
     ("common", 0, 0),
     ("common/artifacts", 0, 0),
     ("common/config", 0, 5),
+    ("common/identity", 0, 0),
     ("common/runtime", 0, 0),
     ("integration-tests", 0, 10),
     ("integration-tests/emulator", 0, 0),

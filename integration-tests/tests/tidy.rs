@@ -183,6 +183,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("common/config", &["common"]),
     ("common/runtime", &["common"]),
     ("common/artifacts", &["common", "common-runtime"]),
+    ("common/identity", &["common", "common-runtime"]),
     ("thrift", &["common", "common-runtime"]),
     ("scheduler/engine", &["common", "common-config"]),
     (
@@ -218,6 +219,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         &[
             "common",
             "common-config",
+            "common-identity",
             "common-runtime",
             "thrift",
             "common-artifacts",
@@ -229,6 +231,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         "worker",
         &[
             "common",
+            "common-identity",
             "common-runtime",
             "thrift",
             "worker-core",
@@ -241,6 +244,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         &[
             "common",
             "common-config",
+            "common-identity",
             "common-runtime",
             "thrift",
             "scheduler",

@@ -66,7 +66,7 @@ pub struct Flags {
     pub data_dir: PathBuf,
 
     /// Keep at most this many bytes of the files that jobs name as inputs, below --data-dir: SIZE in bytes or with KiB, MiB, GiB or TiB
-    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = files_capacity)]
+    #[arg(long, value_name = "SIZE", default_value = "10GiB", value_parser = size)]
     pub files_capacity: u64,
 
     /// Choose disks for further copies of outputs, and for programs that write artifacts: round-robin, or load-aware, which gives more to disks
@@ -115,6 +115,10 @@ pub struct Flags {
     /// longer can renew for 30 more days. Only for a scheduler with an authority
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = certificate_life)]
     pub worker_certificate_life: Duration,
+
+    /// Keep about this much of the audit log, in files of 16 MiB, and at least two of them: SIZE in bytes or with KiB, MiB, GiB or TiB
+    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = size)]
+    pub audit_keep: u64,
 
     /// Format of the log: `text`, or `json` for one object a line with timestamp, level, target, message and fields
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::Text, value_parser = LogFormat::parse)]
@@ -342,7 +346,7 @@ fn slot_strategy(text: &str) -> Result<SlotStrategy, &'static str> {
     SlotStrategy::parse(text).ok_or("it must be round-robin or load-aware")
 }
 
-fn files_capacity(text: &str) -> Result<u64, &'static str> {
+fn size(text: &str) -> Result<u64, &'static str> {
     parse_size(text)
         .ok_or("it must be a size: bytes, or a number with KiB, MiB, GiB or TiB, as in 10GiB")
 }
@@ -382,6 +386,7 @@ impl Flags {
                 (false, false) => PlainPeers::Strangers,
             },
             worker_certificate_life: self.worker_certificate_life,
+            audit_keep: self.audit_keep,
             http_listen: Some(
                 ListenAddress::check(self.http_listen, exposure).map_err(FlagsError::HttpListen)?,
             ),

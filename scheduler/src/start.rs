@@ -512,9 +512,10 @@ async fn open_port(
     options: &StartOptions,
     directory: &DataDir,
 ) -> Result<(Option<Arc<Guard>>, Audit, Server), StartError> {
-    let audit = Audit::open(directory)?;
+    let audit = Audit::open(directory, options.audit_keep)?;
+    let wishes = (options.security, options.plain_peers);
     let life = options.worker_certificate_life;
-    let guard = Guard::open(directory, options.security, options.plain_peers, life)?;
+    let guard = Guard::open(directory, wishes, life, audit.clone())?;
     let address = options.listen.socket();
     let bound = Server::bind(address).await;
     let server = bound.map_err(|error| StartError::Listen { address, error })?;

@@ -21,6 +21,7 @@ use brasserie_thrift::rpc::{
     CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Doorkeeper, Limits, NotSent,
     PeerAddr, Server, THRIFT, Unknown,
 };
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -60,20 +61,29 @@ struct Door {
     tls: Arc<rustls::ServerConfig>,
     /// Whether all certificates are revoked.
     is_revoked: Arc<AtomicBool>,
+    /// The reasons of handshakes that have failed.
+    failed: Arc<Mutex<Vec<String>>>,
 }
 
 impl Door {
     fn of(authority: &Authority, own: &Credential) -> Self {
         let trusted = [authority.certificate().clone()];
         let tls = server_config(own, &trusted, THRIFT).expect("a usable certificate");
-        let is_revoked = Arc::default();
-        Door { tls, is_revoked }
+        Door {
+            tls,
+            is_revoked: Arc::default(),
+            failed: Arc::default(),
+        }
     }
 }
 
 impl Doorkeeper for Door {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
         Some(Arc::clone(&self.tls))
+    }
+
+    fn failed(&self, _from: SocketAddr, why: &str) {
+        self.failed.lock().push(why.to_owned());
     }
 
     fn plain(&self, from: SocketAddr) -> Principal {
@@ -189,7 +199,9 @@ async fn the_server_knows_who_calls_and_answers_inside_tls() {
 #[tokio::test]
 async fn peers_without_a_valid_certificate_are_strangers() {
     let authority = authority();
-    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let door = Door::of(&authority, &scheduler(&authority));
+    let failed = Arc::clone(&door.failed);
+    let server = serve_behind(door, Limits::DEFAULT).await;
     let peer = at(&server, &authority);
     let anonymous = pool(&authority, None);
     assert_eq!(who(&anonymous, &peer).await, "stranger: no certificate");
@@ -204,8 +216,11 @@ async fn peers_without_a_valid_certificate_are_strangers() {
     // A certificate of another authority does not even pass the handshake.
     let other = Authority::create(now()).expect("an authority");
     let foreign = worker(&other, "w1", now());
+    assert_eq!(*failed.lock(), Vec::<String>::new());
     let why = why_not(&pool(&authority, Some(&foreign)), &peer).await;
     assert!(why.contains("UnknownCA"), "{why}");
+    let failed = failed.lock();
+    assert!(failed[0].contains("UnknownIssuer"), "{failed:?}");
 }
 
 #[tokio::test]

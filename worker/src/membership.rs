@@ -31,6 +31,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::options::{SchedulerOptions, TokenPlace};
+
 /// The folder in the data directory.
 pub(crate) const FOLDER: &str = "identity";
 /// The file with the certificate and its key.
@@ -47,26 +49,6 @@ const RENEWAL_CHECK: Duration = Duration::from_secs(60);
 const LEAST_RENEWAL_CHECK: Duration = Duration::from_secs(1);
 /// The time within which all workers renew when the authority is replaced: not all at the same moment.
 const RENEWALS_SPREAD_MS: u64 = 5000;
-
-/// The place where the operator has put a token for joining. The token itself is never on a command line, which others can read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TokenPlace {
-    File(PathBuf),
-    StandardInput,
-}
-
-impl TokenPlace {
-    /// Parses `@FILE` or `-`.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
-        match (text, text.strip_prefix('@')) {
-            ("-", _) => Ok(TokenPlace::StandardInput),
-            (_, Some(file)) if !file.is_empty() => Ok(TokenPlace::File(file.into())),
-            _ => Err(
-                "write @FILE or - for standard input: every user of this machine can read a command line, so the token cannot stand there",
-            ),
-        }
-    }
-}
 
 /// The reason why a worker cannot become or stay a member.
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +148,7 @@ impl Membership {
     pub(crate) async fn establish(
         data_dir: &Path,
         token: Option<TokenPlace>,
-        schedulers: &[crate::options::SchedulerOptions],
+        schedulers: &[SchedulerOptions],
         timeouts: CallTimeouts,
     ) -> Result<Self, MembershipError> {
         let folder = data_dir.join(FOLDER);

@@ -12,7 +12,6 @@ use brasserie_thrift::rpc::CallTimeouts;
 
 use crate::groups::FREEZE_TIMEOUT;
 use crate::keeper::StartedBy;
-use crate::membership::TokenPlace;
 use crate::output::Retention;
 use crate::process::{AllowedUser, PassedEnvironment};
 use crate::work_fetch::WorkFetchFlags;
@@ -63,6 +62,26 @@ pub struct StartOptions {
     pub timeouts: CallTimeouts,
     pub started_by: StartedBy,
     pub log_format: LogFormat,
+}
+
+/// The place where the operator has put a token for joining. The token itself is never on a command line, which others can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenPlace {
+    File(PathBuf),
+    StandardInput,
+}
+
+impl TokenPlace {
+    /// Parses `@FILE` or `-`.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        match (text, text.strip_prefix('@')) {
+            ("-", _) => Ok(TokenPlace::StandardInput),
+            (_, Some(file)) if !file.is_empty() => Ok(TokenPlace::File(file.into())),
+            _ => Err(
+                "write @FILE or - for standard input: every user of this machine can read a command line, so the token cannot stand there",
+            ),
+        }
+    }
 }
 
 /// A scheduler, and the worker's place and share there.

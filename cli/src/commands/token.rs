@@ -65,7 +65,7 @@ enum TokenRole {
 struct CreateArgs {
     #[command(flatten)]
     ask: AskArgs,
-    /// What the holder may do.
+    /// The role of the holder, which says what it may do
     #[arg(long, value_name = "ROLE")]
     role: TokenRole,
     /// How long the token is valid [default: 30m for workers, 30d for people]

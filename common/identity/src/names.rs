@@ -63,7 +63,7 @@ impl fmt::Display for Cluster {
     }
 }
 
-/// What a certificate says.
+/// The content of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certified {
     pub cluster: Cluster,

@@ -128,7 +128,7 @@ impl Life {
     }
 }
 
-/// What a verified certificate proves.
+/// The proof in a verified certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven {
     pub certified: Certified,

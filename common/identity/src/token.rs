@@ -60,7 +60,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenForm {
     /// A worker joins with it.

@@ -91,13 +91,10 @@ impl State {
 }
 
 impl Audit {
-    /// Opens the log in the data directory, and starts the thread that writes it.
-    pub(crate) fn open(directory: &DataDir) -> Result<Self, DataDirError> {
-        Ok(Self::open_with(
-            directory.folder(FOLDER)?,
-            Sizes::USUAL,
-            MOST_WAITING,
-        ))
+    /// Opens the log in the data directory, and starts the thread that writes it. About `keep` bytes of lines are kept.
+    pub(crate) fn open(directory: &DataDir, keep: u64) -> Result<Self, DataDirError> {
+        let folder = directory.folder(FOLDER)?;
+        Ok(Self::open_with(folder, Sizes::keeping(keep), MOST_WAITING))
     }
 
     fn open_with(folder: PathBuf, sizes: Sizes, most_waiting: usize) -> Self {
@@ -136,12 +133,21 @@ impl Audit {
         self.write(line.texts(texts.before, Some(texts.after)));
     }
 
-    /// Counts a call that was refused because of who made it, and writes it unless too many were lately.
-    pub(crate) fn refused(&self, reason: RefusalReason, from: &Principal, what: &str, why: &str) {
-        if let Some(suppressed) = self.0.refusals.count(Instant::now(), reason) {
-            let line = Line::new(from, what).suppressed(suppressed);
-            self.write(line.end(Outcome::Refused, Some(why)));
-        }
+    /// Counts a call that was refused because of who made it, and writes it unless too many were lately. Returns whether it is written, so that
+    /// the log of the program has no more lines about it.
+    pub(crate) fn refused(
+        &self,
+        reason: RefusalReason,
+        from: &Principal,
+        what: &str,
+        why: &str,
+    ) -> bool {
+        let Some(suppressed) = self.0.refusals.count(Instant::now(), reason) else {
+            return false;
+        };
+        let line = Line::new(from, what).suppressed(suppressed);
+        self.write(line.end(Outcome::Refused, Some(why)));
+        true
     }
 
     /// Counts and writes a call that the caller's role or shard does not permit.

@@ -39,7 +39,7 @@ fn ana() -> Principal {
 }
 
 fn open(folder: &Path) -> Audit {
-    Audit::open_with(folder.to_owned(), Sizes::USUAL, MOST_WAITING)
+    Audit::open_with(folder.to_owned(), Sizes::keeping(128 << 20), MOST_WAITING)
 }
 
 fn folder() -> TempDir {

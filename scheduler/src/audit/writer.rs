@@ -42,10 +42,15 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) const USUAL: Sizes = Sizes {
-        file_bytes: 16 << 20,
-        files: 8,
-    };
+    /// Keeps about so many bytes, in files of 16 MiB each, and at least two of them.
+    pub(super) fn keeping(bytes: u64) -> Sizes {
+        let file_bytes = 16 << 20;
+        let files = bytes.div_ceil(file_bytes).max(2);
+        Sizes {
+            file_bytes,
+            files: u32::try_from(files).unwrap_or(u32::MAX),
+        }
+    }
 }
 
 /// Returns the path of the file that is `age` files older than the one that is written.

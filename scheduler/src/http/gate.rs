@@ -11,34 +11,21 @@ use axum::response::{IntoResponse, Response};
 use brasserie_common::Principal;
 use brasserie_common::access::{Callers, Identity, PAGES, callers};
 use brasserie_common_runtime::Clock;
-use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::connections::{Transport, Visitor};
 use super::page::InUrl;
 use super::sessions::{Session, Sessions};
 use crate::security::Guard;
 
-/// The cookie with the id of a session.
-pub(super) const SESSION_COOKIE: &str = "brasserie-session";
 /// The wait before a false token is answered.
 const FAILURE_DELAY: Duration = Duration::from_millis(500);
-/// Time between two log lines about false tokens, so that strangers do not fill the log.
-const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The gate of a scheduler with an authority.
 #[derive(Clone)]
 pub(super) struct Gate {
     pub guard: Arc<Guard>,
     pub sessions: Sessions,
-    failures: Arc<Mutex<Failures>>,
-}
-
-/// False tokens since the last line of the log about them.
-#[derive(Default)]
-struct Failures {
-    count: u64,
-    logged: Option<Instant>,
+    session_cookie: Arc<str>,
 }
 
 /// The caller that sees a page.
@@ -54,29 +41,20 @@ impl Gate {
         Gate {
             guard: Arc::clone(guard),
             sessions: Sessions::default(),
-            failures: Arc::default(),
+            session_cookie: format!("brasserie-session-{}", guard.cluster()).into(),
         }
     }
 
-    /// Logs that somebody has shown a false token, and waits so that trying many takes long. The connection may be closed meanwhile.
-    pub(super) async fn note_failure(&self, visitor: &Visitor, why: &str) {
-        if let Some(count) = self.count_failure() {
-            let from = visitor.from;
-            tracing::warn!(%from, count, why, "a false token was shown over HTTP");
-        }
+    /// Returns the name of the cookie with the id of a session. Browsers send a host's cookies to all of its ports, so each cluster has a name
+    /// of its own.
+    pub(super) fn session_cookie(&self) -> &str {
+        &self.session_cookie
+    }
+
+    /// Audits that somebody has shown a false token, and waits so that trying many takes long. The connection may be closed meanwhile.
+    pub(super) async fn note_failure(&self, visitor: &Visitor, page: &str, why: &str) {
+        self.guard.note_false_token(&visitor.from.into(), page, why);
         visitor.idle(tokio::time::sleep(FAILURE_DELAY)).await;
-    }
-
-    fn count_failure(&self) -> Option<u64> {
-        let now = Instant::now();
-        let mut failures = self.failures.lock();
-        failures.count += 1;
-        let is_soon = |last: Instant| now.duration_since(last) < FAILURE_PAUSE;
-        if failures.logged.is_some_and(is_soon) {
-            return None;
-        }
-        failures.logged = Some(now);
-        Some(std::mem::take(&mut failures.count))
     }
 
     /// Returns who sends a request; `None` if it shows neither a token nor a session. Errors if its token is not valid.
@@ -100,7 +78,7 @@ impl Gate {
     fn in_session(&self, headers: &HeaderMap, visitor: &Visitor) -> Option<Viewer> {
         let session = self
             .sessions
-            .find(cookie(headers, SESSION_COOKIE)?, Clock.now())?;
+            .find(cookie(headers, self.session_cookie())?, Clock.now())?;
         let identity = self.guard.holder_of(session.token, visitor.from).ok()?;
         Some(Viewer {
             identity: Arc::new(identity),
@@ -170,7 +148,8 @@ pub(super) async fn check(
         Ok(None) if is_open => next.run(request).await,
         Ok(None) => unproven(&request),
         Err(why) => {
-            gate.note_failure(&visitor, &why).await;
+            let page = request.uri().path();
+            gate.note_failure(&visitor, page, &why).await;
             refused(&why)
         }
     }
@@ -209,7 +188,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         let shown = HeaderValue::from_static("a=1; brasserie-session=ab; brasserie-session2=no");
         headers.insert(COOKIE, shown);
-        assert_eq!(cookie(&headers, SESSION_COOKIE), Some("ab"));
+        assert_eq!(cookie(&headers, "brasserie-session"), Some("ab"));
         assert_eq!(cookie(&headers, "session"), None);
         assert_eq!(bearer("bearer  x "), Some("x"));
         assert_eq!(bearer("Basic x"), None);

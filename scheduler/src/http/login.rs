@@ -14,7 +14,7 @@ use brasserie_common_identity::Secret;
 use brasserie_common_runtime::Clock;
 
 use super::connections::{Transport, Visitor};
-use super::gate::{Gate, SESSION_COOKIE, Viewer, cookie};
+use super::gate::{Gate, Viewer, cookie};
 use super::headers::for_forms;
 use super::page::{Escaped, STYLE};
 use super::sessions::SESSION_LIFE;
@@ -146,7 +146,7 @@ async fn login(
         Ok(identity) => identity,
         Err(why) => {
             let why = why.to_string();
-            gate.note_failure(&visitor, &why).await;
+            gate.note_failure(&visitor, "/login", &why).await;
             return show_form(&visitor, next, StatusCode::UNAUTHORIZED, &why);
         }
     };
@@ -156,7 +156,7 @@ async fn login(
         return (StatusCode::SERVICE_UNAVAILABLE, "there is no session\n").into_response();
     };
     tracing::info!(from = %identity, "a browser has logged in");
-    let opened = set_cookie(&visitor, (SESSION_COOKIE, &id.reveal()), SESSION_LIFE);
+    let opened = set_cookie(&visitor, (gate.session_cookie(), &id.reveal()), SESSION_LIFE);
     redirect(
         next,
         [
@@ -181,10 +181,10 @@ async fn logout(
     if fields.is_none_or(|fields| fields.get("form") != session.form.reveal()) {
         return (StatusCode::FORBIDDEN, "this is no form of this session\n").into_response();
     }
-    if let Some(id) = cookie(&head.headers, SESSION_COOKIE) {
+    if let Some(id) = cookie(&head.headers, gate.session_cookie()) {
         gate.sessions.close(id);
     }
-    let ended = set_cookie(&visitor, (SESSION_COOKIE, ""), Duration::ZERO);
+    let ended = set_cookie(&visitor, (gate.session_cookie(), ""), Duration::ZERO);
     redirect("/login", [ended])
 }
 

@@ -156,10 +156,9 @@ impl Identities {
                 (Some(caller), None)
             }
             Err(why) => {
-                tracing::warn!(%address, %why, "a caller has shown no valid token");
-                let (by, what) = (Principal::stranger(address.clone(), ""), to.method());
-                let reason = why.to_string();
-                self.audit.refused(RefusalReason::Token, &by, what, &reason);
+                if let Some(guard) = &self.guard {
+                    guard.note_false_token(&address, to.method(), &why.to_string());
+                }
                 // The calls that follow are refused for the same reason, also to a client that does not look at this answer.
                 to.identify(Principal::stranger(address, why.to_string()));
                 (None, Some(exception(&why)))

@@ -28,7 +28,7 @@ pub(crate) struct WorkerPool {
     pool: ClientPool,
     /// The peers whose dialect is not the default.
     strangers: Arc<Mutex<HashMap<PeerAddr, ClientProtocol>>>,
-    /// With a guard, calls go inside TLS, and each worker proves its shard first.
+    /// The guard, if there is one, makes calls go inside TLS, and each worker proves its shard first.
     guard: Option<Arc<Guard>>,
     /// The workers at the addresses, by their last heartbeats; with a guard only.
     known: Arc<Mutex<HashMap<ServiceAddress, KnownWorker>>>,

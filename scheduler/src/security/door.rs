@@ -13,6 +13,7 @@ use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{Credentials, Doorkeeper, THRIFT};
 
 use super::{Guard, LAPSED_FOR, NotAdmitted, PlainPeers};
+use crate::audit::RefusalReason;
 
 /// The scheduler's certificate in the form that TLS takes, for calls in both directions.
 pub(super) struct OwnSide {
@@ -110,6 +111,14 @@ impl Doorkeeper for Guard {
         match self.holder(from, first) {
             Ok(identity) => Principal::Authenticated(Arc::new(identity)),
             Err(why) => Principal::stranger(from, why),
+        }
+    }
+
+    fn failed(&self, from: SocketAddr, why: &str) {
+        let by = Principal::stranger(from, "");
+        let call = "handshake";
+        if self.audit.refused(RefusalReason::Proof, &by, call, why) {
+            tracing::warn!(%from, why, "no handshake of TLS with a caller");
         }
     }
 

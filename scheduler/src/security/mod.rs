@@ -1,4 +1,4 @@
-//! Who may call the scheduler: its authority, its tokens, and the door of its port.
+//! The callers of the scheduler: its authority, its tokens, and the door of its port.
 //!
 //! A scheduler that listens on loopback addresses alone has no authority, and asks nobody who he is. Every other scheduler creates one at its
 //! first start, in `identity` in its data directory, and then accepts calls inside TLS only.
@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use sha2::Digest as _;
 use tokio::sync::watch;
 
+use crate::audit::{Audit, RefusalReason};
 use door::OwnSide;
 pub(crate) use local::open as open_socket;
 pub(crate) use protection::Protection;
@@ -107,6 +108,7 @@ pub(crate) struct Guard {
     server: Mutex<Option<Disconnector>>,
     /// The number of changes that workers need to know.
     changes: watch::Sender<u64>,
+    audit: Audit,
 }
 
 /// How a worker joins, with a token's secret.
@@ -123,9 +125,9 @@ impl Guard {
     /// Opens the identity in a data directory; `None` if the scheduler has no authority.
     pub(crate) fn open(
         directory: &DataDir,
-        wish: SecurityWish,
-        plain: PlainPeers,
+        (wish, plain): (SecurityWish, PlainPeers),
         worker_life: Duration,
+        audit: Audit,
     ) -> Result<Option<Arc<Self>>, SecurityError> {
         let now = Clock.wall();
         let folder = directory.path().join(FOLDER);
@@ -170,6 +172,7 @@ impl Guard {
             changing: Mutex::default(),
             server: Mutex::default(),
             changes: watch::Sender::new(0),
+            audit,
         };
         Ok(Some(Arc::new(guard)))
     }
@@ -193,6 +196,14 @@ impl Guard {
     /// Lets the guard close connections of this server.
     pub(crate) fn watch(&self, server: &ServerHandle) {
         *self.server.lock() = Some(server.disconnector());
+    }
+
+    /// Counts, audits and logs a call with a token that is not valid. A flood of them has few lines.
+    pub(crate) fn note_false_token(&self, from: &CallOrigin, call: &str, why: &str) {
+        let by = Principal::stranger(from.clone(), "");
+        if self.audit.refused(RefusalReason::Token, &by, call, why) {
+            tracing::warn!(%from, call, why, "a caller has shown no valid token");
+        }
     }
 
     /// Returns the name that the worker of a shard must prove when it is called.

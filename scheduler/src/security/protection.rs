@@ -87,6 +87,7 @@ mod tests {
     use brasserie_common_identity::{Lifetime, Secret};
 
     use super::*;
+    use crate::audit::Audit;
     use crate::security::tokens::Tokens;
     use crate::security::{SecurityWish, Terms};
 
@@ -113,8 +114,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = brasserie_common_runtime::DataDir::open(&folder.path().join("d"));
         let directory = directory.expect("a directory");
-        let (wish, life) = (SecurityWish::Secured, Lifetime::WORKER.0);
-        let guard = Guard::open(&directory, wish, PlainPeers::Strangers, life);
+        let audit = Audit::open(&directory, 0).expect("a folder");
+        let wishes = (SecurityWish::Secured, PlainPeers::Strangers);
+        let guard = Guard::open(&directory, wishes, Lifetime::WORKER.0, audit);
         let guard = guard.expect("an authority").expect("an authority");
         assert!(errors(None, PlainPeers::Loopback).is_empty());
         assert!(errors(Some(&guard), PlainPeers::Strangers).is_empty());

@@ -25,7 +25,7 @@ const MOST_ACCOUNTS: usize = 100;
 /// The longest name of an owner, in bytes.
 const LONGEST_OWNER: usize = 200;
 
-/// What a token permits.
+/// The rights that a token gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub role: Role,
@@ -163,7 +163,7 @@ pub(crate) enum NotAdmitted {
     Failed(String),
 }
 
-/// Who a person is by a token.
+/// The person that a token stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Person {
     pub role: Role,
@@ -591,7 +591,7 @@ mod tests {
         let again = tokens.admit(NOW, &own, (&shard("b"), [4; 32]), until);
         assert_eq!(again, Ok(own.number()));
         assert_eq!(tokens.person(NOW, &own), Err(NotAdmitted::NotForPeople));
-        // What is kept tells the secret to nobody, and is read back.
+        // A kept token tells the secret to nobody, and is read back.
         let text = serde_json::to_string(&tokens).expect("JSON");
         assert!(!text.contains(&own.reveal()));
         assert_eq!(serde_json::from_str::<Tokens>(&text).expect("JSON"), tokens);

@@ -15,6 +15,8 @@ use crate::security::{PlainPeers, SecurityWish};
 use crate::sources::{ConfigSource, Periods};
 use crate::store::{DirectoryUse, LostRecords, UsedBy};
 
+/// The default size of the audit log, in bytes: some hundred thousand lines.
+const USUAL_AUDIT_KEEP: u64 = 128 << 20;
 /// Only a delay on this machine can prolong a call beyond its three timeouts. After this slack the core abandons the call.
 const CALL_SLACK: Duration = Duration::from_secs(1);
 
@@ -74,6 +76,8 @@ pub struct StartOptions {
     pub plain_peers: PlainPeers,
     /// How long the certificates of workers are valid.
     pub worker_certificate_life: Duration,
+    /// The bytes of the audit log that are kept, about.
+    pub audit_keep: u64,
     /// The address for HTTP. `None`: no HTTP server.
     pub http_listen: Option<ListenAddress>,
     /// Host names that browsers may use, besides addresses, `localhost` and the machine's own name.
@@ -114,6 +118,7 @@ impl StartOptions {
             security: SecurityWish::default(),
             plain_peers: PlainPeers::default(),
             worker_certificate_life: Lifetime::WORKER.0,
+            audit_keep: USUAL_AUDIT_KEEP,
             http_listen: None,
             http_hosts: Vec::new(),
             new_cluster: NewCluster::No,

@@ -281,7 +281,20 @@ impl<S: Service> Connection<S> {
                 Ok(Some(bytes))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(Close::Io(error)),
+            Err(error) => {
+                self.note_failure(&error);
+                Err(Close::Io(error))
+            }
+        }
+    }
+
+    /// Reports an error of TLS before the peer has proven who it is. An end of the connection is no such error.
+    fn note_failure(&self, error: &io::Error) {
+        if let (CallOrigin::Network(from), Proof::Incomplete) =
+            (self.outbox.peer(), self.stream.proof())
+            && error.kind() == io::ErrorKind::InvalidData
+        {
+            self.door.failed(from, &error.to_string());
         }
     }
 

@@ -1,4 +1,4 @@
-//! Who the peers of servers and clients are: the program decides, and the transport asks it for each connection.
+//! The proofs of the peers of servers and clients: the program decides, and the transport asks it for each connection.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -23,6 +23,9 @@ pub trait Doorkeeper: Send + Sync + 'static {
     /// Returns who a peer is that uses TLS. `certificates` were verified, and begin with the peer's own; there are none if it has shown
     /// none.
     fn identify(&self, from: SocketAddr, certificates: &[CertificateDer<'static>]) -> Principal;
+
+    /// Learns that the handshake of TLS with a peer has failed, also if the peer has ended it.
+    fn failed(&self, _from: SocketAddr, _why: &str) {}
 
     /// Returns who a peer at the local socket is, whose user the kernel names.
     fn local(&self, user: LocalUser) -> Principal {

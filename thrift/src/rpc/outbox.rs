@@ -16,7 +16,7 @@ use super::limits::{CALL_OVERHEAD_BYTES, Limits, REPLY_CHUNK_BYTES};
 /// The answers of a connection, shared by its task and the responders of its calls.
 pub(super) struct ConnectionOutbox {
     peer: CallOrigin,
-    /// Who the peer is, known before the first call is read.
+    /// The peer, known before the first call is read.
     principal: Mutex<Principal>,
     limits: Arc<Limits>,
     budget: Arc<Budget>,

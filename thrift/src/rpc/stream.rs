@@ -181,7 +181,7 @@ impl Stream {
     }
 }
 
-/// What the transport knows of a server's peer.
+/// The transport's knowledge of a server's peer.
 pub(super) enum Proof<'a> {
     /// Nothing has arrived, or the handshake is under way.
     Incomplete,
