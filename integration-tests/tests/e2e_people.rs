@@ -291,9 +291,7 @@ fn each_role_sees_exactly_the_pages_of_the_table() {
     wait_for("the audit log to name the false tokens", || {
         let audited = secured.ask(&["audit", "--refused"]).output;
         let told = ["/status", "no such token", "this is no token"];
-        told.iter()
-            .all(|told| audited.contains(told))
-            .then_some(())
+        told.iter().all(|told| audited.contains(told)).then_some(())
     });
     let foreign = secured.get(Over::Tls, "/health", &["Host: evil.example"]);
     assert_eq!(foreign.code, 421, "{foreign:?}");
