@@ -1,6 +1,8 @@
 //! Calls of the command line to a running scheduler.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -40,6 +42,7 @@ use brasserie_thrift::rpc::{
 use serde_json::Value;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
+use tokio::runtime::Runtime;
 
 use crate::failure::{Failure, Unknown};
 use crate::output::{print, print_json, shell_word, with_flag};
@@ -691,16 +694,14 @@ pub(crate) fn run_id(invocation: Option<BistroInstanceID>) -> Option<String> {
     Some(id.to_string())
 }
 
-/// Runs a command's future on a runtime of its own.
+/// Runs a future on the runtime of the program. All futures share it, as the connections that one has opened serve the next. Nothing ends the
+/// runtime, so that no thread which still waits for a resolver, a disk or a terminal keeps the program alive.
 pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime that waits for the network")?;
-    let output = runtime.block_on(future);
-    // A thread that still waits for a resolver, a disk or a terminal must not keep the program alive.
-    runtime.shutdown_background();
-    Ok(output)
+    static RUNTIME: LazyLock<io::Result<Runtime>> = LazyLock::new(Runtime::new);
+    match &*RUNTIME {
+        Ok(runtime) => Ok(runtime.block_on(future)),
+        Err(error) => bail!("cannot start the runtime that waits for the network: {error}"),
+    }
 }
 
 #[cfg(test)]
