@@ -124,6 +124,8 @@ pub struct OrderView {
     pub lost: u64,
     /// Their bytes.
     pub lost_bytes: u64,
+    /// The deadline ended a worker that was away, or whose copies were not known, so the two numbers are 0.
+    pub loss_unknown: bool,
 }
 
 impl OrderView {

@@ -245,7 +245,7 @@ struct WorkerOrder {
   13: bool exits,
   // Why nobody copies some of what is only there, as a clause. Unset: nothing is left, or it is being copied.
   14: optional string copiesWaitFor,
-  // How much was only there when the deadline ended the worker.
+  // How much was only there when the deadline ended the worker; 0 if that is not known. Unset: nothing was.
   15: optional i64 artifactsLost,
   16: optional i64 bytesLost,
 }

@@ -402,8 +402,8 @@ impl Artifacts {
     }
 
     /// Keeps a worker from getting further copies and slots, or ends that.
-    pub(crate) fn set_excluded(&mut self, lock: &MachinePortLock, is_excluded: bool) {
-        self.slots.set_excluded(lock, is_excluded);
+    pub(crate) fn set_excluded(&mut self, now: Time, lock: &MachinePortLock, is_excluded: bool) {
+        self.slots.set_excluded(now, lock, is_excluded);
     }
 
     /// Returns how many more workers must get a copy until an artifact is on so many.

@@ -464,6 +464,12 @@ fn fmt_decommission(
                 "worker `{shard}` is decommissioned: no task runs on it, and its needed outputs are elsewhere; {then}"
             )
         }
+        DecommissionNews::Overdue(left) if left.unknown => write!(
+            f,
+            "the deadline of the decommission of worker `{shard}` is over: the worker ends with {} that still run, and outputs that no other \
+             worker has are lost; how many is not known",
+            counted(left.running as u64, "task"),
+        ),
         DecommissionNews::Overdue(left) => write!(
             f,
             "the deadline of the decommission of worker `{shard}` is over: the worker ends with {} that still run, and {} that no other \

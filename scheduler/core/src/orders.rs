@@ -22,6 +22,9 @@ pub const MAX_REASON_BYTES: usize = 1000;
 const CHECK_PERIOD: Duration = Duration::from_secs(1);
 /// The time between two requests that a decommissioned worker exit. It has a heartbeat period to show that it drains.
 const EXIT_RETRY: Duration = Duration::from_secs(15);
+/// The time after a deadline in which the copies of a worker that is there become known, so that the loss can be told: after a restart of the
+/// scheduler, workers list them within seconds.
+const LISTING_WAIT: Duration = Duration::from_secs(60);
 
 /// An order in force, as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +80,7 @@ pub struct Decommission {
     /// The instance that is to exit: it had the shard when the stage `Decommissioned` began. A later instance stays, because a service
     /// manager would start another one for ever.
     pub exit: Option<Exit>,
-    /// The amount that was only at the worker when the deadline ended it; `None` if nothing.
+    /// The amount that was only at the worker when the deadline ended it; `None` if nothing, no artifacts if the amount is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<LostOutputs>,
 }
@@ -383,7 +386,7 @@ impl Orders {
                 };
                 let waits = one.asked_to_exit.is_some_and(|at| now < at + EXIT_RETRY);
                 match way {
-                    ExitWay::Drain if terms.is_overdue(facts.wall) => OrderStep::Enter(
+                    ExitWay::Drain if terms.ends(facts) => OrderStep::Enter(
                         OrderStage::Decommissioned(terms.with_exit(Some(ExitWay::Kill), facts)),
                     ),
                     ExitWay::Drain if facts.drains || facts.left.unknown => OrderStep::Wait,
@@ -444,14 +447,24 @@ impl OrderInForce {
 }
 
 impl Decommission {
-    fn is_overdue(&self, wall: WallTime) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= wall)
+    /// Returns whether the deadline ends the worker now.
+    fn ends(&self, facts: OrderFacts) -> bool {
+        let lists = facts.worker.is_some() && facts.left.unknown;
+        let is_past = |limit: Duration| {
+            self.deadline
+                .is_some_and(|deadline| deadline + limit <= facts.wall)
+        };
+        is_past(if lists { LISTING_WAIT } else { Duration::ZERO })
     }
 
     fn with_exit(&self, way: Option<ExitWay>, facts: OrderFacts) -> Self {
         let exit = way.zip(facts.worker);
-        let left = facts.left.only_here;
-        let is_killed = way == Some(ExitWay::Kill) && left.artifacts > 0;
+        let is_unknown = facts.left.unknown || facts.worker.is_none();
+        let left = match is_unknown {
+            true => ArtifactAmount::default(),
+            false => facts.left.only_here,
+        };
+        let is_killed = way == Some(ExitWay::Kill) && (is_unknown || left.artifacts > 0);
         Decommission {
             exit: exit.map(|(way, worker)| Exit { worker, way }),
             lost: is_killed.then_some(LostOutputs {
@@ -467,7 +480,7 @@ impl Decommission {
         let way = match (is_done, self.then) {
             (true, AfterDecommission::Exit) => Some(ExitWay::Drain),
             (true, AfterDecommission::Idle) => None,
-            (false, _) if self.is_overdue(facts.wall) && !facts.may_return => Some(ExitWay::Kill),
+            (false, _) if self.ends(facts) && !facts.may_return => Some(ExitWay::Kill),
             (false, _) => return OrderStep::Wait,
         };
         OrderStep::Enter(OrderStage::Decommissioned(self.with_exit(way, facts)))
@@ -570,6 +583,47 @@ mod tests {
             ..facts(0, 0)
         };
         assert_eq!(step(&mut orders, 99, successor, RECORD), OrderStep::Wait);
+    }
+
+    #[test]
+    fn a_deadline_waits_a_while_for_the_list_of_what_it_loses() {
+        let unknown = |wall: i64| OrderFacts {
+            left: WorkLeft {
+                unknown: true,
+                ..WorkLeft::default()
+            },
+            wall: WallTime::from_secs(wall),
+            ..facts(0, 0)
+        };
+        let lost = |orders: &Orders| match &orders.get(&shard()).expect("an order").stage {
+            OrderStage::Decommissioned(terms) => terms.lost.map(|lost| lost.artifacts),
+            stage => panic!("{stage:?}"),
+        };
+        let mut orders = ordered(Some(5), AfterDecommission::Exit);
+        let late = OrderFacts {
+            wall: WallTime::from_secs(164),
+            ..facts(0, 6)
+        };
+        assert_eq!(step(&mut orders, 0, unknown(164), RECORD), OrderStep::Wait);
+        let known = step(&mut orders, 1, late, RECORD);
+        assert_eq!(
+            (exit_of(&known), lost(&orders)),
+            (Some(ExitWay::Kill), Some(6))
+        );
+        let mut orders = ordered(Some(5), AfterDecommission::Exit);
+        let ended = step(&mut orders, 2, unknown(165), RECORD);
+        assert_eq!(
+            (exit_of(&ended), lost(&orders)),
+            (Some(ExitWay::Kill), Some(0))
+        );
+        // The copies of a worker that is away are lost with it.
+        let mut orders = ordered(Some(5), AfterDecommission::Exit);
+        let away = OrderFacts {
+            worker: None,
+            ..late
+        };
+        step(&mut orders, 3, away, RECORD);
+        assert_eq!(lost(&orders), Some(0));
     }
 
     #[test]

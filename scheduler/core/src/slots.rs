@@ -3,7 +3,7 @@
 
 mod space;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +49,9 @@ const LARGEST_SIZE: u64 = 4 << 30;
 /// The time for which a worker that had no space for the outputs of a job gets none of its runs: long beside its backoffs, so that the worker is
 /// not tried again and again. After that even a disk that is too small is tried: the job's other tasks may leave less.
 const FULL_FOR: Duration = Duration::from_secs(600);
+/// The same if all workers with usable space have had none: some reports of disks long, so that a disk that was full for a moment delays nobody
+/// for longer.
+const ALL_FULL_FOR: Duration = Duration::from_secs(60);
 /// The reports of a worker after which one of them surely has the outputs of a run: the first may have been under way when the run ended.
 const REPORTS_WITH_OUTPUTS: u8 = 2;
 /// No report of a worker says which of its slots are used. So a slot stays reserved until its copy is reported, or until it ends.
@@ -139,7 +142,7 @@ pub(crate) struct ArtifactSlots {
     sizes: BTreeMap<JobName, u64>,
     /// The marks of each worker that lately had no space for the outputs of some jobs.
     full: BTreeMap<HolderId, BTreeMap<JobName, FullMark>>,
-    marks_in_order: VecDeque<(Time, HolderId, JobName)>,
+    marks_in_order: BTreeSet<(Time, HolderId, JobName)>,
     /// The jobs whose marks have changed since the last call of [`ArtifactSlots::take_changed_marks`].
     changed_marks: BTreeSet<JobName>,
     /// The usable bytes of the disk with the most, reserved or not, of each worker that may get artifacts and has some.
@@ -285,7 +288,7 @@ impl ArtifactSlots {
             unreported: BTreeMap::new(),
             sizes: BTreeMap::new(),
             full: BTreeMap::new(),
-            marks_in_order: VecDeque::new(),
+            marks_in_order: BTreeSet::new(),
             changed_marks: BTreeSet::new(),
             usable: BTreeMap::new(),
             changed: BTreeSet::new(),
@@ -311,11 +314,11 @@ impl ArtifactSlots {
             self.reserve_on_disk(now, run);
         }
         self.note_space(holder);
-        self.note_usable(holder);
+        self.note_usable(now, holder);
     }
 
     /// Notes the space of the disks of a worker, after it may have changed.
-    fn note_usable(&mut self, holder: HolderId) {
+    fn note_usable(&mut self, now: Time, holder: HolderId) {
         let most = self.usable_at(holder);
         let marks = self.full.get(&holder).into_iter().flatten();
         // Small changes are usual.
@@ -343,12 +346,12 @@ impl ArtifactSlots {
             |job: &&JobName| (usable + 1..=before).contains(&self.size_of_outputs(job));
         let marked: BTreeSet<JobName> = marked.filter(fits_no_more).cloned().collect();
         for job in marked {
-            self.end_marks_of_all(&job, None);
+            self.shorten_marks_of_all(now, &job);
         }
     }
 
-    /// Ends the marks of a job, except that of one worker, if each worker with usable space for a run has one.
-    fn end_marks_of_all(&mut self, job: &JobName, except: Option<HolderId>) {
+    /// Lets the marks of a job end within [`ALL_FULL_FOR`] if each worker with usable space for a run has one.
+    fn shorten_marks_of_all(&mut self, now: Time, job: &JobName) {
         let is_marked =
             |holder: &HolderId| self.full.get(holder).is_some_and(|of| of.contains_key(job));
         let size = self.size_of_outputs(job);
@@ -356,10 +359,12 @@ impl ArtifactSlots {
         if !with_space.all(|(holder, _)| is_marked(holder)) {
             return;
         }
-        let holders = self.full.keys().copied();
-        let ended: Vec<HolderId> = holders.filter(|one| Some(*one) != except).collect();
-        for holder in ended {
-            self.end_mark(holder, job);
+        let until = now + ALL_FULL_FOR;
+        for (holder, of) in &mut self.full {
+            if let Some(mark) = of.get_mut(job).filter(|mark| until < mark.until) {
+                mark.until = until;
+                self.marks_in_order.insert((until, *holder, job.clone()));
+            }
         }
     }
 
@@ -465,7 +470,7 @@ impl ArtifactSlots {
             self.changed_marks.insert(job);
         }
         self.note_space(holder);
-        self.note_usable(holder);
+        self.note_usable(now, holder);
         self.changed.insert(lock.clone());
     }
 
@@ -574,8 +579,8 @@ impl ArtifactSlots {
         self.sizes.insert(job.clone(), size);
     }
 
-    /// Notes that the worker with this lock had no space for the inputs or outputs of a run. For [`FULL_FOR`] it gets no run of the job,
-    /// unless all workers with usable space for a run have had none: then the others are tried again.
+    /// Notes that the worker with this lock had no space for the inputs or outputs of a run. For [`FULL_FOR`] it gets no run of the job, or
+    /// for [`ALL_FULL_FOR`] if all workers with usable space for a run have had none.
     pub(crate) fn record_no_space(&mut self, now: Time, lock: &MachinePortLock, job: &JobName) {
         let holder = self.numbers.get(lock).copied();
         let Some(holder) = holder.filter(|holder| self.workers.contains_key(holder)) else {
@@ -588,12 +593,9 @@ impl ArtifactSlots {
         let marks = self.full.entry(holder).or_default();
         marks.insert(job.clone(), mark);
         self.marks_in_order
-            .push_back((mark.until, holder, job.clone()));
+            .insert((mark.until, holder, job.clone()));
         self.changed_marks.insert(job.clone());
-        let size = self.size_of_outputs(job);
-        let mut usable = self.usable.iter();
-        let has_others = usable.any(|(other, usable)| *other != holder && size <= *usable);
-        self.end_marks_of_all(job, has_others.then_some(holder));
+        self.shorten_marks_of_all(now, job);
     }
 
     /// Notes that the worker with this lock had space for the outputs of a run.
@@ -637,8 +639,8 @@ impl ArtifactSlots {
 
     /// Returns the jobs for which another set of workers lacks space than at the last call.
     pub(crate) fn take_changed_marks(&mut self, now: Time) -> BTreeSet<JobName> {
-        while self.marks_in_order.front().is_some_and(|one| one.0 <= now)
-            && let Some((_, holder, job)) = self.marks_in_order.pop_front()
+        while self.marks_in_order.first().is_some_and(|one| one.0 <= now)
+            && let Some((_, holder, job)) = self.marks_in_order.pop_first()
         {
             let mark = self.full.get(&holder).and_then(|of| of.get(&job));
             if mark.is_some_and(|mark| mark.until <= now) {
@@ -671,7 +673,7 @@ impl ArtifactSlots {
     }
 
     /// Keeps a worker from getting slots, or ends that. Others are asked for the copies that it was asked for.
-    pub(crate) fn set_excluded(&mut self, lock: &MachinePortLock, is_excluded: bool) {
+    pub(crate) fn set_excluded(&mut self, now: Time, lock: &MachinePortLock, is_excluded: bool) {
         if self.excluded.contains(lock) == is_excluded {
             return;
         }
@@ -690,7 +692,7 @@ impl ArtifactSlots {
             false => self.allocator.readmit(holder),
         }
         self.note_space(holder);
-        self.note_usable(holder);
+        self.note_usable(now, holder);
     }
 
     /// Counts the size of an output of an accepted completion.

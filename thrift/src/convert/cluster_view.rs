@@ -121,6 +121,7 @@ impl From<wire::WorkerOrder> for OrderView {
             copies_wait_for: order.copies_wait_for,
             lost: count(order.artifacts_lost),
             lost_bytes: count(order.bytes_lost),
+            loss_unknown: order.artifacts_lost == Some(0),
         }
     }
 }

@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 use brasserie_common::WallTime;
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common_runtime::files;
+use tokio::runtime::is_rt_shutdown_err;
 use tracing::{info, warn};
 
+use gpus::GpuError;
 pub(crate) use sampler::{Running, sample_tasks};
 
 /// The divisor for the share of one processor that measurements may take, however many processes the machine has.
@@ -71,6 +73,10 @@ impl Monitor {
                 }
                 self.cards = cards;
                 None
+            }
+            // The worker ends while it measures.
+            Err(GpuError::Start(error) | GpuError::Read(error)) if is_rt_shutdown_err(&error) => {
+                return;
             }
             Err(error) => Some(error.to_string()),
         };

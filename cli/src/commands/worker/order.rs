@@ -57,7 +57,7 @@ Exit codes:
   0    the order is on disk, or with --wait: the worker is decommissioned
   1    no such worker, or refused; with --wait also: another order has replaced this one
   2    wrong usage
-  5    with --wait: the deadline has ended the worker, and outputs that only it had are lost
+  5    with --wait: the deadline has ended the worker, and outputs that only it had are lost, or may be
   130  interrupted while waiting: the decommission continues")]
 pub(super) struct DecommissionArgs {
     #[command(flatten)]
@@ -227,6 +227,10 @@ fn state(order: &OrderView) -> &'static str {
 /// Says what a deadline has cost, as the end of a sentence.
 fn loss(order: &OrderView) -> String {
     match order.lost {
+        0 if order.loss_unknown => {
+            ". At its deadline it was away, or had not listed its outputs: those that were only there are lost, and how many is not known"
+                .to_owned()
+        }
         0 => String::new(),
         lost => format!(
             ". At its deadline, {} ({}) {} only there and lost: tasks that need one have it made again",
@@ -309,9 +313,9 @@ async fn wait(
                 &in_decommission(&args.of.shard, order),
                 &document(true, Some(order)),
             )?;
-            return Ok(match order.lost {
-                0 => CommandEnding::Success,
-                _ => CommandEnding::OutputsLost,
+            return Ok(match order.lost > 0 || order.loss_unknown {
+                true => CommandEnding::OutputsLost,
+                false => CommandEnding::Success,
             });
         }
         let change = left.changed(order.left()).filter(|_| !ask.json);

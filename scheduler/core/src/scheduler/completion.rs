@@ -208,8 +208,13 @@ impl Scheduler {
         let lacks_space = had_no_space(end.1, story.as_deref())
             || story.as_deref().is_some_and(could_not_start)
                 && self.view().lacks_space_for_inputs(task, &shard);
+        let blameless;
+        let mut end = end;
         if lacks_space {
             self.note_no_space(now, &shard, &key.job);
+            // Other tasks wait for space as long as it takes. A try that has found none must not make this one fail.
+            blameless = end.1.clone().into_incomplete_backoff();
+            end.1 = &blameless;
         }
         self.safety.over(task, end.0);
         let (of, mut status) = self.view().closing_status(now, task, end, next_backoff);
@@ -410,7 +415,7 @@ impl View<'_> {
     }
 }
 
-/// Returns whether a run has succeeded and its worker had no space for its outputs. No other fault of a worker costs the task a try.
+/// Returns whether a run has succeeded and its worker had no space for its outputs. Workers report no other fault of theirs as an error.
 fn had_no_space(status: &ReportedStatus, story: Option<&Story>) -> bool {
     let has_succeeded = |story: &Story| {
         story.ending == Ending::Exited(0)

@@ -54,7 +54,7 @@ impl Scheduler {
         if let Some(remote) = self.pool.get(shard) {
             let lock = &remote.description().machine_lock;
             self.artifacts
-                .set_excluded(lock, remote.gets_no_artifacts());
+                .set_excluded(now, lock, remote.gets_no_artifacts());
             self.artifacts.set_trusted(lock, remote.keeps_artifacts());
         }
         self.engine.set_eligibility(index, eligibility);

@@ -202,7 +202,9 @@ fn a_worker_without_space_for_outputs_is_not_tried_again_while_others_have_had_s
     end_without_space(&mut script, &run);
     let run = start_on(&mut script, "w2");
     end_without_space(&mut script, &run);
-    // All workers have had none. The last one comes last.
+    // All workers have had none.
+    assert!(starts(&script).is_empty());
+    pass(&mut script, Duration::from_secs(60), None);
     let run = start_on(&mut script, "w1");
     end_without_space(&mut script, &run);
     let run = start_on(&mut script, "w2");
@@ -211,9 +213,30 @@ fn a_worker_without_space_for_outputs_is_not_tried_again_while_others_have_had_s
     stores[1].report(&mut script);
     end_without_space(&mut script, &run);
     for _ in 0..3 {
+        assert!(starts(&script).is_empty());
+        pass(&mut script, Duration::from_secs(60), None);
         let run = start_on(&mut script, "w1");
         end_without_space(&mut script, &run);
     }
+}
+
+#[test]
+fn a_run_that_found_no_space_costs_its_task_no_try() {
+    let (mut script, mut stores) = cluster(&[100]);
+    let last = EXTRACT.replace("{", r#"{"max_running": 1, "backoff": ["fail"], "#);
+    script.load(jobs(true, &last));
+    for _ in 0..3 {
+        let run = start_on(&mut script, "w1");
+        end_without_space(&mut script, &run);
+        assert!(starts(&script).is_empty(), "a worker is not tried at once");
+        pass(&mut script, Duration::from_secs(60), None);
+    }
+    // More space ends the wait.
+    let run = start_on(&mut script, "w1");
+    end_without_space(&mut script, &run);
+    stores[0].usable = 1000 * MIB;
+    stores[0].report(&mut script);
+    start_on(&mut script, "w1");
 }
 
 /// A run of `extract`, which may run on the host of worker `w1` only, where it may run twice at once. Another host has much space.
