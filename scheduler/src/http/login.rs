@@ -156,7 +156,11 @@ async fn login(
         return (StatusCode::SERVICE_UNAVAILABLE, "there is no session\n").into_response();
     };
     tracing::info!(from = %identity, "a browser has logged in");
-    let opened = set_cookie(&visitor, (gate.session_cookie(), &id.reveal()), SESSION_LIFE);
+    let opened = set_cookie(
+        &visitor,
+        (gate.session_cookie(), &id.reveal()),
+        SESSION_LIFE,
+    );
     redirect(
         next,
         [
