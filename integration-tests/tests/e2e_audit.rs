@@ -466,6 +466,8 @@ enum Field {
     Number(i64),
     Flag(bool),
     Nothings,
+    /// A list with one structure, which has no fields.
+    OneThing,
     Fields(&'static [(i16, Field)]),
 }
 
@@ -478,7 +480,7 @@ impl Field {
             Field::Text(_) => TType::String,
             Field::Number(_) => TType::I64,
             Field::Flag(_) => TType::Bool,
-            Field::Nothings => TType::List,
+            Field::Nothings | Field::OneThing => TType::List,
             Field::Fields(_) => TType::Struct,
         }
     }
@@ -490,6 +492,11 @@ impl Field {
             Field::Flag(flag) => output.write_bool(*flag),
             Field::Nothings => {
                 output.write_list_begin(&TListIdentifier::new(TType::String, 0))?;
+                output.write_list_end()
+            }
+            Field::OneThing => {
+                output.write_list_begin(&TListIdentifier::new(TType::Struct, 1))?;
+                Fields(&[]).write_to_out_protocol(output)?;
                 output.write_list_end()
             }
             Field::Fields(fields) => Fields(fields).write_to_out_protocol(output),
@@ -517,7 +524,7 @@ impl TSerializable for Fields {
 
 /// Returns arguments with which a call is either accepted or refused, and does not fail to be read.
 fn arguments(call: &str) -> Fields {
-    use Field::{Fields as Inner, Flag, Nothings, Number, Text};
+    use Field::{Fields as Inner, Flag, Nothings, Number, OneThing, Text};
     const EMPTY: &str = "";
     Fields(match call {
         "join" => &[(1, Text("0")), (2, Text("w9")), (3, Text(EMPTY))],
@@ -547,7 +554,8 @@ fn arguments(call: &str) -> Fields {
         ],
         "removeFile" => &[(1, Text("none")), (2, Flag(false))],
         "planConfig" => &[(1, Text("{}")), (2, Text("json")), (3, Text(EMPTY))],
-        "forgetWorker" => &[(1, Text("w9")), (2, Nothings)],
+        // Without an instance it is a question.
+        "forgetWorker" => &[(1, Text("w9")), (2, OneThing)],
         "orderWorker" => &[(1, Text("w9")), (2, Inner(&[]))],
         _ => panic!("{call} is new: name its arguments here, or say why it leaves no line"),
     })
