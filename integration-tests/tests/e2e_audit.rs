@@ -554,7 +554,7 @@ fn arguments(call: &str) -> Fields {
         ],
         "removeFile" => &[(1, Text("none")), (2, Flag(false))],
         "planConfig" => &[(1, Text("{}")), (2, Text("json")), (3, Text(EMPTY))],
-        // Without an instance it is a question.
+        // A call without instances is a question.
         "forgetWorker" => &[(1, Text("w9")), (2, OneThing)],
         "orderWorker" => &[(1, Text("w9")), (2, Inner(&[]))],
         _ => panic!("{call} is new: name its arguments here, or say why it leaves no line"),
