@@ -353,7 +353,7 @@ pub const SCHEDULER_CALLS: &Table = &[
     ("removeFile", Callers::Only(SUBMIT)),
     ("requestArtifactSlots", Callers::Only(SUBMIT)),
     ("releaseArtifactSlots", Callers::Only(SUBMIT)),
-    // A proposed config may run the scripts that it names.
+    // A plan of an operator runs only scripts of the config in force.
     ("planConfig", Callers::Only(OPERATE)),
     ("forgetWorker", Callers::Only(OPERATE)),
     ("orderWorker", Callers::Only(OPERATE)),

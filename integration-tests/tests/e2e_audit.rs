@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::Role;
+use brasserie_common::access::{Role, SCHEDULER_CALLS};
 use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
     MachinePortLock, ServiceAddress, Shard, WorkerDescription, WorkerId, WorkerSetId,
@@ -24,7 +24,10 @@ use brasserie_thrift::rpc::{
 };
 use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_within};
 use serde_json::{Value, json};
-use thrift::protocol::TSerializable;
+use thrift::protocol::{
+    TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TSerializable,
+    TStructIdentifier, TType,
+};
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -431,4 +434,252 @@ fn a_scheduler_without_an_authority_keeps_the_log_too_and_over_a_restart() {
     });
     assert!(shown.contains("unauthenticated at 127.0.0.1:"), "{shown}");
     assert!(shown.contains("pauseJob job filed"), "{shown}");
+}
+
+/// Calls that may change something and leave no line, and why.
+const WITHOUT_LINE: &[(&str, &str)] = &[
+    (
+        "authenticate",
+        "it changes nothing. False tokens have lines",
+    ),
+    (
+        "renewCertificate",
+        "it is for workers. A test of certificates reads its lines",
+    ),
+    (
+        "processHeartbeat",
+        "workers report all the time. Refused workers have lines",
+    ),
+    ("updateStatus", "as heartbeats"),
+    ("updateStatusBatch", "as heartbeats"),
+    ("reportArtifacts", "as heartbeats"),
+    ("requestWork", "as heartbeats"),
+    (
+        "releaseArtifactSlots",
+        "a release without a reservation, as this test could make, changes nothing",
+    ),
+];
+
+/// An argument of a call.
+enum Field {
+    Text(&'static str),
+    Number(i64),
+    Flag(bool),
+    Nothings,
+    /// A list with one structure, which has no fields.
+    OneThing,
+    Fields(&'static [(i16, Field)]),
+}
+
+/// The arguments of a call, by their ids; as a result, anything.
+struct Fields(&'static [(i16, Field)]);
+
+impl Field {
+    fn kind(&self) -> TType {
+        match self {
+            Field::Text(_) => TType::String,
+            Field::Number(_) => TType::I64,
+            Field::Flag(_) => TType::Bool,
+            Field::Nothings | Field::OneThing => TType::List,
+            Field::Fields(_) => TType::Struct,
+        }
+    }
+
+    fn write(&self, output: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        match self {
+            Field::Text(text) => output.write_string(text),
+            Field::Number(number) => output.write_i64(*number),
+            Field::Flag(flag) => output.write_bool(*flag),
+            Field::Nothings => {
+                output.write_list_begin(&TListIdentifier::new(TType::String, 0))?;
+                output.write_list_end()
+            }
+            Field::OneThing => {
+                output.write_list_begin(&TListIdentifier::new(TType::Struct, 1))?;
+                Fields(&[]).write_to_out_protocol(output)?;
+                output.write_list_end()
+            }
+            Field::Fields(fields) => Fields(fields).write_to_out_protocol(output),
+        }
+    }
+}
+
+impl TSerializable for Fields {
+    fn read_from_in_protocol(input: &mut dyn TInputProtocol) -> thrift::Result<Self> {
+        input.skip(TType::Struct)?;
+        Ok(Fields(&[]))
+    }
+
+    fn write_to_out_protocol(&self, output: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        output.write_struct_begin(&TStructIdentifier::new("Fields"))?;
+        for (id, field) in self.0 {
+            output.write_field_begin(&TFieldIdentifier::new("", field.kind(), *id))?;
+            field.write(output)?;
+            output.write_field_end()?;
+        }
+        output.write_field_stop()?;
+        output.write_struct_end()
+    }
+}
+
+/// Returns arguments with which a call is either accepted or refused, and does not fail to be read.
+fn arguments(call: &str) -> Fields {
+    use Field::{Fields as Inner, Flag, Nothings, Number, OneThing, Text};
+    const EMPTY: &str = "";
+    Fields(match call {
+        "join" => &[(1, Text("0")), (2, Text("w9")), (3, Text(EMPTY))],
+        "certify" | "revokeToken" | "revokeWorker" | "deleteJob" | "forgiveJob" => {
+            &[(1, Text("none"))]
+        }
+        "createToken" | "requestArtifactSlots" => &[(1, Inner(&[]))],
+        "saveJob" => &[(1, Inner(&[(1, Text("none"))]))],
+        "rotateAuthority" => &[(1, Flag(false)), (2, Flag(false))],
+        "submitJob" => &[(1, Text("none")), (2, Text("{}")), (3, Number(0))],
+        "removeJob" => &[(1, Text("none")), (2, Number(-2))],
+        "pauseJob" | "resumeJob" | "cancelJob" => &[(1, Text("none"))],
+        "killTask" => &[(1, Text("none")), (2, Text("one"))],
+        "forgiveTasks" => &[(1, Text("none")), (2, Flag(false))],
+        "deleteHistory" => &[(1, Text("none")), (2, Nothings)],
+        "forgetOutputs" => &[(1, Text("none")), (2, Nothings), (3, Flag(true))],
+        "holdOutputs" => &[(1, Text("none")), (2, Flag(false)), (3, Number(1))],
+        "putFile" => &[
+            (1, Text("/")),
+            (
+                2,
+                Inner(&[(1, Text(DIGEST)), (2, Number(0)), (3, Text("file"))]),
+            ),
+            (3, Number(0)),
+            (4, Number(0)),
+            (5, Text(EMPTY)),
+        ],
+        "removeFile" => &[(1, Text("none")), (2, Flag(false))],
+        "planConfig" => &[(1, Text("{}")), (2, Text("json")), (3, Text(EMPTY))],
+        // A call without instances is a question.
+        "forgetWorker" => &[(1, Text("w9")), (2, OneThing)],
+        "orderWorker" => &[(1, Text("w9")), (2, Inner(&[]))],
+        _ => panic!("{call} is new: name its arguments here, or say why it leaves no line"),
+    })
+}
+
+/// The bytes of a digest.
+const DIGEST: &str = "0123456789abcdef0123456789abcdef";
+
+#[test]
+fn each_call_that_changes_something_leaves_a_line() {
+    let secured = Secured::start();
+    let local = PeerAddr::local(&secured.spec.data_dir.join("control.sock"));
+    let pool = ClientPool::new(ClientConfig::default());
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let reads = ["get", "list", "explain", "fetch", "check"];
+    let calls = SCHEDULER_CALLS.iter().map(|(call, _)| *call);
+    let changes: Vec<&str> = calls
+        .filter(|call| !reads.iter().any(|begin| call.starts_with(begin)))
+        .filter(|call| !WITHOUT_LINE.iter().any(|(without, _)| without == call))
+        .collect();
+    assert!(changes.len() > 20, "{changes:?}");
+    for call in &changes {
+        let arguments = arguments(call);
+        let made = runtime.block_on(pool.call::<Fields, Fields>(&local, call, &arguments));
+        if let CallResult::NotSent(why) = made {
+            panic!("{call}: {why}");
+        }
+        wait_within(PATIENCE, &format!("a line about {call}"), || {
+            let lines = secured.lines(&["--what", call]);
+            // The socket is for root and the user of the scheduler.
+            let is_it = |line: &&Value| line["role"] == "admin" && line["user"].is_string();
+            lines.iter().any(|line| is_it(&line)).then_some(())
+        });
+    }
+    let rotated = secured.lines(&["--what", "rotateAuthority"]);
+    let hash = |side: &Value| side["hash"].as_str().map(str::to_owned);
+    let (before, after) = (&rotated[0]["before"], &rotated[0]["after"]["authority"]);
+    assert!(
+        hash(before).is_some() && hash(before) != hash(after),
+        "{rotated:?}"
+    );
+    for step in [&["--finish"][..], &["--finish", "--force"]] {
+        secured.ask(&[&["ca", "rotate"], step].concat());
+    }
+    let rotated = secured.lines(&["--what", "rotateAuthority"]);
+    let steps: Vec<_> = rotated.iter().map(|line| &line["after"]["step"]).collect();
+    let named = [
+        "rotate the authority",
+        "finish the rotation",
+        "finish the rotation by force",
+    ];
+    assert_eq!(steps, named);
+}
+
+/// Returns a config whose scripts print the parts of items, with more sources after them.
+fn with_scripts(items: &[&str], scripts: &[&Path], more: &[Value]) -> String {
+    let items = items.iter().map(|item| ((*item).to_owned(), json!([])));
+    let items: serde_json::Map<String, Value> = items.collect();
+    let mut sources = vec![json!({ "source": "manual", "prefs": items })];
+    sources.extend(scripts.iter().map(|script| {
+        json!({ "source": "script", "prefs": { "parent_level": "item", "script": script } })
+    }));
+    sources.extend(more.iter().cloned());
+    let mut config = config();
+    config["bistro_settings"]["nodes"] =
+        json!({ "levels": ["item", "part"], "node_sources": sources });
+    config.to_string()
+}
+
+#[test]
+fn an_operator_runs_no_program_as_the_user_of_the_scheduler_by_a_plan() {
+    let secured = Secured::start();
+    let stage = &secured.stage;
+    let operator = secured.token("operator", &["--role", "operator"]);
+    let mark = stage.path("mark");
+    let text = format!("#!/bin/sh\necho \"$1\" >> {}\necho part\n", mark.display());
+    let script = stage.write_script("script.sh", &text);
+    let runs = || fs::read_to_string(&mark).unwrap_or_default();
+    let draft = |name: &str, text: &str| stage.write(name, text).to_string_lossy().into_owned();
+    let with_script = with_scripts(&["one"], &[&script], &[]);
+    let new = draft("new.json", &with_script);
+    let refused = |draft: &str, why: &str| secured.refused(&operator, &["plan", draft], why);
+    refused(
+        &new,
+        "does not run it for the same nodes: an administrator can make this plan",
+    );
+    let elsewhere = ["plan", &new, "--folder", "/tmp"];
+    let why = "names the folder /tmp, which is not that of the scheduler's config file";
+    secured.refused(&operator, &elsewhere, why);
+    assert_eq!(runs(), "");
+    secured.must(&secured.spec.data_dir, &["plan", &new]);
+    assert_eq!(runs(), "one\n");
+    let lines = secured.lines(&["--what", "planConfig"]);
+    let told = lines
+        .iter()
+        .map(|line| format!("{} {}", line["role"], line["outcome"]));
+    let expected = [
+        r#""operator" "refused""#,
+        r#""operator" "refused""#,
+        r#""admin" "ok""#,
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+
+    // A script runs if the config in force runs it with the same arguments.
+    draft("config.json", &with_script);
+    wait_within(PATIENCE, "the script to be in force", || {
+        let planned = secured.ask_as(&operator, &["plan", &new]).output;
+        planned.contains("changes nothing").then_some(())
+    });
+    let twice = with_scripts(&["one"], &[&script, Path::new("/bin/false")], &[]);
+    refused(
+        &draft("twice.json", &twice),
+        "node source 3 would run the script /bin/false",
+    );
+    let other = with_scripts(&["two"], &[&script], &[]);
+    refused(
+        &draft("other.json", &other),
+        "node source 2 would run the script",
+    );
+    let before = runs();
+    let source = json!({ "source": "manual", "prefs": { "three": [] } });
+    let more = with_scripts(&["one"], &[&script], &[source]);
+    let planned = secured.must(&operator, &["plan", &draft("more.json", &more)]);
+    assert!(planned.contains("three"), "{planned}");
+    assert_eq!(runs(), format!("{before}one\n"));
+    assert!(!before.contains("two"), "{before}");
 }

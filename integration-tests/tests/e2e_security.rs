@@ -217,7 +217,7 @@ fn those_who_may_not_join_learn_why_on_both_sides() {
     let refused = |shard: &str, token: &Path, why: &str| {
         let mut worker = secured.start_worker(&secured.worker(shard, Some(token)));
         let ended = worker.wait();
-        assert_eq!(ended.code(), Some(3), "{}", worker.output());
+        assert_eq!(ended.code(), Some(4), "{}", worker.output());
         assert!(worker.output().contains(why), "{}", worker.output());
         wait_for("the scheduler to log the refusal", || {
             secured.scheduler.output().contains(why).then_some(())
@@ -231,7 +231,7 @@ fn those_who_may_not_join_learn_why_on_both_sides() {
     let mut copy = secured.worker("w1", Some(&once));
     copy.data_dir = secured.stage.path("copy");
     let mut second = secured.start_worker(&copy);
-    assert_eq!(second.wait().code(), Some(3), "{}", second.output());
+    assert_eq!(second.wait().code(), Some(4), "{}", second.output());
     assert!(
         second.output().contains("was used before"),
         "{}",
@@ -240,7 +240,7 @@ fn those_who_may_not_join_learn_why_on_both_sides() {
     let thief = secured.token("thief", &["--role", "worker"]);
     copy.flags = secured.worker("w1", Some(&thief)).flags;
     let mut third = secured.start_worker(&copy);
-    assert_eq!(third.wait().code(), Some(3), "{}", third.output());
+    assert_eq!(third.wait().code(), Some(4), "{}", third.output());
     assert!(
         third.output().contains("has a valid certificate"),
         "{}",

@@ -54,7 +54,7 @@ fn the_programs_know_the_flags_that_they_are_given() {
     };
     assert_eq!(*program, "/usr/bin/brasserie-worker");
     assert_eq!(*rest, "$BRASSERIE_WORKER_FLAGS");
-    let example = "--scheduler=10.0.0.1:6789 --on-sigterm=drain --drain-timeout=10m";
+    let example = "--scheduler=10.0.0.1:6789 --on-sigterm=drain --drain-timeout=10m --join-token=@/etc/brasserie/join.token";
     assert!(unit(WORKER).contains(example));
     let given = ["brasserie-worker"]
         .into_iter()
@@ -82,7 +82,7 @@ fn a_worker_is_started_as_its_keeper_and_its_processes_want_it() {
         ("Delegate", "yes"),
         ("KillMode", "mixed"),
         ("Restart", "on-failure"),
-        ("RestartPreventExitStatus", "2"),
+        ("RestartPreventExitStatus", "2 4"),
         ("OOMPolicy", "continue"),
         ("TasksMax", "infinity"),
         ("ProtectSystem", "strict"),
@@ -95,6 +95,33 @@ fn a_worker_is_started_as_its_keeper_and_its_processes_want_it() {
     let scheduler = unit(SCHEDULER);
     assert_eq!(value(&scheduler, "Type"), "notify");
     assert_eq!(value(&scheduler, "RestartPreventExitStatus"), "2 3");
+}
+
+#[test]
+fn tasks_cannot_become_administrators_by_the_units() {
+    let (worker, scheduler) = (unit(WORKER), unit(SCHEDULER));
+    for directive in ["User", "Group"] {
+        let (tasks, head) = (value(&worker, directive), value(&scheduler, directive));
+        assert_eq!((&*tasks, &*head), ("brasserie-worker", "brasserie"));
+    }
+    let data_dir = value(&scheduler, "ExecStart");
+    let data_dir = data_dir
+        .split(' ')
+        .find_map(|flag| flag.strip_prefix("--data-dir="));
+    let hidden = format!("-{}", data_dir.expect("a data directory"));
+    assert_eq!(value(&worker, "InaccessiblePaths"), hidden);
+    // Soft limits: keys are in memory.
+    for text in [&worker, &scheduler] {
+        let cores = value(text, "LimitCORE");
+        assert_eq!(cores.split(':').next(), Some("0"));
+        assert!(!text.contains("--insecure-network"));
+    }
+    // The page makes both users.
+    let page = unit("docs/src/operate/install.md");
+    for user in ["brasserie", "brasserie-worker"] {
+        let made = format!("/usr/sbin/nologin {user}\n");
+        assert!(page.contains(&made), "{user}");
+    }
 }
 
 /// A shell script that covers parts of `/proc`, like systemd for ProtectKernelTunables= and ProtectKernelLogs=.

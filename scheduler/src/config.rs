@@ -16,6 +16,7 @@ use brasserie_scheduler_core::{Retention, SlotStrategy};
 use brasserie_thrift::rpc;
 use clap::{Args, Parser};
 
+use crate::audit::MOST_KEPT;
 use crate::security::{PlainPeers, SecurityWish};
 use crate::sources::{ConfigSource, Periods};
 use crate::start::{DirectoryOrigin, NewCluster, StartOptions};
@@ -116,8 +117,9 @@ pub struct Flags {
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = certificate_life)]
     pub worker_certificate_life: Duration,
 
-    /// Keep about this much of the audit log, in files of 16 MiB, and at least two of them: SIZE in bytes or with KiB, MiB, GiB or TiB
-    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = size)]
+    /// Keep about this much of the audit log, in files of 16 MiB, at least two of them and at most 64 (1 GiB): SIZE in bytes or with KiB, MiB
+    /// or GiB
+    #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = audit_size)]
     pub audit_keep: u64,
 
     /// Format of the log: `text`, or `json` for one object a line with timestamp, level, target, message and fields
@@ -351,6 +353,16 @@ fn size(text: &str) -> Result<u64, &'static str> {
         .ok_or("it must be a size: bytes, or a number with KiB, MiB, GiB or TiB, as in 10GiB")
 }
 
+fn audit_size(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        bytes if bytes > MOST_KEPT => Err(format!(
+            "it must be {} MiB at most: copy older files elsewhere to keep them for longer",
+            MOST_KEPT >> 20
+        )),
+        bytes => Ok(bytes),
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("it must be a number from 1 to {MAX_KNOWN_TASKS}: no worker can list more")]
 struct TasksError;
@@ -494,6 +506,16 @@ mod tests {
             (options.new_cluster, options.startup_wait),
             (NewCluster::No, None)
         );
+    }
+
+    #[test]
+    fn the_audit_log_is_not_longer_than_pages_can_show() {
+        let keep = |size: &str| parse(&["--audit-keep", size]).map(|flags| flags.audit_keep);
+        assert_eq!(keep("1GiB"), Ok(1 << 30));
+        for size in ["1025MiB", "2GiB", "1000000T"] {
+            let error = keep(size).unwrap_err();
+            assert!(error.contains("1024 MiB at most"), "{error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The program `brasserie-scheduler`: parses the command line, runs until a signal, and prints the reason of a failure.
 
+use std::convert::Infallible;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -11,6 +12,7 @@ use clap::{CommandFactory, Parser};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::Flags;
+use crate::security::Invitation;
 use crate::start::{EndError, StartError, StartOptions, start};
 
 /// Exit code after another scheduler instance took over. A supervisor should not restart this one.
@@ -74,19 +76,10 @@ fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
         };
         // The data directory is locked and the ports are open.
         manager.ready(&format!("takes calls at {}", scheduler.thrift_address()));
-        // The token's secret is for the eyes of whom the terminal belongs to, and for no log.
-        if std::io::stderr().is_terminal()
-            && let Some(invitation) = scheduler.invite().await
-        {
-            eprintln!("\n{invitation}\n");
-        }
-        tokio::select! {
-            () = shutdown.asked().cancelled() => {}
-            error = scheduler.failed() => {
-                tracing::error!("{error}");
-                return Err(error.into());
-            }
-        }
+        let at_terminal = std::io::stderr().is_terminal();
+        let invitation = at_terminal.then(|| scheduler.invite());
+        let asked = shutdown.asked();
+        wait_for_end(invitation, asked.cancelled(), scheduler.failed()).await?;
         tracing::info!("received a request to exit; tasks continue on their workers");
         manager.stopping("exiting; tasks continue on their workers");
         tokio::select! {
@@ -99,11 +92,52 @@ fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
     ended
 }
 
+/// Waits until the operator asks for an exit, or the scheduler ends by itself, which is an error. Meanwhile prints the invitation for a worker, which
+/// waits for the disk and delays no exit. The token's secret is for the owner of the terminal, and for no log.
+async fn wait_for_end(
+    invitation: Option<impl Future<Output = Option<Invitation>>>,
+    asked: impl Future<Output = ()>,
+    failed: impl Future<Output = EndError>,
+) -> Result<(), EndError> {
+    let invite = async {
+        if let Some(invitation) = invitation
+            && let Some(invitation) = invitation.await
+        {
+            eprintln!("\n{invitation}\n");
+        }
+        std::future::pending::<Infallible>().await
+    };
+    tokio::select! {
+        never = invite => match never {},
+        () = asked => Ok(()),
+        error = failed => {
+            tracing::error!("{error}");
+            Err(error)
+        }
+    }
+}
+
 /// Raises the limit, because each worker has a connection in either direction. The usual soft limit of 1024 is a relic of `select`.
 fn raise_descriptor_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {
         tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_signal_ends_a_scheduler_whose_invitation_waits_for_the_disk() {
+        let invitation = || Some(pending::<Option<Invitation>>());
+        let ended = wait_for_end(invitation(), ready(()), pending()).await;
+        assert!(ended.is_ok());
+        let ended = wait_for_end(invitation(), pending(), ready(EndError::EndedAlone)).await;
+        assert!(matches!(ended, Err(EndError::EndedAlone)));
     }
 }

@@ -294,14 +294,16 @@ impl SchedulerHandle {
     /// Creates a token with which one worker may join, and returns what to do with it. `None` if peers need not prove who they are.
     ///
     /// The text has the token's secret, and is for a terminal alone.
-    pub async fn invite(&self) -> Option<Invitation> {
-        let guard = self.guard.clone()?;
-        let address = self.thrift_address();
-        let invited = tokio::task::spawn_blocking(move || guard.invite(address)).await;
-        invited
-            .ok()?
-            .inspect_err(|error| tracing::error!(%error, "cannot create a token for a worker"))
-            .ok()
+    pub fn invite(&self) -> impl Future<Output = Option<Invitation>> + Send + use<> {
+        let (guard, address) = (self.guard.clone(), self.thrift_address());
+        async move {
+            let guard = guard?;
+            let invited = tokio::task::spawn_blocking(move || guard.invite(address)).await;
+            invited
+                .ok()?
+                .inspect_err(|error| tracing::error!(%error, "cannot create a token for a worker"))
+                .ok()
+        }
     }
 
     /// Returns the address for browsers.

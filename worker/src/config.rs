@@ -42,6 +42,8 @@ pub mod exit_code {
     pub const USAGE: u8 = 2;
     /// The worker could not start: directory, address or keeper.
     pub const START: u8 = 3;
+    /// The scheduler does not admit the worker, or the token or the certificate is for another one: the same start would fail again.
+    pub const NOT_ADMITTED: u8 = 4;
 }
 
 const AFTER_HELP: &str = "\
@@ -85,6 +87,7 @@ EXIT CODES
   1  ended by its scheduler, or out of touch with it for too long; its tasks are dead
   2  the command line is invalid
   3  it could not start
+  4  it may not join: the token or the certificate is not valid for it. Another start needs a new token, or other flags
   128 and more  killed by that signal; its tasks are dead, or end within the kill wait if its keeper was killed
 
 ENVIRONMENT

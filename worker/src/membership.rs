@@ -79,6 +79,19 @@ pub enum MembershipError {
     OtherCertificate,
 }
 
+impl MembershipError {
+    /// Returns whether each further start would fail in the same way.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(
+            self,
+            MembershipError::NotAdmitted(_)
+                | MembershipError::Token(_)
+                | MembershipError::OtherShard { .. }
+                | MembershipError::OtherCertificate
+        )
+    }
+}
+
 /// The worker's side of the network. Without a membership, it is as open as the machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Membership(Option<Arc<Member>>);

@@ -19,7 +19,7 @@ use crate::driver::Watchers;
 use crate::keeper::{self, KeeperError, KeeperPolicy, StartedBy, lease::Lease};
 use crate::options::{OnSigterm, StartOptions};
 use crate::process::{DescriptorLimit, OrphanHandling};
-use crate::start::{Surroundings, Wish, start_kept};
+use crate::start::{StartError, Surroundings, Wish, start_kept};
 
 /// The name of this program. A file that contains several programs, as `brasserie` does, runs this one if it is started under this name.
 pub const PROGRAM_NAME: &str = "brasserie-worker";
@@ -147,7 +147,7 @@ async fn work(
     };
     let handle = match started {
         Ok(handle) => handle,
-        Err(error) => return failed(&error, exit_code::START),
+        Err(error) => return failed(&error, code_of(&error)),
     };
     tokio::spawn(end_on_signals(signals, on_sigterm, handle.wishes()));
     if started_by == StartedBy::Run {
@@ -256,6 +256,13 @@ fn raise_descriptor_limit() -> Option<DescriptorLimit> {
         tracing::warn!("cannot raise the limit of open files from {soft} to {wanted}: {error}");
     }
     Some(DescriptorLimit { soft, hard })
+}
+
+fn code_of(error: &StartError) -> u8 {
+    match error {
+        StartError::Membership(error) if error.is_final() => exit_code::NOT_ADMITTED,
+        _ => exit_code::START,
+    }
 }
 
 fn failed(error: &dyn std::error::Error, code: u8) -> ExitCode {

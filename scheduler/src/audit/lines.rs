@@ -160,6 +160,16 @@ impl Line {
         self
     }
 
+    /// Returns the caller's token, shard or user; an empty text for callers without any.
+    pub(super) fn caller(&self) -> &str {
+        let names = [&self.token, &self.shard, &self.user];
+        names
+            .into_iter()
+            .flatten()
+            .next()
+            .map_or("", String::as_str)
+    }
+
     /// Returns the name of what the line is about.
     pub(super) fn name(&self) -> Option<&str> {
         self.name.as_deref().filter(|name| !name.is_empty())

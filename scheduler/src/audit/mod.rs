@@ -21,7 +21,7 @@ use brasserie_common::{NotPermitted, Principal};
 use brasserie_common_runtime::{DataDir, DataDirError};
 use brasserie_scheduler_core::{ConfigTexts, Event, Rejection, ShellReport};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,8 @@ use crate::inbox::{EventLane, Inbox};
 pub(crate) use lines::{Line, Outcome};
 pub(crate) use pages::{Page, PageQuery, Place};
 pub(crate) use refusals::RefusalReason;
-use refusals::Refusals;
+use refusals::{Bounded, Refusals};
+pub(crate) use writer::MOST_KEPT;
 use writer::{Message, Sizes, Writer};
 
 /// The folder in the data directory.
@@ -142,12 +143,32 @@ impl Audit {
         what: &str,
         why: &str,
     ) -> bool {
-        let Some(suppressed) = self.0.refusals.count(Instant::now(), reason) else {
-            return false;
-        };
-        let line = Line::new(from, what).suppressed(suppressed);
-        self.write(line.end(Outcome::Refused, Some(why)));
+        let line = Line::new(from, what).end(Outcome::Refused, Some(why));
+        self.write_bounded(Bounded::Caller(reason), line)
+    }
+
+    /// Counts a call, and writes its line unless its caller has had too many of this kind lately. Returns whether it is written.
+    fn write_bounded(&self, kind: Bounded, line: Line) -> bool {
+        let count = self.0.refusals.count(Instant::now(), kind, line.caller());
+        match count {
+            Some(suppressed) => self.write(line.suppressed(suppressed)),
+            None => return false,
+        }
         true
+    }
+
+    /// Writes counts of calls that have no line of their own.
+    fn write_overdue(&self, now: Instant) {
+        for ((kind, caller), suppressed) in self.0.refusals.overdue(now) {
+            let (what, outcome) = match kind {
+                Bounded::Caller(_) | Bounded::Change => ("refusedCalls", Outcome::Refused),
+                Bounded::Certificate => ("certify", Outcome::Ok),
+            };
+            let by = (!caller.is_empty()).then(|| json!({ "caller": caller }));
+            let line = Line::new(&Principal::Own, what).on("reason", kind.name());
+            let line = line.suppressed(suppressed).changed(None, by);
+            self.write(line.end(outcome, None));
+        }
     }
 
     /// Counts and writes a call that the caller's role or shard does not permit.
@@ -209,11 +230,7 @@ impl Audit {
                 _ = due.tick() => {}
             }
             let now = Instant::now();
-            for (reason, suppressed) in self.0.refusals.overdue(now) {
-                let line = Line::new(&Principal::Own, "refusedCalls");
-                let line = line.on("reason", reason.name()).suppressed(suppressed);
-                self.write(line.end(Outcome::Refused, None));
-            }
+            self.write_overdue(now);
             let report = ShellReport {
                 problems: self.0.state.problem(now).into_iter().collect(),
                 refused_calls: self.0.refusals.counts(),
@@ -275,17 +292,41 @@ impl OpenLine {
 
     /// Counts the refusal of a caller, and writes it unless too many were lately.
     pub(crate) fn refused_caller(mut self, reason: RefusalReason, why: &dyn Display) {
-        if let Some(line) = self.line.take()
-            && let Some(suppressed) = self.audit.0.refusals.count(Instant::now(), reason)
-        {
-            let line = line.suppressed(suppressed);
-            self.audit
-                .write(line.end(Outcome::Refused, Some(&why.to_string())));
+        if let Some(line) = self.line.take() {
+            let line = line.end(Outcome::Refused, Some(&why.to_string()));
+            self.audit.write_bounded(Bounded::Caller(reason), line);
         }
     }
 
+    /// Ends the line. A refusal is written unless its caller has had too many lately.
     pub(crate) fn end(mut self, outcome: Outcome, why: Option<&dyn Display>) {
-        self.finish(outcome, why.map(ToString::to_string).as_deref());
+        let why = why.map(ToString::to_string);
+        match (outcome, self.line.take()) {
+            (Outcome::Refused, Some(line)) => {
+                let line = line.end(outcome, why.as_deref());
+                self.audit.write_bounded(Bounded::Change, line);
+            }
+            (Outcome::Ok | Outcome::Failed, line) => {
+                self.line = line;
+                self.finish(outcome, why.as_deref());
+            }
+            (Outcome::Refused, None) => {}
+        }
+    }
+
+    /// Ends the line of a certificate for a person. Each is written unless its caller has had too many lately, as these calls change nothing.
+    pub(crate) fn end_certificate<T>(mut self, result: &Result<T, impl Display>) {
+        match (result, self.line.take()) {
+            (Ok(_), Some(line)) => {
+                let line = line.end(Outcome::Ok, None);
+                self.audit.write_bounded(Bounded::Certificate, line);
+            }
+            (Err(why), line) => {
+                self.line = line;
+                self.end(Outcome::Refused, Some(why));
+            }
+            (Ok(_), None) => {}
+        }
     }
 
     /// Ends the line of a call that either has an effect or is refused.

@@ -9,15 +9,13 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::lines::shown;
-use super::writer::{number, path};
+use super::writer::{MOST_FILES, number, path};
 
 /// The most lines of a page, and the most bytes of them.
 const MAX_LINES: usize = 1000;
 const MAX_BYTES: usize = 1 << 20;
 /// The most bytes that are read for one page: some ten milliseconds.
 const MAX_READ: u64 = 8 << 20;
-/// The most files that are looked for.
-const MAX_FILES: u32 = 64;
 
 /// The place up to which the log was read: a file by the number of its first line, and the bytes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,7 +118,7 @@ fn page_file(query: &PageQuery) -> u64 {
 /// Opens all files, the oldest first. A file without a line is left out.
 fn open_all(folder: &Path) -> io::Result<Vec<OpenFile>> {
     let mut files = Vec::new();
-    for age in (0..MAX_FILES).rev() {
+    for age in (0..MOST_FILES).rev() {
         let file = match File::open(path(folder, age)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

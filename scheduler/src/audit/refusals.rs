@@ -1,17 +1,20 @@
-//! Counts the calls that are refused because of who makes them, and bounds how many of them the audit log has, so that nobody fills the disk
-//! or drives other lines out of it.
+//! Counts the calls that are refused, by caller, and bounds how many of them the audit log has, so that nobody fills the disk or drives other
+//! lines out of it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Lines of one reason that may come at once.
+/// Lines of one kind and caller that may come at once.
 const BURST: u32 = 20;
-/// Interval at which one more line of a reason is permitted after a burst.
+/// Interval at which one more line of a kind and caller is permitted after a burst.
 const REFILL: Duration = Duration::from_secs(3);
 /// The time after which refusals without a line are counted in one of their own.
 const OVERDUE: Duration = Duration::from_secs(60);
+
+/// The most counters: those of all tokens and workers of a large cluster that are refused something within a minute.
+const MOST_COUNTERS: usize = 4096;
 
 /// Why a caller was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,73 +49,126 @@ impl RefusalReason {
     }
 }
 
-/// The refusals of one reason.
+/// The calls of which the log has a bounded number of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Bounded {
+    /// Refused because of who made them.
+    Caller(RefusalReason),
+    /// Changes that cannot be made, such as one of a job that does not exist. Anybody who may make changes can request them in a loop.
+    Change,
+    /// Certificates that people get for their calls to workers.
+    Certificate,
+}
+
+impl Bounded {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Bounded::Caller(reason) => reason.name(),
+            Bounded::Change => "change",
+            Bounded::Certificate => "certificate",
+        }
+    }
+}
+
+/// The calls of one kind by one caller.
 #[derive(Debug)]
-struct OfReason {
-    total: u64,
+struct Counter {
     /// Lines that may be written at once.
     left: u32,
     refilled: Instant,
-    /// Refusals without a line since the last line.
+    /// Calls without a line since the last line.
     suppressed: u64,
     /// The time since which there are such.
     suppressed_since: Instant,
 }
 
-/// All refusals since the start.
+/// A kind of calls, and the token, shard or user of their caller. Callers without any share an empty name.
+pub(super) type CounterKey = (Bounded, String);
+
+/// The bounds of all kinds of lines, and all refusals of callers since the start.
 #[derive(Debug, Default)]
-pub(super) struct Refusals(Mutex<BTreeMap<RefusalReason, OfReason>>);
+pub(super) struct Refusals(Mutex<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    by_caller: BTreeMap<CounterKey, Counter>,
+    totals: BTreeMap<RefusalReason, u64>,
+}
 
 impl Refusals {
-    /// Counts a refusal. Returns the number of those before it that have no line, if it may have a line.
-    pub(super) fn count(&self, now: Instant, reason: RefusalReason) -> Option<u64> {
+    /// Counts a call of a caller. Returns the number of those before it that have no line, if it may have a line.
+    pub(super) fn count(&self, now: Instant, kind: Bounded, caller: &str) -> Option<u64> {
         let mut all = self.0.lock();
-        let of = all.entry(reason).or_insert(OfReason {
-            total: 0,
+        if let Bounded::Caller(reason) = kind {
+            *all.totals.entry(reason).or_default() += 1;
+        }
+        all.counter(now, kind, caller).count(now)
+    }
+
+    /// Returns the calls that have waited long for a line that counts them.
+    pub(super) fn overdue(&self, now: Instant) -> Vec<(CounterKey, u64)> {
+        let mut all = self.0.lock();
+        let due = all.by_caller.iter_mut().filter_map(|(key, counter)| {
+            let waits = now.saturating_duration_since(counter.suppressed_since);
+            (counter.suppressed > 0 && waits >= OVERDUE)
+                .then(|| (key.clone(), std::mem::take(&mut counter.suppressed)))
+        });
+        due.collect()
+    }
+
+    /// Returns the refusals of callers by the names of the reasons.
+    pub(super) fn counts(&self) -> BTreeMap<String, u64> {
+        let all = self.0.lock();
+        let totals = all.totals.iter();
+        totals
+            .map(|(reason, total)| (reason.name().to_owned(), *total))
+            .collect()
+    }
+}
+
+impl Counters {
+    /// Returns the counter of a caller. If there are too many, callers that have none share one.
+    fn counter(&mut self, now: Instant, kind: Bounded, caller: &str) -> &mut Counter {
+        let mut key = (kind, caller.to_owned());
+        if !self.by_caller.contains_key(&key) && self.by_caller.len() >= MOST_COUNTERS {
+            self.by_caller.retain(|_, counter| counter.is_in_use(now));
+            if self.by_caller.len() >= MOST_COUNTERS {
+                key.1.clear();
+            }
+        }
+        self.by_caller.entry(key).or_insert(Counter {
             left: BURST,
             refilled: now,
             suppressed: 0,
             suppressed_since: now,
-        });
-        of.total += 1;
-        of.refill(now);
-        match of.left.checked_sub(1) {
+        })
+    }
+}
+
+impl Counter {
+    fn count(&mut self, now: Instant) -> Option<u64> {
+        self.refill(now);
+        match self.left.checked_sub(1) {
             Some(left) => {
-                of.left = left;
-                Some(std::mem::take(&mut of.suppressed))
+                self.left = left;
+                Some(std::mem::take(&mut self.suppressed))
             }
             None => {
-                if of.suppressed == 0 {
-                    of.suppressed_since = now;
+                if self.suppressed == 0 {
+                    self.suppressed_since = now;
                 }
-                of.suppressed += 1;
+                self.suppressed += 1;
                 None
             }
         }
     }
 
-    /// Returns the refusals that have waited long for a line that counts them.
-    pub(super) fn overdue(&self, now: Instant) -> Vec<(RefusalReason, u64)> {
-        let mut all = self.0.lock();
-        let due = all.iter_mut().filter_map(|(reason, of)| {
-            let waits = now.saturating_duration_since(of.suppressed_since);
-            (of.suppressed > 0 && waits >= OVERDUE)
-                .then(|| (*reason, std::mem::take(&mut of.suppressed)))
-        });
-        due.collect()
+    /// Returns whether this differs from a new counter.
+    fn is_in_use(&mut self, now: Instant) -> bool {
+        self.refill(now);
+        self.left < BURST || self.suppressed > 0
     }
 
-    /// Returns the counts by the names of the reasons.
-    pub(super) fn counts(&self) -> BTreeMap<String, u64> {
-        let all = self.0.lock();
-        let counts = all.iter();
-        counts
-            .map(|(reason, of)| (reason.name().to_owned(), of.total))
-            .collect()
-    }
-}
-
-impl OfReason {
     fn refill(&mut self, now: Instant) {
         let since = now.saturating_duration_since(self.refilled);
         let refills = u32::try_from(since.as_secs() / REFILL.as_secs()).unwrap_or(u32::MAX);
@@ -127,22 +183,47 @@ impl OfReason {
 mod tests {
     use super::*;
 
+    const PROOF: Bounded = Bounded::Caller(RefusalReason::Proof);
+
     #[test]
     fn a_flood_has_few_lines_and_its_rest_is_counted() {
         let (refusals, begin) = (Refusals::default(), Instant::now());
-        let lines = (0..10_000).filter_map(|_| refusals.count(begin, RefusalReason::Proof));
+        let lines = (0..10_000).filter_map(|_| refusals.count(begin, PROOF, ""));
         assert_eq!(lines.count(), BURST as usize);
-        // Others are not hidden by it.
-        assert_eq!(refusals.count(begin, RefusalReason::Shard), Some(0));
+        // Other kinds, and other callers, are not hidden by it.
+        let shard = Bounded::Caller(RefusalReason::Shard);
+        assert_eq!(refusals.count(begin, shard, "w1"), Some(0));
+        assert_eq!(refusals.count(begin, PROOF, "another"), Some(0));
         let later = begin + REFILL;
         let rest = 10_000 - u64::from(BURST);
-        assert_eq!(refusals.count(later, RefusalReason::Proof), Some(rest));
-        assert_eq!(refusals.count(later, RefusalReason::Proof), None);
+        assert_eq!(refusals.count(later, PROOF, ""), Some(rest));
+        assert_eq!(refusals.count(later, PROOF, ""), None);
         assert_eq!(refusals.overdue(later), []);
         let due = refusals.overdue(later + OVERDUE);
-        assert_eq!(due, [(RefusalReason::Proof, 1)]);
+        assert_eq!(due, [((PROOF, String::new()), 1)]);
         assert_eq!(refusals.overdue(later + 2 * OVERDUE), []);
         let counts = refusals.counts();
-        assert_eq!((counts["proof"], counts["shard"]), (10_002, 1));
+        assert_eq!((counts["proof"], counts["shard"]), (10_003, 1));
+    }
+
+    #[test]
+    fn many_callers_share_counters_whose_number_is_bounded() {
+        let (refusals, begin) = (Refusals::default(), Instant::now());
+        let caller = |n: usize| format!("token {n}");
+        let callers = MOST_COUNTERS + 2 * BURST as usize;
+        let lines = (0..callers).filter(|n| {
+            let line = refusals.count(begin, Bounded::Change, &caller(*n));
+            line.is_some()
+        });
+        assert_eq!(lines.count(), MOST_COUNTERS + BURST as usize);
+        // The counter that late callers share is one more.
+        assert_eq!(refusals.0.lock().by_caller.len(), MOST_COUNTERS + 1);
+        // Refused changes are no refused callers.
+        assert!(refusals.counts().is_empty());
+        // Callers that are quiet for a while give their counters back.
+        let later = begin + REFILL;
+        let next = caller(3 * MOST_COUNTERS);
+        assert_eq!(refusals.count(later, Bounded::Change, &next), Some(0));
+        assert!(refusals.0.lock().by_caller.len() <= 2);
     }
 }

@@ -28,11 +28,15 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 fn ana() -> Principal {
+    submitter("ana", 7)
+}
+
+fn submitter(owner: &str, token: u64) -> Principal {
     Principal::Authenticated(Arc::new(Identity {
         role: Role::Submitter,
         shard: None,
-        token: Some(TokenNumber(7)),
-        owner: Some("ana".into()),
+        token: Some(TokenNumber(token)),
+        owner: Some(owner.into()),
         run_as: Arc::default(),
         from: SocketAddr::from(([10, 0, 0, 1], 5)).into(),
     }))
@@ -130,6 +134,58 @@ fn a_line_says_who_has_done_what_and_no_secret() {
     );
     let mode = fs::metadata(&file).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn refusals_of_one_caller_do_not_fill_the_log_and_do_not_hide_those_of_another() {
+    let folder = folder();
+    let audit = open(folder.path());
+    let delete = |by: &Principal, outcome: Result<(), &str>| {
+        audit.call(by, "deleteJob").on("job", "j").end_as(&outcome);
+    };
+    for _ in 0..1000 {
+        delete(&ana(), Err("there is no such job"));
+        let line = audit.call(&ana(), "certify");
+        line.end_certificate(&Ok::<(), String>(()));
+    }
+    delete(&submitter("bob", 8), Err("there is no such job"));
+    for _ in 0..30 {
+        delete(&ana(), Ok(()));
+    }
+    audit.write_overdue(Instant::now() + PATIENCE * 2);
+    audit.close();
+    let lines = all(&audit);
+    let count = |what: &str, owner: &str, outcome: &str| {
+        let are = |line: &&Value| {
+            line["what"] == what && line["owner"] == owner && line["outcome"] == outcome
+        };
+        lines.iter().filter(are).count()
+    };
+    assert_eq!(count("deleteJob", "ana", "refused"), 20);
+    assert_eq!(count("deleteJob", "bob", "refused"), 1);
+    assert_eq!(count("deleteJob", "ana", "ok"), 30);
+    assert_eq!(count("certify", "ana", "ok"), 20);
+    let by = json!({ "caller": "0000000000000007" });
+    let rest = lines.iter().filter(|line| line["suppressed"] == 980);
+    let rest: Vec<_> = rest.map(|line| (&line["what"], &line["after"])).collect();
+    assert_eq!(
+        rest,
+        [(&json!("refusedCalls"), &by), (&json!("certify"), &by)]
+    );
+    // A refused change says nothing about its caller.
+    assert!(audit.0.refusals.counts().is_empty());
+}
+
+#[test]
+fn the_files_that_are_kept_are_those_that_a_reader_opens() {
+    for (bytes, files) in [
+        (0, 2),
+        (128 << 20, 8),
+        (MOST_KEPT, writer::MOST_FILES),
+        (u64::MAX, writer::MOST_FILES),
+    ] {
+        assert_eq!(Sizes::keeping(bytes).files, files);
+    }
 }
 
 #[test]

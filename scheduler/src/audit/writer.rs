@@ -22,6 +22,12 @@ pub(super) const FILE: &str = "audit.log";
 const SYNC_PERIOD: Duration = Duration::from_millis(500);
 /// The most lines of one write.
 const BATCH: usize = 256;
+/// The bytes after which another file begins.
+const FILE_BYTES: u64 = 16 << 20;
+/// The most files: a reader opens all of them, and each that begins renames all.
+pub(super) const MOST_FILES: u32 = 64;
+/// The most bytes of lines that can be kept: 1 GiB.
+pub(crate) const MOST_KEPT: u64 = FILE_BYTES * MOST_FILES as u64;
 /// The bytes at the end of a file in which its last line is.
 const TAIL: u64 = 256 << 10;
 
@@ -42,13 +48,12 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Keeps about so many bytes, in files of 16 MiB each, and at least two of them.
+    /// Keeps about this number of bytes, in at least two files and at most [`MOST_FILES`].
     pub(super) fn keeping(bytes: u64) -> Sizes {
-        let file_bytes = 16 << 20;
-        let files = bytes.div_ceil(file_bytes).max(2);
+        let files = u32::try_from(bytes.div_ceil(FILE_BYTES)).unwrap_or(u32::MAX);
         Sizes {
-            file_bytes,
-            files: u32::try_from(files).unwrap_or(u32::MAX),
+            file_bytes: FILE_BYTES,
+            files: files.clamp(2, MOST_FILES),
         }
     }
 }

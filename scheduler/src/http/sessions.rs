@@ -13,6 +13,8 @@ use parking_lot::Mutex;
 pub(super) const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// The most sessions: several for each person of a large cluster. The oldest one ends for the next.
 const MOST_SESSIONS: usize = 4096;
+/// The most sessions of one token, so that no holder of one ends those of others: a browser or two of each member of a team that shares it.
+const MOST_OF_TOKEN: usize = 64;
 
 /// The sessions, by the SHA-256 of their ids.
 #[derive(Clone, Default)]
@@ -35,12 +37,10 @@ impl Sessions {
         let ends = now + SESSION_LIFE;
         let mut sessions = self.0.lock();
         sessions.retain(|_, session| session.ends > now);
-        let oldest = sessions.iter().min_by_key(|(_, session)| session.ends);
-        if let Some(oldest) = oldest.map(|(id, _)| *id)
-            && sessions.len() >= MOST_SESSIONS
-        {
-            sessions.remove(&oldest);
-        }
+        end_oldest(&mut sessions, MOST_OF_TOKEN, |session| {
+            session.token == token
+        });
+        end_oldest(&mut sessions, MOST_SESSIONS, |_| true);
         sessions.insert(id.digest(), Session { token, form, ends });
         Ok(id)
     }
@@ -57,6 +57,21 @@ impl Sessions {
         if let Ok(id) = Secret::from_digits(id) {
             self.0.lock().remove(&id.digest());
         }
+    }
+}
+
+/// Ends the oldest of the counted sessions if there is no place for another one.
+fn end_oldest(
+    sessions: &mut BTreeMap<[u8; 32], Session>,
+    most: usize,
+    counts: impl Fn(&Session) -> bool,
+) {
+    let counted = || sessions.iter().filter(|(_, session)| counts(session));
+    let oldest = counted().min_by_key(|(_, session)| session.ends);
+    if let Some(oldest) = oldest.map(|(id, _)| *id)
+        && counted().count() >= most
+    {
+        sessions.remove(&oldest);
     }
 }
 
@@ -95,5 +110,22 @@ mod tests {
         assert!(sessions.find(&ids[0], now).is_none());
         assert!(ids[1..].iter().all(|id| sessions.find(id, now).is_some()));
         assert_eq!(sessions.0.lock().len(), MOST_SESSIONS);
+    }
+
+    #[test]
+    fn a_token_ends_its_own_sessions_and_none_of_others() {
+        let (sessions, start) = (Sessions::default(), Time::from_nanos(1));
+        let at = |second: usize| start + Duration::from_secs(second as u64);
+        let open = |token: u64, second: usize| {
+            let opened = sessions.open(TokenNumber(token), at(second));
+            opened.expect("entropy").reveal()
+        };
+        let other = open(1, 0);
+        let ids: Vec<String> = (0..=MOST_SESSIONS).map(|n| open(2, n)).collect();
+        let now = at(MOST_SESSIONS);
+        assert!(sessions.find(&other, now).is_some());
+        let left = ids.iter().filter(|id| sessions.find(id, now).is_some());
+        assert_eq!(left.count(), MOST_OF_TOKEN);
+        assert!(sessions.find(&ids[MOST_SESSIONS], now).is_some());
     }
 }

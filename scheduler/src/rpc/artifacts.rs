@@ -18,7 +18,7 @@ use brasserie_thrift::generated::scheduler::{
 use brasserie_thrift::rpc::Responder;
 
 use super::service::SchedulerService;
-use crate::audit::RefusalReason;
+use crate::audit::{Outcome, RefusalReason};
 use crate::inbox::EventLane;
 
 impl SchedulerService {
@@ -77,11 +77,17 @@ impl SchedulerService {
             });
         };
         let wanted = match slots_request(args.request) {
-            Ok(Ok(wanted)) => Box::new(wanted),
-            Ok(Err(why)) => return refuse(to, why),
+            Ok(wanted) => wanted,
             Err(error) => return to.reject_arguments(&error),
         };
         let mut line = self.audit().call(&from, "requestArtifactSlots");
+        let wanted = match wanted {
+            Ok(wanted) => Box::new(wanted),
+            Err(why) => {
+                line.end(Outcome::Refused, Some(&why));
+                return refuse(to, why);
+            }
+        };
         let deliver = move |reply: Result<Box<ReservedSlots>, NoSlots>| {
             if let Ok(reserved) = &reply {
                 line = line.on("reservation", &reserved.reservation.to_string());

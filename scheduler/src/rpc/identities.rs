@@ -107,14 +107,17 @@ impl Identities {
     }
 
     fn certify(&self, from: Principal, args: wire::BrasserieCertifyArgs, to: Responder) {
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
-                let Principal::Authenticated(person) = &from else {
-                    return Err(NotAdmitted::Open);
+                let chain = match &from {
+                    Principal::Authenticated(person) => guard.certify_person(person, &args.request),
+                    _ => Err(NotAdmitted::Open),
                 };
+                audit.call(&from, "certify").end_certificate(&chain);
                 Ok(wire::BrasserieCertifyResult {
-                    result_value: Some(issued(guard.certify_person(person, &args.request)?)),
+                    result_value: Some(issued(chain?)),
                     ex: None,
                 })
             },
@@ -262,6 +265,7 @@ impl Identities {
     }
 
     fn rotate(&self, from: Principal, args: wire::BrasserieRotateAuthorityArgs, to: Responder) {
+        let audit = self.audit.clone();
         self.change(
             to,
             move |guard| {
@@ -270,8 +274,16 @@ impl Identities {
                     (true, false) => (RotationStep::Finish, "finish the rotation"),
                     (true, true) => (RotationStep::FinishAnyway, "finish the rotation by force"),
                 };
+                let mut line = audit.call(&from, "rotateAuthority");
+                let before = guard
+                    .authority_state()
+                    .ok()
+                    .as_ref()
+                    .map(described_authority);
                 let rotated = guard.rotate(step);
-                log(&from, what, &rotated);
+                let after = rotated.as_ref().ok().map(described_authority);
+                line.changed(before, Some(json!({ "step": what, "authority": after })));
+                end_change(line, &from, what, &rotated);
                 Ok(wire::BrasserieRotateAuthorityResult {
                     result_value: Some(authority_status(rotated?)),
                     ex: None,
@@ -342,6 +354,11 @@ fn described(terms: &Terms) -> Value {
         "owner": terms.owner,
         "run_as": accounts,
     })
+}
+
+/// Describes an authority, with the number of shards that still have certificates of the former one.
+fn described_authority(state: &AuthorityState) -> Value {
+    json!({ "hash": state.hash.to_string(), "behind": state.behind.len() })
 }
 
 fn log<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {

@@ -153,7 +153,12 @@ impl Jobs {
         let name = args.job.name.clone().unwrap_or_default();
         let text = match import::job(args.job) {
             Ok(text) => text.into(),
-            Err(error) => return to.fail(error),
+            Err(error) => {
+                // The error quotes the job, which may have secrets.
+                let line = self.audit.call(&from, to.method()).on("job", &name);
+                line.end(Outcome::Refused, Some(&"the job cannot be read"));
+                return to.fail(error);
+            }
         };
         let expected = ExpectedVersion::AsTextSays;
         let change = Ok(JobChange::Save { text, expected });

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brasserie_common::Principal;
+use brasserie_common::access::Role;
 use brasserie_common_config::{Config, ConfigErrors, Format, Parsed, Problem};
 use brasserie_scheduler_core::{
     Answer, Plan, Proposal, ProposedInputs, ProposedNodes, Query, WhatIf, has_same_nodes,
@@ -16,14 +17,39 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::rpc::Responder;
 
+use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::files::absent_files;
 use crate::inbox::{Inbox, Stopped};
-use crate::sources::{Draft, NotBegun, Proposals};
+use crate::sources::{Draft, NotBegun, Proposals, first_new_script};
 
 /// Makes plans.
 pub(super) struct Plans {
     inbox: Inbox,
     proposals: Arc<Proposals>,
+    audit: Audit,
+    /// Whether callers must prove who they are.
+    asks_for_proofs: bool,
+}
+
+/// The scripts that a caller's draft may run. They run as the scheduler's user, who may do everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DraftScripts {
+    Any,
+    /// Those of the config in force, with the same arguments.
+    InForce,
+}
+
+impl DraftScripts {
+    fn of(from: &Principal, asks_for_proofs: bool) -> Self {
+        match from {
+            Principal::Own => DraftScripts::Any,
+            Principal::Authenticated(person) if person.role == Role::Admin => DraftScripts::Any,
+            Principal::Unauthenticated(_) if !asks_for_proofs => DraftScripts::Any,
+            Principal::Authenticated(_)
+            | Principal::Unauthenticated(_)
+            | Principal::Stranger(_) => DraftScripts::InForce,
+        }
+    }
 }
 
 /// Why there is no plan.
@@ -35,6 +61,15 @@ enum PlanFailure {
     Format(String),
     #[error("the folder {0} is relative; give an absolute path")]
     Folder(String),
+    #[error(
+        "node source {position} would run the script {script} as the user of the scheduler, and the config in force does not run it for the \
+         same nodes: an administrator can make this plan"
+    )]
+    NewScript { position: usize, script: String },
+    #[error(
+        "the draft names the folder {0}, which is not that of the scheduler's config file: omit it, or ask an administrator for this plan"
+    )]
+    Elsewhere(String),
     #[error(transparent)]
     Stopped(#[from] Stopped),
     #[error("internal error: the scheduler's answer does not match the request")]
@@ -54,18 +89,30 @@ struct PlanResult {
 }
 
 impl Plans {
-    pub(super) fn new(inbox: Inbox, proposals: Proposals) -> Self {
+    pub(super) fn new(
+        inbox: Inbox,
+        proposals: Proposals,
+        audit: Audit,
+        asks_for_proofs: bool,
+    ) -> Self {
         Plans {
             inbox,
             proposals: Arc::new(proposals),
+            audit,
+            asks_for_proofs,
         }
     }
 
     /// Sends the plan from a separate task.
     pub(super) fn plan(&self, from: Principal, args: BrasseriePlanConfigArgs, to: Responder) {
         let (inbox, proposals) = (self.inbox.clone(), Arc::clone(&self.proposals));
+        let mut line = self.audit.call(&from, to.method());
+        line.texts(None, Some(String::from_utf8_lossy(&args.text).into()));
+        let scripts = DraftScripts::of(&from, self.asks_for_proofs);
         tokio::spawn(async move {
-            let (result_value, ex) = match make(&inbox, &proposals, from, args).await {
+            let made = make(&inbox, &proposals, (from, scripts), args).await;
+            end(line, &made);
+            let (result_value, ex) = match made {
                 Ok(made) => (Some(wire::plan(made)), None),
                 Err(PlanFailure::Stopped(stopped)) => return to.fail(stopped),
                 Err(failure) => {
@@ -78,13 +125,31 @@ impl Plans {
     }
 }
 
+/// Writes the line of a plan into the audit log.
+fn end(line: OpenLine, made: &Result<PlanResult, PlanFailure>) {
+    match made {
+        Ok(_) => line.end(Outcome::Ok, None),
+        Err(why @ (PlanFailure::NewScript { .. } | PlanFailure::Elsewhere(_))) => {
+            line.refused_caller(RefusalReason::Role, why);
+        }
+        Err(
+            why @ (PlanFailure::Stopped(_) | PlanFailure::AnotherAnswer | PlanFailure::Died(_)),
+        ) => line.end(Outcome::Failed, Some(why)),
+        Err(why) => line.end(Outcome::Refused, Some(why)),
+    }
+}
+
 async fn make(
     inbox: &Inbox,
     proposals: &Proposals,
-    from: Principal,
+    (from, scripts): (Principal, DraftScripts),
     args: BrasseriePlanConfigArgs,
 ) -> Result<PlanResult, PlanFailure> {
     let draft = draft(args)?;
+    if scripts == DraftScripts::InForce && proposals.is_elsewhere(&draft) {
+        let folder = proposals.folder_of(&draft);
+        return Err(PlanFailure::Elsewhere(folder.display().to_string()));
+    }
     let (format, folder) = (draft.format, proposals.folder_of(&draft));
     let begun = proposals.begin()?;
     let mut made = PlanResult {
@@ -107,9 +172,13 @@ async fn make(
             return Ok(made);
         }
     };
-    let nodes = match same_sources(inbox, from.clone(), &config).await? {
-        true => ProposedNodes::Kept,
-        false => proposals.nodes(&config, folder.clone()).await,
+    let nodes = match config_in_force(inbox, from.clone()).await? {
+        // The scheduler would not read nodes again.
+        Some(before) if has_same_nodes(&before, &config) => ProposedNodes::Kept,
+        before => {
+            check_scripts(scripts, &config, before.as_deref())?;
+            proposals.nodes(&config, folder.clone()).await
+        }
     };
     let read = Arc::clone(&config);
     let absent = tokio::task::spawn_blocking(move || absent_files(&read, &folder)).await?;
@@ -161,15 +230,28 @@ fn draft(args: BrasseriePlanConfigArgs) -> Result<Draft, PlanFailure> {
     })
 }
 
-/// Returns whether the configuration has the same node sources as the current one, so that the scheduler would not read nodes again.
-async fn same_sources(
+async fn config_in_force(
     inbox: &Inbox,
     from: Principal,
-    config: &Config,
-) -> Result<bool, PlanFailure> {
+) -> Result<Option<Arc<Config>>, PlanFailure> {
     match inbox.query(from, Query::Config).await? {
-        Answer::Config(before) => Ok(before.is_some_and(|before| has_same_nodes(&before, config))),
+        Answer::Config(before) => Ok(before),
         _ => Err(PlanFailure::AnotherAnswer),
+    }
+}
+
+/// Errors if the draft would run a script that its caller may not choose.
+fn check_scripts(
+    scripts: DraftScripts,
+    draft: &Config,
+    in_force: Option<&Config>,
+) -> Result<(), PlanFailure> {
+    match (scripts, first_new_script(draft, in_force)) {
+        (DraftScripts::InForce, Some((position, script))) => Err(PlanFailure::NewScript {
+            position,
+            script: script.display().to_string(),
+        }),
+        (DraftScripts::InForce, None) | (DraftScripts::Any, _) => Ok(()),
     }
 }
 

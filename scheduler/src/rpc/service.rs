@@ -152,7 +152,7 @@ impl SchedulerService {
         let guard = protection.guard().cloned();
         let answers = Answers::new(inbox.clone(), logs, stories, protection);
         let jobs = Jobs::new(inbox.clone(), Arc::clone(&room), audit.clone());
-        let plans = Plans::new(inbox.clone(), proposals);
+        let plans = Plans::new(inbox.clone(), proposals, audit.clone(), guard.is_some());
         let forgetting = Forgetting::new(inbox.clone(), Arc::clone(&room), audit.clone());
         let ordering = Ordering::new(inbox.clone(), Arc::clone(&room), audit.clone());
         SchedulerService {

@@ -29,7 +29,7 @@ use config_file::News;
 pub use config_file::{ConfigFile, LoadedConfig};
 pub(crate) use in_force::{InForce, TellInForce};
 pub use nodes::{BuildMoment, BuiltNodes, InstanceNode, build_nodes};
-pub(crate) use proposals::{Draft, NotBegun, Proposals, SharedMemory};
+pub(crate) use proposals::{Draft, NotBegun, Proposals, SharedMemory, first_new_script};
 pub use zone::{SystemZone, system_zone};
 
 /// Minimum time between two refreshes of the nodes that follow a schedule or the wall clock. Schedule times are at least a second apart, so

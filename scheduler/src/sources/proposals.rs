@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::time::format_duration;
 use brasserie_common_config::{
-    Config, ConfigErrors, Format, ParseOptions, Parsed, ScheduleMemory, UnknownKeys,
+    Config, ConfigErrors, Format, NodeSource, ParseOptions, Parsed, ScheduleMemory, UnknownKeys,
 };
 use brasserie_common_runtime::Clock;
 use brasserie_scheduler_core::ProposedNodes;
@@ -71,6 +71,25 @@ pub(crate) struct Proposals {
     pub(crate) room: Arc<Semaphore>,
 }
 
+/// Returns the first script of a draft, and the position of its source from one on, that the configuration in force does not run with the same
+/// arguments. A script's arguments are the nodes of the sources before it.
+pub(crate) fn first_new_script<'a>(
+    draft: &'a Config,
+    in_force: Option<&Config>,
+) -> Option<(usize, &'a Path)> {
+    let known = in_force.map_or(&[][..], |config| &config.node_sources[..]);
+    let same = draft.node_sources.iter().zip(known);
+    let same = same.take_while(|(new, known)| new == known).count();
+    let mut new = draft.node_sources.iter().enumerate().skip(same);
+    new.find_map(|(index, source)| match source {
+        NodeSource::Script(script) => Some((index + 1, &*script.script)),
+        NodeSource::Empty
+        | NodeSource::Manual(_)
+        | NodeSource::RangeLabel(_)
+        | NodeSource::AddTime(_) => None,
+    })
+}
+
 /// A permit for one plan, held until it is dropped, and the file that a draft would replace.
 pub(crate) struct PlanPermit<'a> {
     pub(crate) file: &'a Path,
@@ -92,6 +111,11 @@ impl Proposals {
     /// Returns the folder against which a draft's relative paths resolve.
     pub(crate) fn folder_of(&self, draft: &Draft) -> PathBuf {
         draft.folder.clone().unwrap_or_else(|| self.folder.clone())
+    }
+
+    /// Returns whether the relative paths of a draft resolve elsewhere than those of the scheduler's own file.
+    pub(crate) fn is_elsewhere(&self, draft: &Draft) -> bool {
+        draft.folder.as_ref().is_some_and(|at| *at != self.folder)
     }
 
     /// Parses a draft on a blocking thread, because texts can be long.
