@@ -248,6 +248,13 @@ fn a_worker_without_a_token_stays_on_its_machine() {
         assert_eq!(refused.code, Some(2), "{}", refused.output);
         assert!(refused.output.contains(why), "{}", refused.output);
     }
+    // A list of addresses is checked again when it changes.
+    let members = stage.write("members", "127.0.0.1:1\n");
+    far.scheduler = format!("@{}", members.display());
+    let worker = stage.start_worker(&far);
+    worker.wait_for_output("the worker takes calls");
+    stage.write("members", "192.0.2.1:6789\n");
+    worker.wait_for_output("stay in use: --scheduler: 192.0.2.1:6789");
     // The worker of a run takes no token.
     let config = stage.write("run.json", &config().to_string());
     let directory = stage.path("run").to_string_lossy().into_owned();

@@ -136,18 +136,26 @@ pub enum OnSigterm {
     Drain,
 }
 
+/// Errors unless a worker that is no member of a cluster may call a scheduler at all of these addresses.
+pub(crate) fn check_members(
+    members: &[ServiceAddress],
+    exposure: NetworkExposure,
+) -> Result<(), PlainAddressError> {
+    let far = members.iter().find(|member| !is_loopback(&member.host));
+    match (exposure, far) {
+        (NetworkExposure::LoopbackOnly, Some(far)) => {
+            Err(PlainAddressError::Scheduler(far.clone()))
+        }
+        (NetworkExposure::LoopbackOnly | NetworkExposure::AnyAddress, _) => Ok(()),
+    }
+}
+
 impl StartOptions {
     /// Errors unless the addresses are those that a worker may use that is no member of a cluster.
     pub(crate) fn check_plain(&self) -> Result<(), PlainAddressError> {
         ListenAddress::check(self.listen.socket(), self.exposure)?;
-        let mut members = self.schedulers.iter().flat_map(|one| &one.members);
-        let far = members.find(|member| !is_loopback(&member.host));
-        match (self.exposure, far) {
-            (NetworkExposure::LoopbackOnly, Some(far)) => {
-                Err(PlainAddressError::Scheduler(far.clone()))
-            }
-            (NetworkExposure::LoopbackOnly | NetworkExposure::AnyAddress, _) => Ok(()),
-        }
+        let mut schedulers = self.schedulers.iter();
+        schedulers.try_for_each(|one| check_members(&one.members, self.exposure))
     }
 
     /// Returns options for one scheduler, with the command line's defaults for everything else.

@@ -475,7 +475,8 @@ fn clients(options: &StartOptions, membership: &Membership) -> Vec<SchedulerClie
     let schedulers = options.schedulers.iter();
     let new = |scheduler: &SchedulerOptions| {
         let (timeouts, period) = (options.timeouts, options.heartbeat_period);
-        SchedulerClient::new(scheduler, timeouts, period, membership.clone())
+        let membership = (membership.clone(), options.exposure);
+        SchedulerClient::new(scheduler, timeouts, period, membership)
     };
     schedulers.map(new).collect()
 }
