@@ -206,7 +206,7 @@ mod tests {
         let kept = KeyRequest::read(&path).expect("readable").expect("a file");
         assert_eq!(kept.request(), made.request());
         assert_eq!(kept.key.serialize_der(), made.key.serialize_der());
-        std::fs::write(&path, "no key").expect("a file");
+        write_secret(&path, b"no key").expect("a file");
         assert!(matches!(
             KeyRequest::read(&path),
             Err(IdentityError::Damaged { .. })
