@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail};
 use brasserie_common::InvocationId;
 use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
-use brasserie_common_identity::KeyRequest;
+use brasserie_common_identity::{CertificateDer, Credential, KeyRequest};
+use brasserie_common_runtime::NetworkExposure;
 use brasserie_thrift::generated::brasserie::{
     AuditPage, AuditQuery, AuthorityStatus, BrasserieAuthenticateArgs, BrasserieAuthenticateResult,
     BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieCertifyArgs, BrasserieCertifyResult,
@@ -52,8 +53,8 @@ use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 use tokio::runtime::Runtime;
 
-use crate::access::{Person, Visit};
-use crate::addresses::{NOT_AN_ADDRESS, scheduler_peer};
+use crate::access::Person;
+use crate::addresses::{NOT_AN_ADDRESS, NOT_IN_PLAIN_TEXT, is_plain_allowed, scheduler_peer};
 use crate::destination::{Destination, SchedulerArgs};
 use crate::failure::{Failure, Unknown};
 use crate::output::{print, print_json, shell_word, with_flag};
@@ -158,6 +159,8 @@ pub(crate) struct Connection {
     /// The flag that names this scheduler to another command, with a space before it; empty for the default.
     flag: String,
     proof: Proof,
+    /// The addresses to which calls in plain text may go.
+    exposure: NetworkExposure,
 }
 
 /// How the caller proves who it is.
@@ -173,12 +176,14 @@ enum Proof {
 impl Connection {
     /// Creates a connection for queries to a scheduler of this machine that asks for no proof.
     pub(crate) fn new(address: &str) -> Result<Self> {
-        Self::with(address, CallTimeouts::DEFAULT, None)
+        let exposure = NetworkExposure::LoopbackOnly;
+        Self::with(address, CallTimeouts::DEFAULT, None, exposure)
     }
 
     /// Creates a connection for changes, which take longer, to a scheduler of this machine that asks for no proof.
     pub(crate) fn patient(address: &str) -> Result<Self> {
-        Self::with(address, Self::patience(), None)
+        let exposure = NetworkExposure::LoopbackOnly;
+        Self::with(address, Self::patience(), None, exposure)
     }
 
     /// Creates a connection for queries to the scheduler that the command line names.
@@ -210,12 +215,23 @@ impl Connection {
 
     fn at(destination: &Destination, timeouts: CallTimeouts) -> Result<Self> {
         let person = destination.token.as_ref().map(Person::new).transpose()?;
-        Self::with(reachable(&destination.addresses), timeouts, person)
+        let address = reachable(&destination.addresses);
+        Self::with(address, timeouts, person, destination.exposure)
     }
 
-    fn with(address: &str, timeouts: CallTimeouts, person: Option<Person>) -> Result<Self> {
+    fn with(
+        address: &str,
+        timeouts: CallTimeouts,
+        person: Option<Person>,
+        exposure: NetworkExposure,
+    ) -> Result<Self> {
         let peer = scheduler_peer(address);
         let peer = peer.with_context(|| format!("`{address}` is {NOT_AN_ADDRESS}"))?;
+        if person.is_none() && !is_plain_allowed(&peer, exposure) {
+            let message =
+                format!("{address} is on another machine, and the call would be in plain text");
+            return Err(Failure::usage(message).remedy(NOT_IN_PLAIN_TEXT).into());
+        }
         let (proof, peer) = match person {
             _ if peer.is_local() => (Proof::LocalUser, peer),
             Some(person) => (Proof::Token(Arc::new(person)), Person::scheduler(peer)),
@@ -235,11 +251,17 @@ impl Connection {
             peer,
             flag: format!(" --scheduler {}", shell_word(address)),
             proof,
+            exposure,
         })
     }
 
-    /// Returns the caller's side of TLS for calls to workers; `None` if they ask for no proof.
-    pub(crate) async fn visit(&self) -> Result<Option<Visit>> {
+    /// Returns the addresses to which calls in plain text may go.
+    pub(crate) fn exposure(&self) -> NetworkExposure {
+        self.exposure
+    }
+
+    /// Returns a certificate for calls to workers, which is valid for some minutes; `None` if they ask for no proof.
+    pub(crate) async fn certify(&self) -> Result<Option<Credential>> {
         if let Proof::None = self.proof {
             return Ok(None);
         }
@@ -249,7 +271,9 @@ impl Connection {
         };
         let result: BrasserieCertifyResult = self.ask("certify", &arguments).await?;
         let issued = self.admitted(result.result_value, result.ex)?;
-        Visit::new(key, issued.chain.unwrap_or_default(), &self.peer).map(Some)
+        let chain = issued.chain.unwrap_or_default().into_iter();
+        let own = key.with_chain(chain.map(CertificateDer::from).collect())?;
+        Ok(Some(own))
     }
 
     /// Returns the answer, or the failure of a caller that was not admitted.
@@ -843,6 +867,16 @@ mod tests {
             let error = Connection::new(bad).err().map(|e| e.to_string());
             assert!(error.is_some_and(|e| e.contains("HOST:PORT")), "{bad}");
         }
+    }
+
+    #[test]
+    fn another_machine_is_not_called_in_plain_text() {
+        let error = Connection::new("192.0.2.1:6789").err().expect("refused");
+        let text = crate::failure::text_of(&error);
+        assert!(
+            text.contains("plain text") && text.contains("--insecure-network"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use brasserie_common_identity::Token;
+use brasserie_common_runtime::NetworkExposure;
 
 use crate::access;
 use crate::addresses::{scheduler_address, socket_address};
@@ -36,6 +37,10 @@ pub(crate) struct SchedulerArgs {
     /// The context with the scheduler's address and your token: see `brasserie context`. BRASSERIE_CONTEXT names one too.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["scheduler", "token_file"])]
     context: Option<String>,
+    /// Allow calls in plain text to other machines, to a scheduler that asks for no proof and its workers. Use it only if you trust everybody
+    /// on that network: nothing proves who answers there. With a token or a context it is not needed.
+    #[arg(long)]
+    insecure_network: bool,
 }
 
 impl SchedulerArgs {
@@ -50,9 +55,11 @@ impl SchedulerArgs {
         let given = flags
             .into_iter()
             .filter_map(|(flag, value)| Some((flag, value?)));
-        given
-            .map(|(flag, value)| format!(" --{flag} {}", shell_word(value)))
-            .collect()
+        let given = given.map(|(flag, value)| format!(" --{flag} {}", shell_word(value)));
+        let open = self
+            .insecure_network
+            .then(|| " --insecure-network".to_owned());
+        given.chain(open).collect()
     }
 }
 
@@ -62,11 +69,14 @@ pub(crate) struct Destination {
     pub addresses: Vec<String>,
     /// `None`: the scheduler asks for no proof, or the address is a local socket.
     pub token: Option<Token>,
+    /// The addresses to which calls in plain text may go.
+    pub exposure: NetworkExposure,
 }
 
 impl Destination {
     /// Chooses the scheduler for these flags.
     pub(crate) fn of(args: &SchedulerArgs) -> Result<Self> {
+        let exposure = NetworkExposure::of(args.insecure_network);
         let file = args.token_file.as_deref();
         let variable = std::env::var(CONTEXT).ok().filter(|name| !name.is_empty());
         match (&args.context, &args.scheduler, file, variable) {
@@ -77,26 +87,30 @@ impl Destination {
                     Some(file) => Some(access::token_in(file)?),
                     None => access::token_of_environment()?,
                 },
+                exposure,
             }),
             (None, None, Some(file), _) => match usable_socket(file) {
                 Some(socket) => Ok(Self::local(&socket)),
-                None => Ok(Self::default_address(Some(access::token_in(file)?))),
+                None => Ok(Self::default_address(
+                    Some(access::token_in(file)?),
+                    exposure,
+                )),
             },
             (None, None, None, Some(name)) => Contexts::read()?.named(&name).map(Self::of_context),
-            (None, None, None, None) => Self::of_environment(),
+            (None, None, None, None) => Self::of_environment(exposure),
         }
     }
 
-    fn of_environment() -> Result<Self> {
+    fn of_environment(exposure: NetworkExposure) -> Result<Self> {
         if let Some(token) = access::token_of_environment()? {
-            return Ok(Self::default_address(Some(token)));
+            return Ok(Self::default_address(Some(token), exposure));
         }
         if let Some(context) = Contexts::read()?.in_use()? {
             return Ok(Self::of_context(context));
         }
         Ok(match usable_socket(Path::new(SYSTEM_DIRECTORY)) {
             Some(socket) => Self::local(&socket),
-            None => Self::default_address(None),
+            None => Self::default_address(None, exposure),
         })
     }
 
@@ -104,13 +118,16 @@ impl Destination {
         Destination {
             addresses: context.schedulers,
             token: context.token,
+            // The user has added a context without a token with this choice.
+            exposure: NetworkExposure::AnyAddress,
         }
     }
 
-    fn default_address(token: Option<Token>) -> Self {
+    fn default_address(token: Option<Token>, exposure: NetworkExposure) -> Self {
         Destination {
             addresses: vec![DEFAULT_SCHEDULER.to_owned()],
             token,
+            exposure,
         }
     }
 
@@ -118,6 +135,7 @@ impl Destination {
         Destination {
             addresses: vec![socket_address(socket)],
             token: None,
+            exposure: NetworkExposure::LoopbackOnly,
         }
     }
 }

@@ -247,7 +247,9 @@ pub(crate) fn tell_usage(mut error: clap::Error, command: &clap::Command) -> Exi
 }
 
 /// The commands that change or ask a running scheduler, and have no `--data-dir`.
-const OF_SCHEDULER: [&str; 5] = ["artifact", "job", "plan", "task", "worker"];
+const OF_SCHEDULER: [&str; 8] = [
+    "artifact", "audit", "ca", "job", "plan", "task", "token", "worker",
+];
 
 /// Returns the failure for a `--data-dir` of a command that needs a running scheduler. `words` are the command line.
 fn no_data_dir(error: &clap::Error, words: &[String]) -> Option<Failure> {

@@ -12,6 +12,7 @@ mod interrupts;
 mod node_times;
 mod output;
 mod temporary;
+mod visit;
 
 use std::process::ExitCode;
 

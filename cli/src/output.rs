@@ -94,8 +94,9 @@ pub(crate) fn date(seconds: i64) -> String {
 /// command in backticks that has such a flag and does not name another. In the text for a run, replaces `brasserie job forgive`, which
 /// needs a scheduler that goes on.
 pub(crate) fn with_flag(text: &str, flag: &str) -> String {
-    const OF_SCHEDULER: [&str; 10] = [
-        "artifact", "audit", "explain", "job", "logs", "plan", "status", "task", "token", "worker",
+    const OF_SCHEDULER: [&str; 11] = [
+        "artifact", "audit", "ca", "explain", "job", "logs", "plan", "status", "task", "token",
+        "worker",
     ];
     const OF_DATA_DIR: [&str; 4] = ["explain", "logs", "status", "task list"];
     let is_run = flag.starts_with(" --data-dir");
@@ -256,6 +257,9 @@ mod tests {
         let run = "`brasserie run` with --retry-failed does it, `brasserie status --data-dir d` shows it, \
                    `brasserie config check F` not; `x` neither";
         assert_eq!(with_flag(text, " --data-dir d"), run);
+        let authority = "replace it with `brasserie ca rotate`";
+        let named = "replace it with `brasserie ca rotate --context c`";
+        assert_eq!(with_flag(authority, " --context c"), named);
         let changes = "`brasserie job resume`, `brasserie task kill j n`";
         assert_eq!(with_flag(changes, " --data-dir d"), changes);
         let odd = "a name with `\n`brasserie status`";

@@ -420,7 +420,7 @@ pub struct JobView {
     /// `None` for a job of the config file.
     pub version: Option<i64>,
     /// The submitter who owns the job; `None` if only operators and administrators change it.
-    pub owner: Option<String>,
+    pub owned_by: Option<String>,
     /// Every task is done, has failed or can never run, and its completion is on disk.
     pub settled: bool,
     #[serde(flatten)]

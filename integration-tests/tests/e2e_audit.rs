@@ -2,10 +2,8 @@
 //! connections are real.
 
 use std::fs;
-use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use brasserie_common::access::{Role, SCHEDULER_CALLS};
@@ -13,16 +11,14 @@ use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
     MachinePortLock, ServiceAddress, Shard, WorkerDescription, WorkerId, WorkerSetId,
 };
-use brasserie_common_identity::{Authority, Credential, client_config};
+use brasserie_common_identity::Credential;
 use brasserie_thrift::generated::brasserie::{BrasseriePauseJobArgs, BrasseriePauseJobResult};
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobsArgs, BistroSchedulerGetJobsResult, BistroSchedulerProcessHeartbeatArgs,
     BistroSchedulerProcessHeartbeatResult,
 };
-use brasserie_thrift::rpc::{
-    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, PeerAddr, THRIFT, Unknown,
-};
-use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_within};
+use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr, Unknown};
+use integration_tests::e2e::{Secured, Stage, wait_within};
 use serde_json::{Value, json};
 use thrift::protocol::{
     TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TSerializable,
@@ -32,124 +28,6 @@ use thrift::protocol::{
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A scheduler that asks for proofs, at all addresses of this machine.
-struct Secured {
-    _scheduler: Process,
-    stage: Stage,
-    spec: SchedulerSpec,
-}
-
-impl Secured {
-    fn start() -> Self {
-        let stage = Stage::new();
-        let config = stage.write("config.json", &config().to_string());
-        let mut spec = stage.calm_spec(&config);
-        spec.address = Ipv4Addr::UNSPECIFIED;
-        let scheduler = stage.start_scheduler(&spec);
-        let secured = Secured {
-            _scheduler: scheduler,
-            stage,
-            spec,
-        };
-        wait_within(PATIENCE, "the scheduler to answer", || {
-            (secured.ask(&["status", "--json"]).code == Some(0)).then_some(())
-        });
-        secured
-    }
-
-    fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.spec.port)
-    }
-
-    /// Runs a command of the administrator.
-    fn ask(&self, arguments: &[&str]) -> Finished {
-        self.ask_as(&self.spec.data_dir.clone(), arguments)
-    }
-
-    fn ask_as(&self, token: &Path, arguments: &[&str]) -> Finished {
-        let (address, token) = (self.address(), token.to_string_lossy());
-        let mut all = arguments.to_vec();
-        all.extend(["--scheduler", &address, "--token-file", &token]);
-        self.stage.brasserie(&all)
-    }
-
-    /// Runs a command that must succeed.
-    fn must(&self, token: &Path, arguments: &[&str]) -> String {
-        let done = self.ask_as(token, arguments);
-        assert_eq!(done.code, Some(0), "{arguments:?}: {}", done.output);
-        done.output
-    }
-
-    /// Runs a command that must be refused with this text.
-    fn refused(&self, token: &Path, arguments: &[&str], why: &str) {
-        let done = self.ask_as(token, arguments);
-        assert_eq!(done.code, Some(1), "{arguments:?}: {}", done.output);
-        // The output may break lines.
-        let text = done.output.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains(why), "{arguments:?}: {}", done.output);
-    }
-
-    fn token(&self, name: &str, arguments: &[&str]) -> PathBuf {
-        let mut all = vec!["token", "create"];
-        all.extend(arguments);
-        let created = self.ask(&all);
-        assert_eq!(created.code, Some(0), "{}", created.output);
-        let file = self.stage.write(name, &created.output);
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
-        file
-    }
-
-    /// Starts a worker that joins, and returns the folder with its key.
-    fn join(&self, shard: &str) -> (Process, PathBuf) {
-        let token = self.token(&format!("join-{shard}"), &["--role", "worker"]);
-        let mut spec = self.stage.worker_spec(shard, &self.spec);
-        spec.scheduler = self.address();
-        spec.flags
-            .push(format!("--join-token=@{}", token.display()));
-        let worker = self.stage.start_worker(&spec);
-        wait_within(PATIENCE, &format!("{shard} to be healthy"), || {
-            let status = self.status();
-            let mut workers = status["workers"].as_array()?.iter();
-            let is_it = |w: &&Value| w["shard"] == shard && w["state"] == "healthy";
-            workers.find(is_it).map(|_| ())
-        });
-        (worker, spec.data_dir.join("identity"))
-    }
-
-    fn status(&self) -> Value {
-        let status = self.ask(&["status", "--json"]);
-        serde_json::from_str(&status.output).unwrap_or_default()
-    }
-
-    fn lines(&self, arguments: &[&str]) -> Vec<Value> {
-        let mut all = vec!["audit", "--json"];
-        all.extend(arguments);
-        let shown = self.ask(&all);
-        assert_eq!(shown.code, Some(0), "{}", shown.output);
-        let lines = shown.output.lines().map(serde_json::from_str);
-        lines.map(|line| line.expect("JSON")).collect()
-    }
-}
-
-fn config() -> Value {
-    json!({
-        "bistro_settings": { "enabled": true, "nodes": { "levels": ["item"], "node_sources": [
-            { "source": "manual", "prefs": { "one": [] } }
-        ] } },
-        "bistro_job->filed": { "command": ["/bin/true"], "enabled": false },
-    })
-}
-
-/// A caller's side of TLS.
-#[derive(Debug)]
-struct Shown(Arc<rustls::ClientConfig>);
-
-impl Credentials for Shown {
-    fn tls(&self) -> Arc<rustls::ClientConfig> {
-        Arc::clone(&self.0)
-    }
-}
-
 /// A thief with the key of a worker.
 struct Thief {
     pool: ClientPool,
@@ -158,23 +36,11 @@ struct Thief {
 
 impl Thief {
     fn of(secured: &Secured, folder: &Path) -> Self {
-        let read = Authority::read(&secured.spec.data_dir.join("identity"));
-        let authority = read.expect("an authority").expect("an authority");
+        let authority = secured.authority();
         let own = Credential::read(&folder.join("worker.pem"));
         let own = own.expect("a certificate").expect("a certificate");
-        let trusted = [authority.certificate().clone()];
-        let tls = client_config(Some(&own), &trusted, THRIFT).expect("a configuration");
-        let pool = ClientPool::new(ClientConfig {
-            timeouts: CallTimeouts {
-                connect: PATIENCE,
-                send: PATIENCE,
-                receive: PATIENCE,
-            },
-            credentials: Some(Arc::new(Shown(tls))),
-            ..ClientConfig::default()
-        });
-        let scheduler = PeerAddr::new("127.0.0.1", secured.spec.port);
-        let scheduler = scheduler.proving(&authority.cluster().of_role(Role::Scheduler));
+        let pool = authority.pool(Some(&own));
+        let scheduler = authority.scheduler(secured.spec.port);
         Thief { pool, scheduler }
     }
 
@@ -268,10 +134,7 @@ fn a_stolen_key_of_a_worker_is_of_no_other_use_and_its_use_is_counted_and_audite
         ]
     );
     for line in &lines {
-        assert_eq!(
-            (&line["role"], &line["shard"]),
-            (&json!("worker"), &json!("w1"))
-        );
+        assert_eq!([&line["role"], &line["shard"]], ["worker", "w1"]);
         assert!(
             line["from"]
                 .as_str()
@@ -342,6 +205,7 @@ fn submitters_change_their_own_and_the_log_says_who_has_done_what() {
     );
     let listed = secured.must(&bob, &["job", "list"]);
     assert!(listed.contains("ana"), "{listed}");
+    check_documents(&secured, &bob);
 
     let text =
         r#"{"command": ["/bin/true"], "enabled": false, "task_subprocess": {"user": "batch"}}"#;
@@ -362,6 +226,18 @@ fn submitters_change_their_own_and_the_log_says_who_has_done_what() {
     let seen = secured.must(&operator, &["audit", "--who", "ana", "--what", "pauseJob"]);
     assert!(seen.contains("hold: none -> paused"), "{seen}");
     check_log(&secured);
+}
+
+/// Checks that all documents about the job `copy` name its owner by the same key.
+fn check_documents(secured: &Secured, token: &Path) {
+    for command in [
+        &["status"][..],
+        &["explain", "copy", "one"],
+        &["job", "list"],
+    ] {
+        let document = secured.must(token, &[command, &["--json"]].concat());
+        assert!(document.contains(r#""owned_by": "ana""#), "{document}");
+    }
 }
 
 /// Checks the lines about the job `copy`, from the oldest on.
@@ -412,7 +288,13 @@ fn check_log(secured: &Secured) {
 #[test]
 fn a_scheduler_without_an_authority_keeps_the_log_too_and_over_a_restart() {
     let stage = Stage::new();
-    let config = stage.write("config.json", &config().to_string());
+    let config = json!({
+        "bistro_settings": { "enabled": true, "nodes": { "levels": ["item"], "node_sources": [
+            { "source": "manual", "prefs": { "one": [] } }
+        ] } },
+        "bistro_job->filed": { "command": ["/bin/true"], "enabled": false },
+    });
+    let config = stage.write("config.json", &config.to_string());
     let spec = stage.calm_spec(&config);
     let mut scheduler = stage.start_scheduler(&spec);
     scheduler.wait_for_output("the scheduler is up");

@@ -2,7 +2,6 @@
 //! real.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use brasserie_thrift::generated::brasserie::ClusterStatus;
 use brasserie_thrift::rpc::{ClientPool, PeerAddr};
 use integration_tests::e2e::{
     Admission, Client, Finished, Process, SchedulerSpec, Stage, TestAuthority, WorkerSpec,
-    try_call, wait_for, wait_within,
+    address_of, try_call, wait_for, wait_within,
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -112,15 +111,6 @@ impl Certified {
     }
 }
 
-fn port_of(worker: &Process) -> u16 {
-    worker.wait_for_output("the worker takes calls");
-    let output = worker.output();
-    let address = output.split("address=").nth(1);
-    let address = address.and_then(|rest| rest.split_whitespace().next());
-    let address: SocketAddr = address.expect("an address").parse().expect("an address");
-    address.port()
-}
-
 fn runtime() -> Runtime {
     Runtime::new().expect("a runtime")
 }
@@ -172,7 +162,7 @@ fn workers_cut_off_those_whose_certificate_is_revoked_and_refuse_them_also_after
     };
     let (worker, viewer) = (cluster.authority.pool(Some(&stolen)), person(number));
     let runtime = runtime();
-    let peer = cluster.authority.worker_at_port(port_of(&one));
+    let peer = cluster.authority.worker_at_port(address_of(&one).port());
     runtime.block_on(async {
         // It may fetch artifacts and nothing else.
         let refused = try_call(&worker, &peer, "getWorkFetch").await;
@@ -191,7 +181,7 @@ fn workers_cut_off_those_whose_certificate_is_revoked_and_refuse_them_also_after
     });
     one.kill_program();
     let again = cluster.stage.start_worker(&one_spec);
-    let peer = cluster.authority.worker_at_port(port_of(&again));
+    let peer = cluster.authority.worker_at_port(address_of(&again).port());
     runtime.block_on(async {
         until(
             &worker,
@@ -315,7 +305,7 @@ fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
     // The remedy of the message.
     fs::remove_dir_all(leaves_spec.data_dir.join("identity")).expect("a folder");
     let token = cluster.asked(&["token", "create", "--role", "worker", "--shard", "leaves"]);
-    let token = cluster.stage.write("join", &token);
+    let token = cluster.stage.write_secret("join", &token);
     let mut spec = leaves_spec;
     spec.flags
         .push(format!("--join-token=@{}", token.display()));
@@ -362,7 +352,7 @@ fn a_second_head_node_with_a_copy_of_the_authority_takes_over_the_workers() {
     spec.scheduler = format!("@{}", members.display());
     // The worker joins with a token, of which the second head node knows nothing.
     let token = cluster.asked(&["token", "create", "--role", "worker"]);
-    let token = cluster.stage.write("join", &token);
+    let token = cluster.stage.write_secret("join", &token);
     spec.flags.push("--listen=127.0.0.1:0".to_owned());
     spec.flags
         .push(format!("--join-token=@{}", token.display()));

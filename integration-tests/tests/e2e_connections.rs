@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use brasserie_thrift::generated::brasserie::ClusterStatus;
 use brasserie_thrift::generated::common::BistroInstanceID;
-use integration_tests::e2e::{Client, Process, Stage, TestAuthority};
+use integration_tests::e2e::{Client, Stage, TestAuthority, address_of};
 use integration_tests::fake_worker::FakeFleet;
 use integration_tests::hostile::Crowd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -97,14 +97,6 @@ fn instances(status: &ClusterStatus) -> BTreeMap<String, BistroInstanceID> {
     workers.filter_map(instance).collect()
 }
 
-fn port_of(worker: &Process) -> u16 {
-    worker.wait_for_output("the worker takes calls");
-    let output = worker.output();
-    let address = output.split("address=127.0.0.1:").nth(1);
-    let port = address.and_then(|rest| rest.split_whitespace().next());
-    port.and_then(|port| port.parse().ok()).expect("a port")
-}
-
 #[test]
 fn thousands_of_strangers_before_the_end_of_a_handshake_delay_nobody() {
     let _alone = alone();
@@ -123,7 +115,7 @@ fn thousands_of_strangers_before_the_end_of_a_handshake_delay_nobody() {
     let stays = stage.start_worker(&one);
     let client = authority.client(spec.port);
     let before = client.wait_healthy(1);
-    let crowds = [spec.port, port_of(&stays)].map(|port| Crowd::at_tls(port, size));
+    let crowds = [spec.port, address_of(&stays).port()].map(|port| Crowd::at_tls(port, size));
     // A newcomer joins in the middle of it.
     let _newcomer = stage.start_worker(&two);
     client.wait_healthy(2);

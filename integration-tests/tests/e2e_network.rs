@@ -32,7 +32,9 @@ fn links_are_cut_each_way_by_itself_and_healed() {
     cluster.add_workers(1);
     let (here, there) = (cluster.network.host(0), cluster.worker(0).host);
     let answer = || {
-        let ask = cluster.stage.brasserie_command(&["status"]);
+        let ask = cluster
+            .stage
+            .brasserie_command(&["status", "--insecure-network"]);
         let mut ask = cluster.network.command_on(there, &ask);
         ask.args(["--scheduler", &cluster.scheduler_address()]);
         cluster.stage.finish("brasserie", ask).code

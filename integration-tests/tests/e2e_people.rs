@@ -134,8 +134,7 @@ impl Secured {
 
     /// Keeps a token in a file as its holder would.
     fn token_file(&self, name: &str, token: &str) -> String {
-        let file = self.stage.write(name, token);
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
+        let file = self.stage.write_secret(name, token);
         file.to_string_lossy().into_owned()
     }
 
@@ -586,6 +585,42 @@ fn a_context_names_a_cluster_and_a_token() {
     assert_eq!(brasserie(&["status", "--context", "prod"]).code, Some(2));
     assert_eq!(brasserie(&["context", "use", "second"]).code, Some(0));
     assert_eq!(brasserie(&["status"]).code, Some(0));
+}
+
+#[test]
+fn a_context_of_a_local_socket_takes_no_token() {
+    let secured = Secured::start(&[]);
+    let address = format!("unix:{}", secured.socket().display());
+    let token = secured.token(&["--role", "viewer"]);
+    let token = secured.token_file("viewer", &token);
+    let add = ["context", "add", "here", "--scheduler", &address];
+    let proving = [&add[..], &["--token-file", &token]].concat();
+    let refused = secured.stage.brasserie(&proving);
+    assert_eq!(refused.code, Some(2), "{}", refused.output);
+    let why = "a local socket takes no token";
+    assert!(refused.output.contains(why), "{}", refused.output);
+    let added = secured.stage.brasserie(&add);
+    let how = "whose local socket knows you by your user";
+    assert!(added.output.contains(how), "{}", added.output);
+    assert_eq!(secured.stage.brasserie(&["token", "list"]).code, Some(0));
+}
+
+#[test]
+fn other_machines_are_called_in_plain_text_by_request_alone() {
+    let stage = Stage::new();
+    for command in [&["status"][..], &["context", "add", "far"]] {
+        let far = [command, &["--scheduler", "192.0.2.1:6789"]].concat();
+        let refused = stage.brasserie(&far);
+        assert_eq!(refused.code, Some(2), "{}", refused.output);
+        assert!(
+            refused.output.contains("in plain text"),
+            "{}",
+            refused.output
+        );
+        let by_request = [&far[..], &["--insecure-network"]].concat();
+        let nobody = stage.brasserie(&by_request);
+        assert_eq!(nobody.code, Some(1), "{}", nobody.output);
+    }
 }
 
 #[test]

@@ -5,32 +5,27 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::access::{self, Callers, Role, ShardLabel, Table};
 use brasserie_common::{Shard, WallTime};
-use brasserie_common_identity::{
-    Authority, Certified, Credential, KeyRequest, Lifetime, client_config,
-};
+use brasserie_common_identity::{Authority, Certified, Credential, KeyRequest, Lifetime, Token};
 use brasserie_common_runtime::Clock;
-use brasserie_thrift::rpc::{
-    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, PeerAddr, THRIFT, Unknown,
-};
+use brasserie_thrift::generated::brasserie::{BrasserieJoinArgs, BrasserieJoinResult};
+use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
 use integration_tests::e2e::{
-    Finished, Host, Network, Process, SchedulerSpec, Stage, WorkerSpec, python, wait_for,
-    wait_within, warn_not_run,
+    Admission, Network, Process, Secured, Stage, TestAuthority, WorkerSpec, address_of, certify,
+    python, try_call, wait_for, warn_not_run,
 };
-use serde_json::Value;
-use thrift::ApplicationErrorKind;
-use thrift::protocol::{TInputProtocol, TOutputProtocol, TSerializable, TStructIdentifier, TType};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// A text that travels in calls, reports and logs, and must be seen by nobody on the way.
 const MARK: &str = "marked-to-be-seen-by-nobody";
+/// The longest time for which a connection may outlive the command that revokes it.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Writes to a file all packets that a machine sends and receives.
 const CAPTURE: &str = "
@@ -42,144 +37,60 @@ with open(sys.argv[1], 'wb', buffering=0) as file:
         file.write(packets.recv(65536))
 ";
 
-/// A scheduler that asks for proofs, on a machine of its own.
-struct Secured {
-    scheduler: Process,
-    network: Network,
-    stage: Stage,
-    spec: SchedulerSpec,
+/// Runs a program on a terminal, whose output it copies.
+const ON_A_TERMINAL: &str = "import pty, sys; pty.spawn(sys.argv[1:])";
+
+fn config() -> Value {
+    json!({
+        "bistro_settings": { "enabled": true, "nodes": { "levels": ["item"], "node_sources": [
+            { "source": "manual", "prefs": { "one": [], "two": [] } }
+        ] } },
+        format!("bistro_job->{MARK}"): { "command": ["/bin/echo", MARK] },
+    })
 }
 
-impl Secured {
-    /// Starts a scheduler with a job whose name has the mark, and another machine without anything. `None` where there are no namespaces.
-    fn start(test: &str) -> Option<Self> {
-        let network = match Network::new(2, 7) {
-            Ok(network) => network,
-            Err(why) => {
-                warn_not_run(&format!("{test}, which needs namespaces"), &why);
-                return None;
-            }
-        };
-        let stage = Stage::new();
-        let config = serde_json::json!({
-            "bistro_settings": { "enabled": true, "nodes": { "levels": ["item"], "node_sources": [
-                { "source": "manual", "prefs": { "one": [], "two": [] } }
-            ] } },
-            format!("bistro_job->{MARK}"): { "command": ["/bin/echo", MARK] },
-        });
-        let config = stage.write("config.json", &config.to_string());
-        let mut spec = stage.calm_spec(&config);
-        spec.address = network.address(network.host(0));
-        let command = stage.scheduler_command(&spec);
-        let scheduler = stage.start_on(&network, network.host(0), "scheduler", &command);
-        let secured = Secured {
-            scheduler,
-            network,
-            stage,
-            spec,
-        };
-        wait_within(
-            PATIENCE,
-            "the scheduler to answer its administrator",
-            || (secured.ask(&["status", "--json"]).code == Some(0)).then_some(()),
-        );
-        Some(secured)
-    }
+fn two_machines(test: &str) -> Option<Network> {
+    let network = Network::new(2, 7);
+    network
+        .inspect_err(|why| warn_not_run(&format!("{test}, which needs namespaces"), why))
+        .ok()
+}
 
-    fn head(&self) -> Host {
-        self.network.host(0)
-    }
+/// Starts a scheduler with a job whose name has the mark, and another machine without anything. `None` where there are no namespaces.
+fn networked(test: &str) -> Option<Secured> {
+    let network = two_machines(test)?;
+    Some(Secured::start_with(Stage::new(), &config(), Some(network)))
+}
 
-    fn address(&self) -> String {
-        format!("{}:{}", self.spec.address, self.spec.port)
-    }
+/// Starts a program on the other machine.
+fn start_away(secured: &Secured, name: &str, command: &Command) -> Process {
+    let network = secured.network.as_ref().expect("two machines");
+    secured
+        .stage
+        .start_on(network, network.host(1), name, command)
+}
 
-    /// Runs a command of the administrator on the scheduler's machine.
-    fn ask(&self, arguments: &[&str]) -> Finished {
-        let token = self.spec.data_dir.to_string_lossy().into_owned();
-        self.ask_as(&token, arguments)
-    }
-
-    /// Runs a command with the token of this file on the scheduler's machine.
-    fn ask_as(&self, token: &str, arguments: &[&str]) -> Finished {
-        let address = self.address();
-        let mut all = arguments.to_vec();
-        all.extend(["--scheduler", &address, "--token-file", token]);
-        let command = self.stage.brasserie_command(&all);
-        self.stage
-            .finish("brasserie", self.network.command_on(self.head(), &command))
-    }
-
-    /// Creates a token, and keeps it in a file as its holder would.
-    fn token(&self, name: &str, arguments: &[&str]) -> PathBuf {
-        let mut all = vec!["token", "create"];
-        all.extend(arguments);
-        let created = self.ask(&all);
-        assert_eq!(created.code, Some(0), "{}", created.output);
-        let file = self.stage.write(name, &created.output);
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("its mode");
-        file
-    }
-
-    fn worker(&self, shard: &str, token: Option<&Path>) -> WorkerSpec {
-        let mut spec = self.stage.worker_spec(shard, &self.spec);
-        if let Some(token) = token {
-            spec.flags
-                .push(format!("--join-token=@{}", token.display()));
-        }
-        spec
-    }
-
-    /// Starts a worker on the other machine.
-    fn start_worker(&self, spec: &WorkerSpec) -> Process {
-        let command = self.stage.worker_command(spec);
-        let name = format!("worker-{}", spec.shard);
-        self.stage
-            .start_on(&self.network, self.network.host(1), &name, &command)
-    }
-
-    fn status(&self) -> Value {
-        let status = self.ask(&["status", "--json"]);
-        serde_json::from_str(&status.output).unwrap_or_default()
-    }
-
-    fn wait_healthy(&self, shard: &str) {
-        wait_within(PATIENCE, &format!("{shard} to be healthy"), || {
-            let status = self.status();
-            let mut workers = status["workers"].as_array()?.iter();
-            workers
-                .any(|w| w["shard"] == shard && w["state"] == "healthy")
-                .then_some(())
-        });
-    }
-
-    fn authority(&self) -> Authority {
-        let folder = self.spec.data_dir.join("identity");
-        let read = Authority::read(&folder).expect("an authority");
-        read.expect("an authority")
-    }
+/// Starts a worker on the other machine.
+fn start_worker(secured: &Secured, spec: &WorkerSpec) -> Process {
+    let name = format!("worker-{}", spec.shard);
+    start_away(secured, &name, &secured.stage.worker_command(spec))
 }
 
 #[test]
 fn a_worker_of_another_machine_joins_with_one_line_and_nothing_travels_in_plain_text() {
-    let Some(secured) = Secured::start("joining") else {
+    let Some(secured) = networked("joining") else {
         return;
     };
     let captured = secured.stage.path("packets");
     let mut capture = Command::new(python());
     capture.args(["-I", "-c", CAPTURE]).arg(&captured);
-    let capture = secured.stage.start_on(
-        &secured.network,
-        secured.network.host(1),
-        "capture",
-        &capture,
-    );
+    let capture = start_away(&secured, "capture", &capture);
     capture.wait_for_output("captures");
     let token = secured.token("join", &["--role", "worker"]);
     let spec = secured.worker("w1", Some(&token));
-    let worker = secured.start_worker(&spec);
+    let worker = start_worker(&secured, &spec);
     secured.wait_healthy("w1");
-    wait_within(PATIENCE, "the job to be done", || {
+    wait_for("the job to be done", || {
         (secured.status()["jobs"][0]["done"] == 2).then_some(())
     });
     let logs = secured.ask(&["logs", MARK, "one"]);
@@ -197,7 +108,7 @@ fn a_worker_of_another_machine_joins_with_one_line_and_nothing_travels_in_plain_
     let mode = fs::metadata(&file).expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "{}", file.display());
     drop(worker);
-    let again = secured.start_worker(&secured.worker("w1", None));
+    let again = start_worker(&secured, &secured.worker("w1", None));
     secured.wait_healthy("w1");
     assert!(!again.output().contains("joined the cluster"));
 }
@@ -211,11 +122,11 @@ fn secret_of(token: &Path) -> (String, String) {
 
 #[test]
 fn those_who_may_not_join_learn_why_on_both_sides() {
-    let Some(secured) = Secured::start("refusals") else {
+    let Some(secured) = networked("refusals") else {
         return;
     };
     let refused = |shard: &str, token: &Path, why: &str| {
-        let mut worker = secured.start_worker(&secured.worker(shard, Some(token)));
+        let mut worker = start_worker(&secured, &secured.worker(shard, Some(token)));
         let ended = worker.wait();
         assert_eq!(ended.code(), Some(4), "{}", worker.output());
         assert!(worker.output().contains(why), "{}", worker.output());
@@ -225,12 +136,12 @@ fn those_who_may_not_join_learn_why_on_both_sides() {
     };
     let once = secured.token("once", &["--role", "worker", "--shard", "w1"]);
     refused("w2", &once, "for the shard `w1` alone");
-    let worker = secured.start_worker(&secured.worker("w1", Some(&once)));
+    let worker = start_worker(&secured, &secured.worker("w1", Some(&once)));
     secured.wait_healthy("w1");
     // Another machine with the same token, and one with a new token for a shard that is taken.
     let mut copy = secured.worker("w1", Some(&once));
     copy.data_dir = secured.stage.path("copy");
-    let mut second = secured.start_worker(&copy);
+    let mut second = start_worker(&secured, &copy);
     assert_eq!(second.wait().code(), Some(4), "{}", second.output());
     assert!(
         second.output().contains("was used before"),
@@ -239,7 +150,7 @@ fn those_who_may_not_join_learn_why_on_both_sides() {
     );
     let thief = secured.token("thief", &["--role", "worker"]);
     copy.flags = secured.worker("w1", Some(&thief)).flags;
-    let mut third = secured.start_worker(&copy);
+    let mut third = start_worker(&secured, &copy);
     assert_eq!(third.wait().code(), Some(4), "{}", third.output());
     assert!(
         third.output().contains("has a valid certificate"),
@@ -256,83 +167,245 @@ fn those_who_may_not_join_learn_why_on_both_sides() {
     let (secret, _) = secret_of(&thief);
     let wrong = secured
         .stage
-        .write("wrong", &format!("brj1-{}-{secret}", "ab".repeat(32)));
-    let stranger = secured.start_worker(&secured.worker("w4", Some(&wrong)));
+        .write_secret("wrong", &format!("brj1-{}-{secret}", "ab".repeat(32)));
+    let stranger = start_worker(&secured, &secured.worker("w4", Some(&wrong)));
     stranger.wait_for_output("UnknownIssuer");
     drop((stranger, worker));
     assert!(!secured.scheduler.output().contains(&secret));
 }
 
-/// Arguments without any field, and any result.
-#[derive(Debug)]
-struct Nothing;
+/// Returns the first line of a text that has this beginning, without it.
+fn line_with<'a>(text: &'a str, begin: &str) -> Option<&'a str> {
+    let mut lines = text.lines().map(str::trim);
+    lines.find_map(|line| line.strip_prefix(begin))
+}
 
-impl TSerializable for Nothing {
-    fn read_from_in_protocol(input: &mut dyn TInputProtocol) -> thrift::Result<Self> {
-        input.skip(TType::Struct)?;
-        Ok(Nothing)
-    }
-
-    fn write_to_out_protocol(&self, output: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        output.write_struct_begin(&TStructIdentifier::new("Nothing"))?;
-        output.write_field_stop()?;
-        output.write_struct_end()
+#[test]
+fn the_command_that_a_scheduler_prints_on_a_terminal_lets_a_worker_join() {
+    let Some(network) = two_machines("the printed command") else {
+        return;
+    };
+    let stage = Stage::new();
+    let config = stage.write("config.json", &config().to_string());
+    let mut spec = stage.calm_spec(&config);
+    spec.address = network.address(network.host(0));
+    let inner = stage.scheduler_command(&spec);
+    let mut terminal = Command::new(python());
+    terminal.args(["-I", "-c", ON_A_TERMINAL]);
+    terminal.arg(inner.get_program()).args(inner.get_args());
+    let scheduler = stage.start_on(&network, network.host(0), "scheduler", &terminal);
+    let secured = Secured {
+        scheduler,
+        stage,
+        spec,
+        network: Some(network),
+    };
+    secured.scheduler.wait_for_output("For others:");
+    let printed = secured.scheduler.output();
+    let line = line_with(&printed, "brasserie-worker ").expect("a command");
+    let token = line_with(&printed, "brj1-").expect("a token");
+    let token = format!("brj1-{token}");
+    let other = secured.token("other", &["--role", "worker"]);
+    let other = fs::read_to_string(other).expect("a token");
+    let program = secured.stage.worker_program();
+    let program = program.get_program().to_string_lossy().into_owned();
+    // The second worker has the token in its environment.
+    for (shard, line, token, input) in [
+        ("w1", line.to_owned(), "", token.as_str()),
+        ("w2", line.replace(" --join-token -", ""), other.trim(), ""),
+    ] {
+        let directory = secured.stage.path(shard).to_string_lossy().into_owned();
+        let line = line.replace("NAME", shard).replace("DIR", &directory);
+        let mut shell = Command::new("sh");
+        let text = format!("echo {input} | exec {program} {line} --heartbeat-period=1s");
+        shell.args(["-c", &text]);
+        if !token.is_empty() {
+            shell.env("BRASSERIE_JOIN_TOKEN", token);
+        }
+        let worker = start_away(&secured, shard, &shell);
+        worker.wait_for_output("joined the cluster");
+        secured.wait_healthy(shard);
+        drop(worker);
     }
 }
 
-/// A caller's side of TLS.
-#[derive(Debug)]
-struct Shown(Arc<rustls::ClientConfig>);
+#[test]
+fn a_worker_without_a_token_stays_on_its_machine() {
+    let stage = Stage::new();
+    let spec = stage.default_spec(&stage.write_work(1, Duration::ZERO));
+    let mut far = stage.worker_spec("w1", &spec);
+    far.scheduler = "192.0.2.1:6789".to_owned();
+    for (variable, why) in [
+        (None, "--insecure-network"),
+        (Some(""), "BRASSERIE_JOIN_TOKEN is set"),
+        (Some(" "), "BRASSERIE_JOIN_TOKEN is set"),
+    ] {
+        let mut command = stage.worker_command(&far);
+        if let Some(variable) = variable {
+            command.env("BRASSERIE_JOIN_TOKEN", variable);
+        }
+        let refused = stage.finish("worker", command);
+        assert_eq!(refused.code, Some(2), "{}", refused.output);
+        assert!(refused.output.contains(why), "{}", refused.output);
+    }
+    // A list of addresses is checked again when it changes.
+    let members = stage.write("members", "127.0.0.1:1\n");
+    far.scheduler = format!("@{}", members.display());
+    let worker = stage.start_worker(&far);
+    worker.wait_for_output("the worker takes calls");
+    stage.write("members", "192.0.2.1:6789\n");
+    worker.wait_for_output("stay in use: --scheduler: 192.0.2.1:6789");
+    // The worker of a run takes no token.
+    let config = stage.write("run.json", &config().to_string());
+    let directory = stage.path("run").to_string_lossy().into_owned();
+    let config = config.to_string_lossy();
+    let mut run = stage.brasserie_command(&["run", &config, "--data-dir", &directory]);
+    run.env("BRASSERIE_JOIN_TOKEN", "brj1-of-another-cluster");
+    let run = stage.finish("run", run);
+    assert_eq!(run.code, Some(0), "{}", run.output);
+}
 
-impl Credentials for Shown {
-    fn tls(&self) -> Arc<rustls::ClientConfig> {
-        Arc::clone(&self.0)
+#[test]
+fn a_member_waits_for_a_route_to_its_scheduler() {
+    let Some(network) = two_machines("a worker without a route") else {
+        return;
+    };
+    let stage = Stage::new();
+    let spec = stage.calm_spec(&stage.write("config.json", &config().to_string()));
+    let authority = TestAuthority::give(&spec);
+    let mut worker = authority.admit(stage.worker_spec("w1", &spec));
+    worker.flags.retain(|flag| !flag.starts_with("--listen"));
+    worker.scheduler = "203.0.113.1:6789".to_owned();
+    let here = network.host(1);
+    let started = stage.start_on(&network, here, "worker", &stage.worker_command(&worker));
+    started.wait_for_output("cannot find the address of this machine");
+    let mut route = Command::new("ip");
+    route.args(["route", "add", "203.0.113.0/24", "dev", "wire1"]);
+    let added = stage.finish("ip", network.command_on(here, &route));
+    assert_eq!(added.code, Some(0), "{}", added.output);
+    started.wait_for_output("the worker takes calls");
+}
+
+#[test]
+fn files_with_tokens_that_others_may_read_are_refused() {
+    let secured = Secured::start();
+    let (viewer, join) = (
+        secured.token("viewer", &["--role", "viewer"]),
+        secured.token("join", &["--role", "worker"]),
+    );
+    for file in [&viewer, &join] {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o644)).expect("its mode");
+    }
+    let refused = secured.ask_as(&viewer, &["status"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.output);
+    assert!(refused.output.contains("chmod 600"), "{}", refused.output);
+    let mut worker = secured
+        .stage
+        .start_worker(&secured.worker("w1", Some(&join)));
+    assert_eq!(worker.wait().code(), Some(3), "{}", worker.output());
+    assert!(worker.output().contains("chmod 600"), "{}", worker.output());
+}
+
+#[test]
+fn a_worker_that_has_lost_the_answer_in_a_crash_makes_the_same_request_again() {
+    let secured = Secured::start();
+    let token = secured.token("join", &["--role", "worker"]);
+    let spec = secured.worker("w1", Some(&token));
+    // The worker wrote this before it asked, and the scheduler has used the token for it.
+    let folder = spec.data_dir.join("identity");
+    fs::create_dir_all(&folder).expect("a folder");
+    let key = KeyRequest::create().expect("a key");
+    key.write(&folder.join("joining.pem")).expect("a new file");
+    let text = fs::read_to_string(&token).expect("a token");
+    let token = Token::from_text(&text).expect("a token");
+    let authority = secured.authority();
+    let arguments = BrasserieJoinArgs {
+        secret: token.secret.reveal(),
+        shard: "w1".to_owned(),
+        request: key.request().to_vec(),
+    };
+    let pool = authority.pool(None);
+    let scheduler = authority.scheduler(secured.spec.port);
+    let called = Runtime::new().expect("a runtime").block_on(async {
+        pool.call::<_, BrasserieJoinResult>(&scheduler, "join", &arguments)
+            .await
+    });
+    let CallResult::Done(answer) = called else {
+        panic!("{called:?}");
+    };
+    assert!(answer.result_value.is_some(), "{answer:?}");
+    let worker = secured.stage.start_worker(&spec);
+    secured.wait_healthy("w1");
+    assert!(worker.output().contains("joined the cluster"));
+    assert!(!folder.join("joining.pem").exists());
+}
+
+#[test]
+fn a_task_sees_no_token() {
+    let mut config = config();
+    config[format!("bistro_job->{MARK}")]["command"] = json!(["/bin/sh", "-c", "env"]);
+    let secured = Secured::start_with(Stage::new(), &config, None);
+    let token = secured.token("join", &["--role", "worker"]);
+    let token = fs::read_to_string(token).expect("a token");
+    let mut spec = secured.worker("w1", None);
+    spec.flags.push("--pass-environment=*".to_owned());
+    let mut worker = secured.stage.worker_command(&spec);
+    worker.env("BRASSERIE_JOIN_TOKEN", token.trim());
+    worker
+        .env("BRASSERIE_TOKEN", "of-a-person")
+        .env("KNOWN", "yes");
+    let _worker = secured.stage.start("worker", worker);
+    wait_for("the job to be done", || {
+        (secured.status()["jobs"][0]["done"] == 2).then_some(())
+    });
+    let logs = secured.ask(&["logs", MARK, "one"]);
+    assert!(logs.output.contains("KNOWN=yes"), "{}", logs.output);
+    for secret in ["BRASSERIE_JOIN_TOKEN", "BRASSERIE_TOKEN", "of-a-person"] {
+        assert!(!logs.output.contains(secret), "{}", logs.output);
     }
 }
 
-fn pool(authority: &Authority, own: Option<&Credential>) -> ClientPool {
-    let trusted = [authority.certificate().clone()];
-    let tls = client_config(own, &trusted, THRIFT).expect("a configuration");
-    ClientPool::new(ClientConfig {
-        timeouts: CallTimeouts {
-            connect: PATIENCE,
-            send: PATIENCE,
-            receive: PATIENCE,
-        },
-        credentials: Some(Arc::new(Shown(tls))),
-        ..ClientConfig::default()
-    })
-}
-
-fn label(shard: &str) -> ShardLabel {
-    ShardLabel::of(&Shard::try_from(shard).expect("a shard"))
+#[test]
+fn a_certificate_of_another_authority_is_refused_and_audited() {
+    let secured = Secured::start();
+    let authority = secured.authority();
+    let foreign = Authority::create(Clock.wall()).expect("an authority");
+    let foreign = credential(&foreign, Role::Admin, None, Clock.wall());
+    let pool = authority.pool(Some(&foreign));
+    let scheduler = authority.scheduler(secured.spec.port);
+    let runtime = Runtime::new().expect("a runtime");
+    let answer = runtime.block_on(try_call(&pool, &scheduler, "getStatus"));
+    assert_eq!(answer, Admission::Closed);
+    let why = "UnknownIssuer";
+    wait_for("the refusal in the log", || {
+        let log = secured.scheduler.output();
+        let mut lines = log.lines();
+        lines
+            .any(|line| line.contains("no handshake of TLS") && line.contains(why))
+            .then_some(())
+    });
+    wait_for("the refusal in the audit log", || {
+        let lines = secured.lines(&["--refused", "--what", "handshake"]);
+        lines
+            .iter()
+            .any(|line| line.to_string().contains(why))
+            .then_some(())
+    });
 }
 
 /// Returns a credential of a role, as the authority would issue it.
-fn credential(authority: &Authority, role: Role, at: WallTime) -> Credential {
+fn credential(authority: &Authority, role: Role, shard: Option<&str>, at: WallTime) -> Credential {
     let key = KeyRequest::create().expect("a key");
+    let shard = shard.map(|shard| ShardLabel::of(&Shard::try_from(shard).expect("a shard")));
     let certified = Certified {
         cluster: authority.cluster().clone(),
         role,
-        shard: (role == Role::Worker).then(|| label("w1")),
+        shard,
         token: None,
     };
     let chain = authority.certify(key.request(), &certified, at, Lifetime::WORKER);
     key.with_chain(chain.expect("a certificate"))
         .expect("its key")
-}
-
-/// Makes a call without arguments. Returns the refusal of a caller that may not make it.
-async fn refusal(pool: &ClientPool, peer: &PeerAddr, call: &'static str) -> Option<String> {
-    match pool.call::<_, Nothing>(peer, call, &Nothing).await {
-        CallResult::Unknown(Unknown::Exception { kind, message }) => {
-            let is_refused =
-                kind == ApplicationErrorKind::Unknown && message.contains("not permitted");
-            is_refused.then_some(message)
-        }
-        CallResult::Done(_) | CallResult::Unknown(_) => None,
-        CallResult::NotSent(why) => panic!("{call}: {why}"),
-    }
 }
 
 /// Checks all rows of a table for all callers on one port.
@@ -344,156 +417,149 @@ async fn check_matrix(
 ) {
     for &(call, allowed) in table {
         for (&role, pool) in callers {
-            let why = refusal(pool, peer, call).await;
-            assert_eq!(
-                why.is_none(),
-                allowed.include(role),
-                "{call} by {role:?}: {why:?}"
-            );
+            let answer = try_call(pool, peer, call).await;
+            let by = format!("{call} by {role:?}: {answer:?}");
+            match allowed.include(role) {
+                true => assert_eq!(answer, Admission::Served, "{by}"),
+                false => assert!(matches!(answer, Admission::Refused(_)), "{by}"),
+            }
         }
-        let why = refusal(&callers[&None], plain, call).await;
-        let is_open = allowed == Callers::Anyone;
-        assert_eq!(why.is_none(), is_open, "{call} in plain text: {why:?}");
+        let answer = try_call(&callers[&None], plain, call).await;
+        let in_plain_text = format!("{call} in plain text: {answer:?}");
+        match allowed {
+            Callers::Anyone => assert_ne!(answer, Admission::Closed, "{in_plain_text}"),
+            Callers::Only(_) => {
+                assert!(matches!(answer, Admission::Refused(_)), "{in_plain_text}");
+            }
+        }
     }
 }
 
-/// Describes a worker that joins a scheduler on loopback with a new token.
-fn joining(stage: &Stage, spec: &SchedulerSpec, shard: &str) -> WorkerSpec {
-    let address = format!("127.0.0.1:{}", spec.port);
-    let data_dir = spec.data_dir.to_string_lossy();
-    let create = ["token", "create", "--role", "worker"];
-    let at = ["--scheduler", &address, "--token-file", &data_dir];
-    let token = stage.brasserie(&[create, at].concat());
-    assert_eq!(token.code, Some(0), "{}", token.output);
-    let token = stage.write("join", &token.output);
-    let mut worker = stage.worker_spec(shard, spec);
-    let token = format!("--join-token=@{}", token.display());
-    worker
-        .flags
-        .extend([token, "--listen=127.0.0.1:0".to_owned()]);
-    worker
+/// Returns the callers that show a certificate of their own or none.
+fn machines(authority: &TestAuthority, worker: &Path) -> BTreeMap<Option<Role>, ClientPool> {
+    let own = Credential::read(&worker.join("worker.pem"));
+    let own = own.expect("a certificate").expect("a certificate");
+    let now = Clock.wall();
+    let scheduler = credential(authority.authority(), Role::Scheduler, None, now);
+    let eight_days_ago = WallTime(now.0 - 8 * 24 * 60 * 60 * 1000);
+    let expired = credential(
+        authority.authority(),
+        Role::Worker,
+        Some("away"),
+        eight_days_ago,
+    );
+    BTreeMap::from([
+        (None, authority.pool(None)),
+        (Some(Role::Worker), authority.pool(Some(&own))),
+        (Some(Role::Scheduler), authority.pool(Some(&scheduler))),
+        (Some(Role::Lapsed), authority.pool(Some(&expired))),
+    ])
 }
 
 #[test]
 fn each_role_may_make_exactly_the_calls_of_the_table() {
-    let Some(secured) = Secured::start("the matrix of roles") else {
-        return;
-    };
-    drop(secured.network);
-    // The same directory on loopback, where this test can call; an authority that exists stays.
-    let mut scheduler = secured.scheduler;
-    scheduler.kill_program();
-    let mut spec = secured.spec;
-    spec.address = std::net::Ipv4Addr::LOCALHOST;
-    let scheduler = secured.stage.start_scheduler(&spec);
-    let read = Authority::read(&spec.data_dir.join("identity"));
-    let authority = read.expect("an authority").expect("an authority");
-    scheduler.wait_for_output("the scheduler is up");
-    let address = format!("127.0.0.1:{}", spec.port);
-    let worker_spec = joining(&secured.stage, &spec, "w1");
-    let worker = secured.stage.start_worker(&worker_spec);
-    worker.wait_for_output("takes calls");
-    let own = Credential::read(&worker_spec.data_dir.join("identity/worker.pem"));
-    let own = own.expect("a certificate").expect("a certificate");
-    let mut callers = BTreeMap::from([
-        (None, pool(&authority, None)),
-        (Some(Role::Worker), pool(&authority, Some(&own))),
-    ]);
-    use Role::{Admin, Operator, Scheduler, Submitter, Viewer};
-    for role in [Scheduler, Admin, Operator, Submitter, Viewer] {
-        let own = credential(&authority, role, Clock.wall());
-        callers.insert(Some(role), pool(&authority, Some(&own)));
+    let secured = Secured::start();
+    let authority = secured.authority();
+    let (worker, folder) = secured.join("w1");
+    let mut callers = machines(&authority, &folder);
+    let mut of_worker = machines(&authority, &folder);
+    let scheduler = authority.scheduler(secured.spec.port);
+    let runtime = Runtime::new().expect("a runtime");
+    for role in [Role::Admin, Role::Operator, Role::Submitter, Role::Viewer] {
+        let mut terms = vec!["--role", role.name()];
+        if role == Role::Submitter {
+            terms.extend(["--owner", "ana"]);
+        }
+        let token = secured.token(role.name(), &terms);
+        let pool = authority.pool_with(&fs::read_to_string(token).expect("a token"));
+        // Workers know no tokens.
+        let own = runtime.block_on(certify(&pool, &scheduler));
+        of_worker.insert(Some(role), authority.pool(Some(&own)));
+        callers.insert(Some(role), pool);
     }
-    // The scheduler's first call tells the worker which certificates are revoked. Before it, the worker refuses everybody else.
-    let status = ["status", "--json", "--scheduler", &address, "--token-file"];
-    let data_dir = spec.data_dir.to_string_lossy().into_owned();
-    wait_for("the worker to be healthy", || {
-        let status = secured
-            .stage
-            .brasserie(&[&status[..], &[&data_dir]].concat());
-        status.output.contains("\"healthy\"").then_some(())
-    });
-    let listens = address_in(&worker.output());
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    assert_eq!(callers.len(), Role::ALL.len() + 1);
+    let at = |address: SocketAddr| PeerAddr::from(address);
     runtime.block_on(async {
-        let plain = PeerAddr::from(address.parse::<SocketAddr>().expect("an address"));
-        let peer = plain
-            .clone()
-            .proving(&authority.cluster().of_role(Role::Scheduler));
-        check_matrix(access::SCHEDULER_CALLS, &peer, &plain, &callers).await;
-        // An expired certificate may be renewed, and nothing else.
-        let eight_days = 8 * 24 * 60 * 60 * 1000;
-        let expired = credential(
-            &authority,
-            Role::Worker,
-            WallTime(Clock.wall().0 - eight_days),
+        let here = at(([127, 0, 0, 1], secured.spec.port).into());
+        check_matrix(access::SCHEDULER_CALLS, &scheduler, &here, &callers).await;
+        let answer = try_call(&callers[&Some(Role::Lapsed)], &scheduler, "getJobs").await;
+        let Admission::Refused(why) = answer else {
+            panic!("{answer:?}");
+        };
+        assert!(why.contains("has expired"), "{why}");
+        let port = address_of(&worker).port();
+        let (here, peer) = (
+            at(([127, 0, 0, 1], port).into()),
+            authority.worker_at_port(port),
         );
-        let lapsed = pool(&authority, Some(&expired));
-        assert_eq!(refusal(&lapsed, &peer, "renewCertificate").await, None);
-        let why = refusal(&lapsed, &peer, "processHeartbeat").await;
-        assert!(why.is_some_and(|why| why.contains("has expired")));
-        let plain = PeerAddr::from(listens);
-        let peer = plain
-            .clone()
-            .proving(&authority.cluster().of_shard(&label("w1")));
-        check_matrix(access::WORKER_CALLS, &peer, &plain, &callers).await;
+        check_matrix(access::WORKER_CALLS, &peer, &here, &of_worker).await;
     });
 }
 
-/// Returns the address at which a worker says that it takes calls.
-fn address_in(log: &str) -> SocketAddr {
-    let line = log
-        .lines()
-        .find(|line| line.contains("the worker takes calls"));
-    let address = line.and_then(|line| line.split("address=").nth(1));
-    let address = address.and_then(|rest| rest.split_whitespace().next());
-    address.expect("an address").parse().expect("an address")
+/// Opens a connection by a call that is served, revokes its right, and checks that it ends at once and no other call is served.
+fn check_revocation(
+    (pool, peer): (&ClientPool, &PeerAddr),
+    call: &'static str,
+    (secured, command): (&Secured, &[&str]),
+    why: &str,
+) {
+    let runtime = Runtime::new().expect("a runtime");
+    let mut losses = runtime.block_on(async {
+        let served = try_call(pool, peer, call).await;
+        assert_eq!(served, Admission::Served);
+        pool.losses(peer)
+    });
+    let revoked = secured.ask(command);
+    let returned = Instant::now();
+    assert_eq!(revoked.code, Some(0), "{}", revoked.output);
+    runtime.block_on(async {
+        let closed = tokio::time::timeout(AT_ONCE, losses.next()).await;
+        assert!(closed.is_ok(), "open after {:?}", returned.elapsed());
+        let answer = try_call(pool, peer, call).await;
+        let Admission::Refused(said) = answer else {
+            panic!("{answer:?}");
+        };
+        assert!(said.contains(why), "{said}");
+    });
 }
 
 #[test]
 fn what_is_revoked_is_closed_within_a_second_and_stays_out() {
-    let Some(secured) = Secured::start("revocation") else {
-        return;
-    };
-    let token = secured.token("join", &["--role", "worker"]);
-    let worker = secured.start_worker(&secured.worker("w1", Some(&token)));
-    secured.wait_healthy("w1");
-    let revoked = secured.ask(&["worker", "revoke", "w1"]);
-    assert_eq!(revoked.code, Some(0), "{}", revoked.output);
+    let secured = Secured::start();
+    let authority = secured.authority();
+    let scheduler = authority.scheduler(secured.spec.port);
+    let (worker, folder) = secured.join("w1");
+    let own = Credential::read(&folder.join("worker.pem"));
+    let own = own.expect("a certificate").expect("a certificate");
+    let pool = authority.pool(Some(&own));
+    check_revocation(
+        (&pool, &scheduler),
+        "processHeartbeat",
+        (&secured, &["worker", "revoke", "w1"]),
+        "is revoked",
+    );
     worker.wait_for_output("is revoked");
     // A token for people ends too, also for those who have used it.
     let viewer = secured.token("viewer", &["--role", "viewer"]);
-    let viewer = viewer.to_string_lossy().into_owned();
-    let seen = secured.ask_as(&viewer, &["status", "--json"]);
-    assert_eq!(seen.code, Some(0), "{}", seen.output);
-    let denied = secured.ask_as(&viewer, &["token", "list"]);
-    assert!(
-        denied.output.contains("not permitted to the role viewer"),
-        "{}",
-        denied.output
+    secured.refused(
+        &viewer,
+        &["token", "list"],
+        "not permitted to the role viewer",
     );
-    let listed = secured.ask(&["token", "list", "--json"]);
-    let listed: Value = serde_json::from_str(&listed.output).expect("JSON");
-    let tokens = listed["tokens"].as_array().expect("tokens").iter();
-    let mut number = tokens
-        .filter(|token| token["role"] == "viewer")
-        .map(|token| &token["number"]);
-    let number = number
-        .next_back()
-        .and_then(Value::as_str)
-        .expect("the viewer's")
-        .to_owned();
-    let ended = secured.ask(&["token", "revoke", &number]);
-    assert_eq!(ended.code, Some(0), "{}", ended.output);
-    let seen = secured.ask_as(&viewer, &["status", "--json"]);
-    assert_eq!(seen.code, Some(1), "{}", seen.output);
-    assert!(seen.output.contains("no such token"), "{}", seen.output);
+    let text = fs::read_to_string(&viewer).expect("a token");
+    let number = Token::from_text(&text).expect("a token").secret.number();
+    check_revocation(
+        (&authority.pool_with(&text), &scheduler),
+        "getJobs",
+        (&secured, &["token", "revoke", &number.to_string()]),
+        "no such token",
+    );
+    secured.refused(&viewer, &["status"], "no such token");
     // A new token lets the worker join again, in an empty directory.
     drop(worker);
     let again = secured.token("again", &["--role", "worker"]);
     let mut spec = secured.worker("w1", Some(&again));
     spec.data_dir = secured.stage.path("another-directory");
-    let worker = secured.start_worker(&spec);
+    let worker = secured.stage.start_worker(&spec);
     worker.wait_for_output("joined the cluster");
-    let _ = secured.authority();
 }

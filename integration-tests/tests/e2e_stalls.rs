@@ -421,7 +421,8 @@ fn a_resolver_that_does_not_answer_lets_no_task_run_twice() {
     let mut case = Case::new(&stage, BEST, &start);
     for worker in [&mut case.one, &mut case.two] {
         // Another scheduler with a name that each worker keeps resolving.
-        worker.flags.push("--scheduler=nowhere.example:6789".into());
+        let flags = ["--scheduler=nowhere.example:6789", "--insecure-network"];
+        worker.flags.extend(flags.map(String::from));
     }
     case.play(|_| wait_for("a question", || resolver.was_asked().then_some(())));
 }

@@ -1,5 +1,6 @@
 //! Tests the systemd units: their programs exist and fulfil the units' requirements, and systemd accepts each line.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ fn the_programs_know_the_flags_that_they_are_given() {
     let parsed = <brasserie_worker::config::Cli as clap::Parser>::try_parse_from(given);
     let options = parsed
         .expect("known flags")
-        .into_options()
+        .into_options(Some(OsStr::new("brj1-")))
         .expect("good ones");
 
     // The manager waits until the last reports and the final heartbeat can have been sent.

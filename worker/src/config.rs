@@ -1,6 +1,6 @@
 //! The command line of `brasserie-worker`: the flags, their help, and their conversion to options.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::{ServiceAddress, Shard, size};
 use brasserie_common_artifacts::{DiskFlag, USUAL_SERVED};
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
-use brasserie_common_runtime::{AddressError, ListenAddress, LogFormat, NetworkExposure};
+use brasserie_common_runtime::{ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -21,7 +21,7 @@ use crate::directory::{DirectoryError, hostname};
 use crate::keeper::{KeeperPolicy, StartedBy};
 use crate::member_file::MemberFileError;
 use crate::membership::{TOKEN_VARIABLE, has_joined};
-use crate::options::{OnSigterm, SchedulerOptions, StartOptions, TokenPlace};
+use crate::options::{OnSigterm, PlainAddressError, SchedulerOptions, StartOptions, TokenPlace};
 use crate::output::Retention;
 use crate::process::{AllowedUser, PassedEnvironment};
 use crate::scheduler_flag::{SchedulerFlag, parse_shard};
@@ -131,14 +131,14 @@ pub struct Cli {
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_peer)]
     advertise: Option<ServiceAddress>,
 
-    /// Join the cluster of a scheduler that asks for proofs, with the token of `brasserie token create` from a file (@FILE) or standard
-    /// input (-); the variable BRASSERIE_JOIN_TOKEN holds one too. The worker proves the scheduler by the token before it sends anything,
+    /// Join the cluster of a scheduler that asks for proofs, with the token of `brasserie token create` from a file of mode 0600 (@FILE) or
+    /// standard input (-); the variable BRASSERIE_JOIN_TOKEN holds one too. The worker proves the scheduler by the token before it sends anything,
     /// gets a certificate, keeps it in --data-dir and renews it. Later starts in the same --data-dir need no token.
     #[arg(long, value_name = "@FILE|-", value_parser = TokenPlace::parse)]
     join_token: Option<TokenPlace>,
 
-    /// Allow --listen to name an address that other machines can reach. Peers are not authenticated: everybody on that network can run
-    /// programs here as this user.
+    /// Allow addresses of other machines in --scheduler, and in --listen one that they can reach, to a worker that joins no cluster. Peers
+    /// are not authenticated: everybody on that network can run programs here as this user.
     #[arg(long)]
     insecure_network: bool,
 
@@ -267,8 +267,12 @@ pub enum ConfigError {
     SameScheduler(ServiceAddress),
     #[error("--scheduler: {0}")]
     Members(#[from] MemberFileError),
-    #[error("--listen: {0}")]
-    Listen(AddressError),
+    #[error(transparent)]
+    Plain(#[from] PlainAddressError),
+    #[error(
+        "{TOKEN_VARIABLE} is set, but is no text, or an empty one: put a token of `brasserie token create --role worker` there, or unset it"
+    )]
+    EmptyVariable,
     #[error(
         "--listen {0} accepts calls on every address of this machine, so the worker cannot report which address to call: add --advertise \
          HOST:PORT with the name or address that it can reach"
@@ -283,7 +287,9 @@ pub enum ConfigError {
 impl Cli {
     /// Parses the program's arguments. Prints help or an error and ends the process (code 0 or 2) if the worker is not to run.
     pub fn parse_or_exit() -> StartOptions {
-        Cli::parse().into_options().unwrap_or_else(|error| {
+        let variable = std::env::var_os(TOKEN_VARIABLE);
+        let options = Cli::parse().into_options(variable.as_deref());
+        options.unwrap_or_else(|error| {
             let mut command = <Cli as clap::CommandFactory>::command();
             command.error(ErrorKind::ValueValidation, error).exit()
         })
@@ -312,31 +318,28 @@ impl Cli {
         }
     }
 
-    /// Checks the flags together, and converts them to options.
-    pub fn into_options(self) -> Result<StartOptions, ConfigError> {
-        let is_member = self.join_token.is_some()
-            || std::env::var_os(TOKEN_VARIABLE).is_some()
-            || has_joined(&self.data_dir);
-        let exposure = match self.insecure_network || is_member {
-            true => NetworkExposure::AnyAddress,
-            false => NetworkExposure::LoopbackOnly,
+    /// Checks the flags together, and converts them to options. `variable` is the value of [`TOKEN_VARIABLE`].
+    pub fn into_options(self, variable: Option<&OsStr>) -> Result<StartOptions, ConfigError> {
+        let started_by = self.started_by();
+        let has_joined = has_joined(&self.data_dir);
+        let join_token = match self.join_token {
+            None if !has_joined => token_in(variable)?,
+            given => given,
         };
+        let is_member = join_token.is_some() || has_joined;
         let listen = self.listen.unwrap_or_else(|| match is_member {
             true => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             false => ListenAddress::ANY_LOOPBACK_PORT.socket(),
         });
-        let listen = ListenAddress::check(listen, exposure).map_err(ConfigError::Listen)?;
-        let is_anywhere = listen.socket().ip().is_unspecified();
-        if is_anywhere && self.advertise.is_none() && !is_member {
-            return Err(ConfigError::NothingToAdvertise(listen.socket()));
-        }
-        let started_by = self.started_by();
+        let allowed = NetworkExposure::of(self.insecure_network || is_member);
+        let listen = ListenAddress::check(listen, allowed).map_err(PlainAddressError::Listen)?;
         let schedulers = schedulers(self.scheduler, self.shard.as_ref())?;
-        Ok(StartOptions {
+        let options = StartOptions {
             schedulers,
             data_dir: self.data_dir,
             listen,
-            join_token: self.join_token,
+            exposure: NetworkExposure::of(self.insecure_network),
+            join_token,
             advertise: self.advertise,
             worker_command: self.worker_command,
             nvidia_smi: self
@@ -370,7 +373,25 @@ impl Cli {
             },
             started_by,
             log_format: self.log_format,
-        })
+        };
+        if !is_member {
+            options.check_plain()?;
+            let is_anywhere = listen.socket().ip().is_unspecified();
+            if is_anywhere && options.advertise.is_none() {
+                return Err(ConfigError::NothingToAdvertise(listen.socket()));
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Returns where the token for joining is if the environment has one.
+fn token_in(variable: Option<&OsStr>) -> Result<Option<TokenPlace>, ConfigError> {
+    let is_text = |value: &OsStr| value.to_str().is_some_and(|text| !text.trim().is_empty());
+    match variable {
+        None => Ok(None),
+        Some(value) if is_text(value) => Ok(Some(TokenPlace::Environment)),
+        Some(_) => Err(ConfigError::EmptyVariable),
     }
 }
 
@@ -447,15 +468,14 @@ mod tests {
     use super::*;
 
     fn options(flags: &[&str]) -> Result<StartOptions, String> {
-        let base = [
-            "brasserie-worker",
-            "--scheduler",
-            "a.example:6789",
-            "--data-dir",
-            "/d",
-        ];
+        let open = ["--scheduler", "a.example:6789", "--insecure-network"];
+        with_variable(None, &[&open, flags].concat())
+    }
+
+    fn with_variable(variable: Option<&OsStr>, flags: &[&str]) -> Result<StartOptions, String> {
+        let base = ["brasserie-worker", "--data-dir", "/d"];
         let cli = Cli::try_parse_from(base.iter().chain(flags)).map_err(|e| e.to_string())?;
-        cli.into_options().map_err(|e| e.to_string())
+        cli.into_options(variable).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -603,21 +623,50 @@ mod tests {
 
     #[test]
     fn only_loopback_without_the_insecure_flag() {
+        let here = ["--scheduler", "127.0.0.1:6789"];
         let open = ["--listen", "192.0.2.1:7000"];
-        assert!(
-            options(&open)
-                .expect_err("refused")
-                .contains("--insecure-network")
-        );
-        assert!(options(&[open[0], open[1], "--insecure-network"]).is_ok());
-        let wild = ["--listen", "0.0.0.0:7000", "--insecure-network"];
+        let local = |flags: &[&str]| with_variable(None, flags);
+        for refused in [
+            [here, open].concat(),
+            vec!["--scheduler", "192.0.2.1:6789"],
+            vec!["--scheduler", "a.example:6789"],
+            vec!["--scheduler", "localhost:1", "--scheduler", "192.0.2.1:2"],
+        ] {
+            let why = local(&refused).expect_err("refused");
+            assert!(why.contains("--insecure-network"), "{why}");
+        }
+        for usable in [
+            here,
+            ["--scheduler", "localhost:1"],
+            ["--scheduler", "[::1]:1"],
+        ] {
+            assert!(local(&usable).is_ok(), "{usable:?}");
+        }
+        assert!(options(&open).is_ok());
+        let wild = ["--listen", "0.0.0.0:7000"];
         assert!(options(&wild).expect_err("refused").contains("--advertise"));
-        let told = [wild[0], wild[1], wild[2], "--advertise", "w.example:7000"];
+        let told = [wild[0], wild[1], "--advertise", "w.example:7000"];
         let advertised = options(&told).expect("usable").advertise;
         assert_eq!(
             advertised.map(|a| a.to_string()).as_deref(),
             Some("w.example:7000")
         );
+    }
+
+    #[test]
+    fn a_token_opens_the_worker_to_the_network_and_an_empty_variable_does_not() {
+        let flags = ["--scheduler", "192.0.2.1:6789"];
+        for value in ["", " \n"].map(OsStr::new) {
+            let why = with_variable(Some(value), &flags).expect_err("no token");
+            assert!(why.contains("BRASSERIE_JOIN_TOKEN is set"), "{why}");
+        }
+        let joins = with_variable(Some(OsStr::new("brj1-x")), &flags).expect("usable");
+        assert_eq!(joins.join_token, Some(TokenPlace::Environment));
+        assert!(joins.listen.socket().ip().is_unspecified());
+        assert!(joins.check_plain().is_err(), "only as a member");
+        let named = [flags[0], flags[1], "--join-token", "-"];
+        let joins = with_variable(Some(OsStr::new("")), &named).expect("usable");
+        assert_eq!(joins.join_token, Some(TokenPlace::StandardInput));
     }
 
     #[test]

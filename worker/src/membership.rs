@@ -37,12 +37,14 @@ use crate::options::{SchedulerOptions, TokenPlace};
 pub(crate) const FOLDER: &str = "identity";
 /// The file with the certificate and its key.
 pub(crate) const OWN: &str = "worker.pem";
+/// The file with the key of a worker that joins, and the request that it makes until the scheduler has answered.
+const JOINING: &str = "joining.pem";
 /// The variable of the environment with a token for joining.
-pub(crate) const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
+pub const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
 /// The size limit of a file with a token.
 const MAX_TOKEN_BYTES: u64 = 4096;
 /// The pause between two attempts to join or to renew, while the scheduler does not answer.
-const RETRY: Duration = Duration::from_secs(5);
+pub(crate) const RETRY: Duration = Duration::from_secs(5);
 /// The longest time between two checks whether the certificate is to be renewed. Clocks may be set meanwhile.
 const RENEWAL_CHECK: Duration = Duration::from_secs(60);
 /// The shortest.
@@ -169,28 +171,24 @@ impl Membership {
             true => Credential::read(&folder.join(OWN))?,
             false => None,
         };
-        let token = match (&kept, token) {
+        let only_one = match schedulers {
+            [scheduler] => Ok(scheduler),
+            _ => Err(MembershipError::SeveralSchedulers),
+        };
+        let (scheduler, credential) = match (kept, token) {
+            (None, None) => return Ok(Membership(None)),
             // The token was used before.
-            (Some(_), _) => None,
-            (None, place) => read_token(place).await?,
-        };
-        if kept.is_none() && token.is_none() {
-            return Ok(Membership(None));
-        }
-        let [scheduler] = schedulers else {
-            return Err(MembershipError::SeveralSchedulers);
-        };
-        let credential = match (kept, token) {
-            (Some(kept), _) => kept,
-            (None, token) => {
-                let token = token.ok_or(MembershipError::NotForJoining)?;
-                let joined = join(&scheduler.members, &scheduler.shard, &token, timeouts).await?;
-                make_folder(&folder)?;
+            (Some(kept), _) => (only_one?, kept),
+            (None, Some(place)) => {
+                let (scheduler, token) = (only_one?, read_token(place).await?);
+                let key = kept_request(&folder)?;
+                let joined = join(key, scheduler, &token, timeouts).await?;
                 joined.write(&folder.join(OWN))?;
                 tracing::info!(shard = scheduler.shard.as_str(), "joined the cluster");
-                joined
+                (scheduler, joined)
             }
         };
+        forget_request(&folder)?;
         let certified = proven(credential.certificate())?.certified;
         let wanted = ShardLabel::of(&scheduler.shard);
         match certified.shard {
@@ -209,6 +207,10 @@ impl Membership {
             }),
             None => Err(MembershipError::OtherCertificate),
         }
+    }
+
+    pub(crate) fn is_member(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Returns the scheduler at this address.
@@ -332,32 +334,49 @@ fn make_folder(folder: &Path) -> Result<(), IdentityError> {
     })
 }
 
-/// Reads the token: from the place that the operator names, else from the environment.
-async fn read_token(place: Option<TokenPlace>) -> Result<Option<Token>, MembershipError> {
-    let read = move || -> Result<Option<String>, MembershipError> {
+/// Returns the key of an earlier start that was not answered, or a new one that is on disk. So a scheduler that has used the token for a
+/// request gets the same request after a crash.
+fn kept_request(folder: &Path) -> Result<KeyRequest, IdentityError> {
+    let path = folder.join(JOINING);
+    if let Some(kept) = KeyRequest::read(&path)? {
+        return Ok(kept);
+    }
+    let key = KeyRequest::create()?;
+    make_folder(folder)?;
+    key.write(&path)?;
+    Ok(key)
+}
+
+/// Removes the request of a worker that has its certificate.
+fn forget_request(folder: &Path) -> Result<(), IdentityError> {
+    let path = folder.join(JOINING);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(IdentityError::Write { path, error })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Reads the token from the place that the operator has chosen.
+async fn read_token(place: TokenPlace) -> Result<Token, MembershipError> {
+    let read = move || -> Result<String, MembershipError> {
         match place {
-            Some(TokenPlace::File(path)) => {
-                Ok(Some(files::read_to_string(&path, MAX_TOKEN_BYTES)?))
-            }
-            Some(TokenPlace::StandardInput) => {
+            TokenPlace::File(path) => Ok(files::read_secret(&path, MAX_TOKEN_BYTES)?),
+            TokenPlace::StandardInput => {
                 let mut line = String::new();
                 let read = std::io::stdin().read_line(&mut line);
                 read.map_err(MembershipError::StandardInput)?;
-                Ok(Some(line))
+                Ok(line)
             }
-            None => Ok(std::env::var(TOKEN_VARIABLE)
-                .ok()
-                .filter(|text| !text.is_empty())),
+            TokenPlace::Environment => Ok(std::env::var(TOKEN_VARIABLE).unwrap_or_default()),
         }
     };
     let read = tokio::task::spawn_blocking(read).await;
     let text = read.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-    let Some(text) = text else {
-        return Ok(None);
-    };
     let token = Token::from_text(&text)?;
     match token.form {
-        TokenForm::Join => Ok(Some(token)),
+        TokenForm::Join => Ok(token),
         TokenForm::Person => Err(MembershipError::NotForJoining),
     }
 }
@@ -374,12 +393,11 @@ impl Credentials for Joining {
 
 /// Joins with a token. The request stays the same until the scheduler has answered, so that an answer that is lost costs nothing.
 async fn join(
-    members: &[ServiceAddress],
-    shard: &Shard,
+    key: KeyRequest,
+    scheduler: &SchedulerOptions,
     token: &Token,
     timeouts: CallTimeouts,
 ) -> Result<Credential, MembershipError> {
-    let key = KeyRequest::create()?;
     let joining = Joining(joining_client_config(token.authority, THRIFT)?);
     let pool = ClientPool::new(ClientConfig {
         timeouts,
@@ -388,14 +406,13 @@ async fn join(
     });
     let arguments = BrasserieJoinArgs {
         secret: token.secret.reveal(),
-        shard: shard.as_str().to_owned(),
+        shard: scheduler.shard.as_str().to_owned(),
         request: key.request().to_vec(),
     };
-    let mut attempts = members.iter().cycle();
+    let mut attempt = 0;
     let chain = loop {
-        let Some(member) = attempts.next() else {
-            return Err(MembershipError::SeveralSchedulers);
-        };
+        let member = &scheduler.members[attempt % scheduler.members.len()];
+        attempt += 1;
         // The hash in the token decides; the name is not known yet.
         let peer = PeerAddr::new(&member.host, member.port).proving("scheduler.brasserie");
         let called = pool

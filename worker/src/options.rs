@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_artifacts::{DiskFlag, USUAL_SERVED};
-use brasserie_common_runtime::{ListenAddress, LogFormat};
+use brasserie_common_runtime::net::is_loopback;
+use brasserie_common_runtime::{AddressError, ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
 
 use crate::groups::FREEZE_TIMEOUT;
@@ -26,6 +27,8 @@ pub struct StartOptions {
     pub schedulers: Vec<SchedulerOptions>,
     pub data_dir: PathBuf,
     pub listen: ListenAddress,
+    /// The addresses that a worker uses that is no member of a cluster, whose calls are in plain text and from anybody.
+    pub exposure: NetworkExposure,
     /// The place of the token with which the worker joins a cluster that has an authority. Not used if it has joined before.
     pub join_token: Option<TokenPlace>,
     /// The address that the worker gives to schedulers; `None`: the address on which it listens.
@@ -69,6 +72,8 @@ pub struct StartOptions {
 pub enum TokenPlace {
     File(PathBuf),
     StandardInput,
+    /// The variable BRASSERIE_JOIN_TOKEN of the environment.
+    Environment,
 }
 
 impl TokenPlace {
@@ -108,6 +113,19 @@ impl SchedulerOptions {
     }
 }
 
+/// The reason why a worker that is no member of a cluster does not use an address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlainAddressError {
+    #[error("--listen: {0}")]
+    Listen(#[from] AddressError),
+    #[error(
+        "--scheduler: {0} is not surely on this machine, and this worker has joined no cluster, so its calls would be in plain text and anybody on \
+         the way could give it tasks. Let it join with --join-token (see `brasserie token create`), or pass --insecure-network if you trust \
+         everybody on that network"
+    )]
+    Scheduler(ServiceAddress),
+}
+
 /// The effect of SIGTERM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnSigterm {
@@ -118,7 +136,28 @@ pub enum OnSigterm {
     Drain,
 }
 
+/// Errors unless a worker that is no member of a cluster may call a scheduler at all of these addresses.
+pub(crate) fn check_members(
+    members: &[ServiceAddress],
+    exposure: NetworkExposure,
+) -> Result<(), PlainAddressError> {
+    let far = members.iter().find(|member| !is_loopback(&member.host));
+    match (exposure, far) {
+        (NetworkExposure::LoopbackOnly, Some(far)) => {
+            Err(PlainAddressError::Scheduler(far.clone()))
+        }
+        (NetworkExposure::LoopbackOnly | NetworkExposure::AnyAddress, _) => Ok(()),
+    }
+}
+
 impl StartOptions {
+    /// Errors unless the addresses are those that a worker may use that is no member of a cluster.
+    pub(crate) fn check_plain(&self) -> Result<(), PlainAddressError> {
+        ListenAddress::check(self.listen.socket(), self.exposure)?;
+        let mut schedulers = self.schedulers.iter();
+        schedulers.try_for_each(|one| check_members(&one.members, self.exposure))
+    }
+
     /// Returns options for one scheduler, with the command line's defaults for everything else.
     pub fn new(scheduler: ServiceAddress, shard: Shard, data_dir: PathBuf) -> Self {
         let scheduler = SchedulerOptions {
@@ -131,6 +170,7 @@ impl StartOptions {
             schedulers: vec![scheduler],
             data_dir,
             listen: ListenAddress::ANY_LOOPBACK_PORT,
+            exposure: NetworkExposure::LoopbackOnly,
             join_token: None,
             advertise: None,
             worker_command: None,

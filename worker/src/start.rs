@@ -27,10 +27,10 @@ use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::lease::Lease;
 use crate::logs::{LogConfig, LogStore, OpenError};
 use crate::marker;
-use crate::membership::{Membership, MembershipError};
+use crate::membership::{Membership, MembershipError, RETRY};
 use crate::memory::Memory;
 use crate::news::ReportedStates;
-use crate::options::{SchedulerOptions, StartOptions};
+use crate::options::{PlainAddressError, SchedulerOptions, StartOptions};
 use crate::output::Retention;
 use crate::own_events::OwnEvents;
 use crate::perform::{Performer, Supervised, Timed};
@@ -79,13 +79,8 @@ pub enum StartError {
     Artifacts(#[from] ArtifactsError),
     #[error(transparent)]
     Membership(#[from] MembershipError),
-    #[error(
-        "cannot find the address of this machine by which the scheduler at {scheduler} reaches it: {error}. Name it with --advertise HOST:PORT"
-    )]
-    OwnAddress {
-        scheduler: ServiceAddress,
-        error: io::Error,
-    },
+    #[error(transparent)]
+    Plain(#[from] PlainAddressError),
     #[error("cannot open the list of process groups once more: {0}")]
     GroupList(io::Error),
     #[error(
@@ -314,8 +309,11 @@ async fn open_port(
     let (timeouts, token) = (options.timeouts, options.join_token.take());
     let membership = Membership::establish(data_dir, token, &options.schedulers, timeouts);
     let membership = membership.await?;
+    if !membership.is_member() {
+        options.check_plain()?;
+    }
     let server = bind(options.listen.socket(), &membership).await?;
-    advertise(options, server.local_addr()).await?;
+    advertise(options, server.local_addr()).await;
     Ok((membership, server))
 }
 
@@ -328,19 +326,27 @@ async fn bind(address: SocketAddr, membership: &Membership) -> Result<Server, St
     })
 }
 
-/// Finds the address that the worker gives to its scheduler if it listens on all of them: that of its own end towards the scheduler.
-async fn advertise(options: &mut StartOptions, listens: SocketAddr) -> Result<(), StartError> {
+/// Finds the address that the worker gives to its scheduler if it listens on all of them: that of its own end towards the scheduler. Waits
+/// for a name server or a route, however long that takes, as joining waits for the scheduler.
+async fn advertise(options: &mut StartOptions, listens: SocketAddr) {
     if !listens.ip().is_unspecified() || options.advertise.is_some() {
-        return Ok(());
+        return;
     }
     let scheduler = options.schedulers[0].members[0].clone();
-    let own = own_address_towards(&scheduler).await;
-    let host = own.map_err(|error| StartError::OwnAddress { scheduler, error })?;
+    let host = loop {
+        match own_address_towards(&scheduler).await {
+            Ok(host) => break host,
+            Err(error) => tracing::warn!(
+                "cannot find the address of this machine by which the scheduler at {scheduler} reaches it, trying again: {error}. \
+                 --advertise HOST:PORT names one"
+            ),
+        }
+        tokio::time::sleep(RETRY).await;
+    };
     options.advertise = Some(ServiceAddress {
         host: host.to_string().into(),
         port: listens.port(),
     });
-    Ok(())
 }
 
 /// Returns the address of this machine from which packets to a peer leave. Sends nothing.
@@ -469,7 +475,8 @@ fn clients(options: &StartOptions, membership: &Membership) -> Vec<SchedulerClie
     let schedulers = options.schedulers.iter();
     let new = |scheduler: &SchedulerOptions| {
         let (timeouts, period) = (options.timeouts, options.heartbeat_period);
-        SchedulerClient::new(scheduler, timeouts, period, membership.clone())
+        let membership = (membership.clone(), options.exposure);
+        SchedulerClient::new(scheduler, timeouts, period, membership)
     };
     schedulers.map(new).collect()
 }

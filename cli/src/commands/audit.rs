@@ -17,8 +17,8 @@ const FOLLOW_PERIOD: Duration = Duration::from_secs(1);
 /// Show who has changed what, from where and with which outcome, and who was refused.
 ///
 /// The scheduler writes a line for each call that changes something, for workers that join or renew their certificates, for callers that it
-/// refuses, for config files that come into force, and for its starts and stops. It keeps the last 128 MiB of lines in DIR/audit. Only
-/// operators and administrators may read them.
+/// refuses, for config files that come into force, and for its starts and stops. It keeps the last 128 MiB of lines in DIR/audit, or as
+/// much as its flag --audit-keep says. Only operators and administrators may read them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:

@@ -17,6 +17,11 @@ const MOST_NAMED: usize = 20;
 
 /// Show the authority of a cluster, which signs all its certificates, or replace it.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  shown; `rotate`: the step is done and on disk
+  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie ca status` shows the result
+  2  wrong usage, or a file that cannot be read or used")]
 pub(crate) struct CaArgs {
     #[command(subcommand)]
     command: CaCommand,

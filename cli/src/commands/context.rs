@@ -5,26 +5,29 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use brasserie_common_identity::Token;
+use brasserie_common_runtime::NetworkExposure;
 use clap::Subcommand;
 use serde_json::json;
 
 use crate::CommandEnding;
 use crate::access;
-use crate::addresses::scheduler_address;
+use crate::addresses::{scheduler_address, scheduler_peer};
 use crate::connection::{Connection, block_on};
 use crate::contexts::{Context, Contexts, context_name};
 use crate::destination::Destination;
 use crate::failure::Failure;
 use crate::output::{print, print_json, printable, table};
 
-/// The size limit of a token on standard input.
-const MAX_TOKEN_BYTES: u64 = 4096;
-
 /// Keep the addresses and your tokens of several clusters, and choose the one that commands call.
 ///
 /// Contexts are in $XDG_CONFIG_HOME/brasserie/contexts.toml, which nobody else may read. A token names the authority of its cluster, so a
 /// command shows it to no other scheduler. `--context NAME` and BRASSERIE_CONTEXT choose another context for one command.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  done
+  1  `add`: the scheduler gave no answer or refused the token, and nothing is kept
+  2  wrong usage, no such context, or a file that cannot be read or used")]
 pub(crate) struct ContextArgs {
     #[command(subcommand)]
     command: ContextCommand,
@@ -55,9 +58,14 @@ struct AddArgs {
     /// The address of the scheduler; several with commas between them: the first one that listens is called.
     #[arg(long, value_name = "HOST:PORT", required = true, value_delimiter = ',', value_parser = scheduler_address)]
     scheduler: Vec<String>,
-    /// The file with your token, whose mode is 0600, or - for standard input. A scheduler that asks for no proof needs none.
+    /// The file with your token, whose mode is 0600, or - for standard input. A scheduler that asks for no proof needs none, nor does a local
+    /// socket.
     #[arg(long, value_name = "FILE|-")]
     token_file: Option<PathBuf>,
+    /// Allow calls in plain text to a scheduler of another machine that asks for no proof. Use it only if you trust everybody on that
+    /// network: nothing proves who answers there. Later commands with this context need no such flag.
+    #[arg(long)]
+    insecure_network: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -95,11 +103,22 @@ fn add(args: &AddArgs) -> Result<()> {
                 .into(),
         );
     }
+    let mut peers = args.scheduler.iter().filter_map(|at| scheduler_peer(at));
+    let has_socket = peers.any(|peer| peer.is_local());
+    if has_socket && args.token_file.is_some() {
+        return Err(Failure::usage(
+            "a local socket takes no token: the kernel names its users to the scheduler",
+        )
+        .remedy("Leave --token-file out, or name the scheduler by HOST:PORT alone")
+        .into());
+    }
     let token = args.token_file.as_deref().map(token).transpose()?;
-    let context = asked(args.scheduler.clone(), token)?;
-    let role = match &context.role {
-        Some(role) => format!(", where you are {}", printable(role)),
-        None => ", which asks for no proof".to_owned(),
+    let exposure = NetworkExposure::of(args.insecure_network);
+    let context = asked(args.scheduler.clone(), token, exposure)?;
+    let role = match (&context.role, has_socket) {
+        (Some(role), _) => format!(", where you are {}", printable(role)),
+        (None, true) => ", whose local socket knows you by your user".to_owned(),
+        (None, false) => ", which asks for no proof".to_owned(),
     };
     let cluster = printable(context.cluster.as_deref().unwrap_or_default());
     contexts.all.insert(name.clone(), context);
@@ -115,10 +134,15 @@ fn add(args: &AddArgs) -> Result<()> {
 }
 
 /// Asks the scheduler which cluster it is, and who the holder of the token is there.
-fn asked(schedulers: Vec<String>, token: Option<Token>) -> Result<Context> {
+fn asked(
+    schedulers: Vec<String>,
+    token: Option<Token>,
+    exposure: NetworkExposure,
+) -> Result<Context> {
     let destination = Destination {
         addresses: schedulers,
         token,
+        exposure,
     };
     let connection = Connection::to_destination(&destination)?;
     let caller = block_on(connection.caller())??;
@@ -126,7 +150,9 @@ fn asked(schedulers: Vec<String>, token: Option<Token>) -> Result<Context> {
         Some(caller) => caller.cluster.clone(),
         None => block_on(connection.bounded_status())??.cluster_id,
     };
-    let Destination { addresses, token } = destination;
+    let Destination {
+        addresses, token, ..
+    } = destination;
     Ok(Context {
         schedulers: addresses,
         token,
@@ -141,7 +167,9 @@ fn token(file: &Path) -> Result<Token> {
     }
     let mut text = String::new();
     let input = std::io::stdin().lock();
-    let read = input.take(MAX_TOKEN_BYTES).read_to_string(&mut text);
+    let read = input
+        .take(access::MAX_TOKEN_BYTES)
+        .read_to_string(&mut text);
     read.context("cannot read the token from standard input")?;
     access::token(&text)
 }

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<CommandEnding> {
         let error = last.as_ref().err().map(|error| format!("{error:#}"));
         let last = last.ok().flatten();
         let last = last.as_ref().map(last_run::json);
-        let mut document = json!({ "job": args.job, "node": args.node, "owner": owner, "reasons": reasons, "last_run": last });
+        let mut document = json!({ "job": args.job, "node": args.node, "owned_by": owner, "reasons": reasons, "last_run": last });
         if let Some(error) = error {
             document["last_run_error"] = error.into();
         }

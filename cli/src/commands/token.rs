@@ -23,6 +23,11 @@ const PERSON_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Only schedulers that listen on other addresses than loopback ask for proofs. Such a scheduler keeps the token of its administrator in
 /// DIR/identity/admin.token: on its machine, `--token-file DIR` uses it.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  the token is created or ended, and that is on disk; or the list is printed
+  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie token list` shows the result
+  2  wrong usage, or a file that cannot be read or used")]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]
     command: TokenCommand,

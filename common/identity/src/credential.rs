@@ -1,7 +1,5 @@
 //! A certificate with its key, and their file.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use brasserie_common_runtime::files;
@@ -13,8 +11,6 @@ use crate::IdentityError;
 
 /// The size limit of a file: many times that of a chain of two.
 const MAX_FILE_BYTES: u64 = 64 << 10;
-/// The mode bits that let others read.
-const OTHERS_READ: u32 = 0o077;
 
 /// A certificate, the chain up to its authority, and its key.
 #[derive(Debug)]
@@ -95,6 +91,31 @@ impl KeyRequest {
         Ok(KeyRequest { key, request })
     }
 
+    /// Reads a key and its request from a file, as [`KeyRequest::write`] has kept them; `None` if there is none.
+    pub fn read(path: &Path) -> Result<Option<Self>, IdentityError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = read_secret(path)?;
+        let blocks = pem::parse_many(text).map_err(|error| damaged(path, error))?;
+        let [key, request] = &blocks[..] else {
+            return Err(damaged(path, "it has no key with a request"));
+        };
+        Ok(Some(KeyRequest {
+            key: KeyPair::try_from(key.contents()).map_err(|error| damaged(path, error))?,
+            request: request.contents().to_vec(),
+        }))
+    }
+
+    /// Keeps both in one file, for this user alone, so that the same request can be made again after a crash.
+    pub fn write(&self, path: &Path) -> Result<(), IdentityError> {
+        let blocks = [
+            pem::Pem::new("PRIVATE KEY", self.key.serialize_der()),
+            pem::Pem::new("CERTIFICATE REQUEST", self.request.clone()),
+        ];
+        write_secret(path, pem::encode_many(&blocks).as_bytes())
+    }
+
     pub(crate) fn public(&self) -> &KeyPair {
         &self.key
     }
@@ -160,19 +181,7 @@ pub(crate) fn write_certificates(
 
 /// Reads a file that nobody else may read.
 pub(crate) fn read_secret(path: &Path) -> Result<String, IdentityError> {
-    let bytes = files::read_regular(path, MAX_FILE_BYTES)?;
-    let mode = fs::metadata(path).map(|file| file.permissions().mode() & 0o7777);
-    let mode = mode.map_err(|error| files::FileError::Read {
-        path: path.to_owned(),
-        error,
-    })?;
-    if mode & OTHERS_READ != 0 {
-        return Err(IdentityError::Exposed {
-            path: path.to_owned(),
-            mode,
-        });
-    }
-    String::from_utf8(bytes).map_err(|error| damaged(path, error))
+    Ok(files::read_secret(path, MAX_FILE_BYTES)?)
 }
 
 /// Replaces a file that only this user may read.
@@ -181,4 +190,26 @@ pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), IdentityErro
         path: path.to_owned(),
         error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_the_same_after_a_crash() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("joining.pem");
+        assert!(KeyRequest::read(&path).expect("no file").is_none());
+        let made = KeyRequest::create().expect("a key");
+        made.write(&path).expect("a file");
+        let kept = KeyRequest::read(&path).expect("readable").expect("a file");
+        assert_eq!(kept.request(), made.request());
+        assert_eq!(kept.key.serialize_der(), made.key.serialize_der());
+        write_secret(&path, b"no key").expect("a file");
+        assert!(matches!(
+            KeyRequest::read(&path),
+            Err(IdentityError::Damaged { .. })
+        ));
+    }
 }

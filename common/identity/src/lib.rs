@@ -35,11 +35,6 @@ pub enum IdentityError {
     },
     #[error(transparent)]
     Read(#[from] brasserie_common_runtime::FileError),
-    #[error(
-        "other users may read {} (its mode is {mode:04o}), which has a secret. If nobody has, run: chmod 600 {}",
-        path.display(), path.display()
-    )]
-    Exposed { path: std::path::PathBuf, mode: u32 },
     #[error("{} is not what this program has written: {problem}", path.display())]
     Damaged {
         path: std::path::PathBuf,

@@ -28,6 +28,8 @@ const IDENTITY: &str = "identity";
 const MAX_LOCK_TEXT: u64 = 64;
 /// The mode of a folder for its owner alone.
 const PRIVATE: u32 = 0o700;
+/// The mode bits that let others use a file.
+const OTHERS: u32 = 0o077;
 /// The mode bits that let others change the content.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
@@ -495,6 +497,11 @@ pub enum FileError {
     TooLarge { path: PathBuf, max_bytes: u64 },
     #[error("{} is not UTF-8 text: the byte at position {at} is not", path.display())]
     NotText { path: PathBuf, at: usize },
+    #[error(
+        "other users may read {} (its mode is {mode:04o}), which has a secret. If nobody has, run: chmod 600 {}",
+        path.display(), path.display()
+    )]
+    Exposed { path: PathBuf, mode: u32 },
 }
 
 /// Reads a whole file of at most `max_bytes`. Counts the bytes read, because sizes of pipes and of growing files are not reliable.
@@ -545,7 +552,25 @@ fn read_opened(
 
 /// Reads a text file as [`read_regular`] does.
 pub fn read_to_string(path: &Path, max_bytes: u64) -> Result<String, FileError> {
-    String::from_utf8(read_regular(path, max_bytes)?).map_err(|error| FileError::NotText {
+    text_of(path, read_regular(path, max_bytes)?)
+}
+
+/// Reads a text file with a secret as [`read_to_string`] does, but fails if other users may read or change it.
+pub fn read_secret(path: &Path, max_bytes: u64) -> Result<String, FileError> {
+    let opened = open_regular(path).and_then(|file| Ok((file.metadata()?.mode() & 0o7777, file)));
+    let (mode, file) = opened.map_err(|error| FileError::Read {
+        path: path.to_owned(),
+        error,
+    })?;
+    if mode & OTHERS != 0 {
+        let path = path.to_owned();
+        return Err(FileError::Exposed { path, mode });
+    }
+    text_of(path, read_opened(path, Ok(file), max_bytes)?)
+}
+
+fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, FileError> {
+    String::from_utf8(bytes).map_err(|error| FileError::NotText {
         path: path.to_owned(),
         at: error.utf8_error().valid_up_to(),
     })
@@ -555,6 +580,26 @@ pub fn read_to_string(path: &Path, max_bytes: u64) -> Result<String, FileError> 
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_secret_is_read_only_if_it_is_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("secret");
+        fs::write(&path, "x").expect("a file");
+        for mode in [0o644, 0o640, 0o602, 0o601] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its mode");
+            let error = read_secret(&path, 10).expect_err("others may use it");
+            assert!(matches!(error, FileError::Exposed { mode: found, .. } if found == mode));
+        }
+        for mode in [0o600, 0o400] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its mode");
+            assert_eq!(read_secret(&path, 10).expect("its own"), "x");
+        }
+        assert!(matches!(
+            read_secret(&path, 0),
+            Err(FileError::TooLarge { .. })
+        ));
+    }
 
     #[test]
     fn a_data_dir_has_one_user_at_a_time() {

@@ -28,6 +28,16 @@ pub enum NetworkExposure {
     AnyAddress,
 }
 
+impl NetworkExposure {
+    /// Returns the exposure of a program with or without `--insecure-network`.
+    pub fn of(insecure_network: bool) -> Self {
+        match insecure_network {
+            true => NetworkExposure::AnyAddress,
+            false => NetworkExposure::LoopbackOnly,
+        }
+    }
+}
+
 /// The reason why a text is no usable address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
@@ -73,6 +83,13 @@ impl ListenAddress {
     pub fn socket(self) -> SocketAddr {
         self.0
     }
+}
+
+/// Returns whether a peer's host is this machine, by its address or as `localhost`. Other names may lead anywhere.
+pub fn is_loopback(host: &str) -> bool {
+    let address: Option<IpAddr> = host.parse().ok();
+    address.is_some_and(|address| address.to_canonical().is_loopback())
+        || host.eq_ignore_ascii_case("localhost")
 }
 
 /// Parses `ADDR:PORT` without the loopback rule, for command-line parsers, which see one flag at a time.
@@ -150,6 +167,30 @@ mod tests {
             let error =
                 ListenAddress::parse(text, NetworkExposure::AnyAddress).expect_err("refused");
             assert_eq!(error, AddressError::NotAnAddress(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn only_addresses_and_one_name_are_surely_of_this_machine() {
+        for host in [
+            "127.0.0.1",
+            "127.1.2.3",
+            "::1",
+            "localhost",
+            "LocalHost",
+            "::ffff:127.0.0.1",
+        ] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "0.0.0.0",
+            "::",
+            "10.0.0.1",
+            "localhost.example",
+            "127.0.0.1.example",
+            "",
+        ] {
+            assert!(!is_loopback(host), "{host}");
         }
     }
 

@@ -63,6 +63,7 @@ pub fn run(
     let question = machines.on_scheduler_host(&stage.brasserie_command(&[
         "status",
         "--json",
+        "--insecure-network",
         "--scheduler",
         &machines.scheduler_address(),
     ]));

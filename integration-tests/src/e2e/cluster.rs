@@ -80,7 +80,14 @@ impl Cluster {
             .extend(CALL_TIMEOUTS.iter().map(|&f| f.to_owned()));
         let scheduler = start_scheduler(&stage, &network, &spec);
         let address = format!("{}:{}", spec.address, spec.port);
-        let status = stage.brasserie_command(&["status", "--json", "--scheduler", &address]);
+        let status = [
+            "status",
+            "--json",
+            "--insecure-network",
+            "--scheduler",
+            &address,
+        ];
+        let status = stage.brasserie_command(&status);
         let question = Question::new(&network.command_on(network.host(0), &status));
         let up = || question.ask().map(drop);
         wait_within(SETTLE, "the scheduler to be up", up);

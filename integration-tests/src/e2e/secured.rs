@@ -1,24 +1,201 @@
-//! The authority of a cluster in the hands of a test, which gives the programs that it starts their identities.
+//! Schedulers that ask for proofs, with the commands of their administrators, and the authority of a cluster in the hands of a test, which
+//! gives programs and callers their identities.
 
 use std::fs::DirBuilder;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use brasserie_common::access::{Role, ShardLabel, TokenNumber};
 use brasserie_common::{Shard, WallTime};
 use brasserie_common_identity::{
-    Authority, Certified, Credential, KeyRequest, Lifetime, client_config,
+    Authority, CertificateDer, Certified, Credential, KeyRequest, Lifetime, Token, client_config,
 };
 use brasserie_common_runtime::Clock;
+use brasserie_thrift::generated::brasserie::{BrasserieCertifyArgs, BrasserieCertifyResult};
 use brasserie_thrift::rpc::{
     CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, PeerAddr, THRIFT, Unknown,
 };
+use serde_json::{Value, json};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::{TInputProtocol, TOutputProtocol, TSerializable, TStructIdentifier, TType};
 
-use super::{Client, PATIENCE, SchedulerSpec, WorkerSpec};
+use super::{
+    Client, Finished, Network, PATIENCE, Process, SchedulerSpec, Stage, WorkerSpec, wait_for,
+};
+
+/// A scheduler that asks for proofs, and the commands of its administrator.
+pub struct Secured {
+    pub scheduler: Process,
+    pub stage: Stage,
+    pub spec: SchedulerSpec,
+    /// The machines, if there are several. The scheduler is on the first.
+    pub network: Option<Network>,
+}
+
+impl Secured {
+    /// Starts a scheduler at all addresses of this machine. It has the disabled job `filed` with the node `one`.
+    pub fn start() -> Self {
+        let stage = Stage::new();
+        let config = json!({
+            "bistro_settings": { "enabled": true, "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "manual", "prefs": { "one": [] } }
+            ] } },
+            "bistro_job->filed": { "command": ["/bin/true"], "enabled": false },
+        });
+        Self::start_with(stage, &config, None)
+    }
+
+    /// Starts a scheduler with this config: at all addresses of this machine, or on the first one of a network.
+    pub fn start_with(stage: Stage, config: &Value, network: Option<Network>) -> Self {
+        let config = stage.write("config.json", &config.to_string());
+        let mut spec = stage.calm_spec(&config);
+        spec.address = match &network {
+            Some(network) => network.address(network.host(0)),
+            None => Ipv4Addr::UNSPECIFIED,
+        };
+        let command = stage.scheduler_command(&spec);
+        let scheduler = match &network {
+            Some(network) => stage.start_on(network, network.host(0), "scheduler", &command),
+            None => stage.start("scheduler", command),
+        };
+        let secured = Secured {
+            scheduler,
+            stage,
+            spec,
+            network,
+        };
+        secured.wait_up();
+        secured
+    }
+
+    /// Waits until the scheduler answers its administrator.
+    pub fn wait_up(&self) {
+        wait_for("the scheduler to answer its administrator", || {
+            (self.ask(&["status", "--json"]).code == Some(0)).then_some(())
+        });
+    }
+
+    /// Returns the address at which commands and workers call.
+    pub fn address(&self) -> String {
+        match self.spec.address.is_unspecified() {
+            true => format!("127.0.0.1:{}", self.spec.port),
+            false => format!("{}:{}", self.spec.address, self.spec.port),
+        }
+    }
+
+    /// Runs a command of the administrator on the scheduler's machine.
+    pub fn ask(&self, arguments: &[&str]) -> Finished {
+        self.ask_as(&self.spec.data_dir, arguments)
+    }
+
+    /// Runs a command with the token of this file on the scheduler's machine.
+    pub fn ask_as(&self, token: &Path, arguments: &[&str]) -> Finished {
+        let (address, token) = (self.address(), token.to_string_lossy());
+        let mut all = arguments.to_vec();
+        all.extend(["--scheduler", &address, "--token-file", &token]);
+        let command = self.here(self.stage.brasserie_command(&all));
+        self.stage.finish("brasserie", command)
+    }
+
+    /// Returns a command for the scheduler's machine.
+    pub fn here(&self, command: Command) -> Command {
+        match &self.network {
+            Some(network) => network.command_on(network.host(0), &command),
+            None => command,
+        }
+    }
+
+    /// Runs a command that must succeed, and returns its output.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn must(&self, token: &Path, arguments: &[&str]) -> String {
+        let done = self.ask_as(token, arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {}", done.output);
+        done.output
+    }
+
+    /// Runs a command that must be refused with this text.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn refused(&self, token: &Path, arguments: &[&str], why: &str) {
+        let done = self.ask_as(token, arguments);
+        assert_eq!(done.code, Some(1), "{arguments:?}: {}", done.output);
+        // The output may break lines.
+        let text = done.output.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(why), "{arguments:?}: {}", done.output);
+    }
+
+    /// Creates a token, and keeps it in a file as its holder would.
+    pub fn token(&self, name: &str, arguments: &[&str]) -> PathBuf {
+        let created = [&["token", "create"], arguments].concat();
+        let token = self.must(&self.spec.data_dir, &created);
+        self.stage.write_secret(name, &token)
+    }
+
+    /// Describes a worker, which joins if there is a token.
+    pub fn worker(&self, shard: &str, token: Option<&Path>) -> WorkerSpec {
+        let mut spec = self.stage.worker_spec(shard, &self.spec);
+        spec.scheduler = self.address();
+        let token = token.map(|token| format!("--join-token=@{}", token.display()));
+        spec.flags.extend(token);
+        spec
+    }
+
+    /// Starts a worker that joins, and returns the folder with its key.
+    pub fn join(&self, shard: &str) -> (Process, PathBuf) {
+        let token = self.token(&format!("join-{shard}"), &["--role", "worker"]);
+        let spec = self.worker(shard, Some(&token));
+        let worker = self.stage.start_worker(&spec);
+        self.wait_healthy(shard);
+        (worker, spec.data_dir.join("identity"))
+    }
+
+    pub fn status(&self) -> Value {
+        let status = self.ask(&["status", "--json"]);
+        serde_json::from_str(&status.output).unwrap_or_default()
+    }
+
+    pub fn wait_healthy(&self, shard: &str) {
+        wait_for(&format!("{shard} to be healthy"), || {
+            let status = self.status();
+            let mut workers = status["workers"].as_array()?.iter();
+            let is_it = |w: &&Value| w["shard"] == shard && w["state"] == "healthy";
+            workers.find(is_it).map(|_| ())
+        });
+    }
+
+    /// Returns lines of the audit log.
+    ///
+    /// # Panics
+    /// If they are no JSON.
+    pub fn lines(&self, arguments: &[&str]) -> Vec<Value> {
+        let asked = [&["audit", "--json"], arguments].concat();
+        let shown = self.must(&self.spec.data_dir, &asked);
+        let lines = shown.lines().map(serde_json::from_str);
+        lines.map(|line| line.expect("JSON")).collect()
+    }
+
+    pub fn authority(&self) -> TestAuthority {
+        TestAuthority::of(&self.spec)
+    }
+}
+
+/// Returns the address at which a worker says that it takes calls.
+///
+/// # Panics
+/// If it does not say so in time.
+pub fn address_of(worker: &Process) -> SocketAddr {
+    worker.wait_for_output("the worker takes calls");
+    let output = worker.output();
+    let address = output.split("address=").nth(1);
+    let address = address.and_then(|rest| rest.split_whitespace().next());
+    address.expect("an address").parse().expect("an address")
+}
 
 /// The authority of a cluster.
 pub struct TestAuthority(Authority);
@@ -116,6 +293,19 @@ impl TestAuthority {
     /// # Panics
     /// If the certificates are of no use.
     pub fn pool(&self, own: Option<&Credential>) -> ClientPool {
+        self.pool_of(own, None)
+    }
+
+    /// Returns connections that show this token of a person.
+    ///
+    /// # Panics
+    /// If it is no token.
+    pub fn pool_with(&self, token: &str) -> ClientPool {
+        let token = Token::from_text(token).expect("a token");
+        self.pool_of(None, Some(token.secret.reveal()))
+    }
+
+    fn pool_of(&self, own: Option<&Credential>, secret: Option<String>) -> ClientPool {
         let tls = client_config(own, &self.0.trusted(), THRIFT).expect("a configuration");
         ClientPool::new(ClientConfig {
             timeouts: CallTimeouts {
@@ -123,7 +313,7 @@ impl TestAuthority {
                 send: PATIENCE,
                 receive: PATIENCE,
             },
-            credentials: Some(Arc::new(Shown(tls))),
+            credentials: Some(Arc::new(Shown { tls, secret })),
             ..ClientConfig::default()
         })
     }
@@ -159,12 +349,38 @@ fn private_folder(data_dir: &Path) -> std::path::PathBuf {
 
 /// A caller's side of TLS.
 #[derive(Debug)]
-pub struct Shown(pub Arc<rustls::ClientConfig>);
+struct Shown {
+    tls: Arc<rustls::ClientConfig>,
+    secret: Option<String>,
+}
 
 impl Credentials for Shown {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
-        Arc::clone(&self.0)
+        Arc::clone(&self.tls)
     }
+
+    fn secret(&self) -> Option<String> {
+        self.secret.clone()
+    }
+}
+
+/// Returns the certificate that a scheduler gives to a person for calls to workers.
+///
+/// # Panics
+/// If it gives none.
+pub async fn certify(pool: &ClientPool, scheduler: &PeerAddr) -> Credential {
+    let key = KeyRequest::create().expect("a key");
+    let arguments = BrasserieCertifyArgs {
+        request: key.request().to_vec(),
+    };
+    let called = pool.call::<_, BrasserieCertifyResult>(scheduler, "certify", &arguments);
+    let CallResult::Done(result) = called.await else {
+        panic!("no answer");
+    };
+    let issued = result.result_value.expect("a certificate");
+    let chain = issued.chain.unwrap_or_default().into_iter();
+    key.with_chain(chain.map(CertificateDer::from).collect())
+        .expect("its key")
 }
 
 /// Arguments without any field, and any result.
@@ -203,9 +419,7 @@ pub async fn try_call(pool: &ClientPool, peer: &PeerAddr, call: &'static str) ->
         {
             Admission::Refused(message)
         }
-        CallResult::Unknown(Unknown::ConnectionLost(_)) | CallResult::NotSent(_) => {
-            Admission::Closed
-        }
-        CallResult::Done(_) | CallResult::Unknown(_) => Admission::Served,
+        CallResult::Done(_) | CallResult::Unknown(Unknown::Exception { .. }) => Admission::Served,
+        CallResult::Unknown(_) | CallResult::NotSent(_) => Admission::Closed,
     }
 }

@@ -197,6 +197,16 @@ impl Stage {
         path
     }
 
+    /// Writes a file that nobody else may read, as the holder of a token keeps it.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn write_secret(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.write(name, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("one's own file");
+        path
+    }
+
     /// Writes an executable script.
     ///
     /// # Panics
@@ -318,6 +328,7 @@ impl Stage {
     pub fn worker_command(&self, spec: &WorkerSpec) -> Command {
         let mut command = self.programs.command(Program::Worker);
         command
+            .env_remove("BRASSERIE_JOIN_TOKEN")
             .args(["--scheduler", &spec.scheduler, "--shard", &spec.shard])
             .arg("--data-dir")
             .arg(&spec.data_dir)

@@ -59,7 +59,11 @@ impl MarkerFile {
                 return Ok(None);
             }
             Err(FileError::TooLarge { .. }) => Vec::new(),
-            Err(error @ (FileError::Read { .. } | FileError::NotText { .. })) => {
+            Err(
+                error @ (FileError::Read { .. }
+                | FileError::NotText { .. }
+                | FileError::Exposed { .. }),
+            ) => {
                 return Err(StoreError::ReadMarker(error));
             }
         };

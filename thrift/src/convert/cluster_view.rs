@@ -207,7 +207,7 @@ fn job_view(job: wire::JobStatus, wall_time_ms: i64, nodes_loaded: bool) -> JobV
         paused,
         cancelled,
         version: job.version,
-        owner: job.owner,
+        owned_by: job.owner,
         settled: job.settled.unwrap_or(false),
         tasks: facts.counts(),
         next_backoff_end_in_ms: job

@@ -126,7 +126,11 @@ impl DirectoryState {
             Err(FileError::Read { error, path }) => {
                 return Err(DirectoryError::Io { path, error });
             }
-            Err(error @ (FileError::TooLarge { .. } | FileError::NotText { .. })) => {
+            Err(
+                error @ (FileError::TooLarge { .. }
+                | FileError::NotText { .. }
+                | FileError::Exposed { .. }),
+            ) => {
                 return Err(malformed(error.to_string()));
             }
         };

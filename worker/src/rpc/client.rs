@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{CallOutcome, ServiceAddress};
+use brasserie_common_runtime::NetworkExposure;
 use brasserie_thrift::convert::parse;
 use brasserie_thrift::generated::common::BistroWorker;
 use brasserie_thrift::generated::scheduler::{
@@ -18,7 +19,7 @@ use thrift::ApplicationErrorKind;
 
 use crate::member_file::MemberFile;
 use crate::membership::Membership;
-use crate::options::SchedulerOptions;
+use crate::options::{SchedulerOptions, check_members};
 
 use super::outcome;
 use super::statuses::{Done, Statuses, Telling, status_arguments};
@@ -43,6 +44,8 @@ pub(crate) struct SchedulerClient {
     /// The member that receives `statuses`.
     statuses_to: ServiceAddress,
     membership: Membership,
+    /// The addresses that the file may name. A member proves whom it calls.
+    exposure: NetworkExposure,
 }
 
 impl SchedulerClient {
@@ -50,7 +53,7 @@ impl SchedulerClient {
         scheduler: &SchedulerOptions,
         timeouts: CallTimeouts,
         heartbeat_period: Duration,
-        membership: Membership,
+        (membership, exposure): (Membership, NetworkExposure),
     ) -> Self {
         let limits = Limits {
             client_idle_timeout: idle_timeout(heartbeat_period),
@@ -69,6 +72,9 @@ impl SchedulerClient {
             statuses_to,
             list: list.map(|path| Arc::new(MemberFile::new(path))),
             pool,
+            exposure: NetworkExposure::of(
+                exposure == NetworkExposure::AnyAddress || membership.is_member(),
+            ),
             membership,
         }
     }
@@ -151,9 +157,16 @@ impl SchedulerClient {
         let Some(list) = &self.list else {
             return done(CallOutcome::NotSent("no file names them".to_owned()));
         };
+        let exposure = self.exposure;
         list.read_again(Box::new(move |read| {
             done(match read {
-                Ok(members) => CallOutcome::Done(CallReply::Members(members)),
+                Ok(members) => match check_members(&members, exposure) {
+                    Ok(()) => CallOutcome::Done(CallReply::Members(members)),
+                    Err(error) => {
+                        tracing::warn!("the known addresses of the scheduler stay in use: {error}");
+                        CallOutcome::NotSent(error.to_string())
+                    }
+                },
                 Err(error) => CallOutcome::NotSent(error.to_string()),
             });
         }));

@@ -1,7 +1,6 @@
 //! Fetches the bytes of one artifact from one worker, by the call that other workers use.
 
 use std::io::{self, Seek, Write};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::{Artifact, ArtifactId};
@@ -9,13 +8,11 @@ use brasserie_thrift::generated::worker::{
     ArtifactPieces, ArtifactRange, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
     BistroWorkerFetchArtifactsArgs, BistroWorkerFetchArtifactsResult,
 };
-use brasserie_thrift::rpc::{
-    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, PeerAddr,
-};
+use brasserie_thrift::rpc::{CallResult, CallTimeouts, ClientConfig, ClientPool, PeerAddr};
 use sha2::{Digest as _, Sha256};
 
-use crate::access::Visit;
 use crate::output::printable;
+use crate::visit::Visit;
 
 /// The most bytes of one answer, as between workers.
 const MOST_BYTES: i32 = 2 << 20;
@@ -120,7 +117,7 @@ impl<F: Write + Seek> PartialCopy<F> {
 /// The client side of transfers from the workers of one scheduler.
 pub(super) struct Transfers {
     pool: ClientPool,
-    visit: Option<Visit>,
+    visit: Visit,
     /// The space of the scheduler's artifacts.
     cluster: String,
     hostname: String,
@@ -128,7 +125,7 @@ pub(super) struct Transfers {
 
 impl Transfers {
     /// Creates the side of a caller that shows a certificate if `visit` has one.
-    pub(super) fn new(cluster: &str, visit: Option<Visit>) -> Self {
+    pub(super) fn new(cluster: &str, visit: Visit) -> Self {
         let timeouts = CallTimeouts {
             receive: ANSWER_TIMEOUT,
             ..CallTimeouts::DEFAULT
@@ -136,9 +133,7 @@ impl Transfers {
         Transfers {
             pool: ClientPool::new(ClientConfig {
                 timeouts,
-                credentials: visit
-                    .clone()
-                    .map(|visit| Arc::new(visit) as Arc<dyn Credentials>),
+                credentials: visit.credentials(),
                 ..ClientConfig::default()
             }),
             visit,
@@ -214,10 +209,7 @@ impl Transfers {
             transfer,
             hostname: self.hostname.clone(),
         };
-        let peer = match &self.visit {
-            Some(visit) => visit.holder(peer.clone()),
-            None => peer.clone(),
-        };
+        let peer = self.visit.holder(peer).await.map_err(FetchFailure::Gone)?;
         let called = self.pool.call::<_, BistroWorkerFetchArtifactsResult>(
             &peer,
             "fetchArtifacts",
@@ -245,9 +237,12 @@ impl Transfers {
             cluster: self.cluster.clone(),
             id: id.0.to_vec(),
         };
+        let Ok(peer) = self.visit.holder(peer).await else {
+            return;
+        };
         // A worker that does not answer checks its copy when another worker reads it.
         let _: CallResult<BistroWorkerCheckArtifactResult> =
-            self.pool.call(peer, "checkArtifact", &arguments).await;
+            self.pool.call(&peer, "checkArtifact", &arguments).await;
     }
 }
 
@@ -257,11 +252,14 @@ mod tests {
     use std::sync::{Arc, OnceLock};
 
     use brasserie_common::ArtifactForm;
+    use brasserie_common_runtime::NetworkExposure;
     use brasserie_thrift::generated::worker::ArtifactPiece;
     use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
     use tokio_util::sync::{CancellationToken, DropGuard};
 
     use super::*;
+
+    const PLAIN: Visit = Visit::Plain(NetworkExposure::LoopbackOnly);
 
     /// A worker that serves these bytes, whatever it is asked for.
     struct Holder {
@@ -329,7 +327,7 @@ mod tests {
     async fn fetch(holder: Holder, wanted: &[u8]) -> Result<Vec<u8>, FetchFailure> {
         let (peer, _stop) = serve(holder).await;
         let mut copy = PartialCopy::new(Cursor::new(Vec::new()));
-        let transfers = Transfers::new("space", None);
+        let transfers = Transfers::new("space", PLAIN);
         let wanted = artifact(wanted);
         let fetched = transfers.fetch(&peer, &wanted, &mut copy, |_| {});
         fetched.await.map(|()| copy.into_file().into_inner())
@@ -349,7 +347,7 @@ mod tests {
     async fn a_copy_is_continued_by_the_next_worker_and_begins_again_if_it_is_damaged() {
         let bytes: Vec<u8> = (0..3 * LEAST_BYTES).map(|at| (at >> 8) as u8).collect();
         let wanted = artifact(&bytes);
-        let transfers = Transfers::new("space", None);
+        let transfers = Transfers::new("space", PLAIN);
         let leaves = |bytes: &[u8]| Holder {
             gone_from: 2 * LEAST_BYTES,
             ..holder(bytes)
@@ -430,7 +428,7 @@ mod tests {
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let nobody = free.local_addr().expect("a bound port").into();
         drop(free);
-        let transfers = Transfers::new("space", None);
+        let transfers = Transfers::new("space", PLAIN);
         let wanted = artifact(&bytes);
         let mut copy = PartialCopy::new(Cursor::new(Vec::new()));
         let gone = transfers.fetch(&nobody, &wanted, &mut copy, |_| {});

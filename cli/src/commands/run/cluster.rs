@@ -24,8 +24,13 @@ use crate::failure::Failure;
 const SHARD: &str = "local";
 /// The path of this program, valid even if its file was replaced or removed since the start.
 const THIS_PROGRAM: &str = "/proc/self/exe";
-/// Variables that connect this process to its service manager. The worker does not get them.
-const OF_SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
+/// Variables that the worker does not get: those that connect this process to its service manager, and the token for another cluster.
+const NOT_FOR_WORKERS: [&str; 4] = [
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+    brasserie_worker::JOIN_TOKEN_VARIABLE,
+];
 
 /// The run's flags for its worker.
 pub(super) struct WorkerFlags {
@@ -126,7 +131,7 @@ impl LocalCluster {
             .args(flags.arguments(&address, data_dir::worker_folder(directory)))
             .stdin(Stdio::piped())
             .stdout(Stdio::null());
-        for variable in OF_SERVICE_MANAGER {
+        for variable in NOT_FOR_WORKERS {
             command.env_remove(variable);
         }
         let mut process = command.spawn().context("cannot start the worker")?;
@@ -201,7 +206,7 @@ mod tests {
             assert_eq!(understood(*contain).contain(), *contain);
         }
         let options = understood(Contain::Auto);
-        let options = options.into_options().expect("usable");
+        let options = options.into_options(None).expect("usable");
         assert_eq!(options.started_by, brasserie_worker::StartedBy::Run);
         assert_eq!(options.worker_command.as_deref(), Some("-x y"));
         assert_eq!(options.allowed_users.len(), 2);

@@ -17,17 +17,17 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::generated::common::BistroInstanceID;
 use brasserie_thrift::generated::worker::BistroWorkerExceptionCode;
-use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, Credentials, PeerAddr, Unknown};
+use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Unknown};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::access::Visit;
 use crate::addresses::peer;
 use crate::connection::Connection;
 use crate::output::printable;
+use crate::visit::Visit;
 
 /// Time to connect to a worker.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -160,30 +160,22 @@ pub(super) enum AddressFinding {
 #[derive(Clone)]
 pub(super) struct WorkerConnections {
     pool: ClientPool,
-    visit: Option<Visit>,
+    visit: Visit,
 }
 
 impl WorkerConnections {
     /// Creates connections to the workers of a scheduler, which may have to certify the caller first.
     pub(super) async fn of(scheduler: &Connection) -> Result<Self> {
-        Ok(WorkerConnections::showing(scheduler.visit().await?))
+        Ok(WorkerConnections::showing(Visit::of(scheduler).await?))
     }
 
-    /// Creates connections that show the caller's certificate; `None`: the workers ask for no proof.
-    pub(super) fn showing(visit: Option<Visit>) -> Self {
-        let credentials = visit.clone();
+    /// Creates connections that show the caller's certificate, if there is one.
+    pub(super) fn showing(visit: Visit) -> Self {
         let pool = ClientPool::new(ClientConfig {
-            credentials: credentials.map(|visit| Arc::new(visit) as Arc<dyn Credentials>),
+            credentials: visit.credentials(),
             ..ClientConfig::default()
         });
         WorkerConnections { pool, visit }
-    }
-
-    fn peer(&self, peer: &PeerAddr) -> PeerAddr {
-        match &self.visit {
-            Some(visit) => visit.worker(peer.clone()),
-            None => peer.clone(),
-        }
     }
 
     /// Asks a worker at an address, without a scheduler.
@@ -285,8 +277,12 @@ impl WorkerConnections {
             Err(_) => return AddressFinding::Unclear("no connection in time".to_owned()),
         }
         let arguments = drain_arguments(worker, None);
+        let peer = match self.visit.worker(peer).await {
+            Ok(peer) => peer,
+            Err(why) => return AddressFinding::Unclear(why),
+        };
         let called: CallResult<BrasserieWorkerDrainResult> =
-            self.pool.call(&self.peer(peer), "drain", &arguments).await;
+            self.pool.call(&peer, "drain", &arguments).await;
         match called {
             CallResult::Done(BrasserieWorkerDrainResult { ex: None, .. }) => AddressFinding::Worker,
             CallResult::Done(BrasserieWorkerDrainResult {
@@ -310,7 +306,8 @@ impl WorkerConnections {
         method: &'static str,
         arguments: &A,
     ) -> Result<R, String> {
-        match self.pool.call(&self.peer(peer), method, arguments).await {
+        let peer = self.visit.worker(peer).await?;
+        match self.pool.call(&peer, method, arguments).await {
             CallResult::Done(result) => Ok(result),
             CallResult::NotSent(why) => Err(format!(
                 "cannot ask the worker at {peer}: {why}. Is it running, and can this machine reach it?"
@@ -321,7 +318,9 @@ impl WorkerConnections {
             }) => Err(format!(
                 "the program at {peer} does not know the call `{method}`: a worker of an older release, which lacks it, or no worker"
             )),
-            CallResult::Unknown(Unknown::Exception { message, .. }) => Err(refusal(peer, &message)),
+            CallResult::Unknown(Unknown::Exception { message, .. }) => {
+                Err(refusal(&peer, &message))
+            }
             CallResult::Unknown(why) => Err(format!(
                 "the worker at {peer} gave no usable answer: {}",
                 printable(&why.to_string())

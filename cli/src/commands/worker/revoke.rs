@@ -12,6 +12,11 @@ use crate::output::printable;
 /// Its connections close, and it can neither call the scheduler nor renew. The scheduler loses the worker as one that is silent, and its
 /// tasks run elsewhere. To let a worker of this name join again, create a token for it: brasserie token create --role worker --shard NAME
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes:
+  0  the certificates are revoked, and that is on disk
+  1  refused, or there is no such worker, and nothing has changed; or no answer
+  2  wrong usage, or a file that cannot be read or used")]
 pub(crate) struct RevokeArgs {
     #[command(flatten)]
     ask: AskArgs,

@@ -70,7 +70,8 @@ pub(crate) struct WorkFetchArgs {
     shard: Option<String>,
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// Ask the worker at this address, without a scheduler.
+    /// Ask the worker at this address. The scheduler is called only if there is a token or a context for it, or its local socket: it certifies
+    /// you to the worker.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["shard", "scheduler"], value_parser = worker_address)]
     worker: Option<PeerAddr>,
     /// Print one JSON document instead of tables; with `--watch`, one a line.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{CallOutcome, InvocationId, ServiceAddress, Shard};
+use brasserie_common_runtime::NetworkExposure;
 use brasserie_thrift::rpc::{CallTimeouts, ClientConfig, IncomingCall, Limits, Server, Service};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -109,7 +110,12 @@ impl Pair {
             share: 1.0,
         };
         Pair {
-            client: SchedulerClient::new(&scheduler, timeouts, PATIENCE, Membership::default()),
+            client: SchedulerClient::new(
+                &scheduler,
+                timeouts,
+                PATIENCE,
+                (Membership::default(), NetworkExposure::LoopbackOnly),
+            ),
             heard,
             _stop: stop.drop_guard(),
         }

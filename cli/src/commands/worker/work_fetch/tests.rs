@@ -7,6 +7,7 @@ use brasserie_common::work_overview::{
 use brasserie_common::{
     Health, Processor, SchedulerId, Shard, WallTime, WorkDemand, WorkRequestSeq,
 };
+use brasserie_common_runtime::NetworkExposure;
 use brasserie_thrift::generated::brasserie::{
     BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult, ClusterStatus, WorkerStatus,
 };
@@ -16,6 +17,9 @@ use thrift::ApplicationErrorKind;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::visit::Visit;
+
+const PLAIN: Visit = Visit::Plain(NetworkExposure::LoopbackOnly);
 
 fn at(port: u16) -> String {
     format!("s.example:{port}")
@@ -433,7 +437,7 @@ async fn an_error_says_why_a_peer_has_no_work_fetch() {
         let address = server.local_addr();
         let stop = CancellationToken::new();
         let handle = server.serve(other, Limits::DEFAULT, stop.clone());
-        let asked = WorkerConnections::showing(None)
+        let asked = WorkerConnections::showing(PLAIN)
             .ask_address(&PeerAddr::from(address))
             .await;
         let error = asked.answer.expect_err("nothing of use");
@@ -449,7 +453,7 @@ async fn a_worker_that_cannot_be_reached_is_named_with_its_address() {
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|free| free.local_addr())
         .expect("a port that was free");
-    let asked = WorkerConnections::showing(None)
+    let asked = WorkerConnections::showing(PLAIN)
         .ask_address(&PeerAddr::from(free))
         .await;
     let error = asked.answer.expect_err("nobody is there");
@@ -465,7 +469,7 @@ async fn a_worker_that_cannot_be_reached_is_named_with_its_address() {
         state: "new".to_owned(),
         instance: None,
     };
-    let all = WorkerConnections::showing(None).ask_all(vec![known]).await;
+    let all = WorkerConnections::showing(PLAIN).ask_all(vec![known]).await;
     let error = all[0].answer.as_ref().expect_err("nowhere");
     assert!(
         error.contains("does not tell where worker `w1` is"),

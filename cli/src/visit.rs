@@ -1,0 +1,262 @@
+//! Calls to workers and other holders of artifacts: with a certificate for some minutes, or in plain text where that is allowed.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use brasserie_common::Time;
+use brasserie_common::access::Role;
+use brasserie_common_identity::{Cluster, Credential, Life, client_config, proven};
+use brasserie_common_runtime::{Clock, NetworkExposure};
+use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
+
+use crate::addresses::{NOT_IN_PLAIN_TEXT, is_plain_allowed};
+use crate::connection::Connection;
+
+/// The pause after a renewal that has failed, while the certificate is still of use.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The caller's side of calls to the workers of a scheduler.
+#[derive(Clone, Debug)]
+pub(crate) enum Visit {
+    /// They ask for no proof. Calls go to these addresses.
+    Plain(NetworkExposure),
+    Certified(Arc<Visitor>),
+}
+
+/// A caller with a certificate. Commands may take longer than it is valid.
+pub(crate) struct Visitor {
+    scheduler: Connection,
+    certificate: Mutex<Certificate>,
+    /// Locked during a renewal, so that calls at the same time wait for one.
+    renewing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Certificate {
+    tls: Arc<rustls::ClientConfig>,
+    cluster: Cluster,
+    renew_at: Time,
+    until: Time,
+}
+
+impl Certificate {
+    /// Takes over a certificate that was issued now. Its dates are by the scheduler's clock, so only their distance counts.
+    fn new(own: &Credential, now: Time) -> Result<Self> {
+        let Life { issued, until } = Life::of(own.certificate())?;
+        let life = issued.until(until);
+        Ok(Certificate {
+            tls: client_config(Some(own), &own.authorities(), THRIFT)?,
+            cluster: proven(own.certificate())?.certified.cluster,
+            renew_at: now + life / 2,
+            until: now + life,
+        })
+    }
+}
+
+impl Visit {
+    /// Prepares calls to the workers of a scheduler, which may have to certify the caller first.
+    pub(crate) async fn of(scheduler: &Connection) -> Result<Self> {
+        let now = Clock.now();
+        Ok(match scheduler.certify().await? {
+            None => Visit::Plain(scheduler.exposure()),
+            Some(own) => Visit::Certified(Arc::new(Visitor {
+                scheduler: scheduler.clone(),
+                certificate: Mutex::new(Certificate::new(&own, now)?),
+                renewing: tokio::sync::Mutex::new(()),
+            })),
+        })
+    }
+
+    /// Returns the caller's side of TLS; `None` if there is none.
+    pub(crate) fn credentials(&self) -> Option<Arc<dyn Credentials>> {
+        match self {
+            Visit::Plain(_) => None,
+            Visit::Certified(visitor) => Some(Arc::clone(visitor) as Arc<dyn Credentials>),
+        }
+    }
+
+    /// Returns a worker for a call. Certifies the caller again if less than half of the certificate's life is left.
+    pub(crate) async fn worker(&self, peer: &PeerAddr) -> Result<PeerAddr, String> {
+        self.peer(peer, Role::Worker).await
+    }
+
+    /// Returns a holder of artifacts for a call as [`Visit::worker`] does: a worker, or the scheduler.
+    pub(crate) async fn holder(&self, peer: &PeerAddr) -> Result<PeerAddr, String> {
+        let role = match self {
+            Visit::Certified(visitor) if visitor.scheduler.address() == peer.as_str() => {
+                Role::Scheduler
+            }
+            Visit::Certified(_) | Visit::Plain(_) => Role::Worker,
+        };
+        self.peer(peer, role).await
+    }
+
+    async fn peer(&self, peer: &PeerAddr, role: Role) -> Result<PeerAddr, String> {
+        match self {
+            Visit::Plain(exposure) if is_plain_allowed(peer, *exposure) => Ok(peer.clone()),
+            Visit::Plain(_) => Err(format!(
+                "{peer} is on another machine, and the call would be in plain text. {NOT_IN_PLAIN_TEXT}"
+            )),
+            // The kernel proves the other end of a local socket.
+            Visit::Certified(_) if peer.is_local() => Ok(peer.clone()),
+            Visit::Certified(visitor) => {
+                let certificate = visitor.current().await?;
+                Ok(peer.clone().proving(&certificate.cluster.of_role(role)))
+            }
+        }
+    }
+}
+
+impl Visitor {
+    fn certificate(&self) -> Certificate {
+        let certificate = self.certificate.lock();
+        certificate.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn keep(&self, certificate: Certificate) {
+        let kept = self.certificate.lock();
+        *kept.unwrap_or_else(PoisonError::into_inner) = certificate;
+    }
+
+    async fn current(&self) -> Result<Certificate, String> {
+        let _one = self.renewing.lock().await;
+        let (now, before) = (Clock.now(), self.certificate());
+        if now < before.renew_at {
+            return Ok(before);
+        }
+        let current = match self.renewed(now).await {
+            Ok(renewed) => renewed,
+            Err(_) if now < before.until => Certificate {
+                renew_at: now + RETRY,
+                ..before
+            },
+            Err(error) => return Err(format!("cannot get another certificate: {error:#}")),
+        };
+        self.keep(current.clone());
+        Ok(current)
+    }
+
+    async fn renewed(&self, now: Time) -> Result<Certificate> {
+        match self.scheduler.certify().await? {
+            Some(own) => Certificate::new(&own, now),
+            None => anyhow::bail!("the scheduler asks for no proof"),
+        }
+    }
+}
+
+impl Credentials for Visitor {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        self.certificate().tls
+    }
+}
+
+impl fmt::Debug for Visitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Visitor(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use brasserie_common_identity::{Authority, Certified, Lifetime};
+    use brasserie_thrift::generated::brasserie::{
+        BrasserieCertifyArgs, BrasserieCertifyResult, IssuedCertificate,
+    };
+    use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
+    use tokio_util::sync::{CancellationToken, DropGuard};
+
+    use super::*;
+    use crate::destination::Destination;
+
+    /// A scheduler that certifies callers for this long.
+    struct Certifier {
+        authority: Authority,
+        life: Lifetime,
+        count: Arc<AtomicUsize>,
+    }
+
+    impl Service for Certifier {
+        fn call(&self, call: IncomingCall<'_>) {
+            self.count.fetch_add(1, Ordering::Relaxed);
+            call.serve(|args: BrasserieCertifyArgs, to| {
+                let certified = Certified {
+                    cluster: self.authority.cluster().clone(),
+                    role: Role::Viewer,
+                    shard: None,
+                    token: None,
+                };
+                let (now, request) = (Clock.wall(), &args.request);
+                let chain = self.authority.certify(request, &certified, now, self.life);
+                let chain = chain
+                    .expect("a request")
+                    .iter()
+                    .map(|one| one.to_vec())
+                    .collect();
+                to.reply(&BrasserieCertifyResult {
+                    result_value: Some(IssuedCertificate { chain: Some(chain) }),
+                    ex: None,
+                });
+            });
+        }
+    }
+
+    /// Serves a certifier at a local socket, and returns the number of its calls.
+    async fn serve(socket: &Path, life: Duration) -> (Arc<AtomicUsize>, DropGuard) {
+        let listens = tokio::net::UnixListener::bind(socket).expect("a socket");
+        let server = Server::bind(([127, 0, 0, 1], 0).into()).await;
+        let server = server.expect("a free port").with_socket(Some(listens));
+        let count = Arc::<AtomicUsize>::default();
+        let certifier = Certifier {
+            authority: Authority::create(Clock.wall()).expect("an authority"),
+            life: Lifetime(life),
+            count: Arc::clone(&count),
+        };
+        let stop = CancellationToken::new();
+        server.serve(certifier, Limits::DEFAULT, stop.clone());
+        (count, stop.drop_guard())
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_renewed_when_half_of_its_life_is_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let worker = PeerAddr::new("192.0.2.1", 1);
+        for (name, life, expected) in [
+            ("over", Duration::ZERO, [2, 3]),
+            ("long", Lifetime::PERSON.0, [1, 1]),
+        ] {
+            let socket = folder.path().join(name);
+            let (count, stop) = serve(&socket, life).await;
+            let connection = Connection::to_destination(&Destination::local(&socket));
+            let visit = Visit::of(&connection.expect("an address")).await;
+            let visit = visit.expect("a certificate");
+            let tls = || visit.credentials().expect("a certificate").tls();
+            for expected in expected {
+                let before = tls();
+                let peer = visit.worker(&worker).await.expect("a certificate");
+                assert_ne!(peer, worker, "it proves a name");
+                assert_eq!(count.load(Ordering::Relaxed), expected, "{name}");
+                assert_eq!(Arc::ptr_eq(&before, &tls()), life > Duration::ZERO);
+            }
+            drop(stop);
+            std::fs::remove_file(&socket).expect("the socket");
+            let after = visit.worker(&worker).await;
+            assert_eq!(after.is_ok(), life > Duration::ZERO, "{after:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn workers_of_other_machines_are_called_in_plain_text_by_request_alone() {
+        let (far, near) = (PeerAddr::new("192.0.2.1", 1), PeerAddr::new("127.0.0.1", 1));
+        let closed = Visit::Plain(NetworkExposure::LoopbackOnly);
+        let open = Visit::Plain(NetworkExposure::AnyAddress);
+        assert_eq!(closed.worker(&near).await, Ok(near.clone()));
+        assert_eq!(open.holder(&far).await, Ok(far.clone()));
+        let why = closed.worker(&far).await.expect_err("refused");
+        assert!(why.contains("--insecure-network"), "{why}");
+    }
+}
