@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_common::access::{self, Callers, Role, ShardLabel, Table};
+use brasserie_common::access::{self, Callers, Role, ShardLabel, Table, TokenNumber};
 use brasserie_common::{Shard, WallTime};
 use brasserie_common_identity::{
     Authority, Certified, Credential, KeyRequest, Lifetime, client_config,
@@ -308,14 +308,19 @@ fn label(shard: &str) -> ShardLabel {
     ShardLabel::of(&Shard::try_from(shard).expect("a shard"))
 }
 
-/// Returns a credential of a role, as the authority would issue it.
-fn credential(authority: &Authority, role: Role, at: WallTime) -> Credential {
+/// Returns a credential of a role, as the authority would issue it to the holder of a token.
+fn credential(
+    authority: &Authority,
+    role: Role,
+    token: Option<TokenNumber>,
+    at: WallTime,
+) -> Credential {
     let key = KeyRequest::create().expect("a key");
     let certified = Certified {
         cluster: authority.cluster().clone(),
         role,
         shard: (role == Role::Worker).then(|| label("w1")),
-        token: None,
+        token,
     };
     let chain = authority.certify(key.request(), &certified, at, Lifetime::WORKER);
     key.with_chain(chain.expect("a certificate"))
@@ -357,15 +362,43 @@ async fn check_matrix(
     }
 }
 
-/// Describes a worker that joins a scheduler on loopback with a new token.
-fn joining(stage: &Stage, spec: &SchedulerSpec, shard: &str) -> WorkerSpec {
+/// Creates a token of a scheduler on loopback. Returns what the command prints.
+fn new_token(stage: &Stage, spec: &SchedulerSpec, terms: &[&str]) -> String {
     let address = format!("127.0.0.1:{}", spec.port);
     let data_dir = spec.data_dir.to_string_lossy();
-    let create = ["token", "create", "--role", "worker"];
     let at = ["--scheduler", &address, "--token-file", &data_dir];
-    let token = stage.brasserie(&[create, at].concat());
+    let token = stage.brasserie(&[&["token", "create"], terms, &at].concat());
     assert_eq!(token.code, Some(0), "{}", token.output);
-    let token = stage.write("join", &token.output);
+    token.output
+}
+
+/// Returns the certificates of all roles: of people, by tokens of theirs.
+fn credentials(
+    stage: &Stage,
+    spec: &SchedulerSpec,
+    authority: &Authority,
+) -> BTreeMap<Role, Credential> {
+    use Role::{Admin, Operator, Scheduler, Submitter, Viewer};
+    let roles = [Scheduler, Admin, Operator, Submitter, Viewer].into_iter();
+    let credential = |role: Role| {
+        let terms = match role {
+            Role::Scheduler => return credential(authority, role, None, Clock.wall()),
+            Role::Submitter => vec!["--role", role.name(), "--json", "--owner", "ana"],
+            _ => vec!["--role", role.name(), "--json"],
+        };
+        let created = new_token(stage, spec, &terms);
+        let created: Value = serde_json::from_str(&created).expect("JSON");
+        let number = created["status"]["number"].as_str().expect("a number");
+        let number = u64::from_str_radix(number, 16).expect("hex digits");
+        credential(authority, role, Some(TokenNumber(number)), Clock.wall())
+    };
+    roles.map(|role| (role, credential(role))).collect()
+}
+
+/// Describes a worker that joins a scheduler on loopback with a new token.
+fn joining(stage: &Stage, spec: &SchedulerSpec, shard: &str) -> WorkerSpec {
+    let token = new_token(stage, spec, &["--role", "worker"]);
+    let token = stage.write("join", &token);
     let mut worker = stage.worker_spec(shard, spec);
     let token = format!("--join-token=@{}", token.display());
     worker
@@ -399,9 +432,7 @@ fn each_role_may_make_exactly_the_calls_of_the_table() {
         (None, pool(&authority, None)),
         (Some(Role::Worker), pool(&authority, Some(&own))),
     ]);
-    use Role::{Admin, Operator, Scheduler, Submitter, Viewer};
-    for role in [Scheduler, Admin, Operator, Submitter, Viewer] {
-        let own = credential(&authority, role, Clock.wall());
+    for (role, own) in credentials(&secured.stage, &spec, &authority) {
         callers.insert(Some(role), pool(&authority, Some(&own)));
     }
     // The scheduler's first call tells the worker which certificates are revoked. Before it, the worker refuses everybody else.
@@ -426,12 +457,18 @@ fn each_role_may_make_exactly_the_calls_of_the_table() {
         let expired = credential(
             &authority,
             Role::Worker,
+            None,
             WallTime(Clock.wall().0 - eight_days),
         );
         let lapsed = pool(&authority, Some(&expired));
         assert_eq!(refusal(&lapsed, &peer, "renewCertificate").await, None);
         let why = refusal(&lapsed, &peer, "processHeartbeat").await;
         assert!(why.is_some_and(|why| why.contains("has expired")));
+        // The certificate of a user of the local socket is for workers only.
+        let tokenless = credential(&authority, Role::Admin, None, Clock.wall());
+        let tokenless = pool(&authority, Some(&tokenless));
+        let why = refusal(&tokenless, &peer, "getJobs").await;
+        assert!(why.is_some_and(|why| why.contains("goes back to no token")));
         let plain = PeerAddr::from(listens);
         let peer = plain
             .clone()

@@ -3,13 +3,13 @@
 use std::fs::DirBuilder;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brasserie_common::access::{Role, ShardLabel, TokenNumber};
 use brasserie_common::{Shard, WallTime};
 use brasserie_common_identity::{
-    Authority, Certified, Credential, KeyRequest, Lifetime, client_config,
+    Authority, Certified, Credential, KeyRequest, Lifetime, Token, client_config,
 };
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{
@@ -21,7 +21,11 @@ use thrift::protocol::{TInputProtocol, TOutputProtocol, TSerializable, TStructId
 use super::{Client, PATIENCE, SchedulerSpec, WorkerSpec};
 
 /// The authority of a cluster.
-pub struct TestAuthority(Authority);
+pub struct TestAuthority {
+    authority: Authority,
+    /// The folder of the scheduler that has it.
+    folder: PathBuf,
+}
 
 impl TestAuthority {
     /// Gives a scheduler an authority before its first start, as for a head node that takes over a cluster. So it asks for proofs also on
@@ -33,7 +37,7 @@ impl TestAuthority {
         let authority = Authority::create(Clock.wall()).expect("an authority");
         let folder = private_folder(&scheduler.data_dir);
         authority.write(&folder).expect("a new folder");
-        TestAuthority(authority)
+        TestAuthority { authority, folder }
     }
 
     /// Reads the authority that a scheduler has now.
@@ -41,12 +45,16 @@ impl TestAuthority {
     /// # Panics
     /// If it has none.
     pub fn of(scheduler: &SchedulerSpec) -> Self {
-        let read = Authority::read(&scheduler.data_dir.join("identity"));
-        TestAuthority(read.expect("it is whole").expect("an authority"))
+        let folder = scheduler.data_dir.join("identity");
+        let read = Authority::read(&folder).expect("it is whole");
+        TestAuthority {
+            authority: read.expect("an authority"),
+            folder,
+        }
     }
 
     pub fn authority(&self) -> &Authority {
-        &self.0
+        &self.authority
     }
 
     /// Makes a worker a member of the cluster before its first start, as if it had joined. It listens on a loopback address.
@@ -99,13 +107,13 @@ impl TestAuthority {
     ) -> Credential {
         let key = KeyRequest::create().expect("a key");
         let certified = Certified {
-            cluster: self.0.cluster().clone(),
+            cluster: self.authority.cluster().clone(),
             role,
             shard,
             token,
         };
         let chain = self
-            .0
+            .authority
             .certify(key.request(), &certified, at, Lifetime::WORKER);
         key.with_chain(chain.expect("a certificate"))
             .expect("its key")
@@ -116,38 +124,51 @@ impl TestAuthority {
     /// # Panics
     /// If the certificates are of no use.
     pub fn pool(&self, own: Option<&Credential>) -> ClientPool {
-        let tls = client_config(own, &self.0.trusted(), THRIFT).expect("a configuration");
-        ClientPool::new(ClientConfig {
-            timeouts: CallTimeouts {
-                connect: PATIENCE,
-                send: PATIENCE,
-                receive: PATIENCE,
-            },
-            credentials: Some(Arc::new(Shown(tls))),
-            ..ClientConfig::default()
-        })
+        pool_with(Arc::new(Shown(self.tls(own))))
     }
 
-    /// Returns an administrator's client of the scheduler on this port.
+    fn tls(&self, own: Option<&Credential>) -> Arc<rustls::ClientConfig> {
+        client_config(own, &self.authority.trusted(), THRIFT).expect("a configuration")
+    }
+
+    /// Returns the client of the administrator of the scheduler with this authority, on this port.
+    ///
+    /// # Panics
+    /// If the certificates are of no use.
     pub fn client(&self, port: u16) -> Client {
-        let own = self.person(Role::Admin, None);
-        Client::through(self.pool(Some(&own)), self.scheduler(port))
+        let administrator = Administrator {
+            tls: self.tls(None),
+            token: self.folder.join("admin.token"),
+        };
+        Client::through(pool_with(Arc::new(administrator)), self.scheduler(port))
     }
 
     /// Returns the address of the scheduler on this port.
     pub fn scheduler(&self, port: u16) -> PeerAddr {
-        let name = self.0.cluster().of_role(Role::Scheduler);
+        let name = self.authority.cluster().of_role(Role::Scheduler);
         PeerAddr::new(&Ipv4Addr::LOCALHOST.to_string(), port).proving(&name)
     }
 
     /// Returns the address of the worker on this port.
     pub fn worker_at_port(&self, port: u16) -> PeerAddr {
-        let name = self.0.cluster().of_role(Role::Worker);
+        let name = self.authority.cluster().of_role(Role::Worker);
         PeerAddr::new(&Ipv4Addr::LOCALHOST.to_string(), port).proving(&name)
     }
 }
 
-fn private_folder(data_dir: &Path) -> std::path::PathBuf {
+fn pool_with(credentials: Arc<dyn Credentials>) -> ClientPool {
+    ClientPool::new(ClientConfig {
+        timeouts: CallTimeouts {
+            connect: PATIENCE,
+            send: PATIENCE,
+            receive: PATIENCE,
+        },
+        credentials: Some(credentials),
+        ..ClientConfig::default()
+    })
+}
+
+fn private_folder(data_dir: &Path) -> PathBuf {
     let folder = data_dir.join("identity");
     let made = DirBuilder::new()
         .recursive(true)
@@ -164,6 +185,26 @@ pub struct Shown(pub Arc<rustls::ClientConfig>);
 impl Credentials for Shown {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
         Arc::clone(&self.0)
+    }
+}
+
+/// An administrator's side of TLS.
+#[derive(Debug)]
+struct Administrator {
+    tls: Arc<rustls::ClientConfig>,
+    /// The file that the scheduler writes at its first start.
+    token: PathBuf,
+}
+
+impl Credentials for Administrator {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.tls)
+    }
+
+    fn secret(&self) -> Option<String> {
+        let text = std::fs::read_to_string(&self.token).ok()?;
+        let token = Token::from_text(&text).ok()?;
+        Some(token.secret.reveal())
     }
 }
 
