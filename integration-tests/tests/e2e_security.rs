@@ -319,7 +319,7 @@ fn credential(
     let certified = Certified {
         cluster: authority.cluster().clone(),
         role,
-        shard: (role == Role::Worker).then(|| label("w1")),
+        shard: (role == Role::Worker).then(|| label("away")),
         token,
     };
     let chain = authority.certify(key.request(), &certified, at, Lifetime::WORKER);

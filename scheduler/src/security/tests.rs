@@ -186,7 +186,7 @@ fn a_join_is_refused_without_waiting_and_a_full_disk_is_no_refusal() {
     assert_eq!(checked, Err(NotAdmitted::Unknown));
     assert_eq!(guard.check_join(&secret, &shard, b""), Ok(()));
     drop(turn);
-    // What is in the way of the temporary file stands for a disk that takes nothing.
+    // A folder in the way of the temporary file stands for a disk that takes nothing.
     fs::create_dir(bench.file(".tokens.json.tmp")).expect("a folder");
     let key = KeyRequest::create().expect("a key");
     let full = guard.join(&secret, &shard, key.request()).map(|_| ());
