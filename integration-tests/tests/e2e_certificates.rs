@@ -334,10 +334,15 @@ fn a_worker_goes_on_trying_to_join_while_the_disk_of_its_scheduler_takes_nothing
     fs::create_dir(&obstacle).expect("a folder");
     let mut spec = cluster.stage.worker_spec("w1", &cluster.spec);
     let token = format!("--join-token=@{}", token.display());
-    spec.flags.extend([token, "--listen=127.0.0.1:0".to_owned()]);
+    spec.flags
+        .extend([token, "--listen=127.0.0.1:0".to_owned()]);
     let worker = cluster.stage.start_worker(&spec);
     worker.wait_for_output("cannot join yet, trying again");
-    assert!(worker.output().contains("tokens.json"), "{}", worker.output());
+    assert!(
+        worker.output().contains("tokens.json"),
+        "{}",
+        worker.output()
+    );
     fs::remove_dir(&obstacle).expect("it is there");
     cluster.client.wait_healthy(1);
 }

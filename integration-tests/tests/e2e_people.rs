@@ -291,9 +291,7 @@ fn each_role_sees_exactly_the_pages_of_the_table() {
     wait_for("the audit log to name the false tokens", || {
         let audited = secured.ask(&["audit", "--refused"]).output;
         let told = ["/status", "no such token", "this is no token"];
-        told.iter()
-            .all(|told| audited.contains(told))
-            .then_some(())
+        told.iter().all(|told| audited.contains(told)).then_some(())
     });
     let foreign = secured.get(Over::Tls, "/health", &["Host: evil.example"]);
     assert_eq!(foreign.code, 421, "{foreign:?}");
@@ -619,7 +617,9 @@ fn callers_without_a_proof_create_no_tokens_where_a_flag_lets_them_do_all_else()
     let why = "without a proof: show the token of an administrator";
     assert!(refused.output.contains(why), "{}", refused.output);
     let token = open.spec.data_dir.to_string_lossy().into_owned();
-    let created = open.stage.brasserie(&[&create[..], &["--token-file", &token]].concat());
+    let created = open
+        .stage
+        .brasserie(&[&create[..], &["--token-file", &token]].concat());
     assert_eq!(created.code, Some(0), "{}", created.output);
 }
 
