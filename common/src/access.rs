@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::ids::{AccountName, Shard};
+use crate::time::WallTime;
 
 /// The role of a caller. Its certificate or token proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,8 +74,22 @@ pub struct Identity {
     pub owner: Option<Arc<str>>,
     /// The accounts whose rights a submitter may give to tasks, besides those of the settings.
     pub run_as: Arc<[RunAs]>,
+    pub proof: IdentityProof,
+    /// The time from which calls on the same connection are refused; `None` if expiry ends no connection.
+    pub until: Option<WallTime>,
     /// The other end of this connection.
     pub from: CallOrigin,
+}
+
+/// The proof of an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdentityProof {
+    /// A certificate for the key of the caller.
+    Certificate,
+    /// The secret of a token.
+    Token,
+    /// The kernel, which names the user at the other end of a local socket.
+    LocalSocket,
 }
 
 /// The other end of a connection.
@@ -128,6 +143,20 @@ impl fmt::Display for LocalUser {
 }
 
 impl Identity {
+    /// Creates an identity with a role alone, for as long as its connection.
+    pub fn new(role: Role, proof: IdentityProof, from: impl Into<CallOrigin>) -> Self {
+        Identity {
+            role,
+            shard: None,
+            token: None,
+            owner: None,
+            run_as: Arc::default(),
+            proof,
+            until: None,
+            from: from.into(),
+        }
+    }
+
     /// Returns whether the caller may speak for this shard. Only workers speak for shards.
     pub fn speaks_for(&self, shard: &Shard) -> bool {
         self.role == Role::Worker && self.shard.as_ref() == Some(&ShardLabel::of(shard))
@@ -274,18 +303,24 @@ const SUBMIT: Roles = OPERATE.and(Roles::of(Role::Submitter));
 const VIEW: Roles = SUBMIT.and(Roles::of(Role::Viewer));
 const ALL: Roles = VIEW.and(SCHEDULER).and(WORKER);
 
+/// The callers of calls for administrators alone.
+pub(crate) const ADMINS: Callers = Callers::Only(ADMIN);
+
 /// The callers of one call or page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
     /// Everybody, also those without any proof. Such calls tell nothing about the cluster.
     Anyone,
+    /// Everybody as well, but in plain text over a network nobody: such calls have a secret.
+    AnyoneInPrivate,
     Only(Roles),
 }
 
 impl Callers {
+    /// Returns whether a caller may make the call inside TLS; `None` is a caller without a role.
     pub fn include(self, role: Option<Role>) -> bool {
         match (self, role) {
-            (Callers::Anyone, _) => true,
+            (Callers::Anyone | Callers::AnyoneInPrivate, _) => true,
             (Callers::Only(roles), Some(role)) => roles.contains(role),
             (Callers::Only(_), None) => false,
         }
@@ -299,8 +334,8 @@ pub type Table = [(&'static str, Callers)];
 pub const SCHEDULER_CALLS: &Table = &[
     ("getStatus", Callers::Anyone),
     // Each proves by a secret who calls.
-    ("join", Callers::Anyone),
-    ("authenticate", Callers::Anyone),
+    ("join", Callers::AnyoneInPrivate),
+    ("authenticate", Callers::AnyoneInPrivate),
     ("renewCertificate", Callers::Only(WORKER.and(LAPSED))),
     ("certify", Callers::Only(VIEW)),
     ("createToken", Callers::Only(ADMIN)),
@@ -448,13 +483,10 @@ mod tests {
 
     #[test]
     fn a_worker_speaks_for_its_own_shard_alone() {
+        let from = SocketAddr::from(([127, 0, 0, 1], 1));
         let worker = Identity {
-            role: Role::Worker,
             shard: Some(ShardLabel::of(&shard("w1"))),
-            token: None,
-            owner: None,
-            run_as: Arc::default(),
-            from: SocketAddr::from(([127, 0, 0, 1], 1)).into(),
+            ..Identity::new(Role::Worker, IdentityProof::Certificate, from)
         };
         assert!(worker.speaks_for(&shard("w1")));
         assert!(!worker.speaks_for(&shard("w2")));

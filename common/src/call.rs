@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{CallOrigin, Identity, Role, Table, callers};
+use crate::access::{ADMINS, CallOrigin, Callers, Identity, Role, Table, callers};
 use crate::ids::{SchedulerId, Shard};
 use crate::text::printable;
+use crate::time::WallTime;
 
 /// A request that needs an answer. It enters in an event; its answer leaves in `Effect::Reply`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,27 +50,70 @@ pub struct Stranger {
     pub from: CallOrigin,
     /// Why it is one, and what to do.
     pub why: String,
+    /// Whether its calls travel in plain text, so that it may make none with a secret.
+    pub is_plain: bool,
 }
 
 impl Principal {
     pub fn stranger(from: impl Into<CallOrigin>, why: impl Into<String>) -> Self {
-        let (from, why) = (from.into(), why.into());
-        Principal::Stranger(Arc::new(Stranger { from, why }))
+        Principal::Stranger(Arc::new(Stranger {
+            from: from.into(),
+            why: why.into(),
+            is_plain: false,
+        }))
     }
 
-    /// Errors if the caller may not make this call of a table. Permits calls that the table does not know: the service refuses them.
+    /// Returns a stranger whose calls travel in plain text.
+    pub fn plain_stranger(from: impl Into<CallOrigin>, why: impl Into<String>) -> Self {
+        Principal::Stranger(Arc::new(Stranger {
+            from: from.into(),
+            why: why.into(),
+            is_plain: true,
+        }))
+    }
+
+    /// Returns the stranger that the caller is once its identity has ended; `None` before that.
+    pub fn expired(&self, now: WallTime) -> Option<Self> {
+        let Principal::Authenticated(identity) = self else {
+            return None;
+        };
+        let why = "the token or certificate of the caller has expired. Ask an administrator for a new token: brasserie token create";
+        let until = identity.until?;
+        (until <= now).then(|| Principal::stranger(identity.from.clone(), why))
+    }
+
+    /// Errors if the caller may not make this call of a table. On a port that asks for proofs, nobody may make a call that the table does
+    /// not know.
     pub fn check(&self, table: &Table, call: &str) -> Result<(), NotPermitted> {
-        let Some(callers) = callers(table, call) else {
-            return Ok(());
+        let callers = callers(table, call);
+        let is_permitted = match self {
+            Principal::Unauthenticated(_) | Principal::Own => true,
+            Principal::Stranger(stranger) => match callers {
+                Some(Callers::Anyone) => true,
+                Some(Callers::AnyoneInPrivate) => !stranger.is_plain,
+                Some(Callers::Only(_)) | None => false,
+            },
+            Principal::Authenticated(identity) => {
+                callers.is_some_and(|callers| callers.include(Some(identity.role)))
+            }
         };
-        let role = match self {
-            Principal::Unauthenticated(_) | Principal::Own => return Ok(()),
-            Principal::Stranger(..) => None,
-            Principal::Authenticated(identity) => Some(identity.role),
-        };
-        match callers.include(role) {
+        match is_permitted {
             true => Ok(()),
             false => Err(self.refusal(call, None)),
+        }
+    }
+
+    /// Errors if the call is for administrators alone, and the caller has proven nothing. Such calls need a proof also where a flag spares
+    /// callers all other proofs, because their effects outlive the flag.
+    pub fn check_proven(&self, table: &Table, call: &str) -> Result<(), NotPermitted> {
+        match self {
+            Principal::Unauthenticated(_) if callers(table, call) == Some(ADMINS) => {
+                Err(self.refusal(call, None))
+            }
+            Principal::Unauthenticated(_)
+            | Principal::Stranger(_)
+            | Principal::Authenticated(_)
+            | Principal::Own => Ok(()),
         }
     }
 
@@ -126,9 +170,12 @@ impl fmt::Display for NotPermitted {
                 "{} is not permitted to the role {}",
                 self.call, identity.role
             ),
-            Principal::Unauthenticated(_) | Principal::Own => {
-                write!(f, "{} is not permitted", self.call)
-            }
+            Principal::Unauthenticated(_) => write!(
+                f,
+                "{} is not permitted without a proof: show the token of an administrator, or call at the local socket of the scheduler",
+                self.call
+            ),
+            Principal::Own => write!(f, "{} is not permitted", self.call),
         }
     }
 }
@@ -189,5 +236,76 @@ impl<R> CallOutcome<R> {
             CallOutcome::NotSent(text) => CallOutcome::NotSent(text),
             CallOutcome::Unknown(text) => CallOutcome::Unknown(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{IdentityProof, SCHEDULER_CALLS, WORKER_CALLS};
+
+    fn at() -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], 1))
+    }
+
+    fn person(role: Role, until: Option<WallTime>) -> Principal {
+        let identity = Identity::new(role, IdentityProof::Token, at());
+        Principal::Authenticated(Arc::new(Identity { until, ..identity }))
+    }
+
+    #[test]
+    fn a_call_that_no_table_knows_is_for_nobody_with_a_name() {
+        for table in [SCHEDULER_CALLS, WORKER_CALLS] {
+            let check = |from: &Principal| from.check(table, "noSuchCall").is_ok();
+            assert!(!check(&person(Role::Admin, None)));
+            assert!(!check(&Principal::stranger(at(), "unknown")));
+            // Where nobody asks for proofs, the service says that there is no such call.
+            assert!(check(&Principal::Unauthenticated(at())));
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_accepted_in_plain_text() {
+        let (plain, private) = (
+            Principal::plain_stranger(at(), "plain"),
+            Principal::stranger(at(), "inside TLS"),
+        );
+        for call in ["join", "authenticate"] {
+            assert!(plain.check(SCHEDULER_CALLS, call).is_err(), "{call}");
+            assert_eq!(private.check(SCHEDULER_CALLS, call), Ok(()));
+        }
+        for stranger in [plain, private] {
+            assert_eq!(stranger.check(SCHEDULER_CALLS, "getStatus"), Ok(()));
+            assert!(stranger.check(SCHEDULER_CALLS, "getJobs").is_err());
+        }
+    }
+
+    #[test]
+    fn calls_of_administrators_need_a_proof_also_where_others_need_none() {
+        let anyone = Principal::Unauthenticated(at());
+        for call in ["createToken", "revokeToken", "rotateAuthority"] {
+            let refused = anyone.check_proven(SCHEDULER_CALLS, call);
+            let why = refused.expect_err("no proof").to_string();
+            assert!(why.contains("the token of an administrator"), "{why}");
+            let admin = person(Role::Admin, None);
+            assert_eq!(admin.check_proven(SCHEDULER_CALLS, call), Ok(()));
+        }
+        assert_eq!(anyone.check_proven(SCHEDULER_CALLS, "saveJob"), Ok(()));
+    }
+
+    #[test]
+    fn an_identity_ends_with_its_token() {
+        let end = WallTime::from_secs(100);
+        let viewer = person(Role::Viewer, Some(end));
+        assert_eq!(viewer.expired(WallTime::from_secs(99)), None);
+        let stranger = viewer.expired(end).expect("it has ended");
+        let refused = stranger.check(SCHEDULER_CALLS, "getJobs");
+        assert!(
+            refused
+                .expect_err("a stranger")
+                .to_string()
+                .contains("has expired")
+        );
+        assert_eq!(person(Role::Viewer, None).expired(end), None);
     }
 }

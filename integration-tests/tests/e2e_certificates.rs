@@ -314,6 +314,29 @@ fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
     client.wait_healthy(2);
 }
 
+#[test]
+fn a_worker_goes_on_trying_to_join_while_the_disk_of_its_scheduler_takes_nothing() {
+    let cluster = Certified::start(&[]);
+    let token = cluster.asked(&["token", "create", "--role", "worker"]);
+    let token = cluster.stage.write("join", &token);
+    // It is in the way of a temporary file.
+    let obstacle = cluster.spec.data_dir.join("identity/.tokens.json.tmp");
+    fs::create_dir(&obstacle).expect("a folder");
+    let mut spec = cluster.stage.worker_spec("w1", &cluster.spec);
+    let token = format!("--join-token=@{}", token.display());
+    spec.flags
+        .extend([token, "--listen=127.0.0.1:0".to_owned()]);
+    let worker = cluster.stage.start_worker(&spec);
+    worker.wait_for_output("cannot join yet, trying again");
+    assert!(
+        worker.output().contains("tokens.json"),
+        "{}",
+        worker.output()
+    );
+    fs::remove_dir(&obstacle).expect("it is there");
+    cluster.client.wait_healthy(1);
+}
+
 /// Writes a list of the addresses at which a scheduler may be.
 fn members(stage: &Stage, of: &[&SchedulerSpec]) -> PathBuf {
     let lines = of.iter().map(|spec| format!("127.0.0.1:{}\n", spec.port));
@@ -374,7 +397,7 @@ fn a_second_head_node_with_a_copy_of_the_authority_takes_over_the_workers() {
         (Clock.wall().as_secs() > killed).then_some(())
     });
     let _second = cluster.stage.start_scheduler(&second);
-    let client = cluster.authority.client(second.port);
+    let client = TestAuthority::of(&second).client(second.port);
     client.wait_healthy(1);
     let mut cluster = Certified {
         client,

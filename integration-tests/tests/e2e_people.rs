@@ -642,6 +642,23 @@ fn a_scheduler_that_asks_for_no_proof_has_a_context_without_a_token() {
 }
 
 #[test]
+fn callers_without_a_proof_create_no_tokens_where_a_flag_lets_them_do_all_else() {
+    let open = Secured::start(&["--plain-loopback"]);
+    let address = format!("127.0.0.1:{}", open.spec.port);
+    let create = ["token", "create", "--role", "admin", "--scheduler"];
+    let create = [&create[..], &[&address]].concat();
+    let refused = open.stage.brasserie(&create);
+    assert_eq!(refused.code, Some(1), "{}", refused.output);
+    let why = "without a proof: show the token of an administrator";
+    assert!(refused.output.contains(why), "{}", refused.output);
+    let token = open.spec.data_dir.to_string_lossy().into_owned();
+    let created = open
+        .stage
+        .brasserie(&[&create[..], &["--token-file", &token]].concat());
+    assert_eq!(created.code, Some(0), "{}", created.output);
+}
+
+#[test]
 fn status_warns_about_flags_that_open_the_ports_and_about_the_end_of_a_token() {
     let errors = |status: &Value| status["errors"].to_string();
     let closed = Secured::start(&[]);

@@ -487,6 +487,14 @@ fn each_role_may_make_exactly_the_calls_of_the_table() {
             panic!("{answer:?}");
         };
         assert!(why.contains("has expired"), "{why}");
+        // The certificate of a user of the local socket is for workers only.
+        let tokenless = credential(authority.authority(), Role::Admin, None, Clock.wall());
+        let tokenless = authority.pool(Some(&tokenless));
+        let answer = try_call(&tokenless, &scheduler, "getJobs").await;
+        let Admission::Refused(why) = answer else {
+            panic!("{answer:?}");
+        };
+        assert!(why.contains("goes back to no token"), "{why}");
         let port = address_of(&worker).port();
         let (here, peer) = (
             at(([127, 0, 0, 1], port).into()),

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use brasserie_common::Principal;
-use brasserie_common::access::{CallOrigin, Identity, LocalUser, Role};
+use brasserie_common::access::{CallOrigin, Identity, IdentityProof, LocalUser, Role};
 use brasserie_common_identity::CertificateDer;
 use brasserie_thrift::rpc::{
     CallResult, ClientConfig, ClientPool, Doorkeeper, Limits, NotSent, PeerAddr, Server,
@@ -34,14 +34,8 @@ impl Doorkeeper for Door {
         if user.uid != self.0 {
             return Principal::stranger(CallOrigin::Local(user), "another user");
         }
-        Principal::Authenticated(Arc::new(Identity {
-            role: Role::Admin,
-            shard: None,
-            token: None,
-            owner: None,
-            run_as: Arc::default(),
-            from: CallOrigin::Local(user),
-        }))
+        let (proof, from) = (IdentityProof::LocalSocket, CallOrigin::Local(user));
+        Principal::Authenticated(Arc::new(Identity::new(Role::Admin, proof, from)))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use brasserie_common::access::{Identity, Role, ShardLabel};
+use brasserie_common::access::{Identity, IdentityProof, Role, ShardLabel};
 use brasserie_common::{Principal, Shard, WallTime};
 use brasserie_common_identity::{
     Authority, AuthorityHash, CertificateDer, Certified, Credential, KeyRequest, Lifetime,
@@ -61,6 +61,8 @@ struct Door {
     tls: Arc<rustls::ServerConfig>,
     /// Whether all certificates are revoked.
     is_revoked: Arc<AtomicBool>,
+    /// The end of all identities.
+    until: Option<WallTime>,
     /// The reasons of handshakes that have failed.
     failed: Arc<Mutex<Vec<String>>>,
 }
@@ -72,6 +74,7 @@ impl Door {
         Door {
             tls,
             is_revoked: Arc::default(),
+            until: None,
             failed: Arc::default(),
         }
     }
@@ -101,13 +104,11 @@ impl Doorkeeper for Door {
         if self.is_revoked.load(Ordering::Relaxed) {
             return Principal::stranger(from, "revoked");
         }
+        let certified = proven.certified;
         Principal::Authenticated(Arc::new(Identity {
-            role: proven.certified.role,
-            shard: proven.certified.shard,
-            token: None,
-            owner: None,
-            run_as: Arc::default(),
-            from: from.into(),
+            shard: certified.shard,
+            until: self.until,
+            ..Identity::new(certified.role, IdentityProof::Certificate, from)
         }))
     }
 }
@@ -194,6 +195,18 @@ async fn the_server_knows_who_calls_and_answers_inside_tls() {
     let echoed = pool.call::<_, NoteResult>(&peer, "echo", &large).await;
     assert_eq!(echoed, CallResult::Done(NoteResult::success(large)));
     assert_eq!(server.handle.load().connections, 1);
+}
+
+#[tokio::test]
+async fn a_caller_whose_token_has_expired_is_a_stranger_on_the_same_connection() {
+    let authority = authority();
+    let mut door = Door::of(&authority, &scheduler(&authority));
+    door.until = Some(now());
+    let server = serve_behind(door, Limits::DEFAULT).await;
+    let pool = pool(&authority, Some(&worker(&authority, "w1", now())));
+    let answer = who(&pool, &at(&server, &authority)).await;
+    assert!(answer.starts_with("stranger: "), "{answer}");
+    assert!(answer.contains("has expired"), "{answer}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The worker's membership of a cluster with an authority: how it joins, its certificate, and who may call it.
 //!
-//! A worker without a membership asks nobody who he is, and calls its schedulers in plain text. A worker with one calls inside TLS only.
+//! A worker without a membership accepts calls without any proof, and calls its schedulers in plain text. A worker with one calls inside TLS only.
 //!
 //! The scheduler tells the worker which certificates are revoked: after the first heartbeat of each start, and after each change. Before
 //! that, the worker refuses other workers and people, so that no restart makes it forget a revocation.
@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{Identity, Role, ShardLabel, TokenNumber};
+use brasserie_common::access::{Identity, IdentityProof, Role, ShardLabel, TokenNumber};
 use brasserie_common::{CallOutcome, Principal, ServiceAddress, Shard, WallTime};
 use brasserie_common_identity::{
-    AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, Proven, Token,
-    TokenError, TokenForm, client_config, joining_client_config, proven, server_config,
+    AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, MAX_TOKEN_BYTES,
+    Proven, Token, TokenError, TokenForm, client_config, joining_client_config, proven,
+    server_config,
 };
 use brasserie_common_runtime::{Clock, FileError, files};
 use brasserie_thrift::generated::brasserie::{
@@ -41,8 +42,6 @@ pub(crate) const OWN: &str = "worker.pem";
 const JOINING: &str = "joining.pem";
 /// The variable of the environment with a token for joining.
 pub const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
-/// The size limit of a file with a token.
-const MAX_TOKEN_BYTES: u64 = 4096;
 /// The pause between two attempts to join or to renew, while the scheduler does not answer.
 pub(crate) const RETRY: Duration = Duration::from_secs(5);
 /// The longest time between two checks whether the certificate is to be renewed. Clocks may be set meanwhile.
@@ -151,9 +150,10 @@ impl OwnSide {
     }
 }
 
-/// Returns whether a worker with this data directory has joined a cluster.
+/// Returns whether a worker with this data directory has joined a cluster. A certificate that cannot be read counts too, so that the worker
+/// does not start without it.
 pub(crate) fn has_joined(data_dir: &Path) -> bool {
-    data_dir.join(FOLDER).join(OWN).exists()
+    !matches!(files::exists(&data_dir.join(FOLDER).join(OWN)), Ok(false))
 }
 
 impl Membership {
@@ -167,10 +167,7 @@ impl Membership {
         timeouts: CallTimeouts,
     ) -> Result<Self, MembershipError> {
         let folder = data_dir.join(FOLDER);
-        let kept = match has_joined(data_dir) {
-            true => Credential::read(&folder.join(OWN))?,
-            false => None,
-        };
+        let kept = Credential::read(&folder.join(OWN))?;
         let only_one = match schedulers {
             [scheduler] => Ok(scheduler),
             _ => Err(MembershipError::SeveralSchedulers),
@@ -583,13 +580,11 @@ impl Member {
             return Err("its certificate has expired".to_owned());
         }
         self.check_revoked(&proven)?;
+        let certified = proven.certified;
         Ok(Identity {
-            role: proven.certified.role,
-            shard: proven.certified.shard,
-            token: proven.certified.token,
-            owner: None,
-            run_as: Arc::default(),
-            from: from.into(),
+            shard: certified.shard,
+            token: certified.token,
+            ..Identity::new(certified.role, IdentityProof::Certificate, from)
         })
     }
 }
@@ -631,7 +626,7 @@ impl Doorkeeper for Member {
 
     fn plain(&self, from: SocketAddr) -> Principal {
         let why = "this worker takes calls inside TLS only, from its scheduler, other workers and people of its cluster";
-        Principal::stranger(from, why)
+        Principal::plain_stranger(from, why)
     }
 
     fn identify(&self, from: SocketAddr, certificates: &[CertificateDer<'static>]) -> Principal {

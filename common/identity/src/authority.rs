@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use brasserie_common::WallTime;
+use brasserie_common_runtime::files;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -21,11 +22,11 @@ use crate::names::{Certified, Cluster, hex};
 use crate::{Credential, IdentityError, KeyRequest};
 
 /// The name of the file with the authority's certificate.
-const CERTIFICATE: &str = "authority.pem";
+pub const CERTIFICATE: &str = "authority.pem";
 /// The name of the file with its key.
-const KEY: &str = "authority.key";
+pub const KEY: &str = "authority.key";
 /// How far certificates are backdated, for machines whose clocks are behind.
-pub(crate) const CLOCK_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
+pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
 /// The lifetime of an authority: ten years. A rotation replaces it earlier.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 /// The longest rotation, after which nobody trusts the former authority any more: 90 days, many times the life of a certificate.
@@ -109,10 +110,10 @@ impl Authority {
         })
     }
 
-    /// Reads the authority from its folder; `None` if there is none.
+    /// Reads the authority from its folder; `None` if that has no certificate of one. A key alone is what a crash in [`Authority::write`] leaves.
     pub fn read(folder: &Path) -> Result<Option<Self>, IdentityError> {
         let (path, key_path) = (folder.join(CERTIFICATE), folder.join(KEY));
-        if !path.exists() && !key_path.exists() {
+        if !files::exists(&path)? {
             return Ok(None);
         }
         let damaged = |problem: String| IdentityError::Damaged {
@@ -154,7 +155,7 @@ impl Authority {
     pub fn write(&self, folder: &Path) -> Result<(), IdentityError> {
         let path = folder.join(KEY);
         let own = self.issuer.key().serialize_pem();
-        let known = match path.exists() {
+        let known = match files::exists(&path)? {
             true => read_secret(&path)?,
             false => String::new(),
         };

@@ -31,7 +31,7 @@ impl Clone for Credential {
 impl Credential {
     /// Reads both from a file; `None` if there is none.
     pub fn read(path: &Path) -> Result<Option<Self>, IdentityError> {
-        if !path.exists() {
+        if !files::exists(path)? {
             return Ok(None);
         }
         let text = read_secret(path)?;
@@ -185,7 +185,7 @@ pub(crate) fn read_secret(path: &Path) -> Result<String, IdentityError> {
 }
 
 /// Replaces a file that only this user may read.
-pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
+pub fn write_secret(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
     files::atomic_write(path, bytes).map_err(|error| IdentityError::Write {
         path: path.to_owned(),
         error,

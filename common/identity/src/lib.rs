@@ -9,14 +9,14 @@ pub mod names;
 mod tls;
 mod token;
 
-pub use authority::{Authority, AuthorityHash, Lifetime};
-pub use credential::{Credential, KeyRequest};
-pub use names::{Certified, Cluster};
+pub use authority::{Authority, AuthorityHash, CERTIFICATE, CLOCK_SKEW, KEY, Lifetime};
+pub use credential::{Credential, KeyRequest, write_secret};
+pub use names::{Certified, Cluster, hex};
 pub use rustls::pki_types::CertificateDer;
 pub use tls::{
     Life, Proven, client_config, joining_client_config, proven, server_config, web_server_config,
 };
-pub use token::{Secret, Token, TokenError, TokenForm};
+pub use token::{MAX_TOKEN_BYTES, Secret, Token, TokenError, TokenForm, from_hex};
 
 /// The reason why an identity cannot be created, read or kept.
 #[derive(Debug, thiserror::Error)]

@@ -131,7 +131,7 @@ impl Certified {
 }
 
 /// Formats bytes as lower-case hex digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -19,6 +19,8 @@ use crate::{AuthorityHash, IdentityError};
 const JOIN: &str = "brj1-";
 const PERSON: &str = "brt1-";
 const SECRET_BYTES: usize = 32;
+/// The size limit of a file with a token: many times that of a token.
+pub const MAX_TOKEN_BYTES: u64 = 4096;
 
 /// A secret of 256 random bits. It shows itself in no log and in no message of an error.
 #[derive(Clone, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl Secret {
 
     /// Reads the 64 hex digits of a secret.
     pub fn from_digits(digits: &str) -> Result<Self, TokenError> {
-        bytes_of(digits).map(Secret)
+        from_hex(digits).map(Secret)
     }
 }
 
@@ -102,7 +104,7 @@ impl Token {
         let (hash, secret) = rest.split_once('-').ok_or(TokenError::Digits)?;
         Ok(Token {
             form,
-            authority: AuthorityHash(bytes_of(hash)?),
+            authority: AuthorityHash(from_hex(hash)?),
             secret: Secret::from_digits(secret)?,
         })
     }
@@ -117,7 +119,8 @@ impl Token {
     }
 }
 
-fn bytes_of(digits: &str) -> Result<[u8; 32], TokenError> {
+/// Reads 64 hex digits.
+pub fn from_hex(digits: &str) -> Result<[u8; 32], TokenError> {
     let mut bytes = [0; 32];
     if digits.len() != 64 || !digits.is_ascii() {
         return Err(TokenError::Digits);

@@ -504,6 +504,14 @@ pub enum FileError {
     Exposed { path: PathBuf, mode: u32 },
 }
 
+/// Returns whether a file exists. Errors if that is not known, for example because a folder of the path cannot be searched.
+pub fn exists(path: &Path) -> Result<bool, FileError> {
+    path.try_exists().map_err(|error| FileError::Read {
+        path: path.to_owned(),
+        error,
+    })
+}
+
 /// Reads a whole file of at most `max_bytes`. Counts the bytes read, because sizes of pipes and of growing files are not reliable.
 pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileError> {
     read_opened(path, File::open(path), max_bytes)

@@ -198,7 +198,11 @@ pub fn address_of(worker: &Process) -> SocketAddr {
 }
 
 /// The authority of a cluster.
-pub struct TestAuthority(Authority);
+pub struct TestAuthority {
+    authority: Authority,
+    /// The folder of the scheduler that has it.
+    folder: PathBuf,
+}
 
 impl TestAuthority {
     /// Gives a scheduler an authority before its first start, as for a head node that takes over a cluster. So it asks for proofs also on
@@ -210,7 +214,7 @@ impl TestAuthority {
         let authority = Authority::create(Clock.wall()).expect("an authority");
         let folder = private_folder(&scheduler.data_dir);
         authority.write(&folder).expect("a new folder");
-        TestAuthority(authority)
+        TestAuthority { authority, folder }
     }
 
     /// Reads the authority that a scheduler has now.
@@ -218,12 +222,16 @@ impl TestAuthority {
     /// # Panics
     /// If it has none.
     pub fn of(scheduler: &SchedulerSpec) -> Self {
-        let read = Authority::read(&scheduler.data_dir.join("identity"));
-        TestAuthority(read.expect("it is whole").expect("an authority"))
+        let folder = scheduler.data_dir.join("identity");
+        let read = Authority::read(&folder).expect("it is whole");
+        TestAuthority {
+            authority: read.expect("an authority"),
+            folder,
+        }
     }
 
     pub fn authority(&self) -> &Authority {
-        &self.0
+        &self.authority
     }
 
     /// Makes a worker a member of the cluster before its first start, as if it had joined. It listens on a loopback address.
@@ -276,13 +284,13 @@ impl TestAuthority {
     ) -> Credential {
         let key = KeyRequest::create().expect("a key");
         let certified = Certified {
-            cluster: self.0.cluster().clone(),
+            cluster: self.authority.cluster().clone(),
             role,
             shard,
             token,
         };
         let chain = self
-            .0
+            .authority
             .certify(key.request(), &certified, at, Lifetime::WORKER);
         key.with_chain(chain.expect("a certificate"))
             .expect("its key")
@@ -306,38 +314,52 @@ impl TestAuthority {
     }
 
     fn pool_of(&self, own: Option<&Credential>, secret: Option<String>) -> ClientPool {
-        let tls = client_config(own, &self.0.trusted(), THRIFT).expect("a configuration");
-        ClientPool::new(ClientConfig {
-            timeouts: CallTimeouts {
-                connect: PATIENCE,
-                send: PATIENCE,
-                receive: PATIENCE,
-            },
-            credentials: Some(Arc::new(Shown { tls, secret })),
-            ..ClientConfig::default()
-        })
+        let tls = self.tls(own);
+        through(Arc::new(Shown { tls, secret }))
     }
 
-    /// Returns an administrator's client of the scheduler on this port.
+    fn tls(&self, own: Option<&Credential>) -> Arc<rustls::ClientConfig> {
+        client_config(own, &self.authority.trusted(), THRIFT).expect("a configuration")
+    }
+
+    /// Returns the client of the administrator of the scheduler with this authority, on this port.
+    ///
+    /// # Panics
+    /// If the certificates are of no use.
     pub fn client(&self, port: u16) -> Client {
-        let own = self.person(Role::Admin, None);
-        Client::through(self.pool(Some(&own)), self.scheduler(port))
+        let administrator = Administrator {
+            tls: self.tls(None),
+            token: self.folder.join("admin.token"),
+        };
+        Client::through(through(Arc::new(administrator)), self.scheduler(port))
     }
 
     /// Returns the address of the scheduler on this port.
     pub fn scheduler(&self, port: u16) -> PeerAddr {
-        let name = self.0.cluster().of_role(Role::Scheduler);
+        let name = self.authority.cluster().of_role(Role::Scheduler);
         PeerAddr::new(&Ipv4Addr::LOCALHOST.to_string(), port).proving(&name)
     }
 
     /// Returns the address of the worker on this port.
     pub fn worker_at_port(&self, port: u16) -> PeerAddr {
-        let name = self.0.cluster().of_role(Role::Worker);
+        let name = self.authority.cluster().of_role(Role::Worker);
         PeerAddr::new(&Ipv4Addr::LOCALHOST.to_string(), port).proving(&name)
     }
 }
 
-fn private_folder(data_dir: &Path) -> std::path::PathBuf {
+fn through(credentials: Arc<dyn Credentials>) -> ClientPool {
+    ClientPool::new(ClientConfig {
+        timeouts: CallTimeouts {
+            connect: PATIENCE,
+            send: PATIENCE,
+            receive: PATIENCE,
+        },
+        credentials: Some(credentials),
+        ..ClientConfig::default()
+    })
+}
+
+fn private_folder(data_dir: &Path) -> PathBuf {
     let folder = data_dir.join("identity");
     let made = DirBuilder::new()
         .recursive(true)
@@ -381,6 +403,26 @@ pub async fn certify(pool: &ClientPool, scheduler: &PeerAddr) -> Credential {
     let chain = issued.chain.unwrap_or_default().into_iter();
     key.with_chain(chain.map(CertificateDer::from).collect())
         .expect("its key")
+}
+
+/// An administrator's side of TLS.
+#[derive(Debug)]
+struct Administrator {
+    tls: Arc<rustls::ClientConfig>,
+    /// The file that the scheduler writes at its first start.
+    token: PathBuf,
+}
+
+impl Credentials for Administrator {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.tls)
+    }
+
+    fn secret(&self) -> Option<String> {
+        let text = std::fs::read_to_string(&self.token).ok()?;
+        let token = Token::from_text(&text).ok()?;
+        Some(token.secret.reveal())
+    }
 }
 
 /// Arguments without any field, and any result.

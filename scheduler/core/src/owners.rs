@@ -138,16 +138,15 @@ impl std::error::Error for NotOwner {}
 mod tests {
     use std::net::SocketAddr;
 
+    use brasserie_common::access::IdentityProof;
+
     use super::*;
 
     fn caller(role: Role, owner: Option<&str>) -> Principal {
+        let from = SocketAddr::from(([10, 0, 0, 1], 1));
         Principal::Authenticated(Arc::new(Identity {
-            role,
-            shard: None,
-            token: None,
             owner: owner.map(Arc::from),
-            run_as: Arc::default(),
-            from: SocketAddr::from(([10, 0, 0, 1], 1)).into(),
+            ..Identity::new(role, IdentityProof::Token, from)
         }))
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use brasserie_common::WallTime;
-use brasserie_common::access::{Identity, Role, TokenNumber};
+use brasserie_common::access::{Identity, IdentityProof, Role, TokenNumber};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -32,13 +32,11 @@ fn ana() -> Principal {
 }
 
 fn submitter(owner: &str, token: u64) -> Principal {
+    let from = SocketAddr::from(([10, 0, 0, 1], 5));
     Principal::Authenticated(Arc::new(Identity {
-        role: Role::Submitter,
-        shard: None,
         token: Some(TokenNumber(token)),
         owner: Some(owner.into()),
-        run_as: Arc::default(),
-        from: SocketAddr::from(([10, 0, 0, 1], 5)).into(),
+        ..Identity::new(Role::Submitter, IdentityProof::Token, from)
     }))
 }
 

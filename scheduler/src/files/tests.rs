@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use brasserie_common::access::{Identity, Role};
+use brasserie_common::access::{Identity, IdentityProof, Role};
 use brasserie_common::{Artifact, ArtifactForm};
 use brasserie_common_config::{Config, ParseOptions, parse_bytes};
 use brasserie_scheduler_core::files::ConfiguredFile;
@@ -525,13 +525,10 @@ fn put_by(bench: &Bench, from: &Principal, name: &str, content: &[u8]) -> Result
 #[test]
 fn an_uploaded_file_is_replaced_and_removed_by_its_owner_alone() {
     let of = |role: Role, owner: Option<&str>| {
+        let from = SocketAddr::from(([10, 0, 0, 1], 1));
         Principal::Authenticated(Arc::new(Identity {
-            role,
-            shard: None,
-            token: None,
             owner: owner.map(Arc::from),
-            run_as: Arc::default(),
-            from: SocketAddr::from(([10, 0, 0, 1], 1)).into(),
+            ..Identity::new(role, IdentityProof::Token, from)
         }))
     };
     let (ana, bob) = (

@@ -4,26 +4,47 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{CallOrigin, Role, RunAs, ShardLabel};
+use brasserie_common::access::{CallOrigin, Role, RunAs, SCHEDULER_CALLS, ShardLabel};
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::{IncomingCall, Responder};
 use serde_json::{Value, json};
+use thrift::protocol::TSerializable;
 use tokio::sync::Semaphore;
 
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{AuthorityState, Guard, KeptToken, NotAdmitted, RotationStep, Terms};
 
-/// The most calls that wait for the disk at a time. Strangers may call `join`, so there is a limit.
+/// The most calls that wait for the disk at a time.
 const MOST_WAITING: usize = 64;
+/// The most calls of `join` that wait for it: enough that many new workers join at once, and apart from the others, which are of callers with
+/// proofs.
+const MOST_JOINING: usize = 64;
 /// The most shards that `AuthorityStatus` names.
 const MOST_BEHIND: usize = 1000;
+
+/// Makes the result struct of a call from its value, or from the reason why there is none.
+macro_rules! answer {
+    ($result:ident) => {
+        |outcome| match outcome {
+            Ok(value) => wire::$result {
+                result_value: Some(value),
+                ex: None,
+            },
+            Err(why) => wire::$result {
+                result_value: None,
+                ex: Some(why),
+            },
+        }
+    };
+}
 
 /// Serves the calls about identities. Without a guard, all are refused.
 pub(super) struct Identities {
     guard: Option<Arc<Guard>>,
     waiting: Arc<Semaphore>,
+    joining: Arc<Semaphore>,
     audit: Audit,
 }
 
@@ -33,11 +54,18 @@ impl Identities {
             guard,
             audit,
             waiting: Arc::new(Semaphore::new(MOST_WAITING)),
+            joining: Arc::new(Semaphore::new(MOST_JOINING)),
         }
     }
 
     /// Serves a call about identities, and refuses all that are not known.
     pub(super) fn serve(&self, call: IncomingCall<'_>, from: Principal) {
+        if self.guard.is_some()
+            && let Err(refusal) = from.check_proven(SCHEDULER_CALLS, call.method())
+        {
+            self.audit.not_permitted(&refusal);
+            return call.into_responder().refuse(&refusal);
+        }
         match call.method() {
             "join" => call.serve(|args, to| self.join(from, args, to)),
             "renewCertificate" => call.serve(|args, to| self.renew(from, args, to)),
@@ -62,23 +90,37 @@ impl Identities {
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
         let audit = self.audit.clone();
-        self.change(
+        let end = move |shard: &str, chain: &Result<_, NotAdmitted>| {
+            let line = audit.call(&from, "join").on("worker", shard);
+            end_admission(line, &from, "join the cluster", chain);
+        };
+        let shard = match self.may_join(&args) {
+            Ok(shard) => shard,
+            Err(why) => {
+                let refused = Err(why);
+                end(&args.shard, &refused);
+                let refused = refused.map(issued);
+                return answer_with(to, refused, answer!(BrasserieJoinResult));
+            }
+        };
+        self.change_within(
+            &self.joining,
             to,
             move |guard| {
-                let line = audit.call(&from, "join").on("worker", &args.shard);
-                let shard = shard_of(args.shard);
-                let chain = shard.and_then(|shard| guard.join(&args.secret, &shard, &args.request));
-                end_admission(line, &from, "join the cluster", &chain);
-                Ok(wire::BrasserieJoinResult {
-                    result_value: Some(issued(chain?)),
-                    ex: None,
-                })
+                let chain = guard.join(&args.secret, &shard, &args.request);
+                end(&args.shard, &chain);
+                Ok(issued(chain?))
             },
-            |ex| wire::BrasserieJoinResult {
-                result_value: None,
-                ex: Some(ex),
-            },
+            answer!(BrasserieJoinResult),
         );
+    }
+
+    /// Returns the shard for which a worker may join. Those who may not wait for nothing.
+    fn may_join(&self, args: &wire::BrasserieJoinArgs) -> Result<Shard, NotAdmitted> {
+        let guard = self.guard.as_ref().ok_or(NotAdmitted::Open)?;
+        let shard = shard_of(args.shard.clone())?;
+        guard.check_join(&args.secret, &shard, &args.request)?;
+        Ok(shard)
     }
 
     fn renew(&self, from: Principal, args: wire::BrasserieRenewCertificateArgs, to: Responder) {
@@ -89,20 +131,14 @@ impl Identities {
                 let line = audit.call(&from, "renewCertificate");
                 let chain = match shard_label(&from) {
                     Some(shard) => guard.renew(&shard, &args.request),
-                    None => Err(NotAdmitted::Failed(
+                    None => Err(NotAdmitted::BadTerms(
                         "only a worker has a certificate to renew".to_owned(),
                     )),
                 };
                 end_admission(line, &from, "renew a certificate", &chain);
-                Ok(wire::BrasserieRenewCertificateResult {
-                    result_value: Some(issued(chain?)),
-                    ex: None,
-                })
+                Ok(issued(chain?))
             },
-            |ex| wire::BrasserieRenewCertificateResult {
-                result_value: None,
-                ex: Some(ex),
-            },
+            answer!(BrasserieRenewCertificateResult),
         );
     }
 
@@ -113,18 +149,12 @@ impl Identities {
             move |guard| {
                 let chain = match &from {
                     Principal::Authenticated(person) => guard.certify_person(person, &args.request),
-                    _ => Err(NotAdmitted::Open),
+                    _ => Err(NotAdmitted::NoCertificate),
                 };
                 audit.call(&from, "certify").end_certificate(&chain);
-                Ok(wire::BrasserieCertifyResult {
-                    result_value: Some(issued(chain?)),
-                    ex: None,
-                })
+                Ok(issued(chain?))
             },
-            |ex| wire::BrasserieCertifyResult {
-                result_value: None,
-                ex: Some(ex),
-            },
+            answer!(BrasserieCertifyResult),
         );
     }
 
@@ -185,18 +215,12 @@ impl Identities {
                 let line = line.on("token", number.as_deref().unwrap_or_default());
                 end_change(line, &from, "create a token", &created);
                 let (token, kept) = created?;
-                Ok(wire::BrasserieCreateTokenResult {
-                    result_value: Some(wire::CreatedToken {
-                        token: Some(token.reveal()),
-                        status: Some(token_status(number.unwrap_or_default(), kept)),
-                    }),
-                    ex: None,
+                Ok(wire::CreatedToken {
+                    token: Some(token.reveal()),
+                    status: Some(token_status(number.unwrap_or_default(), kept)),
                 })
             },
-            |ex| wire::BrasserieCreateTokenResult {
-                result_value: None,
-                ex: Some(ex),
-            },
+            answer!(BrasserieCreateTokenResult),
         );
     }
 
@@ -206,15 +230,9 @@ impl Identities {
             |guard| {
                 let tokens = guard.tokens().into_iter();
                 let tokens = tokens.map(|(number, kept)| token_status(number, kept));
-                Ok(wire::BrasserieListTokensResult {
-                    result_value: Some(tokens.collect()),
-                    ex: None,
-                })
+                Ok(tokens.collect())
             },
-            |ex| wire::BrasserieListTokensResult {
-                result_value: None,
-                ex: Some(ex),
-            },
+            answer!(BrasserieListTokensResult),
         );
     }
 
@@ -226,10 +244,9 @@ impl Identities {
                 let line = audit.call(&from, "revokeToken").on("token", &args.number);
                 let revoked = guard.revoke_token(&args.number);
                 end_change(line, &from, "revoke a token", &revoked);
-                revoked?;
-                Ok(wire::BrasserieRevokeTokenResult { ex: None })
+                revoked
             },
-            |ex| wire::BrasserieRevokeTokenResult { ex: Some(ex) },
+            |outcome| wire::BrasserieRevokeTokenResult { ex: outcome.err() },
         );
     }
 
@@ -241,26 +258,17 @@ impl Identities {
                 let line = audit.call(&from, "revokeWorker").on("worker", &args.shard);
                 let revoked = shard_of(args.shard).and_then(|shard| guard.revoke_worker(&shard));
                 end_change(line, &from, "revoke the certificates of a shard", &revoked);
-                revoked?;
-                Ok(wire::BrasserieRevokeWorkerResult { ex: None })
+                revoked
             },
-            |ex| wire::BrasserieRevokeWorkerResult { ex: Some(ex) },
+            |outcome| wire::BrasserieRevokeWorkerResult { ex: outcome.err() },
         );
     }
 
     fn authority(&self, to: Responder) {
         self.change(
             to,
-            |guard| {
-                Ok(wire::BrasserieGetAuthorityResult {
-                    result_value: Some(authority_status(guard.authority_state()?)),
-                    ex: None,
-                })
-            },
-            |ex| wire::BrasserieGetAuthorityResult {
-                result_value: None,
-                ex: Some(ex),
-            },
+            |guard| Ok(authority_status(guard.authority_state()?)),
+            answer!(BrasserieGetAuthorityResult),
         );
     }
 
@@ -284,39 +292,56 @@ impl Identities {
                 let after = rotated.as_ref().ok().map(described_authority);
                 line.changed(before, Some(json!({ "step": what, "authority": after })));
                 end_change(line, &from, what, &rotated);
-                Ok(wire::BrasserieRotateAuthorityResult {
-                    result_value: Some(authority_status(rotated?)),
-                    ex: None,
-                })
+                Ok(authority_status(rotated?))
             },
-            |ex| wire::BrasserieRotateAuthorityResult {
-                result_value: None,
-                ex: Some(ex),
-            },
+            answer!(BrasserieRotateAuthorityResult),
         );
     }
 
-    /// Serves a call on a thread that may wait for the disk.
-    fn change<R>(
+    /// Serves a call of a caller with a proof on a thread that may wait for the disk.
+    fn change<T, R>(
         &self,
         to: Responder,
-        make: impl FnOnce(&Guard) -> Result<R, NotAdmitted> + Send + 'static,
-        refuse: impl FnOnce(wire::NotAdmittedException) -> R + Send + 'static,
+        make: impl FnOnce(&Guard) -> Result<T, NotAdmitted> + Send + 'static,
+        answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
     ) where
-        R: thrift::protocol::TSerializable + Send + 'static,
+        R: TSerializable,
+    {
+        self.change_within(&self.waiting, to, make, answer);
+    }
+
+    fn change_within<T, R>(
+        &self,
+        places: &Arc<Semaphore>,
+        to: Responder,
+        make: impl FnOnce(&Guard) -> Result<T, NotAdmitted> + Send + 'static,
+        answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
+    ) where
+        R: TSerializable,
     {
         let Some(guard) = self.guard.clone() else {
-            return to.reply(&refuse(exception(&NotAdmitted::Open)));
+            return answer_with(to, Err(NotAdmitted::Open), answer);
         };
-        let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
-            let why = "too many callers wait here already: try again later";
-            return to.reply(&refuse(exception(&why)));
+        let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+            return answer_with(to, Err(NotAdmitted::Busy), answer);
         };
         tokio::task::spawn_blocking(move || {
-            let result = make(&guard);
+            let outcome = make(&guard);
             drop(place);
-            to.reply(&result.unwrap_or_else(|why| refuse(exception(&why))));
+            answer_with(to, outcome, answer);
         });
+    }
+}
+
+/// Answers with the result struct. A reason that may pass is no declared exception, so that a worker tries again.
+fn answer_with<T, R: TSerializable>(
+    to: Responder,
+    outcome: Result<T, NotAdmitted>,
+    answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R,
+) {
+    match outcome {
+        Err(why) if why.is_temporary() => to.fail(why),
+        outcome => to.reply(&answer(outcome.map_err(|why| exception(&why)))),
     }
 }
 

@@ -4,23 +4,23 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use brasserie_common::access::{CallOrigin, Identity, LocalUser, Role};
+use brasserie_common::access::{CallOrigin, Identity, IdentityProof, LocalUser, Role};
 use brasserie_common::{Principal, WallTime};
 use brasserie_common_identity::{
-    Authority, CertificateDer, IdentityError, Lifetime, client_config, proven, server_config,
+    Authority, CertificateDer, IdentityError, Life, Lifetime, Proven, client_config, proven,
+    server_config,
 };
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{Credentials, Doorkeeper, THRIFT};
 
-use super::{Guard, LAPSED_FOR, NotAdmitted, PlainPeers};
+use super::{Guard, LAPSED_FOR, NotAdmitted, PlainPeers, Side};
 use crate::audit::RefusalReason;
 
 /// The scheduler's certificate in the form that TLS takes, for calls in both directions.
 pub(super) struct OwnSide {
     server: Arc<rustls::ServerConfig>,
     client: Arc<rustls::ClientConfig>,
-    /// The time from which a new certificate is wanted: half of the life of this one.
-    renew_at: WallTime,
+    issued: WallTime,
 }
 
 impl OwnSide {
@@ -31,7 +31,7 @@ impl OwnSide {
         Ok(OwnSide {
             server: server_config(&own, &trusted, THRIFT)?,
             client: client_config(Some(&own), &trusted, THRIFT)?,
-            renew_at: now + Lifetime::SCHEDULER.0 / 2,
+            issued: now,
         })
     }
 }
@@ -40,49 +40,75 @@ impl Guard {
     /// Calls `look` with the scheduler's side of TLS, renewed if it is time.
     fn own<T>(&self, look: impl FnOnce(&OwnSide) -> T) -> T {
         let now = Clock.wall();
-        let mut own = self.own.lock();
-        if now >= own.renew_at {
-            match OwnSide::create(&self.authority(), now) {
+        let Side { authority, own, .. } = &mut *self.side.lock();
+        if wants_renewal(own.issued, now) {
+            match OwnSide::create(authority, now) {
                 Ok(renewed) => *own = renewed,
                 // The old one is good for as long again, and each new connection tries again.
                 Err(error) => tracing::error!(%error, "cannot renew the scheduler's certificate"),
             }
         }
-        look(&own)
+        look(own)
     }
 
     /// Returns who the holder of a verified certificate is.
     fn holder(&self, from: SocketAddr, shown: &CertificateDer<'_>) -> Result<Identity, String> {
-        let now = Clock.wall();
         let proven = proven(shown).map_err(|error| error.to_string())?;
-        let certified = proven.certified;
+        self.proven_holder(from, proven, Clock.wall())
+    }
+
+    /// Returns who the holder is of a certificate that proves this at a time.
+    pub(super) fn proven_holder(
+        &self,
+        from: SocketAddr,
+        proven: Proven,
+        now: WallTime,
+    ) -> Result<Identity, String> {
+        let (certified, is_valid) = (proven.certified, now < proven.until);
         if certified.cluster != self.cluster {
             return Err("its certificate is of another cluster".to_owned());
         }
-        let role = match (&certified.shard, certified.role) {
+        let proof = IdentityProof::Certificate;
+        match (certified.shard, certified.role) {
             (Some(shard), Role::Worker) => {
-                let mut tokens = self.tokens.lock();
-                tokens.adopt(shard, proven.until);
-                let checked = tokens.check_shard(shard, proven.issued);
-                checked.map_err(|error| error.to_string())?;
-                match (now < proven.until, now < proven.until + LAPSED_FOR) {
-                    (true, _) => Role::Worker,
-                    (false, true) => Role::Lapsed,
-                    (false, false) => return Err(NotAdmitted::Lapsed.to_string()),
+                if now >= proven.until + LAPSED_FOR {
+                    return Err(NotAdmitted::Lapsed.to_string());
                 }
+                let (issued, until) = (proven.issued, proven.until);
+                let mut tokens = self.tokens.lock();
+                tokens.adopt(&shard, Life { issued, until });
+                let checked = tokens.check_shard(&shard, issued);
+                checked.map_err(|error| error.to_string())?;
+                let role = if is_valid { Role::Worker } else { Role::Lapsed };
+                Ok(Identity {
+                    shard: Some(shard),
+                    token: certified.token,
+                    ..Identity::new(role, proof, from)
+                })
             }
-            (_, role) if now < proven.until => role,
-            _ => return Err("its certificate has expired".to_owned()),
-        };
-        Ok(Identity {
-            role,
-            shard: certified.shard,
-            token: certified.token,
-            owner: None,
-            run_as: Arc::default(),
-            from: from.into(),
-        })
+            _ if !is_valid => Err("its certificate has expired".to_owned()),
+            (_, role @ Role::Scheduler) => Ok(Identity::new(role, proof, from)),
+            // The certificate of a person is worth what its token is worth now.
+            _ => {
+                let token = certified.token.ok_or(
+                    "its certificate is for calls to workers only, as it goes back to no token",
+                )?;
+                let person = self.tokens.lock().holder(now, token);
+                let person = person.map_err(|error| error.to_string())?;
+                Ok(Identity {
+                    until: Some(person.until.min(proven.until)),
+                    proof,
+                    ..person.identity(from)
+                })
+            }
+        }
     }
+}
+
+/// Returns whether the scheduler wants a new certificate for itself: from half of the life of the one that was issued at this time, or if the
+/// clock was set back.
+pub(super) fn wants_renewal(issued: WallTime, now: WallTime) -> bool {
+    now < issued || now >= issued + Lifetime::SCHEDULER.0 / 2
 }
 
 impl Doorkeeper for Guard {
@@ -98,7 +124,7 @@ impl Doorkeeper for Guard {
             PlainPeers::Loopback | PlainPeers::Strangers => {
                 let why = "this scheduler takes calls inside TLS only. A worker joins with --join-token, people use a token: see \
                            `brasserie token --help`";
-                Principal::stranger(from, why)
+                Principal::plain_stranger(from, why)
             }
         }
     }
@@ -128,14 +154,8 @@ impl Doorkeeper for Guard {
             let why = "the local socket is for the scheduler's own user and root. Ask an administrator for a token: `brasserie token create`";
             return Principal::stranger(CallOrigin::Local(user), why);
         };
-        Principal::Authenticated(Arc::new(Identity {
-            role: Role::Admin,
-            shard: None,
-            token: None,
-            owner: None,
-            run_as: Arc::default(),
-            from: CallOrigin::Local(known.clone()),
-        }))
+        let (proof, from) = (IdentityProof::LocalSocket, CallOrigin::Local(known.clone()));
+        Principal::Authenticated(Arc::new(Identity::new(Role::Admin, proof, from)))
     }
 }
 

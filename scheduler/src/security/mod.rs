@@ -1,7 +1,7 @@
 //! The callers of the scheduler: its authority, its tokens, and the door of its port.
 //!
-//! A scheduler that listens on loopback addresses alone has no authority, and asks nobody who he is. Every other scheduler creates one at its
-//! first start, in `identity` in its data directory, and then accepts calls inside TLS only.
+//! A scheduler that listens on loopback addresses alone has no authority, and accepts calls without any proof. Every other scheduler creates one
+//! at its first start, in `identity` in its data directory, and then accepts calls inside TLS only.
 
 mod door;
 mod local;
@@ -17,16 +17,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{CallOrigin, Identity, LocalUser, Role, ShardLabel, TokenNumber};
+use brasserie_common::access::{
+    CallOrigin, Identity, IdentityProof, LocalUser, Role, ShardLabel, TokenNumber,
+};
 use brasserie_common::{Principal, Shard, WallTime};
 use brasserie_common_identity::{
-    Authority, AuthorityHash, CertificateDer, Certified, Cluster, IdentityError, Life, Lifetime,
-    Secret, Token, TokenForm,
+    Authority, AuthorityHash, CERTIFICATE, CertificateDer, Certified, Cluster, IdentityError, KEY,
+    Life, Lifetime, Secret, Token, TokenForm, write_secret,
 };
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, files, net};
 use brasserie_thrift::rpc::{Disconnector, ServerHandle};
 use parking_lot::Mutex;
-use sha2::Digest as _;
 use tokio::sync::watch;
 
 use crate::audit::{Audit, RefusalReason};
@@ -45,7 +46,7 @@ const TOKENS: &str = "tokens.json";
 /// The file with the first administrator's token.
 const ADMIN_TOKEN: &str = "admin.token";
 /// The size limit of the file with the tokens.
-const MAX_TOKENS_BYTES: u64 = 64 << 20;
+const MAX_TOKENS_BYTES: usize = 64 << 20;
 /// The life of the first administrator's token.
 const ADMIN_LIFE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The life of the token that a scheduler prints at its start.
@@ -82,6 +83,11 @@ pub enum SecurityError {
     Identity(#[from] IdentityError),
     #[error(transparent)]
     Folder(#[from] DataDirError),
+    #[error(
+        "{} has the tokens or the key of a cluster, but no {CERTIFICATE}. Restore {CERTIFICATE} and {KEY} there from a backup of this data \
+         directory. To begin a new cluster instead, remove {}: all workers and people then need new tokens", folder.display(), folder.display()
+    )]
+    NoAuthority { folder: PathBuf },
     #[error("{} is not what this program has written: {error}", path.display())]
     Damaged {
         path: PathBuf,
@@ -92,11 +98,9 @@ pub enum SecurityError {
 /// The identity of a scheduler with an authority.
 pub(crate) struct Guard {
     cluster: Cluster,
-    authority: Mutex<Arc<Authority>>,
+    side: Mutex<Side>,
     folder: PathBuf,
     worker_life: Lifetime,
-    own: Mutex<OwnSide>,
-    web: Mutex<WebSide>,
     /// The users of this machine who need no token.
     locals: Vec<LocalUser>,
     plain: PlainPeers,
@@ -109,6 +113,13 @@ pub(crate) struct Guard {
     /// The number of changes that workers need to know.
     changes: watch::Sender<u64>,
     audit: Audit,
+}
+
+/// The authority, and the scheduler's own certificates of it.
+struct Side {
+    authority: Arc<Authority>,
+    own: OwnSide,
+    web: WebSide,
 }
 
 /// How a worker joins, with a token's secret.
@@ -131,10 +142,7 @@ impl Guard {
     ) -> Result<Option<Arc<Self>>, SecurityError> {
         let now = Clock.wall();
         let folder = directory.path().join(FOLDER);
-        let found = match folder.exists() {
-            true => Authority::read(&folder)?,
-            false => None,
-        };
+        let found = find(&folder)?;
         let is_new = found.is_none();
         let authority = match (found, wish) {
             (Some(authority), _) => authority,
@@ -143,7 +151,7 @@ impl Guard {
         };
         let folder = directory.folder(FOLDER)?;
         // An operator copies the authority alone to a scheduler that takes over a cluster.
-        let tokens = match is_new || !folder.join(TOKENS).exists() {
+        let tokens = match is_new || !exists(&folder.join(TOKENS))? {
             true => {
                 let mut tokens = Tokens::default();
                 let path = create_admin(&folder, &mut tokens, &authority, now)?;
@@ -161,11 +169,13 @@ impl Guard {
         let own = OwnSide::create(&authority, now)?;
         let guard = Guard {
             cluster: authority.cluster().clone(),
-            authority: Mutex::new(Arc::new(authority)),
+            side: Mutex::new(Side {
+                authority: Arc::new(authority),
+                own,
+                web: WebSide::default(),
+            }),
             folder,
             worker_life: Lifetime(worker_life),
-            own: Mutex::new(own),
-            web: Mutex::default(),
             locals: local::users(),
             plain,
             tokens: Mutex::new(tokens),
@@ -178,7 +188,7 @@ impl Guard {
     }
 
     fn authority(&self) -> Arc<Authority> {
-        Arc::clone(&self.authority.lock())
+        Arc::clone(&self.side.lock().authority)
     }
 
     /// Returns what workers need to know about certificates: those that are revoked, and the authorities of the others.
@@ -216,6 +226,19 @@ impl Guard {
         self.cluster.of_role(Role::Worker)
     }
 
+    /// Errors if a worker may not join. Does not wait for the disk, so that those without a good token wait in no queue.
+    pub(crate) fn check_join(
+        &self,
+        secret: &str,
+        shard: &Shard,
+        request: &[u8],
+    ) -> Result<(), NotAdmitted> {
+        let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
+        let tokens = self.tokens.lock();
+        let checked = tokens.check_admission(Clock.wall(), &secret, (shard, request));
+        checked.map(|_| ())
+    }
+
     /// Admits a worker that joins. Waits for the disk.
     pub(crate) fn join(
         &self,
@@ -226,14 +249,15 @@ impl Guard {
         let now = Clock.wall();
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
         let label = ShardLabel::of(shard);
-        let digest = sha2::Sha256::digest(request).into();
-        self.change(|tokens| {
-            let issued = now.max(tokens.valid_from(&label));
-            let until = issued + self.worker_life.0;
-            let token = tokens.admit(now, &secret, (shard, digest), until)?;
+        let chain = self.change(|tokens| {
+            let admitted = tokens.admit(now, &secret, (shard, request), self.worker_life.0);
+            let (token, life) = admitted?;
             // A request that cannot be certified uses up no token.
-            self.certify(tokens, request, (label, Some(token)), issued)
-        })
+            self.certify(tokens, request, (label.clone(), Some(token)), life.issued)
+        })?;
+        // A former key of the shard, with an expired certificate, may not be renewed any more.
+        self.disconnect(|identity| identity.shard.as_ref() == Some(&label));
+        Ok(chain)
     }
 
     /// Certifies another key of a worker that has a certificate. Waits for the disk.
@@ -244,29 +268,34 @@ impl Guard {
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
         let now = Clock.wall();
         let chain = self.change(|tokens| {
-            let issued = now.max(tokens.valid_from(shard));
-            tokens.renew(shard, issued + self.worker_life.0)?;
-            self.certify(tokens, request, (shard.clone(), None), issued)
+            let life = tokens.renew(now, shard, self.worker_life.0)?;
+            self.certify(tokens, request, (shard.clone(), None), life.issued)
         })?;
         self.admit_again(shard);
         Ok(chain)
     }
 
-    /// Certifies a key of a person for calls to workers.
+    /// Certifies a key of a person for calls to workers, for no longer than its token is valid.
     pub(crate) fn certify_person(
         &self,
         person: &Identity,
         request: &[u8],
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
+        if person.proof == IdentityProof::Certificate {
+            return Err(NotAdmitted::NoCertificate);
+        }
+        let (now, mut life) = (Clock.wall(), Lifetime::PERSON);
+        if let Some(token) = person.token {
+            let holder = self.tokens.lock().holder(now, token)?;
+            life.0 = life.0.min(now.until(holder.until));
+        }
         let certified = Certified {
             cluster: self.cluster.clone(),
             role: person.role,
             shard: None,
             token: person.token,
         };
-        let authority = self.authority();
-        let chain = authority.certify(request, &certified, Clock.wall(), Lifetime::PERSON);
-        chain.map_err(|error| NotAdmitted::Failed(error.to_string()))
+        Ok(self.authority().certify(request, &certified, now, life)?)
     }
 
     fn certify(
@@ -284,8 +313,7 @@ impl Guard {
             shard: Some(shard),
             token,
         };
-        let chain = authority.certify(request, &certified, issued, self.worker_life);
-        chain.map_err(|error| NotAdmitted::Failed(error.to_string()))
+        Ok(authority.certify(request, &certified, issued, self.worker_life)?)
     }
 
     /// Returns who the holder of a token for people is.
@@ -316,7 +344,7 @@ impl Guard {
 
     /// Creates a token. Waits for the disk.
     pub(crate) fn create_token(&self, terms: Terms) -> Result<(Token, KeptToken), NotAdmitted> {
-        let secret = Secret::random().map_err(|error| NotAdmitted::Failed(error.to_string()))?;
+        let secret = Secret::random()?;
         let form = match terms.role {
             Role::Worker => TokenForm::Join,
             _ => TokenForm::Person,
@@ -333,14 +361,7 @@ impl Guard {
 
     /// Creates a token for one worker, and says how the worker joins. Waits for the disk.
     pub(crate) fn invite(&self, address: SocketAddr) -> Result<Invitation, NotAdmitted> {
-        let (token, _) = self.create_token(Terms {
-            role: Role::Worker,
-            lives_for: INVITED_FOR,
-            uses: 1,
-            shard: None,
-            owner: None,
-            run_as: Vec::new(),
-        })?;
+        let (token, _) = self.create_token(Terms::joining(INVITED_FOR, 1))?;
         let host = match address.ip().is_unspecified() {
             true => net::host_name().unwrap_or_else(|| "THIS-MACHINE".to_owned()),
             false => address.ip().to_string(),
@@ -364,9 +385,9 @@ impl Guard {
 
     /// Ends a token, and the connections of its holders. Waits for the disk.
     pub(crate) fn revoke_token(&self, number: &str) -> Result<(), NotAdmitted> {
-        let now = Clock.wall();
-        let certified_until = now + Lifetime::PERSON.0;
-        let number = self.change(|tokens| tokens.revoke(now, number, certified_until))?;
+        // Its holder may get a certificate while the change waits for the disk.
+        let certified_until = Clock.wall() + 2 * Lifetime::PERSON.0;
+        let number = self.change(|tokens| tokens.revoke(number, certified_until))?;
         self.tell_workers();
         self.disconnect(|identity| identity.role != Role::Worker && identity.token == Some(number));
         Ok(())
@@ -374,7 +395,7 @@ impl Guard {
 
     /// Ends the certificates of a shard, and its connections. Waits for the disk.
     pub(crate) fn revoke_worker(&self, shard: &Shard) -> Result<(), NotAdmitted> {
-        self.change(|tokens| tokens.revoke_shard(Clock.wall(), shard))?;
+        self.change(|tokens| tokens.revoke_shard(Clock.wall(), shard, self.worker_life.0))?;
         let label = ShardLabel::of(shard);
         self.tell_workers();
         self.disconnect(|identity| identity.shard.as_ref() == Some(&label));
@@ -387,7 +408,10 @@ impl Guard {
         make: impl FnOnce(&mut Tokens) -> Result<T, NotAdmitted>,
     ) -> Result<T, NotAdmitted> {
         let _turn = self.changing.lock();
-        let mut changed = self.tokens.lock().clone();
+        let mut tokens = self.tokens.lock();
+        tokens.forget_ended(Clock.wall());
+        let mut changed = tokens.clone();
+        drop(tokens);
         let made = make(&mut changed)?;
         self.keep(&changed)?;
         self.tokens.lock().replace(changed);
@@ -395,7 +419,8 @@ impl Guard {
     }
 
     fn keep(&self, tokens: &Tokens) -> Result<(), NotAdmitted> {
-        write_tokens(&self.folder, tokens).map_err(|error| NotAdmitted::Failed(error.to_string()))
+        let text = tokens.to_json(MAX_TOKENS_BYTES)?;
+        Ok(write_secret(&self.folder.join(TOKENS), &text)?)
     }
 
     fn tell_workers(&self) {
@@ -440,15 +465,7 @@ fn create_admin(
     now: WallTime,
 ) -> Result<PathBuf, SecurityError> {
     let secret = Secret::random()?;
-    let terms = Terms {
-        role: Role::Admin,
-        lives_for: ADMIN_LIFE,
-        uses: 0,
-        shard: None,
-        owner: None,
-        run_as: Vec::new(),
-    };
-    let added = tokens.add(now, &secret, terms);
+    let added = tokens.add(now, &secret, Terms::person(Role::Admin, ADMIN_LIFE));
     debug_assert!(
         added.is_ok(),
         "the terms are good, and there is no other token"
@@ -460,31 +477,47 @@ fn create_admin(
     };
     let path = folder.join(ADMIN_TOKEN);
     let text = format!("{}\n", token.reveal());
-    write_file(&path, text.as_bytes())?;
-    write_tokens(folder, tokens)?;
+    write_secret(&path, text.as_bytes())?;
+    let kept = folder.join(TOKENS);
+    let text = tokens.to_json(MAX_TOKENS_BYTES);
+    let text = text.map_err(|why| IdentityError::Write {
+        path: kept.clone(),
+        error: std::io::Error::other(why),
+    })?;
+    write_secret(&kept, &text)?;
     Ok(path)
 }
 
-fn write_tokens(folder: &Path, tokens: &Tokens) -> Result<(), IdentityError> {
-    let path = folder.join(TOKENS);
-    let text = serde_json::to_vec_pretty(tokens).map_err(|error| IdentityError::Write {
-        path: path.clone(),
-        error: error.into(),
-    })?;
-    write_file(&path, &text)
+/// Reads the authority in its folder; `None` if the scheduler has had none. Errors if it had one.
+fn find(folder: &Path) -> Result<Option<Authority>, SecurityError> {
+    if let Some(found) = Authority::read(folder)? {
+        return Ok(Some(found));
+    }
+    // A first start that was cut off leaves the token of its administrator, and then perhaps a key.
+    let tokens = folder.join(TOKENS);
+    let is_new = match exists(&tokens)? {
+        true => read_tokens(&tokens)?.are_new(),
+        false => !exists(&folder.join(KEY))?,
+    };
+    match is_new {
+        true => Ok(None),
+        false => Err(SecurityError::NoAuthority {
+            folder: folder.to_owned(),
+        }),
+    }
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
-    files::atomic_write(path, bytes).map_err(|error| IdentityError::Write {
-        path: path.to_owned(),
-        error,
-    })
+fn exists(path: &Path) -> Result<bool, IdentityError> {
+    Ok(files::exists(path)?)
 }
 
 fn read_tokens(path: &Path) -> Result<Tokens, SecurityError> {
-    let bytes = files::read_regular(path, MAX_TOKENS_BYTES).map_err(IdentityError::from)?;
+    let bytes = files::read_regular(path, MAX_TOKENS_BYTES as u64).map_err(IdentityError::from)?;
     serde_json::from_slice(&bytes).map_err(|error| SecurityError::Damaged {
         path: path.to_owned(),
         error,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -126,19 +126,12 @@ mod tests {
         let now = Clock.wall();
         let mut tokens = Tokens::default();
         let secret = Secret::random().expect("entropy");
-        let terms = Terms {
-            role: brasserie_common::access::Role::Worker,
-            lives_for: Duration::from_secs(60),
-            uses: 2,
-            shard: None,
-            owner: None,
-            run_as: Vec::new(),
-        };
+        let terms = Terms::joining(Duration::from_secs(60), 2);
         tokens.add(now, &secret, terms).expect("good terms");
         for name in ["a", "b"] {
             let shard = Shard::try_from(name).expect("a name");
-            let until = now + Duration::from_secs(3600);
-            let admitted = tokens.admit(now, &secret, (&shard, [1; 32]), until);
+            let life = Duration::from_secs(3600);
+            let admitted = tokens.admit(now, &secret, (&shard, &[1]), life);
             admitted.expect("a token for two");
         }
         *guard.tokens.lock() = tokens;

@@ -12,15 +12,15 @@ use std::sync::Arc;
 
 use brasserie_common::WallTime;
 use brasserie_common::access::ShardLabel;
-use brasserie_common_identity::{Authority, AuthorityHash, Cluster, IdentityError, Token};
+use brasserie_common_identity::{
+    Authority, AuthorityHash, Cluster, IdentityError, MAX_TOKEN_BYTES, Token, write_secret,
+};
 use brasserie_common_runtime::{Clock, files};
 
 use super::door::OwnSide;
 use super::tokens::Tokens;
-use super::{ADMIN_TOKEN, Guard, NotAdmitted, write_file};
+use super::{ADMIN_TOKEN, Guard, NotAdmitted};
 
-/// The size limit of the file with the administrator's token.
-const MAX_TOKEN_BYTES: u64 = 4096;
 /// The most shards that a refusal names.
 const MOST_NAMED: usize = 10;
 
@@ -53,7 +53,7 @@ type Next = (Authority, OwnSide, Vec<ShardLabel>);
 impl Guard {
     pub(crate) fn authority_state(&self) -> Result<AuthorityState, NotAdmitted> {
         let tokens = self.tokens.lock().clone();
-        state(&self.authority(), &tokens).map_err(failed)
+        Ok(state(&self.authority(), &tokens)?)
     }
 
     /// Performs a step of a rotation. Waits for the disk.
@@ -82,10 +82,11 @@ impl Guard {
             }
         };
         let (authority, own, shut_out) = next;
-        let state = state(&authority, &tokens).map_err(failed)?;
-        *self.authority.lock() = Arc::new(authority);
-        *self.own.lock() = own;
-        self.forget_web_certificate();
+        let state = state(&authority, &tokens)?;
+        let mut side = self.side.lock();
+        (side.authority, side.own) = (Arc::new(authority), own);
+        side.web.forget_certificate();
+        drop(side);
         self.tell_workers();
         // Only now, as they come back at once.
         self.disconnect(|peer| {
@@ -98,11 +99,11 @@ impl Guard {
 
     fn begin_rotation(&self, former: &Authority) -> Result<Next, NotAdmitted> {
         let now = Clock.wall();
-        let made = former.successor(now).map_err(failed)?;
+        let made = former.successor(now)?;
         // It is of use before it is kept.
-        let own = OwnSide::create(&made, now).map_err(failed)?;
-        made.write(&self.folder).map_err(failed)?;
-        follow(&self.folder, &made).map_err(failed)?;
+        let own = OwnSide::create(&made, now)?;
+        made.write(&self.folder)?;
+        follow(&self.folder, &made)?;
         Ok((made, own, Vec::new()))
     }
 
@@ -112,13 +113,13 @@ impl Guard {
         mut tokens: Tokens,
     ) -> Result<Next, NotAdmitted> {
         let now = Clock.wall();
-        let left = authority.forget_former(&self.folder).map_err(failed)?;
-        let own = OwnSide::create(&left, now).map_err(failed)?;
+        let left = authority.forget_former(&self.folder)?;
+        let own = OwnSide::create(&left, now)?;
         let behind = tokens.behind(now, left.hash()).map(|(label, _)| label);
         let behind: Vec<ShardLabel> = behind.collect();
         tokens.end(now, &behind);
         self.keep(&tokens)?;
-        self.tokens.lock().replace(tokens);
+        self.tokens.lock().end(now, &behind);
         Ok((left, own, behind))
     }
 }
@@ -137,7 +138,7 @@ pub(super) fn follow(folder: &Path, authority: &Authority) -> Result<(), Identit
                 authority: authority.hash(),
                 ..token
             };
-            write_file(&path, format!("{}\n", token.reveal()).as_bytes())
+            write_secret(&path, format!("{}\n", token.reveal()).as_bytes())
         }
         Some(_) | None => Ok(()),
     }
@@ -187,8 +188,4 @@ fn check_that_none_is_behind(authority: &Authority, tokens: &Tokens) -> Result<(
 
 fn refused<T>(why: impl Into<String>) -> Result<T, NotAdmitted> {
     Err(NotAdmitted::BadTerms(why.into()))
-}
-
-fn failed(error: IdentityError) -> NotAdmitted {
-    NotAdmitted::Failed(error.to_string())
 }

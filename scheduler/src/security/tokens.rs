@@ -6,11 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{CallOrigin, Identity, Role, RunAs, ShardLabel, TokenNumber};
+use brasserie_common::access::{
+    CallOrigin, Identity, IdentityProof, Role, RunAs, ShardLabel, TokenNumber,
+};
 use brasserie_common::text::printable;
 use brasserie_common::{Shard, WallTime};
-use brasserie_common_identity::{AuthorityHash, Life, Lifetime, Secret};
+use brasserie_common_identity::{
+    AuthorityHash, CLOCK_SKEW, IdentityError, Life, Lifetime, Secret, TokenError, from_hex, hex,
+};
 use serde::{Deserialize, Serialize};
+use sha2::Digest as _;
+
+use super::LAPSED_FOR;
 
 /// The most tokens at a time: enough for each person and machine of a large cluster.
 const MOST_TOKENS: usize = 10_000;
@@ -39,14 +46,63 @@ pub(crate) struct Terms {
     pub run_as: Vec<RunAs>,
 }
 
+impl Terms {
+    /// Returns the terms of a token with which workers join.
+    pub(crate) fn joining(lives_for: Duration, uses: u32) -> Self {
+        Terms {
+            uses,
+            ..Terms::person(Role::Worker, lives_for)
+        }
+    }
+
+    /// Returns the terms of a token for a person without an owner.
+    pub(crate) fn person(role: Role, lives_for: Duration) -> Self {
+        Terms {
+            role,
+            lives_for,
+            uses: 0,
+            shard: None,
+            owner: None,
+            run_as: Vec::new(),
+        }
+    }
+}
+
+/// A SHA-256. The file has its hex digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+struct Digest([u8; 32]);
+
+impl Digest {
+    /// Returns the digest of a token and of the request with which a worker joins by it.
+    fn of_joining(secret: &Secret, request: &[u8]) -> Self {
+        let both = sha2::Sha256::new_with_prefix(secret.digest());
+        Digest(both.chain_update(request).finalize().into())
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        hex(&digest.0)
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = TokenError;
+
+    fn try_from(digits: String) -> Result<Self, TokenError> {
+        from_hex(&digits).map(Digest)
+    }
+}
+
 /// A token without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeptToken {
-    digest: [u8; 32],
+    digest: Digest,
     role: String,
     pub shard: Option<Shard>,
     pub owner: Option<String>,
-    /// Accounts as [`RunAs`] reads them. Earlier releases granted none.
+    /// Accounts as [`RunAs`] reads them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run_as: Vec<String>,
     pub uses: u32,
@@ -75,19 +131,71 @@ impl KeptToken {
 struct KeptShard {
     /// The name, for people.
     shard: Shard,
-    /// The time at which its last certificate expires, in milliseconds.
+    /// The time at which the last of its certificates expires, in milliseconds.
     until_ms: i64,
+    /// The time at which the certificate expires that was issued last, in milliseconds. An earlier one may be valid for longer.
+    newest_until_ms: i64,
+    /// The second in which the last certificate was issued.
+    issued: i64,
     /// Certificates that were issued before this second are revoked.
     valid_from: i64,
     is_revoked: bool,
-    /// The token and the SHA-256 of the request with which it has joined.
-    joined: ([u8; 32], [u8; 32]),
+    /// The token and the request with which it has joined; zero if another scheduler has admitted it.
+    joined: Digest,
     /// The hash of the authority that has issued its last certificate; empty if that is not known.
-    #[serde(default)]
     authority: String,
     /// The time at which the last revoked certificate expires, in milliseconds.
-    #[serde(default)]
     revoked_until_ms: i64,
+}
+
+impl KeptShard {
+    /// A shard without certificates.
+    fn new(shard: Shard) -> Self {
+        KeptShard {
+            shard,
+            until_ms: 0,
+            newest_until_ms: 0,
+            issued: 0,
+            valid_from: 0,
+            is_revoked: false,
+            joined: Digest::default(),
+            authority: String::new(),
+            revoked_until_ms: 0,
+        }
+    }
+
+    /// Notes a certificate with this life. Invariant: `until_ms` and `revoked_until_ms` never become earlier by that.
+    fn note(&mut self, life: Life) {
+        let (issued, until) = (life.issued.as_secs(), life.until.as_millis());
+        if issued > self.issued {
+            (self.issued, self.newest_until_ms) = (issued, until);
+        }
+        self.until_ms = self.until_ms.max(until);
+        if self.is_revoked || issued < self.valid_from {
+            self.revoked_until_ms = self.revoked_until_ms.max(until);
+        }
+    }
+
+    /// Returns the life of a certificate that is issued now. It begins after the revoked ones, also if the clock was set back.
+    fn issue(&mut self, now: WallTime, life: Duration) -> Result<Life, NotAdmitted> {
+        let issued = now.max(WallTime::from_secs(self.valid_from));
+        if issued > now + CLOCK_SKEW {
+            return Err(NotAdmitted::ClockBehind(self.shard.clone()));
+        }
+        let life = Life {
+            issued,
+            until: issued + life,
+        };
+        self.note(life);
+        self.newest_until_ms = life.until.as_millis();
+        Ok(life)
+    }
+
+    /// Revokes all certificates that were issued until now, by this clock or one that was ahead.
+    fn refuse_issued(&mut self, now: WallTime) {
+        let last = now.as_secs().max(self.issued).max(self.valid_from);
+        self.valid_from = last.saturating_add(1);
+    }
 }
 
 /// All of it, as the file has it.
@@ -96,7 +204,6 @@ pub(crate) struct Tokens {
     tokens: BTreeMap<String, KeptToken>,
     shards: BTreeMap<String, KeptShard>,
     /// The numbers of revoked tokens whose holders may still have certificates for calls to workers, and until when, in milliseconds.
-    #[serde(default)]
     ended: BTreeMap<String, i64>,
 }
 
@@ -145,22 +252,72 @@ pub(crate) enum NotAdmitted {
         "the certificate has expired more than 30 days ago. Join again with a new token: brasserie token create --role worker"
     )]
     Lapsed,
+    #[error(
+        "the last certificate of the shard `{}` is of more than a day in the future: the clock of the scheduler's machine is wrong, or was. Set the \
+         clock, or choose another --shard", printable(.0.as_str())
+    )]
+    ClockBehind(Shard),
+    #[error(
+        "certificates for calls to workers are for callers who show a token, and for users of the local socket. A certificate gives no other one"
+    )]
+    NoCertificate,
     #[error("{0}")]
     BadTerms(String),
     #[error(
         "there are {MOST_TOKENS} tokens, as many as are kept: revoke some with brasserie token revoke"
     )]
     TooMany,
+    #[error(
+        "the file with the tokens would have more than {most} bytes, as many as it may: revoke some with brasserie token revoke"
+    )]
+    TooLarge { most: usize },
     #[error("no shard `{}` has joined", printable(.0.as_str()))]
     NoShard(Shard),
     #[error("there is no token with the number {0}: see brasserie token list")]
     NoToken(String),
     #[error(
-        "the scheduler has no authority, because it listens on loopback addresses only: anybody on this machine may call it"
+        "the scheduler has no authority and needs no proof: everybody who reaches its port may call it. It has an authority if it listens on \
+         another address than a loopback one, without --insecure-network"
     )]
     Open,
+    #[error("too many callers wait here already: try again later")]
+    Busy,
     #[error("{0}")]
     Failed(String),
+}
+
+impl NotAdmitted {
+    /// Returns whether the same call may succeed later.
+    pub(crate) fn is_temporary(&self) -> bool {
+        match self {
+            NotAdmitted::Busy | NotAdmitted::Failed(_) | NotAdmitted::ClockBehind(_) => true,
+            NotAdmitted::Unknown
+            | NotAdmitted::Expired
+            | NotAdmitted::Used
+            | NotAdmitted::NotForJoining
+            | NotAdmitted::NotForPeople
+            | NotAdmitted::OtherShard { .. }
+            | NotAdmitted::Taken(_)
+            | NotAdmitted::Revoked(_)
+            | NotAdmitted::Lapsed
+            | NotAdmitted::NoCertificate
+            | NotAdmitted::BadTerms(_)
+            | NotAdmitted::TooMany
+            | NotAdmitted::TooLarge { .. }
+            | NotAdmitted::NoShard(_)
+            | NotAdmitted::NoToken(_)
+            | NotAdmitted::Open => false,
+        }
+    }
+}
+
+impl From<IdentityError> for NotAdmitted {
+    fn from(error: IdentityError) -> Self {
+        match error {
+            IdentityError::BadRequest(_) => NotAdmitted::BadTerms(error.to_string()),
+            error => NotAdmitted::Failed(error.to_string()),
+        }
+    }
 }
 
 /// The person that a token stands for.
@@ -170,17 +327,17 @@ pub(crate) struct Person {
     pub owner: Option<String>,
     pub run_as: Arc<[RunAs]>,
     pub token: TokenNumber,
+    pub until: WallTime,
 }
 
 impl Person {
     pub(super) fn identity(self, from: impl Into<CallOrigin>) -> Identity {
         Identity {
-            role: self.role,
-            shard: None,
             token: Some(self.token),
             owner: self.owner.map(Arc::from),
             run_as: self.run_as,
-            from: from.into(),
+            until: Some(self.until),
+            ..Identity::new(self.role, IdentityProof::Token, from)
         }
     }
 }
@@ -194,12 +351,11 @@ impl Tokens {
         terms: Terms,
     ) -> Result<KeptToken, NotAdmitted> {
         check(&terms)?;
-        self.forget_ended(now);
         if self.tokens.len() >= MOST_TOKENS {
             return Err(NotAdmitted::TooMany);
         }
         let kept = KeptToken {
-            digest: secret.digest(),
+            digest: Digest(secret.digest()),
             role: terms.role.name().to_owned(),
             shard: terms.shard,
             owner: terms.owner,
@@ -214,19 +370,16 @@ impl Tokens {
         Ok(kept)
     }
 
-    /// Uses a token to admit a worker for a shard, whose certificate will be valid until `until`. Returns the token's number.
-    ///
-    /// The same request again, whose answer was lost, uses up nothing.
-    pub(crate) fn admit(
-        &mut self,
+    /// Errors if a token does not admit a worker for a shard. Returns the token's number, and whether the same request was admitted before.
+    pub(crate) fn check_admission(
+        &self,
         now: WallTime,
         secret: &Secret,
-        (shard, request): (&Shard, [u8; 32]),
-        until: WallTime,
-    ) -> Result<TokenNumber, NotAdmitted> {
+        (shard, request): (&Shard, &[u8]),
+    ) -> Result<(TokenNumber, bool), NotAdmitted> {
         let number = secret.number();
-        let token = self.tokens.get_mut(&number.to_string());
-        let token = token.filter(|token| token.digest == secret.digest());
+        let token = self.tokens.get(&number.to_string());
+        let token = token.filter(|token| token.digest.0 == secret.digest());
         let token = token.ok_or(NotAdmitted::Unknown)?;
         if token.role() != Some(Role::Worker) {
             return Err(NotAdmitted::NotForJoining);
@@ -234,11 +387,11 @@ impl Tokens {
         if token.expires() <= now {
             return Err(NotAdmitted::Expired);
         }
-        let label = ShardLabel::of(shard).as_str().to_owned();
-        let joined = (token.digest, request);
-        let former = self.shards.get(&label);
-        if former.is_some_and(|former| !former.is_revoked && former.joined == joined) {
-            return Ok(number);
+        let former = self.shards.get(ShardLabel::of(shard).as_str());
+        let former = former.filter(|former| !former.is_revoked);
+        let joined = Digest::of_joining(secret, request);
+        if former.is_some_and(|former| former.joined == joined) {
+            return Ok((number, true));
         }
         if token.uses_left == 0 {
             return Err(NotAdmitted::Used);
@@ -249,58 +402,75 @@ impl Tokens {
             let (bound, wanted) = (bound.clone(), shard.clone());
             return Err(NotAdmitted::OtherShard { bound, wanted });
         }
-        if former.is_some_and(|former| !former.is_revoked && former.until_ms > now.as_millis()) {
-            return Err(NotAdmitted::Taken(shard.clone()));
+        match former.is_some_and(|former| former.until_ms > now.as_millis()) {
+            true => Err(NotAdmitted::Taken(shard.clone())),
+            false => Ok((number, false)),
         }
-        let kept = KeptShard {
-            shard: shard.clone(),
-            until_ms: until.as_millis(),
-            valid_from: former.map_or(0, |former| former.valid_from),
-            is_revoked: false,
-            joined,
-            authority: String::new(),
-            revoked_until_ms: former.map_or(0, |former| former.revoked_until_ms),
-        };
-        token.uses_left -= 1;
-        self.shards.insert(label, kept);
-        Ok(number)
     }
 
-    /// Notes that a shard's certificate is renewed until `until`.
-    pub(crate) fn renew(&mut self, shard: &ShardLabel, until: WallTime) -> Result<(), NotAdmitted> {
-        self.adopt(shard, until);
-        match self.shards.get_mut(shard.as_str()) {
-            Some(kept) if !kept.is_revoked => {
-                kept.until_ms = until.as_millis();
-                Ok(())
+    /// Uses a token to admit a worker for a shard. Returns the token's number, and the life of the certificate to issue.
+    ///
+    /// The same request again, whose answer was lost, uses up nothing. Another one ends the certificates that the shard had: those that have
+    /// expired could still be renewed.
+    pub(crate) fn admit(
+        &mut self,
+        now: WallTime,
+        secret: &Secret,
+        (shard, request): (&Shard, &[u8]),
+        life: Duration,
+    ) -> Result<(TokenNumber, Life), NotAdmitted> {
+        let (number, is_again) = self.check_admission(now, secret, (shard, request))?;
+        let kept = self.shards.entry(ShardLabel::of(shard).as_str().to_owned());
+        let kept = kept.or_insert_with(|| KeptShard::new(shard.clone()));
+        if !is_again {
+            if let Some(token) = self.tokens.get_mut(&number.to_string()) {
+                token.uses_left -= 1;
             }
+            kept.refuse_issued(now);
+            kept.is_revoked = false;
+            kept.joined = Digest::of_joining(secret, request);
+        }
+        Ok((number, kept.issue(now, life)?))
+    }
+
+    /// Returns the life of another certificate of a shard, to be issued now.
+    pub(crate) fn renew(
+        &mut self,
+        now: WallTime,
+        shard: &ShardLabel,
+        life: Duration,
+    ) -> Result<Life, NotAdmitted> {
+        match self.known(shard) {
+            Some(kept) if !kept.is_revoked => kept.issue(now, life),
             Some(_) | None => Err(NotAdmitted::Revoked(shard.clone())),
         }
     }
 
-    /// Adds a shard that is not known but has a certificate of the authority. Another scheduler with this authority has admitted it, or this
-    /// one did after the backup from which its directory was restored.
-    pub(crate) fn adopt(&mut self, shard: &ShardLabel, until: WallTime) {
-        let name = Shard::try_from(shard.to_string());
-        if let (false, Ok(name)) = (self.shards.contains_key(shard.as_str()), name) {
-            let kept = KeptShard {
-                shard: name,
-                until_ms: until.as_millis(),
-                valid_from: 0,
-                is_revoked: false,
-                joined: ([0; 32], [0; 32]),
-                authority: String::new(),
-                revoked_until_ms: 0,
-            };
-            self.shards.insert(shard.as_str().to_owned(), kept);
+    /// Notes a certificate of the authority that a shard has shown. If it was not known, another scheduler with this authority has issued it,
+    /// or this one did after the backup from which its directory was restored.
+    pub(crate) fn adopt(&mut self, shard: &ShardLabel, life: Life) {
+        if let Some(kept) = self.known(shard) {
+            kept.note(life);
         }
     }
 
-    /// Puts a changed copy in its place. Shards that were adopted since the copy was made stay.
+    /// Returns the shard with this label, which is added if it is not known.
+    fn known(&mut self, label: &ShardLabel) -> Option<&mut KeptShard> {
+        let shard = Shard::try_from(label.to_string()).ok()?;
+        let kept = self.shards.entry(label.as_str().to_owned());
+        Some(kept.or_insert_with(|| KeptShard::new(shard)))
+    }
+
+    /// Puts a changed copy in its place. Certificates that were adopted since the copy was made stay known.
     pub(crate) fn replace(&mut self, changed: Tokens) {
         let before = std::mem::replace(self, changed);
-        for (label, kept) in before.shards {
-            self.shards.entry(label).or_insert(kept);
+        for (label, former) in before.shards {
+            let issued = WallTime::from_secs(former.issued);
+            let ends = [former.newest_until_ms, former.until_ms].map(WallTime::from_millis);
+            let kept = self.shards.entry(label).or_insert(former);
+            for until in ends {
+                kept.note(Life { issued, until });
+            }
         }
     }
 
@@ -334,7 +504,7 @@ impl Tokens {
     ) {
         for shard in shards {
             if let Some(kept) = self.shards.get_mut(shard.as_str()) {
-                kept.until_ms = now.as_millis();
+                (kept.until_ms, kept.newest_until_ms) = (now.as_millis(), now.as_millis());
             }
         }
     }
@@ -351,12 +521,6 @@ impl Tokens {
             shards: shards.collect(),
             tokens: tokens.map(|(number, _)| number.clone()).collect(),
         }
-    }
-
-    /// Returns the first second of which a shard's new certificate may be, so that it is later than every revoked one.
-    pub(crate) fn valid_from(&self, shard: &ShardLabel) -> WallTime {
-        let kept = self.shards.get(shard.as_str());
-        WallTime::from_secs(kept.map_or(0, |kept| kept.valid_from))
     }
 
     /// Errors if a certificate of the shard that was issued at this time is revoked.
@@ -377,7 +541,7 @@ impl Tokens {
     pub(crate) fn person(&self, now: WallTime, secret: &Secret) -> Result<Person, NotAdmitted> {
         let number = secret.number();
         let token = self.tokens.get(&number.to_string());
-        let is_it = token.is_some_and(|token| token.digest == secret.digest());
+        let is_it = token.is_some_and(|token| token.digest.0 == secret.digest());
         match is_it {
             true => self.holder(now, number),
             false => Err(NotAdmitted::Unknown),
@@ -404,6 +568,7 @@ impl Tokens {
                     .filter_map(|account| RunAs::from_text(account))
                     .collect(),
                 token: number,
+                until: token.expires(),
             }),
         }
     }
@@ -422,7 +587,7 @@ impl Tokens {
     pub(crate) fn late(&self, now: WallTime, life: Lifetime) -> BTreeMap<String, Duration> {
         let valid = self.shards.values().filter(|kept| !kept.is_revoked);
         let left = valid.map(|kept| {
-            let left = now.until(WallTime::from_millis(kept.until_ms));
+            let left = now.until(WallTime::from_millis(kept.newest_until_ms));
             (kept.shard.as_str().to_owned(), left)
         });
         left.filter(|(_, left)| *left < life.0 / 3).collect()
@@ -431,14 +596,12 @@ impl Tokens {
     /// Ends a token. Its holder may have a certificate until `certified_until`.
     pub(crate) fn revoke(
         &mut self,
-        now: WallTime,
         number: &str,
         certified_until: WallTime,
     ) -> Result<TokenNumber, NotAdmitted> {
         let missing = || NotAdmitted::NoToken(printable(number).to_string());
         let parsed = u64::from_str_radix(number, 16).map_err(|_| missing())?;
         let ended = self.tokens.remove(number).ok_or_else(missing)?;
-        self.ended.retain(|_, until| *until > now.as_millis());
         if ended.role() != Some(Role::Worker) {
             let until = certified_until.as_millis();
             self.ended.insert(number.to_owned(), until);
@@ -446,13 +609,19 @@ impl Tokens {
         Ok(TokenNumber(parsed))
     }
 
-    /// Ends all certificates of a shard.
-    pub(crate) fn revoke_shard(&mut self, now: WallTime, shard: &Shard) -> Result<(), NotAdmitted> {
+    /// Ends all certificates of a shard, also those that are not known: they live for `life` at most.
+    pub(crate) fn revoke_shard(
+        &mut self,
+        now: WallTime,
+        shard: &Shard,
+        life: Duration,
+    ) -> Result<(), NotAdmitted> {
         let kept = self.shards.get_mut(ShardLabel::of(shard).as_str());
         let kept = kept.ok_or_else(|| NotAdmitted::NoShard(shard.clone()))?;
+        kept.refuse_issued(now);
         kept.is_revoked = true;
-        kept.valid_from = now.as_secs().saturating_add(1);
-        kept.revoked_until_ms = kept.revoked_until_ms.max(kept.until_ms);
+        let until = kept.until_ms.max((now + life).as_millis());
+        kept.revoked_until_ms = kept.revoked_until_ms.max(until);
         Ok(())
     }
 
@@ -463,10 +632,30 @@ impl Tokens {
         valid.map(|(number, token)| (number.as_str(), token))
     }
 
-    /// Forgets tokens some time after they have expired. Until then, their holders learn why they are refused.
-    fn forget_ended(&mut self, now: WallTime) {
-        let keeps_until = |token: &KeptToken| token.expires() + LONGEST_JOIN;
-        self.tokens.retain(|_, token| keeps_until(token) > now);
+    /// Forgets what decides nothing any more: the certificates of shards once they can no longer be renewed, revocations once the revoked
+    /// certificates have expired, and tokens some time after they have expired. Until then, their holders learn why they are refused.
+    pub(crate) fn forget_ended(&mut self, now: WallTime) {
+        let expired = |token: &KeptToken| token.expires() + LONGEST_JOIN;
+        self.tokens.retain(|_, token| expired(token) > now);
+        self.ended.retain(|_, until| *until > now.as_millis());
+        let last = |kept: &KeptShard| kept.until_ms.max(kept.revoked_until_ms);
+        let lapsed = |kept: &KeptShard| WallTime::from_millis(last(kept)) + LAPSED_FOR;
+        self.shards.retain(|_, kept| lapsed(kept) > now);
+    }
+
+    /// Returns the text of the file. Errors if it has more than `most` bytes: the next start could not read it.
+    pub(crate) fn to_json(&self, most: usize) -> Result<Vec<u8>, NotAdmitted> {
+        let text = serde_json::to_vec(self);
+        let text = text.map_err(|error| NotAdmitted::Failed(error.to_string()))?;
+        match text.len() <= most {
+            true => Ok(text),
+            false => Err(NotAdmitted::TooLarge { most }),
+        }
+    }
+
+    /// Returns whether nobody has used them since the first start of the scheduler: there is one token at most, and no shard.
+    pub(crate) fn are_new(&self) -> bool {
+        self.tokens.len() <= 1 && self.shards.is_empty() && self.ended.is_empty()
     }
 }
 
@@ -521,25 +710,36 @@ mod tests {
     use super::*;
 
     const DAY: Duration = Duration::from_secs(86_400);
+    const SECOND: Duration = Duration::from_secs(1);
     const NOW: WallTime = WallTime(1_700_000_000_000);
 
     fn join(uses: u32) -> Terms {
-        Terms {
-            role: Role::Worker,
-            lives_for: Duration::from_secs(1800),
-            uses,
-            shard: None,
-            owner: None,
-            run_as: Vec::new(),
-        }
+        Terms::joining(Duration::from_secs(1800), uses)
     }
 
     fn shard(name: &str) -> Shard {
         Shard::try_from(name).expect("a name")
     }
 
+    fn label(name: &str) -> ShardLabel {
+        ShardLabel::of(&shard(name))
+    }
+
     fn secret() -> Secret {
         Secret::random().expect("entropy")
+    }
+
+    /// Tokens with one for joining, and it.
+    fn tokens(uses: u32) -> (Tokens, Secret) {
+        let (mut tokens, own) = (Tokens::default(), secret());
+        tokens.add(NOW, &own, join(uses)).expect("good terms");
+        (tokens, own)
+    }
+
+    /// Returns the time at which a certificate of a week is issued, which a key of this number gets.
+    fn admit(tokens: &mut Tokens, now: WallTime, own: &Secret, key: u8) -> WallTime {
+        let admitted = tokens.admit(now, own, (&shard("a"), &[key]), 7 * DAY);
+        admitted.expect("a valid token").1.issued
     }
 
     #[test]
@@ -548,98 +748,166 @@ mod tests {
         tokens.add(NOW, &own, join(2)).expect("good terms");
         let life = Lifetime(9 * DAY);
         for name in ["a", "b"] {
-            let admitted = tokens.admit(NOW, &own, (&shard(name), [1; 32]), NOW + 9 * DAY);
+            let admitted = tokens.admit(NOW, &own, (&shard(name), &[1]), 9 * DAY);
             admitted.expect("a token for two");
         }
-        assert!(tokens.late(NOW + 6 * DAY, life).is_empty());
-        let late = tokens.late(NOW + 7 * DAY, life);
+        let issued = NOW + SECOND;
+        assert!(tokens.late(issued + 6 * DAY, life).is_empty());
+        let late = tokens.late(issued + 7 * DAY, life);
         assert_eq!(late.get("a"), Some(&(2 * DAY)));
         assert_eq!(tokens.late(NOW + 10 * DAY, life)["b"], Duration::ZERO);
-        let label = ShardLabel::of(&shard("a"));
-        tokens.renew(&label, NOW + 16 * DAY).expect("it has joined");
-        tokens
-            .revoke_shard(NOW, &shard("b"))
-            .expect("it has joined");
+        let renewed = tokens.renew(NOW + 7 * DAY, &label("a"), 9 * DAY);
+        renewed.expect("it has joined");
+        let revoked = tokens.revoke_shard(NOW, &shard("b"), life.0);
+        revoked.expect("it has joined");
         assert!(tokens.late(NOW + 7 * DAY, life).is_empty());
     }
 
     #[test]
     fn a_token_admits_as_often_as_it_may_and_not_after_its_end() {
-        let (mut tokens, own) = (Tokens::default(), secret());
-        tokens.add(NOW, &own, join(2)).expect("good terms");
-        let until = NOW + 7 * DAY;
+        let (mut tokens, own) = tokens(2);
         let late = NOW + Duration::from_secs(1800);
-        let admitted = tokens.admit(NOW, &secret(), (&shard("a"), [1; 32]), until);
-        assert_eq!(admitted, Err(NotAdmitted::Unknown));
-        assert_eq!(
-            tokens.admit(late, &own, (&shard("a"), [2; 32]), until),
-            Err(NotAdmitted::Expired)
-        );
-        assert_eq!(
-            tokens.admit(NOW, &own, (&shard("a"), [3; 32]), until),
-            Ok(own.number())
-        );
-        assert_eq!(
-            tokens.admit(NOW, &own, (&shard("b"), [4; 32]), until),
-            Ok(own.number())
-        );
-        assert_eq!(
-            tokens.admit(NOW, &own, (&shard("c"), [5; 32]), until),
-            Err(NotAdmitted::Used)
-        );
+        let mut admit = |now, secret: &Secret, name: &str, key: u8| {
+            let checked = tokens.check_admission(now, secret, (&shard(name), &[key]));
+            let admitted = tokens.admit(now, secret, (&shard(name), &[key]), 7 * DAY);
+            let number = admitted.map(|(number, _)| number);
+            assert_eq!(
+                checked.map(|(number, _)| number),
+                number,
+                "both say the same"
+            );
+            number
+        };
+        assert_eq!(admit(NOW, &secret(), "a", 1), Err(NotAdmitted::Unknown));
+        assert_eq!(admit(late, &own, "a", 2), Err(NotAdmitted::Expired));
+        assert_eq!(admit(NOW, &own, "a", 3), Ok(own.number()));
+        assert_eq!(admit(NOW, &own, "b", 4), Ok(own.number()));
+        assert_eq!(admit(NOW, &own, "c", 5), Err(NotAdmitted::Used));
         // The answer to the last admission was lost.
-        let again = tokens.admit(NOW, &own, (&shard("b"), [4; 32]), until);
-        assert_eq!(again, Ok(own.number()));
+        assert_eq!(admit(NOW, &own, "b", 4), Ok(own.number()));
         assert_eq!(tokens.person(NOW, &own), Err(NotAdmitted::NotForPeople));
         // A kept token tells the secret to nobody, and is read back.
-        let text = serde_json::to_string(&tokens).expect("JSON");
+        let text = tokens.to_json(10_000).expect("JSON");
+        let text = String::from_utf8(text).expect("text");
         assert!(!text.contains(&own.reveal()));
+        assert!(text.contains(&hex(&own.digest())), "{text}");
         assert_eq!(serde_json::from_str::<Tokens>(&text).expect("JSON"), tokens);
+        let most = text.len() - 1;
+        assert_eq!(tokens.to_json(most), Err(NotAdmitted::TooLarge { most }));
     }
 
     #[test]
     fn no_token_takes_a_shard_over_that_has_a_certificate() {
-        let (mut tokens, own) = (Tokens::default(), secret());
-        tokens.add(NOW, &own, join(9)).expect("good terms");
-        let (a, label, until) = (shard("a"), ShardLabel::of(&shard("a")), NOW + 7 * DAY);
-        tokens
-            .admit(NOW, &own, (&a, [6; 32]), until)
-            .expect("the first");
-        assert_eq!(
-            tokens.admit(NOW, &own, (&a, [7; 32]), until),
-            Err(NotAdmitted::Taken(a.clone()))
-        );
-        assert_eq!(tokens.check_shard(&label, NOW), Ok(()));
-        let refused = tokens.clone();
-        tokens.revoke_shard(NOW, &a).expect("it has joined");
-        assert_eq!(
-            tokens.check_shard(&label, NOW),
-            Err(NotAdmitted::Revoked(label.clone()))
-        );
-        assert_eq!(
-            tokens.renew(&label, until),
-            Err(NotAdmitted::Revoked(label.clone()))
-        );
-        tokens
-            .admit(NOW, &own, (&a, [8; 32]), until)
-            .expect("it may join again");
-        // The new certificate is later than the revoked one, which stays revoked.
-        assert_eq!(
-            tokens.check_shard(&label, NOW),
-            Err(NotAdmitted::Revoked(label.clone()))
-        );
-        let from = tokens.valid_from(&label);
-        assert_eq!(tokens.check_shard(&label, from), Ok(()));
+        let (mut tokens, own) = tokens(9);
+        let (a, label) = (shard("a"), label("a"));
+        let mut current = admit(&mut tokens, NOW, &own, 6);
+        let taken = tokens.check_admission(NOW, &own, (&a, &[7]));
+        assert_eq!(taken, Err(NotAdmitted::Taken(a.clone())));
+        assert_eq!(tokens.check_shard(&label, current), Ok(()));
+        let refused = || NotAdmitted::Revoked(label.clone());
+        // The second key is certified and revoked in the same second as the first.
+        for key in [8, 9] {
+            tokens.revoke_shard(NOW, &a, DAY).expect("it has joined");
+            assert_eq!(tokens.check_shard(&label, current), Err(refused()));
+            assert_eq!(tokens.renew(NOW, &label, DAY), Err(refused()));
+            // The new certificate is later than the revoked one, which stays revoked.
+            let next = admit(&mut tokens, NOW, &own, key);
+            assert_eq!(tokens.check_shard(&label, current), Err(refused()));
+            assert_eq!(tokens.check_shard(&label, next), Ok(()));
+            current = next;
+        }
         // Another scheduler with this authority has admitted it.
         let unknown = ShardLabel::of(&shard("b"));
-        assert_eq!(refused.check_shard(&unknown, NOW), Ok(()));
-        let late = NOW + 8 * DAY;
-        let mut expired = refused;
-        let other = secret();
-        expired.add(late, &other, join(1)).expect("good terms");
-        expired
-            .admit(late, &other, (&a, [9; 32]), late + DAY)
-            .expect("its certificate has expired");
+        assert_eq!(tokens.check_shard(&unknown, NOW), Ok(()));
+    }
+
+    #[test]
+    fn the_next_key_of_a_shard_ends_the_one_that_has_expired() {
+        let (mut tokens, own) = tokens(1);
+        let first = admit(&mut tokens, NOW, &own, 1);
+        let (late, other) = (NOW + 8 * DAY, secret());
+        tokens.add(late, &other, join(1)).expect("good terms");
+        assert_eq!(
+            tokens.check_shard(&label("a"), first),
+            Ok(()),
+            "it may renew"
+        );
+        let second = admit(&mut tokens, late, &other, 2);
+        let refused = Err(NotAdmitted::Revoked(label("a")));
+        assert_eq!(tokens.check_shard(&label("a"), first), refused);
+        assert_eq!(tokens.check_shard(&label("a"), second), Ok(()));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_revives_no_key() {
+        let (mut tokens, own) = tokens(9);
+        let ahead = NOW + Duration::from_secs(1200);
+        let first = admit(&mut tokens, ahead, &own, 1);
+        tokens
+            .revoke_shard(NOW, &shard("a"), DAY)
+            .expect("it has joined");
+        let second = admit(&mut tokens, NOW, &own, 2);
+        assert!(second > first, "{second} is after {first}");
+        let refused = Err(NotAdmitted::Revoked(label("a")));
+        assert_eq!(tokens.check_shard(&label("a"), first), refused);
+        assert_eq!(tokens.check_shard(&label("a"), second), Ok(()));
+        // Certificates are backdated by a day, so such a one would not be valid yet.
+        let renewed = tokens.renew(NOW - 2 * DAY, &label("a"), DAY);
+        assert_eq!(renewed, Err(NotAdmitted::ClockBehind(shard("a"))));
+    }
+
+    #[test]
+    fn a_revocation_is_kept_until_the_last_certificate_has_expired() {
+        let revoked = |tokens: &Tokens, at: WallTime| !tokens.revoked(at).shards.is_empty();
+        let end = |tokens: &mut Tokens| tokens.revoke_shard(NOW + DAY, &shard("a"), SECOND);
+        // The answer to the first request was lost, and the second certificate is valid for longer.
+        let (mut tokens, own) = tokens(1);
+        admit(&mut tokens, NOW, &own, 1);
+        let later = NOW + Duration::from_secs(1000);
+        admit(&mut tokens, later, &own, 1);
+        end(&mut tokens).expect("it has joined");
+        assert!(revoked(&tokens, later + 7 * DAY - SECOND));
+        // The second certificate has a shorter life than the first.
+        let mut tokens = Tokens::default();
+        for life in [7 * DAY, DAY] {
+            tokens.renew(NOW, &label("a"), life).expect("not revoked");
+        }
+        assert_eq!(tokens.late(NOW + DAY, Lifetime(DAY))["a"], Duration::ZERO);
+        end(&mut tokens).expect("it has joined");
+        assert!(revoked(&tokens, NOW + 7 * DAY - SECOND));
+        assert!(!revoked(&tokens, NOW + 7 * DAY + SECOND));
+        // A backup knows an earlier certificate than the worker has.
+        let life = |days: u32| Life {
+            issued: NOW,
+            until: NOW + days * DAY,
+        };
+        let mut tokens = Tokens::default();
+        for days in [7, 10] {
+            tokens.adopt(&label("a"), life(days));
+        }
+        let copy = tokens.clone();
+        tokens.adopt(&label("a"), life(12));
+        tokens.replace(copy);
+        end(&mut tokens).expect("it has joined");
+        tokens.adopt(&label("a"), life(14));
+        assert!(revoked(&tokens, NOW + 13 * DAY));
+        assert!(!revoked(&tokens, NOW + 15 * DAY));
+    }
+
+    #[test]
+    fn shards_are_forgotten_once_nobody_can_renew_their_certificates() {
+        let (mut tokens, own) = tokens(2);
+        admit(&mut tokens, NOW, &own, 1);
+        let other = tokens.admit(NOW, &own, (&shard("b"), &[2]), DAY);
+        other.expect("a token for two");
+        tokens
+            .revoke_shard(NOW, &shard("b"), 9 * DAY)
+            .expect("it has joined");
+        for (days, left) in [(30, 2), (38, 1), (40, 0)] {
+            tokens.forget_ended(NOW + days * DAY);
+            assert_eq!(tokens.shards.len(), left, "after {days} days");
+        }
+        assert!(tokens.are_new());
     }
 
     #[test]
@@ -652,22 +920,17 @@ mod tests {
         tokens.add(NOW, &own, terms).expect("good terms");
         let (bound, wanted) = (shard("a"), shard("b"));
         let refused = Err(NotAdmitted::OtherShard { bound, wanted });
-        assert_eq!(
-            tokens.admit(NOW, &own, (&shard("b"), [10; 32]), NOW + DAY),
-            refused
-        );
+        let checked = tokens.check_admission(NOW, &own, (&shard("b"), &[10]));
+        assert_eq!(checked, refused);
     }
 
     #[test]
     fn people_are_who_their_token_says_until_it_is_revoked() {
         let (mut tokens, own) = (Tokens::default(), secret());
         let terms = Terms {
-            role: Role::Submitter,
-            lives_for: DAY,
-            uses: 0,
-            shard: None,
             owner: Some("ana".to_owned()),
             run_as: vec![RunAs::from_text("batch:data").expect("an account")],
+            ..Terms::person(Role::Submitter, DAY)
         };
         let accounts = terms.run_as.clone();
         tokens.add(NOW, &own, terms).expect("good terms");
@@ -680,29 +943,25 @@ mod tests {
         );
         assert_eq!(*person.run_as, *accounts);
         assert_eq!(tokens.person(NOW + DAY, &own), Err(NotAdmitted::Expired));
-        let admitted = tokens.admit(NOW, &own, (&shard("a"), [11; 32]), NOW + DAY);
+        let admitted = tokens.check_admission(NOW, &own, (&shard("a"), &[11]));
         assert_eq!(admitted, Err(NotAdmitted::NotForJoining));
         assert_eq!(tokens.valid(NOW).count(), 1);
         let number = own.number().to_string();
         assert_eq!(tokens.revoked(NOW), Revoked::default());
         let until = NOW + Duration::from_secs(600);
-        assert_eq!(tokens.revoke(NOW, &number, until), Ok(own.number()));
+        assert_eq!(tokens.revoke(&number, until), Ok(own.number()));
         assert_eq!(tokens.person(NOW, &own), Err(NotAdmitted::Unknown));
         assert_eq!(tokens.revoked(NOW).tokens.concat(), number);
         assert_eq!(tokens.revoked(until), Revoked::default());
-        let again = tokens.revoke(NOW, &number, until);
+        let again = tokens.revoke(&number, until);
         assert_eq!(again, Err(NotAdmitted::NoToken(number)));
     }
 
     #[test]
     fn terms_that_mean_nothing_are_refused() {
         let person = |role: Role, owner: Option<&str>| Terms {
-            role,
-            lives_for: DAY,
-            uses: 0,
-            shard: None,
             owner: owner.map(str::to_owned),
-            run_as: Vec::new(),
+            ..Terms::person(role, DAY)
         };
         let of_a_person = Terms {
             shard: Some(shard("a")),

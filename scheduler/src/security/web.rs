@@ -10,7 +10,8 @@ use brasserie_common_identity::{IdentityError, Lifetime, Token, TokenForm, web_s
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::Doorkeeper as _;
 
-use super::{Guard, NotAdmitted};
+use super::door::wants_renewal;
+use super::{Guard, NotAdmitted, Side};
 
 /// The most addresses in the certificate besides the names: more than a machine has. A scheduler that listens on all addresses learns its own
 /// from the connections.
@@ -21,18 +22,24 @@ const MOST_ADDRESSES: usize = 32;
 pub(super) struct WebSide {
     names: BTreeSet<String>,
     addresses: BTreeSet<IpAddr>,
-    config: Option<Arc<rustls::ServerConfig>>,
-    /// The time from which a new certificate is wanted: half of the life of this one.
-    renew_at: WallTime,
+    /// The settings of TLS, and when their certificate was issued.
+    config: Option<(Arc<rustls::ServerConfig>, WallTime)>,
+}
+
+impl WebSide {
+    /// Makes the next browser get a new certificate, of the authority of then.
+    pub(super) fn forget_certificate(&mut self) {
+        self.config = None;
+    }
 }
 
 impl Guard {
     /// Adds names to the certificate for browsers: host names, or addresses.
     pub(crate) fn add_web_names(&self, names: impl IntoIterator<Item = String>) {
-        let mut web = self.web.lock();
+        let web = &mut self.side.lock().web;
         let usable = names.into_iter().filter(|name| name.is_ascii());
         web.names.extend(usable.filter(|name| !name.is_empty()));
-        web.config = None;
+        web.forget_certificate();
     }
 
     /// Returns the settings of TLS for a browser that has reached this address of the machine.
@@ -41,11 +48,11 @@ impl Guard {
         reached: IpAddr,
     ) -> Result<Arc<rustls::ServerConfig>, IdentityError> {
         let (now, reached) = (Clock.wall(), reached.to_canonical());
-        let mut web = self.web.lock();
+        let Side { authority, web, .. } = &mut *self.side.lock();
         let is_named = web.addresses.contains(&reached);
-        if let Some(config) = &web.config
+        if let Some((config, issued)) = &web.config
             && is_named
-            && now < web.renew_at
+            && !wants_renewal(*issued, now)
         {
             return Ok(Arc::clone(config));
         }
@@ -56,18 +63,10 @@ impl Guard {
         let addresses = web.addresses.iter().map(IpAddr::to_string);
         let names: BTreeSet<String> = web.names.iter().cloned().chain(addresses).collect();
         let names = names.into_iter().collect();
-        let own = self
-            .authority()
-            .web_credential(names, now, Lifetime::SCHEDULER)?;
+        let own = authority.web_credential(names, now, Lifetime::SCHEDULER)?;
         let config = web_server_config(&own)?;
-        web.config = Some(Arc::clone(&config));
-        web.renew_at = now + Lifetime::SCHEDULER.0 / 2;
+        web.config = Some((Arc::clone(&config), now));
         Ok(config)
-    }
-
-    /// Makes the next browser get a new certificate, of the authority of now.
-    pub(super) fn forget_web_certificate(&self) {
-        self.web.lock().config = None;
     }
 
     /// Returns who a caller is that shows no token.

@@ -3,8 +3,9 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use brasserie_common::access::{CallOrigin, Table};
+use brasserie_common::access::{CallOrigin, Table, callers};
 use brasserie_common::{NotPermitted, Principal};
+use brasserie_common_runtime::Clock;
 use thrift::protocol::{TMessageType, TOutputProtocol, TSerializable};
 use thrift::{ApplicationError, ApplicationErrorKind};
 
@@ -58,9 +59,15 @@ impl IncomingCall<'_> {
         self.responder.outbox.peer()
     }
 
-    /// Returns who the caller is.
+    /// Returns who the caller is. One whose identity has ended is a stranger.
     pub fn principal(&self) -> Principal {
-        self.responder.outbox.principal()
+        let outbox = &self.responder.outbox;
+        let known = outbox.principal();
+        let Some(stranger) = known.expired(Clock.wall()) else {
+            return known;
+        };
+        outbox.identify(stranger.clone());
+        stranger
     }
 
     /// Returns who the caller is if the table allows the call to it. Otherwise the call is answered with the reason, and logged.
@@ -69,7 +76,11 @@ impl IncomingCall<'_> {
         match principal.check(table, self.method()) {
             Ok(()) => Ok((self, principal)),
             Err(refusal) => {
-                self.responder.refuse(&refusal);
+                // Callers of another release recognize the answer.
+                match callers(table, self.method()) {
+                    Some(_) => self.responder.refuse(&refusal),
+                    None => self.unknown_method(),
+                }
                 Err(refusal)
             }
         }
@@ -170,11 +181,6 @@ impl Responder {
     /// Makes the caller somebody else from the next call on, because it has proven who it is.
     pub fn identify(&self, principal: Principal) {
         self.outbox.identify(principal);
-    }
-
-    /// Returns who the caller is.
-    pub fn principal(&self) -> Principal {
-        self.outbox.principal()
     }
 
     /// Answers with a generated result struct: a value or a declared exception.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use brasserie_common::access::{Identity, Role, RunAs};
+use brasserie_common::access::{Identity, IdentityProof, Role, RunAs};
 use brasserie_common::{NodeName, Principal, WorkerDescription, WorkerSetId};
 use brasserie_scheduler_core::{
     Event, ExpectedVersion, HoldId, JobChange, JobChanged, JobRefusal, NeededOutputs, OutputHold,
@@ -15,13 +15,11 @@ use crate::support::{Script, one_job, worker};
 
 pub(super) fn person(role: Role, owner: Option<&str>, run_as: &[&str]) -> Principal {
     let accounts = run_as.iter().map(|text| RunAs::from_text(text));
+    let from = SocketAddr::from(([10, 0, 0, 9], 9));
     Principal::Authenticated(Arc::new(Identity {
-        role,
-        shard: None,
-        token: None,
         owner: owner.map(Arc::from),
         run_as: accounts.map(|account| account.expect("one")).collect(),
-        from: SocketAddr::from(([10, 0, 0, 9], 9)).into(),
+        ..Identity::new(role, IdentityProof::Token, from)
     }))
 }
 
@@ -238,14 +236,8 @@ fn accounts_are_granted_to_tokens() {
 #[test]
 fn a_healthy_worker_is_not_replaced_by_one_of_another_machine_that_names_its_lock() {
     let at = |ip: [u8; 4]| {
-        Principal::Authenticated(Arc::new(Identity {
-            role: Role::Worker,
-            shard: None,
-            token: None,
-            owner: None,
-            run_as: Arc::default(),
-            from: SocketAddr::from((ip, 7)).into(),
-        }))
+        let (proof, from) = (IdentityProof::Certificate, SocketAddr::from((ip, 7)));
+        Principal::Authenticated(Arc::new(Identity::new(Role::Worker, proof, from)))
     };
     let (own, thief) = (at([10, 0, 0, 1]), at([10, 0, 0, 2]));
     let mut s = Script::with_config(one_job(1, r#", "enabled": false"#));

@@ -1,0 +1,250 @@
+//! Tests who passes the scheduler's door, and what its first start leaves.
+
+use std::fs;
+
+use brasserie_common_identity::{Credential, KeyRequest, Proven, proven};
+use brasserie_thrift::rpc::Doorkeeper as _;
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A data directory, and what opens the guard in it.
+struct Bench {
+    directory: DataDir,
+    audit: Audit,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = DataDir::open(&folder.path().join("d")).expect("a directory");
+        let audit = Audit::open(&directory, 0).expect("a folder");
+        Bench {
+            directory,
+            audit,
+            _folder: folder,
+        }
+    }
+
+    fn try_open(&self, wish: SecurityWish) -> Result<Option<Arc<Guard>>, SecurityError> {
+        let wishes = (wish, PlainPeers::Strangers);
+        Guard::open(
+            &self.directory,
+            wishes,
+            Lifetime::WORKER.0,
+            self.audit.clone(),
+        )
+    }
+
+    fn guard(&self) -> Arc<Guard> {
+        let opened = self.try_open(SecurityWish::Secured);
+        opened.expect("an authority").expect("an authority")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(FOLDER).join(name)
+    }
+}
+
+fn at() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 7))
+}
+
+/// Returns the caller that the door sees behind a certificate.
+fn behind(guard: &Guard, own: &Credential) -> Principal {
+    guard.identify(at(), &[own.certificate().clone()])
+}
+
+/// Returns why the caller is a stranger.
+fn why(caller: &Principal) -> &str {
+    match caller {
+        Principal::Stranger(stranger) => &stranger.why,
+        known => panic!("the caller is {known}"),
+    }
+}
+
+/// Returns the identity of the holder of a new token.
+fn person(guard: &Guard, terms: Terms) -> Identity {
+    let (token, _) = guard.create_token(terms).expect("good terms");
+    let shown = guard.authenticate(&token.secret.reveal(), at());
+    shown.expect("a valid token")
+}
+
+fn certify(guard: &Guard, person: &Identity) -> Result<Credential, NotAdmitted> {
+    let key = KeyRequest::create().expect("a key");
+    let chain = guard.certify_person(person, key.request())?;
+    Ok(key.with_chain(chain).expect("its key"))
+}
+
+fn proven_by(own: &Credential) -> Proven {
+    proven(own.certificate()).expect("a certificate of the cluster")
+}
+
+#[test]
+fn the_certificate_of_a_person_is_worth_what_its_token_is_worth() {
+    let bench = Bench::new();
+    let guard = bench.guard();
+    let terms = Terms {
+        owner: Some("ana".to_owned()),
+        ..Terms::person(Role::Submitter, MINUTE)
+    };
+    let ana = person(&guard, terms);
+    let own = certify(&guard, &ana).expect("a person with a token");
+    let token_end = ana.until.expect("a token expires");
+    assert!(proven_by(&own).until <= token_end, "it outlives the token");
+    let Principal::Authenticated(seen) = behind(&guard, &own) else {
+        panic!("a valid certificate is refused");
+    };
+    assert_eq!(
+        (seen.role, seen.owner.as_deref()),
+        (Role::Submitter, Some("ana"))
+    );
+    assert_eq!(seen.until, Some(proven_by(&own).until));
+    // A certificate gives no further one.
+    let again = certify(&guard, &seen).map(|_| ());
+    assert_eq!(again, Err(NotAdmitted::NoCertificate));
+    let late = guard.proven_holder(at(), proven_by(&own), token_end);
+    assert_eq!(late, Err("its certificate has expired".to_owned()));
+    let number = ana.token.expect("a number").to_string();
+    guard.revoke_token(&number).expect("it is there");
+    assert!(why(&behind(&guard, &own)).contains("no such token"));
+    assert_eq!(certify(&guard, &ana).map(|_| ()), Err(NotAdmitted::Unknown));
+}
+
+#[test]
+fn a_certificate_without_a_token_is_for_calls_to_workers_only() {
+    let bench = Bench::new();
+    let guard = bench.guard();
+    let user = guard.locals[0].clone();
+    let Principal::Authenticated(local) = guard.local(user) else {
+        panic!("the scheduler's own user is refused");
+    };
+    let own = certify(&guard, &local).expect("a user of the local socket");
+    let caller = behind(&guard, &own);
+    assert!(why(&caller).contains("goes back to no token"), "{caller:?}");
+}
+
+/// Joins as the worker `w1` with a new token.
+fn join(guard: &Guard) -> Credential {
+    let (token, _) = guard
+        .create_token(Terms::joining(MINUTE, 1))
+        .expect("good terms");
+    let (key, shard) = (KeyRequest::create().expect("a key"), Shard::try_from("w1"));
+    let chain = guard.join(
+        &token.secret.reveal(),
+        &shard.expect("a name"),
+        key.request(),
+    );
+    key.with_chain(chain.expect("a valid token"))
+        .expect("its key")
+}
+
+#[test]
+fn a_shard_that_another_machine_has_taken_over_has_one_key() {
+    let bench = Bench::new();
+    let guard = bench.guard();
+    let first = join(&guard);
+    // Its certificate has expired.
+    let label = proven_by(&first).certified.shard.expect("a shard");
+    let now = Clock.wall();
+    guard.tokens.lock().end(now, [&label]);
+    let second = join(&guard);
+    let caller = behind(&guard, &second);
+    assert!(matches!(caller, Principal::Authenticated(_)), "{caller:?}");
+    assert!(why(&behind(&guard, &first)).contains("is revoked"));
+}
+
+#[test]
+fn a_worker_renews_an_expired_certificate_for_thirty_days() {
+    let bench = Bench::new();
+    let guard = bench.guard();
+    let proven = proven_by(&join(&guard));
+    let role = |at_time| {
+        let holder = guard.proven_holder(at(), proven.clone(), at_time);
+        holder.map(|holder| holder.role)
+    };
+    assert_eq!(role(Clock.wall()), Ok(Role::Worker));
+    assert_eq!(role(proven.until), Ok(Role::Lapsed));
+    let lapsed = role(proven.until + LAPSED_FOR);
+    assert_eq!(lapsed, Err(NotAdmitted::Lapsed.to_string()));
+}
+
+#[test]
+fn a_join_is_refused_without_waiting_and_a_full_disk_is_no_refusal() {
+    let bench = Bench::new();
+    let guard = bench.guard();
+    let shard = Shard::try_from("w1").expect("a name");
+    let (token, _) = guard
+        .create_token(Terms::joining(MINUTE, 1))
+        .expect("good terms");
+    let secret = token.secret.reveal();
+    // A change waits for the disk.
+    let turn = guard.changing.lock();
+    let checked = guard.check_join(&"ab".repeat(32), &shard, b"");
+    assert_eq!(checked, Err(NotAdmitted::Unknown));
+    assert_eq!(guard.check_join(&secret, &shard, b""), Ok(()));
+    drop(turn);
+    // A folder in the way of the temporary file stands for a disk that takes nothing.
+    fs::create_dir(bench.file(".tokens.json.tmp")).expect("a folder");
+    let key = KeyRequest::create().expect("a key");
+    let full = guard.join(&secret, &shard, key.request()).map(|_| ());
+    let why = full.expect_err("a full disk");
+    assert!(why.is_temporary(), "{why}");
+    fs::remove_dir(bench.file(".tokens.json.tmp")).expect("it is there");
+    guard
+        .join(&secret, &shard, key.request())
+        .expect("the token is not used up");
+}
+
+#[test]
+fn a_clock_that_was_set_back_renews_the_schedulers_own_certificate() {
+    let now = Clock.wall();
+    assert!(!door::wants_renewal(now, now));
+    assert!(door::wants_renewal(now, now - MINUTE));
+    assert!(door::wants_renewal(now, now + Lifetime::SCHEDULER.0));
+}
+
+#[test]
+fn a_first_start_that_was_cut_off_begins_anew() {
+    let bench = Bench::new();
+    let first = bench.guard().cluster().to_owned();
+    // Only the certificate was not written yet.
+    fs::remove_file(bench.file(CERTIFICATE)).expect("a certificate");
+    let opened = bench.try_open(SecurityWish::AsFound);
+    assert!(opened.expect("as if it were new").is_none());
+    let second = bench.guard();
+    assert_ne!(second.cluster(), first);
+    let token = fs::read_to_string(bench.file(ADMIN_TOKEN)).expect("a token");
+    let admin = second
+        .shown(&token, at())
+        .expect("the token of this authority");
+    assert_eq!(admin.role, Role::Admin);
+}
+
+#[test]
+fn an_authority_that_is_lost_or_unreadable_is_not_replaced() {
+    let bench = Bench::new();
+    join(&bench.guard());
+    let kept = fs::read(bench.file(CERTIFICATE)).expect("a certificate");
+    fs::remove_file(bench.file(CERTIFICATE)).expect("a certificate");
+    let refused = |wish| match bench.try_open(wish) {
+        Ok(_) => panic!("the scheduler starts without its authority"),
+        Err(error) => error.to_string(),
+    };
+    for wish in [SecurityWish::AsFound, SecurityWish::Secured] {
+        let why = refused(wish);
+        assert!(why.contains("Restore authority.pem"), "{why}");
+    }
+    // A key alone, and a path that leads nowhere.
+    fs::remove_file(bench.file(TOKENS)).expect("tokens");
+    assert!(refused(SecurityWish::Secured).contains("Restore authority.pem"));
+    fs::write(bench.file(CERTIFICATE), kept).expect("a folder");
+    bench.guard();
+    let folder = bench.directory.path().join(FOLDER);
+    fs::rename(&folder, bench.directory.path().join("elsewhere")).expect("a folder");
+    fs::write(&folder, "a file in its place").expect("a file");
+    let why = refused(SecurityWish::AsFound);
+    assert!(why.contains("cannot read"), "{why}");
+}
