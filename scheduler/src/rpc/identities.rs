@@ -87,13 +87,21 @@ impl Identities {
             to,
             move |guard| {
                 let line = audit.call(&from, "renewCertificate");
-                let chain = match shard_label(&from) {
-                    Some(shard) => guard.renew(&shard, &args.request),
-                    None => Err(NotAdmitted::Failed(
-                        "only a worker has a certificate to renew".to_owned(),
-                    )),
-                };
-                end_admission(line, &from, "renew a certificate", &chain);
+                let what = "renew a certificate";
+                let shard = shard_label(&from).ok_or_else(|| {
+                    NotAdmitted::Failed("only a worker has a certificate to renew".to_owned())
+                });
+                let chain = shard
+                    .clone()
+                    .and_then(|shard| guard.renew(&shard, &args.request));
+                match (&shard, &chain) {
+                    (Ok(shard), Ok(_)) => {
+                        if line.renewed(shard) {
+                            log(&from, what, &chain);
+                        }
+                    }
+                    _ => end_admission(line, &from, what, &chain),
+                }
                 Ok(wire::BrasserieRenewCertificateResult {
                     result_value: Some(issued(chain?)),
                     ex: None,
