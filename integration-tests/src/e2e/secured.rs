@@ -116,7 +116,8 @@ impl TestAuthority {
     /// # Panics
     /// If the certificates are of no use.
     pub fn pool(&self, own: Option<&Credential>) -> ClientPool {
-        let tls = client_config(own, &self.0.trusted(), THRIFT).expect("a configuration");
+        let tls =
+            client_config(own, &self.0.trusted(Clock.wall()), THRIFT).expect("a configuration");
         ClientPool::new(ClientConfig {
             timeouts: CallTimeouts {
                 connect: PATIENCE,

@@ -82,7 +82,8 @@ struct KeptShard {
     is_revoked: bool,
     /// The token and the SHA-256 of the request with which it has joined.
     joined: ([u8; 32], [u8; 32]),
-    /// The hash of the authority that has issued its last certificate; empty if that is not known.
+    /// The hash of the authority that has issued the last certificate that its worker has shown, or with which it has joined; empty if that
+    /// is not known.
     #[serde(default)]
     authority: String,
     /// The time at which the last revoked certificate expires, in milliseconds.
@@ -296,15 +297,21 @@ impl Tokens {
         }
     }
 
-    /// Puts a changed copy in its place. Shards that were adopted since the copy was made stay.
-    pub(crate) fn replace(&mut self, changed: Tokens) {
+    /// Puts a changed copy in its place. Shards stay that were adopted since the copy was made, and so do those that have shown a certificate
+    /// of this authority.
+    pub(crate) fn replace(&mut self, changed: Tokens, authority: &AuthorityHash) {
         let before = std::mem::replace(self, changed);
+        let current = authority.to_string();
         for (label, kept) in before.shards {
-            self.shards.entry(label).or_insert(kept);
+            let is_current = kept.authority == current;
+            let now = self.shards.entry(label).or_insert(kept);
+            if is_current {
+                now.authority.clone_from(&current);
+            }
         }
     }
 
-    /// Notes which authority has issued the last certificate of a shard.
+    /// Notes which authority has issued the certificate that the worker of a shard has.
     pub(crate) fn note_authority(&mut self, shard: &ShardLabel, authority: &AuthorityHash) {
         if let Some(kept) = self.shards.get_mut(shard.as_str()) {
             kept.authority = authority.to_string();
