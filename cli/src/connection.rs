@@ -46,7 +46,8 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUnknownJobException,
 };
 use brasserie_thrift::rpc::{
-    CallError, CallTimeouts, ClientConfig, ClientPool, Credentials, PeerAddr, Unknown as Unanswered,
+    CallError, CallTimeouts, ClientConfig, ClientPool, Credentials, NotSent, PeerAddr,
+    Unknown as Unanswered,
 };
 use serde_json::Value;
 use thrift::ApplicationErrorKind;
@@ -383,6 +384,14 @@ impl Connection {
     fn unreachable(&self, error: CallError) -> anyhow::Error {
         let peer = self.peer.as_str();
         let failure = match error {
+            CallError::NotSent(NotSent::OtherAuthority(_))
+            | CallError::Unknown(Unanswered::OtherAuthority(_)) => Failure::new(format!(
+                "the scheduler at {peer} does not have the authority that the token names, so the token was not sent"
+            ))
+            .remedy(
+                "Either the token is of another cluster, or the authority was replaced since, or somebody poses as the scheduler. Check the \
+                 address, and get a new token from an administrator: `brasserie token create`",
+            ),
             CallError::NotSent(why) => {
                 Failure::new(format!("cannot ask the scheduler at {peer}: {why}"))
                     .remedy("Is one running there? `--scheduler HOST:PORT` names another")

@@ -77,7 +77,13 @@ impl FakeFleet {
         for number in 0..count {
             let shard = format!("f{number}");
             let own = authority.worker(&shard);
-            let tls = server_config(&own, &authority.authority().trusted(), THRIFT);
+            let tls = server_config(
+                &own,
+                &authority
+                    .authority()
+                    .trusted(brasserie_common_runtime::Clock.wall()),
+                THRIFT,
+            );
             let door = FleetDoor(tls.expect("a usable certificate"));
             let (sender, _) = mpsc::channel();
             let peer = Arc::new(ServedScheduler {

@@ -2,21 +2,30 @@
 //! real.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use brasserie_common::WallTime;
 use brasserie_common::access::{Role, TokenNumber};
-use brasserie_common_identity::Credential;
+use brasserie_common::{Principal, WallTime};
+use brasserie_common_identity::{CertificateDer, Credential, Lifetime, server_config};
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie::ClusterStatus;
-use brasserie_thrift::rpc::{ClientPool, PeerAddr};
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
+};
+use brasserie_thrift::rpc::{
+    CallError, ClientPool, Doorkeeper, IncomingCall, Limits, PeerAddr, Server, Service, THRIFT,
+};
 use integration_tests::e2e::{
     Admission, Client, Finished, Process, SchedulerSpec, Stage, TestAuthority, WorkerSpec,
     address_of, try_call, wait_for, wait_within,
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 
 /// The life of certificates that are renewed while a test watches.
 const BRIEF: &str = "--worker-certificate-life=10s";
@@ -265,7 +274,8 @@ fn certificates_and_the_authority_are_replaced_while_tasks_run_and_no_heartbeat_
         (authorities_of(&spec) == 1).then_some(())
     });
     let asked = cluster.ask_with(&old_token, &["status"]);
-    assert!(asked.output.contains("UnknownIssuer"), "{}", asked.output);
+    let wanted = "does not have the authority";
+    assert!(asked.output.contains(wanted), "{}", asked.output);
     let seen = renewals();
     wait_within(SOON, "renewals to go on", || {
         (renewals() > seen).then_some(())
@@ -335,6 +345,147 @@ fn a_worker_goes_on_trying_to_join_while_the_disk_of_its_scheduler_takes_nothing
     );
     fs::remove_dir(&obstacle).expect("it is there");
     cluster.client.wait_healthy(1);
+}
+
+/// A server that somebody runs in the place of another one, and that counts what it is called for.
+struct Posing {
+    tls: Arc<rustls::ServerConfig>,
+}
+
+impl Doorkeeper for Posing {
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        Some(Arc::clone(&self.tls))
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        Principal::stranger(from, "plain")
+    }
+
+    fn identify(&self, from: SocketAddr, _shown: &[CertificateDer<'static>]) -> Principal {
+        Principal::Unauthenticated(from)
+    }
+}
+
+struct Counting(Arc<AtomicUsize>);
+
+impl Service for Counting {
+    fn call(&self, call: IncomingCall<'_>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        call.unknown_method();
+    }
+
+    fn call_from_reserve(&self, call: IncomingCall<'_>) {
+        self.call(call);
+    }
+}
+
+fn log_arguments() -> BistroSchedulerGetJobLogsByIDArgs {
+    BistroSchedulerGetJobLogsByIDArgs {
+        logtype: "stdout".to_owned(),
+        job_id: "work".to_owned(),
+        node_id: String::new(),
+        line_id: -1,
+        is_ascending: false,
+        regex_filter: String::new(),
+        invocation: None,
+    }
+}
+
+/// Serves at this port with a stolen credential, and returns the count of calls that arrive.
+async fn pose(port: u16, authority: &TestAuthority, own: &Credential) -> Arc<AtomicUsize> {
+    let trusted = authority.authority().trusted(Clock.wall());
+    let tls = server_config(own, &trusted, THRIFT).expect("a configuration");
+    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], port))).await;
+    let server = server.expect("the worker has left its port");
+    let calls = Arc::new(AtomicUsize::new(0));
+    let service = Counting(Arc::clone(&calls));
+    let door = Arc::new(Posing { tls });
+    let _handle = server
+        .behind(door)
+        .serve(service, Limits::default(), CancellationToken::new());
+    calls
+}
+
+#[test]
+fn a_revoked_certificate_proves_no_server_to_the_scheduler() {
+    let cluster = Certified::start(&[]);
+    let (mut one, spec) = cluster.start_worker("w1");
+    cluster.client.wait_healthy(1);
+    cluster.wait_for_tasks();
+    let stolen = Credential::read(&spec.data_dir.join("identity/worker.pem"));
+    let stolen = stolen.expect("whole").expect("a certificate");
+    let port = address_of(&one).port();
+    // The scheduler asks its workers for their lines, and says why one does not answer.
+    let why = || {
+        let page: Result<BistroSchedulerGetJobLogsByIDResult, CallError> =
+            cluster.client.call("getJobLogsByID", &log_arguments());
+        format!("{page:?}")
+    };
+    one.kill_program();
+    let runtime = runtime();
+    let calls = runtime.block_on(pose(port, &cluster.authority, &stolen));
+    // The scheduler calls the address of the worker: with the stolen key, somebody else can answer there.
+    wait_within(SOON, "a call", || {
+        why();
+        (calls.load(Ordering::SeqCst) > 0).then_some(())
+    });
+    cluster.asked(&["worker", "revoke", "w1"]);
+    let seen = calls.load(Ordering::SeqCst);
+    for _ in 0..3 {
+        let why = why();
+        assert!(why.contains("is revoked"), "{why}");
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), seen);
+}
+
+#[test]
+fn the_end_of_a_rotation_ends_the_connections_of_all_who_have_shown_a_certificate() {
+    let cluster = Certified::start(&[]);
+    let (one, spec) = cluster.start_worker("w1");
+    cluster.client.wait_healthy(1);
+    // A thief has the key of the authority, and connections from before.
+    let stolen = TestAuthority::of(&cluster.spec);
+    let number = Some(cluster.person("admin"));
+    let admin = stolen.pool(Some(&stolen.person(Role::Admin, number)));
+    let at_scheduler = stolen.scheduler(cluster.spec.port);
+    let scheduler =
+        stolen
+            .authority()
+            .credential(Role::Scheduler, Clock.wall(), Lifetime::SCHEDULER);
+    let scheduler = stolen.pool(Some(&scheduler.expect("a credential")));
+    let at_worker = stolen.worker_at_port(address_of(&one).port());
+    let runtime = runtime();
+    let served = |pool: &ClientPool, peer: &PeerAddr, call| {
+        let answer = runtime.block_on(try_call(pool, peer, call));
+        assert_eq!(answer, Admission::Served, "{call}");
+    };
+    served(&admin, &at_scheduler, "getJobs");
+    served(&scheduler, &at_worker, "getStatus");
+    let (mut at_scheduler_lost, mut at_worker_lost) =
+        (admin.losses(&at_scheduler), scheduler.losses(&at_worker));
+    cluster.asked(&["ca", "rotate"]);
+    cluster.wait_until_all_have_renewed();
+    // Only workers come in with a certificate of the former authority between the steps.
+    let another = stolen.pool(Some(&stolen.person(Role::Admin, number)));
+    let refused = runtime.block_on(try_call(&another, &at_scheduler, "getJobs"));
+    assert!(
+        matches!(&refused, Admission::Refused(why) if why.contains("was replaced")),
+        "{refused:?}"
+    );
+    cluster.asked(&["ca", "rotate", "--finish"]);
+    runtime.block_on(async {
+        let lost = tokio::time::timeout(SOON, at_scheduler_lost.next()).await;
+        lost.expect("the connection at the scheduler is closed");
+        let lost = tokio::time::timeout(SOON, at_worker_lost.next()).await;
+        lost.expect("the connection at the worker is closed");
+    });
+    for (pool, peer) in [(&admin, &at_scheduler), (&scheduler, &at_worker)] {
+        let closed = runtime.block_on(try_call(pool, peer, "getStatus"));
+        assert_eq!(closed, Admission::Closed);
+    }
+    assert_eq!(authorities_of(&spec), 1);
+    let client = TestAuthority::of(&cluster.spec).client(cluster.spec.port);
+    client.wait_healthy(1);
 }
 
 /// Writes a list of the addresses at which a scheduler may be.

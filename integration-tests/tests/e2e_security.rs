@@ -163,13 +163,15 @@ fn those_who_may_not_join_learn_why_on_both_sides() {
         (created.elapsed() > Duration::from_millis(1100)).then_some(())
     });
     refused("w3", &brief, "the token has expired");
-    // A token whose authority is not the scheduler's: it is not sent at all, and the worker goes on trying.
+    // A token whose authority is not the scheduler's: it is not sent at all, and the worker says what to do.
     let (secret, _) = secret_of(&thief);
     let wrong = secured
         .stage
         .write_secret("wrong", &format!("brj1-{}-{secret}", "ab".repeat(32)));
-    let stranger = start_worker(&secured, &secured.worker("w4", Some(&wrong)));
-    stranger.wait_for_output("UnknownIssuer");
+    let mut stranger = start_worker(&secured, &secured.worker("w4", Some(&wrong)));
+    assert_eq!(stranger.wait().code(), Some(4), "{}", stranger.output());
+    let output = stranger.output();
+    assert!(output.contains("get a new token"), "{output}");
     drop((stranger, worker));
     assert!(!secured.scheduler.output().contains(&secret));
 }

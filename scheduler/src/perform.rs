@@ -85,12 +85,17 @@ impl Performer {
                 after,
                 reply,
             } => self.requests.answer(request, after, reply),
-            Effect::Call { id, peer, call } => {
+            Effect::Call {
+                id,
+                shard,
+                peer,
+                call,
+            } => {
                 log_start(&call);
                 let (lane, inbox) = (lane_of(&call), self.inbox.clone());
                 // A later call, after a pause of this process, would act on a decision that the core has since abandoned.
                 let not_after = decided + self.call_deadline;
-                let call = WorkerCall::new(&peer, call, not_after);
+                let call = WorkerCall::new((shard, peer), call, not_after);
                 self.workers.call(call, move |outcome| {
                     inbox.tell_soon(lane, Event::CallCompleted { call: id, outcome });
                 });

@@ -746,6 +746,10 @@ struct CertificateNews {
   2: list<string> tokens,
   // The SHA-256 of each authority whose certificates are accepted. A worker that accepts others renews its certificate.
   3: list<binary> authorities,
+  // The process of the scheduler.
+  4: optional i64 source,
+  // It grows with each change in this process. A worker ignores news with a lower number than those that it has from the same process.
+  5: optional i64 number,
 }
 
 struct AuthorityStatus {

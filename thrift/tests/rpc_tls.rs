@@ -7,7 +7,7 @@ use rpc_support::*;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use brasserie_common::access::{Identity, IdentityProof, Role, ShardLabel};
@@ -164,9 +164,13 @@ async fn who(pool: &ClientPool, peer: &PeerAddr) -> String {
 
 async fn why_not(pool: &ClientPool, peer: &PeerAddr) -> String {
     match pool.call::<_, NoteResult>(peer, "who", &note("", 0)).await {
-        CallResult::NotSent(why @ NotSent::ConnectionLost(_)) => why.to_string(),
+        CallResult::NotSent(why @ (NotSent::ConnectionLost(_) | NotSent::OtherAuthority(_))) => {
+            why.to_string()
+        }
         // A server judges its client's certificate after the client has begun to send.
-        CallResult::Unknown(why @ Unknown::ConnectionLost(_)) => why.to_string(),
+        CallResult::Unknown(why @ (Unknown::ConnectionLost(_) | Unknown::OtherAuthority(_))) => {
+            why.to_string()
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -259,6 +263,174 @@ async fn a_client_sends_nothing_to_a_server_that_cannot_prove_its_name() {
     let plain = TestServer::start(Limits::DEFAULT).await;
     let why = why_not(&pool(&authority, Some(&own)), &peer_of(&plain)).await;
     assert!(!why.is_empty());
+}
+
+/// The side of a client that judges its servers.
+#[derive(Debug)]
+struct Judging {
+    tls: Arc<rustls::ClientConfig>,
+    refuses: Arc<AtomicBool>,
+    version: Arc<AtomicU64>,
+}
+
+impl Credentials for Judging {
+    fn tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.tls)
+    }
+
+    fn accepts(&self, shown: &CertificateDer<'_>) -> Result<(), String> {
+        proven(shown).expect("ours");
+        match self.refuses.load(Ordering::SeqCst) {
+            true => Err("its certificate is revoked".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
+    }
+}
+
+/// The switches of a pool: whether it refuses its servers, and the version of its proofs.
+type Switches = (Arc<AtomicBool>, Arc<AtomicU64>);
+
+fn judging_pool(authority: &Authority, own: &Credential) -> (ClientPool, Switches) {
+    let trusted = [authority.certificate().clone()];
+    let tls = client_config(Some(own), &trusted, THRIFT).expect("usable certificates");
+    let switches = Switches::default();
+    let judging = Judging {
+        tls,
+        refuses: Arc::clone(&switches.0),
+        version: Arc::clone(&switches.1),
+    };
+    let pool = ClientPool::new(ClientConfig {
+        credentials: Some(Arc::new(judging)),
+        ..ClientConfig::default()
+    });
+    (pool, switches)
+}
+
+#[tokio::test]
+async fn a_client_calls_no_server_that_it_does_not_accept_any_more_also_in_a_resumed_session() {
+    let authority = authority();
+    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let peer = at(&server, &authority);
+    let own = worker(&authority, "w1", now());
+    let (pool, (refuses, version)) = judging_pool(&authority, &own);
+    assert_eq!(who(&pool, &peer).await, "worker w1");
+    let mut losses = pool.losses(&peer);
+    // Another connection with the same proofs resumes the session.
+    version.fetch_add(1, Ordering::SeqCst);
+    assert_eq!(who(&pool, &peer).await, "worker w1");
+    refuses.store(true, Ordering::SeqCst);
+    version.fetch_add(1, Ordering::SeqCst);
+    let called = pool.call::<_, NoteResult>(&peer, "who", &note("", 0));
+    let CallResult::NotSent(NotSent::ConnectionLost(why)) = called.await else {
+        panic!("the call has left");
+    };
+    assert!(why.contains("its certificate is revoked"), "{why}");
+    // Nor does a call that needs no future.
+    let (done, ended) = tokio::sync::oneshot::channel();
+    pool.call_then::<_, NoteResult>(&peer, "who", &note("", 0), |result| {
+        let _ = done.send(matches!(result, CallResult::NotSent(_)));
+    });
+    assert!(ended.await.expect("an outcome"));
+    refuses.store(false, Ordering::SeqCst);
+    assert_eq!(who(&pool, &peer).await, "worker w1");
+    tokio::time::timeout(PATIENCE, losses.next())
+        .await
+        .expect("the refused connections are lost ones");
+}
+
+#[tokio::test]
+async fn a_superseded_connection_ends_without_the_loss_of_a_call() {
+    let authority = authority();
+    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let peer = at(&server, &authority);
+    let own = worker(&authority, "w1", now());
+    let (pool, (_, version)) = judging_pool(&authority, &own);
+    let mut losses = pool.losses(&peer);
+    let mut calls = Vec::new();
+    for number in 0..100 {
+        if number % 10 == 0 {
+            version.fetch_add(1, Ordering::SeqCst);
+        }
+        let (pool, peer) = (pool.clone(), peer.clone());
+        calls.push(tokio::spawn(async move {
+            let sent = note("x", number);
+            let echoed = pool.call::<_, NoteResult>(&peer, "echo", &sent).await;
+            assert_eq!(echoed, CallResult::Done(NoteResult::success(sent)));
+        }));
+        tokio::task::yield_now().await;
+    }
+    for call in calls {
+        call.await.expect("an echo");
+    }
+    let alone = async {
+        while server.handle.load().connections > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, alone)
+        .await
+        .expect("the others are closed");
+    tokio::select! {
+        biased;
+        () = losses.next() => panic!("a connection was lost"),
+        () = std::future::ready(()) => {}
+    }
+}
+
+#[tokio::test]
+async fn all_who_have_shown_a_certificate_or_may_still_do_so_prove_themselves_anew() {
+    let authority = authority();
+    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let peer = at(&server, &authority);
+    let own = worker(&authority, "w1", now());
+    let (certified, anonymous) = (pool(&authority, Some(&own)), pool(&authority, None));
+    assert_eq!(who(&certified, &peer).await, "worker w1");
+    assert_eq!(who(&anonymous, &peer).await, "stranger: no certificate");
+    // A handshake that has begun, with the settings of before.
+    let mut begun = TcpStream::connect(server.addr()).await.expect("it listens");
+    begun.write_all(b"\x16\x03\x01").await.expect("it is sent");
+    while server.handle.load().connections < 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let (mut lost, mut kept) = (certified.losses(&peer), anonymous.losses(&peer));
+    server.handle.disconnector().disconnect_certified();
+    tokio::time::timeout(PATIENCE, lost.next())
+        .await
+        .expect("it is closed");
+    let mut answer = Vec::new();
+    let ended = tokio::time::timeout(PATIENCE, begun.read_to_end(&mut answer)).await;
+    // It may end with a reset, which is an end too.
+    let _ = ended.expect("it ends");
+    assert_eq!(who(&anonymous, &peer).await, "stranger: no certificate");
+    tokio::select! {
+        biased;
+        () = kept.next() => panic!("the other connection is closed too"),
+        () = std::future::ready(()) => {}
+    }
+}
+
+#[tokio::test]
+async fn a_call_tells_that_the_authorities_differ() {
+    let (authority, other) = (authority(), authority());
+    let own = worker(&authority, "w1", now());
+    let call = async |pool: ClientPool, peer: PeerAddr| {
+        let called = pool.call::<_, NoteResult>(&peer, "who", &note("", 0)).await;
+        called.is_of_other_authority()
+    };
+    let foreign = serve(&other, &scheduler(&other), Limits::DEFAULT).await;
+    assert!(call(pool(&authority, Some(&own)), at(&foreign, &authority)).await);
+    // The server does not trust the client.
+    let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;
+    let stranger = worker(&other, "w1", now());
+    assert!(call(pool(&authority, Some(&stranger)), at(&server, &authority)).await);
+    // A wrong name is another matter.
+    let posing = worker(&authority, "w2", now());
+    let posing = serve(&authority, &posing, Limits::DEFAULT).await;
+    assert!(!call(pool(&authority, Some(&own)), at(&posing, &authority)).await);
 }
 
 #[tokio::test]
@@ -391,7 +563,8 @@ async fn a_session_that_is_resumed_proves_no_more_than_its_certificate_does_now(
     let server = serve_behind(door, Limits::DEFAULT).await;
     let peer = at(&server, &authority);
     let own = worker(&authority, "w1", now());
-    let tls = client_config(Some(&own), &authority.trusted(), THRIFT).expect("a configuration");
+    let tls =
+        client_config(Some(&own), &authority.trusted(now()), THRIFT).expect("a configuration");
     let pool = pool_with(Arc::clone(&tls));
     assert_eq!(who(&pool, &peer).await, "worker w1");
     let name = authority.cluster().of_role(Role::Scheduler);
@@ -470,7 +643,7 @@ async fn a_stranger_sends_short_frames_only_and_hostile_ones_inside_tls_harm_nob
     let (address, peer) = (server.addr(), at(&server, &authority));
     let name = authority.cluster().of_role(Role::Scheduler);
     let own = worker(&authority, "w1", now());
-    let trusted = authority.trusted();
+    let trusted = authority.trusted(now());
     let anonymous = client_config(None, &trusted, THRIFT).expect("a configuration");
     let proven = client_config(Some(&own), &trusted, THRIFT).expect("a configuration");
     let hostile = tokio::task::spawn_blocking(move || {

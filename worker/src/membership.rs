@@ -10,10 +10,11 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use brasserie_common::access::{Identity, IdentityProof, Role, ShardLabel, TokenNumber};
-use brasserie_common::{CallOutcome, Principal, ServiceAddress, Shard, WallTime};
+use brasserie_common::{CallOutcome, Principal, ServiceAddress, Shard, Time, WallTime};
 use brasserie_common_identity::{
     AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, MAX_TOKEN_BYTES,
     Proven, Token, TokenError, TokenForm, client_config, joining_client_config, proven,
@@ -26,7 +27,7 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::rpc::{
     CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Disconnector, Doorkeeper,
-    PeerAddr, ServerHandle, THRIFT,
+    PeerAddr, ServerHandle, THRIFT, Unknown,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -44,10 +45,13 @@ const JOINING: &str = "joining.pem";
 pub const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
 /// The pause between two attempts to join or to renew, while the scheduler does not answer.
 pub(crate) const RETRY: Duration = Duration::from_secs(5);
-/// The longest time between two checks whether the certificate is to be renewed. Clocks may be set meanwhile.
+/// The longest time between two checks whether the certificate is to be renewed, as clocks may be set meanwhile; and the shortest time between
+/// two renewals, unless half of the certificate's life is shorter. So a worker whose clock is wrong by days does not renew all the time.
 const RENEWAL_CHECK: Duration = Duration::from_secs(60);
 /// The shortest.
 const LEAST_RENEWAL_CHECK: Duration = Duration::from_secs(1);
+/// The words with which a scheduler refuses the calls of a worker whose certificate has expired.
+const MUST_RENEW: &str = "it may only renew it";
 /// The time within which all workers renew when the authority is replaced: not all at the same moment.
 const RENEWALS_SPREAD_MS: u64 = 5000;
 
@@ -73,6 +77,12 @@ pub enum MembershipError {
     #[error("the scheduler does not admit this worker: {0}")]
     NotAdmitted(String),
     #[error(
+        "no scheduler at the given address has the authority of the token. Either the token is of another cluster, or the authority was replaced \
+         since, or somebody poses as the scheduler. Check --scheduler, and get a new token from an administrator: brasserie token create --role \
+         worker"
+    )]
+    OtherAuthority,
+    #[error(
         "the data directory is that of the shard `{kept}` of its cluster, not of `{wanted}`: choose another --data-dir, or --shard {kept}"
     )]
     OtherShard { kept: ShardLabel, wanted: Shard },
@@ -89,6 +99,7 @@ impl MembershipError {
                 | MembershipError::Token(_)
                 | MembershipError::OtherShard { .. }
                 | MembershipError::OtherCertificate
+                | MembershipError::OtherAuthority
         )
     }
 }
@@ -109,6 +120,10 @@ struct Member {
     server: Mutex<Option<Disconnector>>,
     /// Wakes the task that renews the certificate.
     renew: Notify,
+    /// Whether the scheduler has refused a call because the certificate has expired.
+    must_renew: AtomicBool,
+    /// Grows when calls need new connections.
+    proofs: AtomicU64,
 }
 
 /// The scheduler's news about certificates.
@@ -120,6 +135,8 @@ struct Learned {
     tokens: BTreeSet<TokenNumber>,
     /// The authorities whose certificates are accepted. If the worker's own are others, it renews its certificate.
     authorities: BTreeSet<[u8; 32]>,
+    /// The process of the scheduler, and the number of the news in it.
+    told: (i64, i64),
 }
 
 /// The certificate in the form that TLS takes, for calls in both directions.
@@ -129,10 +146,14 @@ struct OwnSide {
     authorities: BTreeSet<[u8; 32]>,
     issued: WallTime,
     until: WallTime,
+    /// The time since which the worker has it, by the clock that nobody sets.
+    since: Time,
+    /// Whether this process has got it from the scheduler.
+    is_new: bool,
 }
 
 impl OwnSide {
-    fn of(credential: &Credential) -> Result<Self, IdentityError> {
+    fn of(credential: &Credential, is_new: bool) -> Result<Self, IdentityError> {
         let trusted = credential.authorities();
         let proven = proven(credential.certificate())?;
         Ok(OwnSide {
@@ -141,12 +162,22 @@ impl OwnSide {
             authorities: trusted.iter().map(|one| AuthorityHash::of(one).0).collect(),
             issued: proven.issued,
             until: proven.until,
+            since: Clock.now(),
+            is_new,
         })
     }
 
-    /// Returns the time from which a new certificate is wanted: the middle of the life of this one.
-    fn renew_at(&self) -> WallTime {
-        self.issued + self.issued.until(self.until) / 2
+    /// Returns the time until a new certificate is wanted: from the middle of the life of this one by either clock. The clock for dates may be
+    /// wrong, so it does not count soon after a renewal.
+    fn time_to_renewal(&self, now: Time, wall: WallTime) -> Duration {
+        let half = self.issued.until(self.until) / 2;
+        let passed = now.since(self.since);
+        let pause = match self.is_new {
+            true => RENEWAL_CHECK.min(half).saturating_sub(passed),
+            false => Duration::ZERO,
+        };
+        let by_date = wall.until(self.issued + half).max(pause);
+        by_date.min(half.saturating_sub(passed))
     }
 }
 
@@ -172,6 +203,7 @@ impl Membership {
             [scheduler] => Ok(scheduler),
             _ => Err(MembershipError::SeveralSchedulers),
         };
+        let has_just_joined = kept.is_none();
         let (scheduler, credential) = match (kept, token) {
             (None, None) => return Ok(Membership(None)),
             // The token was used before.
@@ -193,10 +225,12 @@ impl Membership {
                 folder,
                 cluster: certified.cluster,
                 shard,
-                own: Mutex::new(OwnSide::of(&credential)?),
+                own: Mutex::new(OwnSide::of(&credential, has_just_joined)?),
                 learned: Mutex::default(),
                 server: Mutex::default(),
                 renew: Notify::new(),
+                must_renew: AtomicBool::new(false),
+                proofs: AtomicU64::new(0),
             })))),
             Some(kept) => Err(MembershipError::OtherShard {
                 kept,
@@ -254,20 +288,19 @@ impl Membership {
         }
     }
 
-    /// Completes the reason of a failed call to the scheduler with the remedy, if the scheduler has another authority.
-    pub(crate) fn explain<T>(&self, outcome: CallOutcome<T>) -> CallOutcome<T> {
-        let Some(member) = &self.0 else {
-            return outcome;
-        };
-        let explained = |text: String| match is_about_authority(&text) {
-            true => format!("{text}. {}", member.other_authority()),
-            false => text,
-        };
-        match outcome {
-            CallOutcome::NotSent(text) => CallOutcome::NotSent(explained(text)),
-            CallOutcome::Unknown(text) => CallOutcome::Unknown(explained(text)),
-            done @ (CallOutcome::Done(_) | CallOutcome::Refused(..)) => done,
+    /// Returns what to add to the reason of a failed call to the scheduler; `None` if that is nothing. Renews the certificate if it has
+    /// expired by the clock of the scheduler.
+    pub(crate) fn remedy<T>(&self, result: &CallResult<T>) -> Option<String> {
+        let member = self.0.as_ref()?;
+        if let CallResult::Unknown(Unknown::Exception { message, .. }) = result
+            && message.contains(MUST_RENEW)
+        {
+            member.must_renew.store(true, Ordering::SeqCst);
+            member.renew.notify_one();
         }
+        result
+            .is_of_other_authority()
+            .then(|| member.other_authority())
     }
 
     /// Renews the certificate whenever half of its life is over or the authority is replaced, until the worker ends. `scheduler` returns
@@ -292,7 +325,7 @@ impl Membership {
                     tokio::time::sleep(Duration::from_millis(pause)).await;
                 }
             }
-            wait = member.time_to_renewal();
+            wait = member.time_to_check();
             if !member.wants_renewal() {
                 continue;
             }
@@ -300,7 +333,7 @@ impl Membership {
             match member.renew(&pool, &peer).await {
                 Ok(until) => {
                     tracing::info!(until = %until.as_secs(), "renewed the certificate");
-                    wait = member.time_to_renewal();
+                    wait = member.time_to_check();
                 }
                 Err(why) => {
                     tracing::warn!("cannot renew the certificate, trying again: {why}");
@@ -309,13 +342,6 @@ impl Membership {
             }
         }
     }
-}
-
-/// Returns whether a call failed because the two sides have different authorities, by the text of its failure.
-fn is_about_authority(text: &str) -> bool {
-    ["UnknownIssuer", "UnknownCA"]
-        .iter()
-        .any(|name| text.contains(name))
 }
 
 /// Makes the folder for keys, for this user alone.
@@ -406,7 +432,7 @@ async fn join(
         shard: scheduler.shard.as_str().to_owned(),
         request: key.request().to_vec(),
     };
-    let mut attempt = 0;
+    let (mut attempt, mut others) = (0, 0);
     let chain = loop {
         let member = &scheduler.members[attempt % scheduler.members.len()];
         attempt += 1;
@@ -415,6 +441,14 @@ async fn join(
         let called = pool
             .call::<_, BrasserieJoinResult>(&peer, "join", &arguments)
             .await;
+        match called.is_of_other_authority() {
+            true => others += 1,
+            false => others = 0,
+        }
+        // An address may be that of another cluster, so each is tried.
+        if others == scheduler.members.len() {
+            return Err(MembershipError::OtherAuthority);
+        }
         match answer(called.map(|result| (result.result_value, result.ex))) {
             Ok(chain) => break chain,
             Err(Refusal::Final(why)) => return Err(MembershipError::NotAdmitted(why)),
@@ -474,6 +508,10 @@ impl From<CertificateNews> for Learned {
             authorities: authorities
                 .filter_map(|hash| hash.try_into().ok())
                 .collect(),
+            told: (
+                news.source.unwrap_or_default(),
+                news.number.unwrap_or_default(),
+            ),
         }
     }
 }
@@ -481,6 +519,12 @@ impl From<CertificateNews> for Learned {
 impl Member {
     fn learn(&self, learned: Learned) {
         let mut known = self.learned.lock();
+        let is_late =
+            |known: &Learned| known.told.0 == learned.told.0 && known.told.1 > learned.told.1;
+        if known.as_ref().is_some_and(is_late) {
+            // Two calls have overtaken each other.
+            return;
+        }
         let before = known.replace(learned.clone());
         drop(known);
         let is_first = before.is_none();
@@ -489,6 +533,10 @@ impl Member {
             let revoked = learned.shards.get(shard);
             revoked.is_some() && revoked != before.shards.get(shard)
         };
+        if learned.shards.keys().any(new_shard) {
+            // Servers prove themselves anew too.
+            self.call_anew();
+        }
         let new_token =
             |token: &TokenNumber| learned.tokens.contains(token) && !before.tokens.contains(token);
         if let Some(server) = &*self.server.lock() {
@@ -508,20 +556,27 @@ impl Member {
         }
     }
 
+    /// Makes further calls go over new connections.
+    fn call_anew(&self) {
+        self.proofs.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Returns whether a new certificate is wanted now: from the middle of the life of this one, or if the scheduler's authorities are
-    /// others.
+    /// others, or if the scheduler says that this one has expired.
     fn wants_renewal(&self) -> bool {
         let own = self.own.lock();
         let learned = self.learned.lock();
         let is_other = |learned: &Learned| {
             !learned.authorities.is_empty() && learned.authorities != own.authorities
         };
-        Clock.wall() >= own.renew_at() || learned.as_ref().is_some_and(is_other)
+        own.time_to_renewal(Clock.now(), Clock.wall()).is_zero()
+            || self.must_renew.load(Ordering::SeqCst)
+            || learned.as_ref().is_some_and(is_other)
     }
 
     /// Returns the time until the next check whether a new certificate is wanted.
-    fn time_to_renewal(&self) -> Duration {
-        let left = Clock.wall().until(self.own.lock().renew_at());
+    fn time_to_check(&self) -> Duration {
+        let left = self.own.lock().time_to_renewal(Clock.now(), Clock.wall());
         left.clamp(LEAST_RENEWAL_CHECK, RENEWAL_CHECK)
     }
 
@@ -546,17 +601,18 @@ impl Member {
         let called =
             pool.call::<_, BrasserieRenewCertificateResult>(peer, "renewCertificate", &arguments);
         let called = called.await.map(|result| (result.result_value, result.ex));
+        let is_other = called.is_of_other_authority();
         let chain = match answer(called) {
             Ok(chain) => chain,
             Err(Refusal::Final(why) | Refusal::NoAnswer(why)) => {
-                return Err(match is_about_authority(&why) {
+                return Err(match is_other {
                     true => format!("{why}. {}", self.other_authority()),
                     false => why,
                 });
             }
         };
         let credential = key.with_chain(chain).map_err(text)?;
-        let own = OwnSide::of(&credential).map_err(text)?;
+        let own = OwnSide::of(&credential, true).map_err(text)?;
         let certified = proven(credential.certificate()).map_err(text)?.certified;
         if (certified.cluster, certified.shard) != (self.cluster.clone(), Some(self.shard.clone()))
         {
@@ -565,9 +621,22 @@ impl Member {
         let path = self.folder.join(OWN);
         let written = tokio::task::spawn_blocking(move || credential.write(&path)).await;
         written.map_err(|error| error.to_string())?.map_err(text)?;
+        Ok(self.take(own))
+    }
+
+    /// Shows another certificate from now on, and returns when it expires. Peers prove themselves anew if an authority is not accepted any
+    /// more.
+    fn take(&self, own: OwnSide) -> WallTime {
         let until = own.until;
-        *self.own.lock() = own;
-        Ok(until)
+        self.must_renew.store(false, Ordering::SeqCst);
+        let former = std::mem::replace(&mut *self.own.lock(), own);
+        let has_dropped = !former.authorities.is_subset(&self.own.lock().authorities);
+        // The scheduler learns by the next call that the certificate has arrived.
+        self.call_anew();
+        if let (true, Some(server)) = (has_dropped, &*self.server.lock()) {
+            server.disconnect_certified();
+        }
+        until
     }
 
     /// Returns who the holder of a verified certificate is.
@@ -644,10 +713,113 @@ impl Credentials for Member {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
         Arc::clone(&self.own.lock().client)
     }
+
+    fn accepts(&self, shown: &CertificateDer<'_>) -> Result<(), String> {
+        let proven = proven(shown).map_err(|error| error.to_string())?;
+        self.check_revoked(&proven)
+    }
+
+    fn version(&self) -> u64 {
+        self.proofs.load(Ordering::SeqCst)
+    }
 }
 
 impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Member({} of {})", self.shard, self.cluster)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_common_identity::{Authority, Certified, Lifetime};
+    use brasserie_thrift::generated::brasserie::RevokedShard;
+
+    use super::*;
+
+    fn own_side(is_new: bool) -> (OwnSide, Cluster) {
+        let now = Clock.wall();
+        let authority = Authority::create(now).expect("an authority");
+        let key = KeyRequest::create().expect("a key");
+        let certified = Certified {
+            cluster: authority.cluster().clone(),
+            role: Role::Worker,
+            shard: Some(label("w1")),
+            token: None,
+        };
+        let chain = authority.certify(key.request(), &certified, now, Lifetime::WORKER);
+        let credential = key.with_chain(chain.expect("a certificate"));
+        let own = OwnSide::of(&credential.expect("its key"), is_new);
+        (own.expect("ours"), authority.cluster().clone())
+    }
+
+    fn label(shard: &str) -> ShardLabel {
+        ShardLabel::of(&Shard::try_from(shard).expect("a shard"))
+    }
+
+    #[test]
+    fn a_wrong_clock_makes_no_worker_renew_all_the_time_or_never() {
+        let life = Lifetime::WORKER.0;
+        let (own, _) = own_side(true);
+        let after =
+            |passed: Duration, wall: WallTime| own.time_to_renewal(own.since + passed, wall);
+        let right = own.issued;
+        assert_eq!(after(Duration::ZERO, right), life / 2);
+        assert_eq!(after(life / 2, right + life / 2), Duration::ZERO);
+        let ahead = right + 10 * life;
+        assert_eq!(after(Duration::ZERO, ahead), RENEWAL_CHECK);
+        assert_eq!(after(RENEWAL_CHECK, ahead), Duration::ZERO);
+        let behind = WallTime(0);
+        assert_eq!(after(Duration::ZERO, behind), life / 2);
+        assert_eq!(after(life / 2, behind), Duration::ZERO);
+        // A certificate from the disk may be old.
+        let (kept, _) = own_side(false);
+        assert_eq!(
+            kept.time_to_renewal(kept.since, kept.issued + life),
+            Duration::ZERO
+        );
+    }
+
+    #[test]
+    fn news_that_were_overtaken_are_ignored() {
+        let (own, cluster) = own_side(true);
+        let member = Member {
+            folder: PathBuf::new(),
+            cluster,
+            shard: label("w1"),
+            own: Mutex::new(own),
+            learned: Mutex::default(),
+            server: Mutex::default(),
+            renew: Notify::new(),
+            must_renew: AtomicBool::new(false),
+            proofs: AtomicU64::new(0),
+        };
+        let news = |told: (i64, i64), shards: &[&str]| {
+            let revoked = |shard: &&str| RevokedShard {
+                shard: Some(label(shard).as_str().to_owned()),
+                issued_before: Some(1),
+            };
+            Learned::from(CertificateNews {
+                shards: Some(shards.iter().map(revoked).collect()),
+                source: Some(told.0),
+                number: Some(told.1),
+                ..CertificateNews::default()
+            })
+        };
+        let known = || {
+            let learned = member.learned.lock();
+            let learned = learned.as_ref().expect("some news");
+            learned.shards.keys().cloned().collect::<Vec<_>>()
+        };
+        member.learn(news((7, 2), &["w2"]));
+        let version = member.version();
+        member.learn(news((7, 1), &[]));
+        assert_eq!(known(), [label("w2")]);
+        member.learn(news((7, 3), &["w2", "w3"]));
+        assert_eq!(known(), [label("w2"), label("w3")]);
+        assert!(member.version() > version, "servers prove themselves anew");
+        // Another process of the scheduler counts anew.
+        member.learn(news((8, 0), &["w3"]));
+        assert_eq!(known(), [label("w3")]);
     }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::WallTime;
@@ -13,7 +14,10 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
-use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
+use rustls::RootCertStore;
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
 use sha2::Digest as _;
 use time::OffsetDateTime;
 
@@ -77,6 +81,13 @@ struct Former {
     certificate: CertificateDer<'static>,
     /// Its certificate for the successor's key.
     crossing: CertificateDer<'static>,
+}
+
+impl Former {
+    /// Returns the time at which its word for the successor expires. One that cannot be read is not valid at any time.
+    fn until(&self) -> WallTime {
+        expiry(&self.crossing).unwrap_or(WallTime(0))
+    }
 }
 
 impl Authority {
@@ -160,7 +171,8 @@ impl Authority {
             false => String::new(),
         };
         write_secret(&path, format!("{own}{known}").as_bytes())?;
-        write_certificates(&folder.join(CERTIFICATE), &self.chain())?;
+        let chain = self.chain_with(self.former.as_ref());
+        write_certificates(&folder.join(CERTIFICATE), &chain)?;
         write_secret(&path, own.as_bytes())
     }
 
@@ -172,10 +184,14 @@ impl Authority {
         Authority::read(folder)?.ok_or_else(|| gone("somebody has removed it".to_owned()))
     }
 
-    /// Returns the certificates that an issued one is shown with: the authority's own, and while a rotation is under way, the former
+    /// Returns the certificates that one issued now is shown with: the authority's own, and while a rotation is under way, the former
     /// authority's word for it and the former authority's own.
-    fn chain(&self) -> Vec<CertificateDer<'static>> {
-        let former = self.former.iter();
+    fn chain(&self, now: WallTime) -> Vec<CertificateDer<'static>> {
+        self.chain_with(self.vouching(now))
+    }
+
+    fn chain_with(&self, former: Option<&Former>) -> Vec<CertificateDer<'static>> {
+        let former = former.into_iter();
         let former = former.flat_map(|former| [&former.crossing, &former.certificate]);
         std::iter::once(&self.certificate)
             .chain(former)
@@ -183,13 +199,32 @@ impl Authority {
             .collect()
     }
 
-    /// Returns the authorities whose certificates are accepted: this one first, then the one that a rotation replaces.
-    pub fn trusted(&self) -> Vec<CertificateDer<'static>> {
-        let former = self.former.iter().map(|former| &former.certificate);
+    /// Returns the authorities whose certificates are accepted now: this one first, then the one that a rotation replaces, for 90 days at most.
+    pub fn trusted(&self, now: WallTime) -> Vec<CertificateDer<'static>> {
+        let former = self.vouching(now).map(|former| &former.certificate);
         std::iter::once(&self.certificate)
             .chain(former)
             .cloned()
             .collect()
+    }
+
+    /// Returns the former authority while its word for this one is valid.
+    fn vouching(&self, now: WallTime) -> Option<&Former> {
+        let former = self.former.as_ref()?;
+        (now < former.until()).then_some(former)
+    }
+
+    /// Returns the time from which nobody accepts the former authority any more; `None` if no rotation is under way.
+    pub fn former_until(&self) -> Option<WallTime> {
+        self.former.as_ref().map(Former::until)
+    }
+
+    /// Returns whether this authority has issued a verified certificate, and not the one that a rotation replaces.
+    pub fn has_issued(&self, certificate: &CertificateDer<'_>) -> bool {
+        match &self.former {
+            None => true,
+            Some(_) => is_issued_by(certificate, &self.certificate),
+        }
     }
 
     /// Returns the hash of the authority that a rotation replaces; `None` if none is under way.
@@ -200,9 +235,7 @@ impl Authority {
 
     /// Returns the time at which the authority expires.
     pub fn until(&self) -> Result<WallTime, IdentityError> {
-        let parsed = x509_parser::parse_x509_certificate(&self.certificate);
-        let (_, parsed) = parsed.map_err(|error| IdentityError::NotOurs(error.to_string()))?;
-        Ok(WallTime::from_secs(parsed.validity().not_after.timestamp()))
+        expiry(&self.certificate)
     }
 
     pub fn cluster(&self) -> &Cluster {
@@ -242,7 +275,7 @@ impl Authority {
         (params.not_before, params.not_after) = validity(now, lifetime)?;
         let certificate = params.signed_by(&public, &self.issuer)?.der().clone();
         let mut chain = vec![certificate];
-        chain.extend(self.chain());
+        chain.extend(self.chain(now));
         Ok(chain)
     }
 
@@ -279,6 +312,27 @@ impl Authority {
         let chain = self.certify(key.request(), &certified, now, lifetime)?;
         key.with_chain(chain)
     }
+}
+
+/// Returns the time at which a certificate expires.
+fn expiry(certificate: &CertificateDer<'_>) -> Result<WallTime, IdentityError> {
+    let parsed = x509_parser::parse_x509_certificate(certificate);
+    let (_, parsed) = parsed.map_err(|error| IdentityError::NotOurs(error.to_string()))?;
+    Ok(WallTime::from_secs(parsed.validity().not_after.timestamp()))
+}
+
+/// Returns whether this authority itself has issued a certificate, expired or not.
+fn is_issued_by(certificate: &CertificateDer<'_>, authority: &CertificateDer<'_>) -> bool {
+    let mut roots = RootCertStore::empty();
+    if roots.add(authority.clone().into_owned()).is_err() {
+        return false;
+    }
+    let provider = Arc::new(ring::default_provider());
+    let strict = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    let until = expiry(certificate).map_or(0, WallTime::as_secs);
+    let then = Duration::from_secs(u64::try_from(until).unwrap_or_default());
+    let then = UnixTime::since_unix_epoch(then);
+    strict.is_ok_and(|strict| strict.verify_client_cert(certificate, &[], then).is_ok())
 }
 
 /// Returns the content of a certificate of an authority, whichever authority issues it.
@@ -353,6 +407,8 @@ fn cluster_of(certificate: &CertificateDer<'_>) -> Result<Cluster, String> {
 
 #[cfg(test)]
 mod tests {
+    use brasserie_common::access::Role;
+
     use super::*;
 
     const NOW: WallTime = WallTime(1_700_000_000_000);
@@ -378,10 +434,52 @@ mod tests {
         assert_eq!(kept.hash(), second.hash());
         assert_eq!(kept.former(), Some(first.hash()));
         assert_eq!(kept.cluster(), first.cluster());
-        assert_eq!(kept.trusted().len(), 2);
+        assert_eq!(kept.trusted(NOW).len(), 2);
         let left = kept.forget_former(folder.path()).expect("a folder");
         assert_eq!((left.hash(), left.former()), (second.hash(), None));
-        assert_eq!(read(folder.path()).trusted(), left.trusted());
+        assert_eq!(read(folder.path()).trusted(NOW), left.trusted(NOW));
+    }
+
+    #[test]
+    fn a_rotation_that_is_never_finished_ends_by_itself() {
+        let first = Authority::create(NOW).expect("an authority");
+        let second = first.successor(NOW).expect("a successor");
+        let end = NOW + LONGEST_ROTATION;
+        assert_eq!(second.former_until(), Some(end));
+        let before = WallTime(end.0 - 1000);
+        assert_eq!(second.trusted(before).len(), 2);
+        assert_eq!(second.trusted(end), [second.certificate().clone()]);
+        let shown = |now| {
+            let issued = second.credential(Role::Scheduler, now, Lifetime::SCHEDULER);
+            issued.expect("a certificate").authorities().len()
+        };
+        assert_eq!((shown(before), shown(end)), (2, 1));
+    }
+
+    #[test]
+    fn the_authority_knows_which_certificates_are_its_own() {
+        let first = Authority::create(NOW).expect("an authority");
+        let second = first.successor(NOW).expect("a successor");
+        let of = |authority: &Authority| {
+            let issued = authority.credential(Role::Admin, NOW, Lifetime::PERSON);
+            issued.expect("a certificate")
+        };
+        assert!(first.has_issued(of(&first).certificate()));
+        assert!(second.has_issued(of(&second).certificate()));
+        assert!(!second.has_issued(of(&first).certificate()));
+        // A certificate of the former key that names the successor as its issuer.
+        let (name, key) = (
+            params(&second.cluster, second.issuer.key(), NOW, Lifetime::PERSON),
+            first.issuer.key(),
+        );
+        let key = KeyPair::from_pem(&key.serialize_pem()).expect("a key");
+        let posing = Authority {
+            issuer: Issuer::new(name.expect("a name"), key),
+            certificate: second.certificate.clone(),
+            cluster: second.cluster.clone(),
+            former: None,
+        };
+        assert!(!second.has_issued(of(&posing).certificate()));
     }
 
     #[test]
@@ -395,7 +493,7 @@ mod tests {
         // The keys of both beside the certificate of the first, then beside those of the second.
         write_secret(&path, both.as_bytes()).expect("a folder");
         assert_eq!(read(folder.path()).hash(), first.hash());
-        write_certificates(&folder.path().join(CERTIFICATE), &second.chain()).expect("a folder");
+        write_certificates(&folder.path().join(CERTIFICATE), &second.chain(NOW)).expect("a folder");
         assert_eq!(read(folder.path()).hash(), second.hash());
         // The key of the first alone opens nothing.
         write_secret(&path, old.as_bytes()).expect("a folder");

@@ -319,7 +319,7 @@ impl TestAuthority {
     }
 
     fn tls(&self, own: Option<&Credential>) -> Arc<rustls::ClientConfig> {
-        client_config(own, &self.authority.trusted(), THRIFT).expect("a configuration")
+        client_config(own, &self.authority.trusted(Clock.wall()), THRIFT).expect("a configuration")
     }
 
     /// Returns the client of the administrator of the scheduler with this authority, on this port.

@@ -187,6 +187,7 @@ pub(crate) enum CallPurpose {
     },
     /// A request to exit. A failure is the normal outcome, because the worker dies.
     Suicide {
+        shard: Shard,
         worker: WorkerId,
     },
     /// A request to a decommissioned worker to drain.
@@ -217,6 +218,21 @@ pub(crate) enum CallPurpose {
 }
 
 impl CallPurpose {
+    /// Returns the shard that the callee must prove.
+    pub(crate) fn shard(&self) -> &Shard {
+        match self {
+            CallPurpose::Fetch { shard, .. }
+            | CallPurpose::Start { shard, .. }
+            | CallPurpose::Healthcheck { shard, .. }
+            | CallPurpose::Notify { shard, .. }
+            | CallPurpose::Suicide { shard, .. }
+            | CallPurpose::Drain { shard, .. }
+            | CallPurpose::EndOrphan { shard, .. }
+            | CallPurpose::TakeBack { shard, .. } => shard,
+            CallPurpose::Kill { killed, .. } => &killed.shard,
+        }
+    }
+
     /// Returns the callee. `None` for a request to exit, whose outcome says nothing about the worker.
     pub(crate) fn peer(&self) -> Option<(&Shard, WorkerId)> {
         match self {
@@ -269,7 +285,7 @@ impl Calls {
     pub(crate) fn close(&mut self, id: CallId) -> Option<(Time, CallPurpose)> {
         let (deadline, purpose) = self.open.remove(&id)?;
         self.deadlines.remove(&(deadline, id));
-        if let CallPurpose::Suicide { worker } = &purpose {
+        if let CallPurpose::Suicide { shard: _, worker } = &purpose {
             self.suicides.remove(worker);
         }
         Some((deadline, purpose))

@@ -385,8 +385,14 @@ impl Scheduler {
     pub fn poll_effect(&mut self) -> Option<Effect> {
         Some(match self.outbox.poll()? {
             Outgoing::Effect(effect) => effect,
-            Outgoing::Call { id, peer, call } => Effect::Call {
+            Outgoing::Call {
                 id,
+                shard,
+                peer,
+                call,
+            } => Effect::Call {
+                id,
+                shard,
                 peer,
                 call: self.view().content_of(call),
             },

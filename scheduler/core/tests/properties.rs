@@ -214,7 +214,12 @@ impl World {
                     after,
                     reply,
                 } => self.replied(request, after, reply),
-                Effect::Call { id, peer: _, call } => {
+                Effect::Call {
+                    id,
+                    shard: _,
+                    peer: _,
+                    call,
+                } => {
                     self.called(&call);
                     self.calls.push((id, call));
                 }

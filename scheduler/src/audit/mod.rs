@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::time::{Duration, Instant};
 
+use brasserie_common::access::ShardLabel;
 use brasserie_common::{NotPermitted, Principal};
 use brasserie_common_runtime::{DataDir, DataDirError};
 use brasserie_scheduler_core::{ConfigTexts, Event, Rejection, ShellReport};
@@ -30,7 +31,7 @@ use crate::inbox::{EventLane, Inbox};
 pub(crate) use lines::{Line, Outcome};
 pub(crate) use pages::{Page, PageQuery, Place};
 pub(crate) use refusals::RefusalReason;
-use refusals::{Bounded, Refusals};
+use refusals::{Bounded, Refusals, Renewals};
 pub(crate) use writer::MOST_KEPT;
 use writer::{Message, Sizes, Writer};
 
@@ -54,6 +55,7 @@ struct Parts {
     queue: SyncSender<Message>,
     state: Arc<State>,
     refusals: Refusals,
+    renewals: Renewals,
 }
 
 /// The state of the disk, as the writing thread reports it.
@@ -112,6 +114,7 @@ impl Audit {
             queue,
             state,
             refusals: Refusals::default(),
+            renewals: Renewals::default(),
         }))
     }
 
@@ -296,6 +299,18 @@ impl OpenLine {
             let line = line.end(Outcome::Refused, Some(&why.to_string()));
             self.audit.write_bounded(Bounded::Caller(reason), line);
         }
+    }
+
+    /// Ends the line of a shard's renewed certificate, and writes it unless the shard had one lately. Returns whether it is written.
+    pub(crate) fn renewed(mut self, shard: &ShardLabel) -> bool {
+        let count = self.audit.0.renewals.count(Instant::now(), shard);
+        let line = self.line.take().zip(count);
+        let Some((line, suppressed)) = line else {
+            return false;
+        };
+        let line = line.suppressed(suppressed);
+        self.audit.write(line.end(Outcome::Ok, None));
+        true
     }
 
     /// Ends the line. A refusal is written unless its caller has had too many lately.

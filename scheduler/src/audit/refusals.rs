@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use brasserie_common::access::ShardLabel;
 use parking_lot::Mutex;
 
 /// Lines of one kind and caller that may come at once.
@@ -15,6 +16,8 @@ const OVERDUE: Duration = Duration::from_secs(60);
 
 /// The most counters: those of all tokens and workers of a large cluster that are refused something within a minute.
 const MOST_COUNTERS: usize = 4096;
+/// The shortest time between two lines about renewals of one shard. Its worker renews once in days.
+const BETWEEN_RENEWALS: Duration = Duration::from_secs(600);
 
 /// Why a caller was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -179,11 +182,47 @@ impl Counter {
     }
 }
 
+/// The last renewals of certificates by shard: when the log got a line, and how many have none since.
+#[derive(Debug, Default)]
+pub(super) struct Renewals(Mutex<BTreeMap<ShardLabel, (Instant, u64)>>);
+
+impl Renewals {
+    /// Counts a renewal. Returns the number of those before it that have no line, if it may have a line.
+    pub(super) fn count(&self, now: Instant, shard: &ShardLabel) -> Option<u64> {
+        let mut all = self.0.lock();
+        let Some((written, suppressed)) = all.get_mut(shard) else {
+            all.insert(shard.clone(), (now, 0));
+            return Some(0);
+        };
+        if now.saturating_duration_since(*written) < BETWEEN_RENEWALS {
+            *suppressed += 1;
+            return None;
+        }
+        *written = now;
+        Some(std::mem::take(suppressed))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const PROOF: Bounded = Bounded::Caller(RefusalReason::Proof);
+
+    #[test]
+    fn a_shard_that_renews_all_the_time_has_few_lines() {
+        let shard = |name: &str| {
+            let shard = brasserie_common::Shard::try_from(name);
+            ShardLabel::of(&shard.expect("a name"))
+        };
+        let (renewals, begin) = (Renewals::default(), Instant::now());
+        let lines = (0..1000).filter_map(|_| renewals.count(begin, &shard("w1")));
+        assert_eq!(lines.count(), 1);
+        assert_eq!(renewals.count(begin, &shard("w2")), Some(0));
+        let later = begin + BETWEEN_RENEWALS;
+        assert_eq!(renewals.count(later, &shard("w1")), Some(999));
+        assert_eq!(renewals.count(later, &shard("w1")), None);
+    }
 
     #[test]
     fn a_flood_has_few_lines_and_its_rest_is_counted() {

@@ -129,13 +129,21 @@ impl Identities {
             to,
             move |guard| {
                 let line = audit.call(&from, "renewCertificate");
-                let chain = match shard_label(&from) {
-                    Some(shard) => guard.renew(&shard, &args.request),
-                    None => Err(NotAdmitted::BadTerms(
-                        "only a worker has a certificate to renew".to_owned(),
-                    )),
-                };
-                end_admission(line, &from, "renew a certificate", &chain);
+                let what = "renew a certificate";
+                let shard = shard_label(&from).ok_or_else(|| {
+                    NotAdmitted::BadTerms("only a worker has a certificate to renew".to_owned())
+                });
+                let chain = shard
+                    .clone()
+                    .and_then(|shard| guard.renew(&shard, &args.request));
+                match (&shard, &chain) {
+                    (Ok(shard), Ok(_)) => {
+                        if line.renewed(shard) {
+                            log(&from, what, &chain);
+                        }
+                    }
+                    _ => end_admission(line, &from, what, &chain),
+                }
                 Ok(issued(chain?))
             },
             answer!(BrasserieRenewCertificateResult),

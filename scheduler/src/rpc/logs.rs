@@ -100,7 +100,7 @@ impl Logs {
         let args = BistroWorkerGetJobLogsByIDArgs::from(query.clone());
         let mut calls = JoinSet::new();
         for (shard, address) in peers {
-            let (pool, peer) = self.pool.to(&address);
+            let (pool, peer) = self.pool.to(&shard, &address);
             let call = pool.call(&peer, "getJobLogsByID", &args);
             calls.spawn(async move {
                 WorkerPage {

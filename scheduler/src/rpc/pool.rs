@@ -1,10 +1,10 @@
 //! Calls each worker in the dialect of its own heartbeats, because a worker of another project may understand no other.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use brasserie_common::access::ShardLabel;
-use brasserie_common::{Principal, ServiceAddress, WorkerDescription, WorkerId};
+use brasserie_common::{Principal, ServiceAddress, Shard, WorkerDescription, WorkerId};
 use brasserie_thrift::generated::brasserie::{
     BrasserieWorkerLearnCertificatesArgs, BrasserieWorkerLearnCertificatesResult, CertificateNews,
     RevokedShard,
@@ -15,74 +15,123 @@ use tokio_util::sync::CancellationToken;
 
 use crate::security::Guard;
 
-/// Maximum remembered workers with an unusual dialect; the client pool itself remembers as many peers. Beyond the limit all are forgotten,
-/// and each worker's next heartbeat adds its dialect again.
-const MAX_STRANGERS: usize = 4096;
-/// Maximum remembered workers of a cluster with an authority. Beyond the limit all are forgotten, and each worker's next heartbeat adds
-/// itself again.
+/// Maximum remembered workers. Beyond the limit all are forgotten, and each worker's next heartbeat adds itself again.
 const MAX_KNOWN: usize = 65_536;
 
 /// The connections to all workers. Clones share them.
 #[derive(Clone)]
 pub(crate) struct WorkerPool {
     pool: ClientPool,
-    /// The peers whose dialect is not the default.
-    strangers: Arc<Mutex<HashMap<PeerAddr, ClientProtocol>>>,
-    /// The guard, if there is one, makes calls go inside TLS, and each worker proves its shard first.
+    /// The guard, if there is one, makes calls go inside TLS, and each worker proves first that it is the one of the shard.
     guard: Option<Arc<Guard>>,
-    /// The workers at the addresses, by their last heartbeats; with a guard only.
-    known: Arc<Mutex<HashMap<ServiceAddress, KnownWorker>>>,
+    known: Arc<Mutex<KnownWorkers>>,
 }
 
-/// A worker of a cluster with an authority.
+/// The last heartbeats of the shards.
+#[derive(Default)]
+struct KnownWorkers {
+    accepted: BTreeMap<Shard, KnownWorker>,
+    /// The heartbeats that the core has not judged yet. Nobody can by one of them change how an accepted worker is called.
+    asking: BTreeMap<Shard, Way>,
+}
+
+/// How a worker is called.
+#[derive(Clone)]
+struct Way {
+    address: ServiceAddress,
+    protocol: ClientProtocol,
+    /// Whether its heartbeat came without any proof.
+    is_plain: bool,
+}
+
 struct KnownWorker {
-    /// The shard that it has proven; `None`: it was accepted without TLS.
-    proves: Option<ShardLabel>,
+    way: Way,
     instance: WorkerId,
     /// The last change of certificates that it was told of, or is just being told of.
     told: Option<u64>,
+}
+
+/// A heartbeat that the core has not judged yet.
+pub(super) struct Heard {
+    shard: Shard,
+    instance: WorkerId,
+    way: Way,
+}
+
+impl KnownWorkers {
+    fn way(&self, shard: &Shard, address: &ServiceAddress) -> Option<&Way> {
+        let accepted = self.accepted.get(shard).map(|worker| &worker.way);
+        let is_there = |way: &&Way| way.address == *address;
+        let accepted = accepted.filter(is_there);
+        accepted.or_else(|| self.asking.get(shard).filter(is_there))
+    }
+}
+
+/// Adds an entry, and forgets all others first if there are too many.
+fn put<V>(map: &mut BTreeMap<Shard, V>, shard: Shard, value: V) {
+    if map.len() >= MAX_KNOWN && !map.contains_key(&shard) {
+        map.clear();
+    }
+    map.insert(shard, value);
 }
 
 impl WorkerPool {
     pub(crate) fn new(pool: ClientPool, guard: Option<Arc<Guard>>) -> Self {
         WorkerPool {
             pool,
-            strangers: Arc::default(),
             guard,
             known: Arc::default(),
         }
     }
 
-    /// Records a heartbeat from a worker, and tells the worker about certificates if it does not know of the last change.
+    /// Notes a heartbeat from a worker that may speak for its shard.
     pub(super) fn heard(
         &self,
         worker: &WorkerDescription,
         protocol: ClientProtocol,
         from: &Principal,
-    ) {
-        let address = &worker.address;
-        self.note_dialect(address, protocol);
-        let Some(guard) = &self.guard else {
-            return;
+    ) -> Heard {
+        let way = Way {
+            address: worker.address.clone(),
+            protocol,
+            is_plain: !matches!(from, Principal::Authenticated(_)),
         };
-        let proves = match from {
-            Principal::Authenticated(_) => Some(ShardLabel::of(&worker.shard)),
-            Principal::Unauthenticated(_) | Principal::Stranger(_) | Principal::Own => None,
-        };
-        let mut known = self.known.lock();
-        if known.len() >= MAX_KNOWN && !known.contains_key(address) {
-            known.clear();
-        }
-        let former = known.get(address);
-        let former = former.filter(|former| former.instance == worker.id);
-        let entry = KnownWorker {
-            proves,
+        let shard = worker.shard.clone();
+        put(&mut self.known.lock().asking, shard.clone(), way.clone());
+        Heard {
+            shard,
             instance: worker.id,
-            told: former.and_then(|former| former.told),
+            way,
+        }
+    }
+
+    /// Notes that the core has accepted a heartbeat, and tells the worker about certificates if it does not know of the last change.
+    pub(super) fn accepted(&self, heard: Heard) {
+        let Heard {
+            shard,
+            instance,
+            way,
+        } = heard;
+        let mut known = self.known.lock();
+        known.asking.remove(&shard);
+        let former = known.accepted.get(&shard);
+        let former = former.filter(|former| former.instance == instance);
+        let told = former.and_then(|former| former.told);
+        let worker = KnownWorker {
+            way,
+            instance,
+            told,
         };
-        known.insert(address.clone(), entry);
+        put(&mut known.accepted, shard.clone(), worker);
         drop(known);
-        self.tell(guard, address);
+        if let Some(guard) = &self.guard {
+            self.tell(guard, &shard);
+        }
+    }
+
+    /// Notes that the core has refused a heartbeat, or that its worker must end.
+    pub(super) fn refused(&self, heard: &Heard) {
+        self.known.lock().asking.remove(&heard.shard);
     }
 
     /// Tells all workers about each change of certificates, until the scheduler stops.
@@ -98,81 +147,58 @@ impl WorkerPool {
                     return;
                 },
             }
-            let addresses: Vec<ServiceAddress> = self.known.lock().keys().cloned().collect();
-            for address in addresses {
-                self.tell(&guard, &address);
+            let shards: Vec<Shard> = self.known.lock().accepted.keys().cloned().collect();
+            for shard in shards {
+                self.tell(&guard, &shard);
             }
         }
     }
 
-    /// Tells a worker about certificates, unless it knows. A call that fails is made again after its next heartbeat.
-    fn tell(&self, guard: &Guard, address: &ServiceAddress) {
+    /// Tells the worker of a shard about certificates, unless it knows. A call that fails is made again after its next heartbeat.
+    fn tell(&self, guard: &Guard, shard: &Shard) {
+        // The number is read before the news, which may be newer, and never older.
         let change = *guard.changes().borrow();
-        match self.known.lock().get_mut(address) {
-            Some(worker) if worker.proves.is_some() && worker.told != Some(change) => {
+        let address = match self.known.lock().accepted.get_mut(shard) {
+            Some(worker) if !worker.way.is_plain && worker.told != Some(change) => {
                 worker.told = Some(change);
+                worker.way.address.clone()
             }
             Some(_) | None => return,
-        }
-        let arguments = BrasserieWorkerLearnCertificatesArgs {
-            news: wire_news(guard),
         };
-        let (pool, peer) = self.to(address);
-        let (known, address) = (Arc::clone(&self.known), address.clone());
+        let arguments = BrasserieWorkerLearnCertificatesArgs {
+            news: wire_news(guard, change),
+        };
+        let (pool, peer) = self.to(shard, &address);
+        let (known, shard) = (Arc::clone(&self.known), shard.clone());
         pool.call_then(&peer, "learnCertificates", &arguments, move |result| {
             let result: CallResult<BrasserieWorkerLearnCertificatesResult> = result;
             let is_told = matches!(result, CallResult::Done(_));
-            if let (false, Some(worker)) = (is_told, known.lock().get_mut(&address)) {
+            if let (false, Some(worker)) = (is_told, known.lock().accepted.get_mut(&shard)) {
                 worker.told = None;
             }
         });
     }
 
-    fn note_dialect(&self, address: &ServiceAddress, protocol: ClientProtocol) {
+    /// Returns the client pool and the peer by which to call the worker of a shard at this address. With a guard, it must prove the shard,
+    /// unless workers on this machine need no proof and it is one.
+    pub(super) fn to(&self, shard: &Shard, address: &ServiceAddress) -> (ClientPool, PeerAddr) {
+        let (protocol, is_plain) = match self.known.lock().way(shard, address) {
+            Some(way) => (way.protocol, way.is_plain),
+            None => (ClientProtocol::default(), false),
+        };
         let peer = PeerAddr::new(&address.host, address.port);
-        let mut strangers = self.strangers.lock();
-        if protocol == ClientProtocol::default() {
-            strangers.remove(&peer);
-            return;
-        }
-        if strangers.len() >= MAX_STRANGERS && !strangers.contains_key(&peer) {
-            strangers.clear();
-        }
-        strangers.insert(peer, protocol);
-    }
-
-    /// Returns the client pool and the peer by which to call the worker at this address.
-    pub(super) fn to(&self, address: &ServiceAddress) -> (ClientPool, PeerAddr) {
-        let peer = PeerAddr::new(&address.host, address.port);
-        let protocol = self
-            .strangers
-            .lock()
-            .get(&peer)
-            .copied()
-            .unwrap_or_default();
         let peer = match &self.guard {
             None => peer,
-            Some(guard) => {
-                let known = self.known.lock();
-                match known.get(address).map(|worker| &worker.proves) {
-                    Some(Some(shard)) => peer.proving(&guard.name_of(shard)),
-                    // A worker of Bistro, which knows no TLS.
-                    Some(None) => peer,
-                    // Recorded by an earlier process. Its next heartbeat tells its shard.
-                    None => peer.proving(&guard.name_of_workers()),
-                }
-            }
+            Some(guard) => match guard.plain_host(&address.host).filter(|_| is_plain) {
+                Some(host) => PeerAddr::new(host, address.port),
+                None => peer.proving(&guard.name_of(&ShardLabel::of(shard))),
+            },
         };
         (self.pool.speaking(protocol), peer)
     }
-
-    #[cfg(test)]
-    fn strangers(&self) -> usize {
-        self.strangers.lock().len()
-    }
 }
 
-fn wire_news(guard: &Guard) -> CertificateNews {
+fn wire_news(guard: &Guard, number: u64) -> CertificateNews {
     let (revoked, authorities) = guard.news();
     let shards = revoked.shards.into_iter();
     let shards = shards.map(|(label, before)| RevokedShard {
@@ -184,30 +210,137 @@ fn wire_news(guard: &Guard) -> CertificateNews {
         shards: Some(shards.collect()),
         tokens: Some(revoked.tokens),
         authorities: Some(authorities.collect()),
+        source: Some(guard.source()),
+        number: i64::try_from(number).ok(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use brasserie_common::access::{Identity, Role};
+    use brasserie_common_runtime::DataDir;
     use brasserie_thrift::rpc::ClientConfig;
 
-    #[test]
-    fn memory_is_bounded_and_only_of_strangers() {
-        let pool = WorkerPool::new(ClientPool::new(ClientConfig::default()), None);
-        let address = |number: usize| ServiceAddress {
-            host: format!("h{number}").into(),
+    use super::*;
+    use crate::audit::Audit;
+    use crate::security::{PlainPeers, SecurityWish};
+
+    fn shard(name: &str) -> Shard {
+        Shard::try_from(name).expect("a shard")
+    }
+
+    fn at(host: &str) -> ServiceAddress {
+        ServiceAddress {
+            host: host.into(),
             port: 1,
-        };
-        pool.note_dialect(&address(0), ClientProtocol::FramedCompact);
-        assert_eq!(pool.strangers(), 0);
-        pool.note_dialect(&address(0), ClientProtocol::HeaderBinary);
-        assert_eq!(pool.strangers(), 1);
-        pool.note_dialect(&address(0), ClientProtocol::FramedCompact);
-        assert_eq!(pool.strangers(), 0);
-        for number in 0..3 * MAX_STRANGERS {
-            pool.note_dialect(&address(number), ClientProtocol::FramedBinary);
-            assert!(pool.strangers() <= MAX_STRANGERS);
         }
+    }
+
+    fn worker(name: &str, address: &ServiceAddress) -> WorkerDescription {
+        WorkerDescription {
+            shard: shard(name),
+            address: address.clone(),
+            ..WorkerDescription::default()
+        }
+    }
+
+    fn proven(name: &str) -> Principal {
+        Principal::Authenticated(Arc::new(Identity {
+            role: Role::Worker,
+            shard: Some(ShardLabel::of(&shard(name))),
+            token: None,
+            owner: None,
+            run_as: Arc::default(),
+            from: SocketAddr::from(([10, 0, 0, 9], 1)).into(),
+        }))
+    }
+
+    fn local() -> Principal {
+        Principal::Unauthenticated(SocketAddr::from(([127, 0, 0, 1], 1)))
+    }
+
+    fn guarded(folder: &std::path::Path, plain: PlainPeers) -> (WorkerPool, Arc<Guard>) {
+        let directory = DataDir::open(&folder.join("d")).expect("a directory");
+        let audit = Audit::open(&directory, 0).expect("a folder");
+        let wishes = (SecurityWish::Secured, plain);
+        let guard = Guard::open(&directory, wishes, Duration::from_secs(60), audit);
+        let guard = guard.expect("an authority").expect("an authority");
+        let pool = ClientPool::new(ClientConfig::default());
+        (WorkerPool::new(pool, Some(Arc::clone(&guard))), guard)
+    }
+
+    #[tokio::test]
+    async fn the_shard_of_a_call_decides_what_the_worker_must_prove() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (pool, guard) = guarded(folder.path(), PlainPeers::Strangers);
+        let named = |name: &str, address: &ServiceAddress| {
+            let (_, peer) = pool.to(&shard(name), address);
+            peer.name().map(str::to_owned)
+        };
+        let wanted = |name: &str| Some(guard.name_of(&ShardLabel::of(&shard(name))));
+        let (one, two) = (at("10.0.0.1"), at("10.0.0.2"));
+        let compact = ClientProtocol::default();
+        pool.accepted(pool.heard(&worker("w2", &two), compact, &proven("w2")));
+        // A thief of the key of `w1` sends heartbeats with the address of `w2`, which the core refuses or accepts.
+        let strange = ClientProtocol::HeaderBinary;
+        let refused = pool.heard(&worker("w1", &two), strange, &proven("w1"));
+        assert_eq!(named("w2", &two), wanted("w2"));
+        pool.refused(&refused);
+        pool.accepted(pool.heard(&worker("w1", &two), strange, &proven("w1")));
+        assert_eq!(named("w2", &two), wanted("w2"));
+        let known = pool.known.lock();
+        let way = known.way(&shard("w2"), &two).expect("it is known");
+        assert_eq!(way.protocol, compact);
+        drop(known);
+        // Calls for `w1` ask for its own proof wherever they go, also if nothing was heard from there.
+        assert_eq!(named("w1", &two), wanted("w1"));
+        assert_eq!(named("w1", &one), wanted("w1"));
+    }
+
+    #[tokio::test]
+    async fn only_workers_on_this_machine_are_called_without_a_proof() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (pool, _) = guarded(folder.path(), PlainPeers::Loopback);
+        let compact = ClientProtocol::default();
+        let called = |host: &str| {
+            let address = at(host);
+            pool.accepted(pool.heard(&worker("w1", &address), compact, &local()));
+            let (_, peer) = pool.to(&shard("w1"), &address);
+            (peer.to_string(), peer.name().is_none())
+        };
+        assert_eq!(called("127.0.0.1"), ("127.0.0.1:1".to_owned(), true));
+        assert_eq!(called("::1"), ("[::1]:1".to_owned(), true));
+        assert_eq!(called("localhost"), ("127.0.0.1:1".to_owned(), true));
+        let own = brasserie_common_runtime::net::host_name().expect("a name");
+        assert_eq!(called(&own), ("127.0.0.1:1".to_owned(), true));
+        for elsewhere in ["10.0.0.1", "node.example", "127.0.0.1.example"] {
+            assert!(!called(elsewhere).1, "{elsewhere}");
+        }
+        // A heartbeat that nobody has accepted changes nothing for a worker that has proven its shard.
+        let address = at("127.0.0.1");
+        pool.accepted(pool.heard(&worker("w1", &address), compact, &proven("w1")));
+        let _asking = pool.heard(&worker("w1", &address), compact, &local());
+        assert!(pool.to(&shard("w1"), &address).1.name().is_some());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let pool = WorkerPool::new(ClientPool::new(ClientConfig::default()), None);
+        let address = at("h");
+        for number in 0..=MAX_KNOWN {
+            let heard = pool.heard(
+                &worker(&format!("w{number}"), &address),
+                ClientProtocol::FramedBinary,
+                &local(),
+            );
+            if number % 2 == 0 {
+                pool.accepted(heard);
+            }
+        }
+        let known = pool.known.lock();
+        assert!(known.asking.len() <= MAX_KNOWN && known.accepted.len() <= MAX_KNOWN);
     }
 }

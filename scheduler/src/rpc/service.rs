@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use brasserie_common::access::SCHEDULER_CALLS;
 use brasserie_common::worker::HeartbeatResponse;
-use brasserie_common::{Principal, RequestId, WorkerDescription, WorkerSetId};
+use brasserie_common::{Health, Principal, RequestId, WorkerDescription, WorkerSetId};
 use brasserie_scheduler_core::{Event, Rejection, Reply};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
@@ -201,7 +201,7 @@ impl SchedulerService {
             self.audit.not_permitted(&refusal);
             return to.refuse(&refusal);
         }
-        self.pool.heard(&worker, protocol, &from);
+        let heard = self.pool.heard(&worker, protocol, &from);
         let work = work.filter(|work| work.worker == worker.id);
         if let Some(work) = work.map(Box::new) {
             // The work request goes first, so that the heartbeat's answer includes the work.
@@ -213,15 +213,20 @@ impl SchedulerService {
             };
             self.inbox.tell_soon(EventLane::Health, event);
         }
-        let (audit, by) = (self.audit.clone(), from.clone());
+        let (audit, by, pool) = (self.audit.clone(), from.clone(), self.pool.clone());
         let deliver = move |reply: Result<Box<HeartbeatResponse>, Rejection>| match reply {
             Ok(response) => {
+                match response.worker_state {
+                    Health::MustDie => pool.refused(&heard),
+                    Health::New | Health::Healthy | Health::Unhealthy => pool.accepted(heard),
+                }
                 to.mark_known();
                 to.reply(&BistroSchedulerProcessHeartbeatResult {
                     result_value: Some((*response).into()),
                 });
             }
             Err(rejection) => {
+                pool.refused(&heard);
                 audit.rejected(&by, "processHeartbeat", &rejection);
                 to.fail(rejection);
             }

@@ -24,6 +24,8 @@ use super::pool::WorkerPool;
 
 /// One call to send.
 pub(crate) struct WorkerCall {
+    /// The shard that the worker at the address must prove.
+    shard: Shard,
     address: ServiceAddress,
     call: Call,
     /// The time after which the call is no longer sent.
@@ -31,9 +33,14 @@ pub(crate) struct WorkerCall {
 }
 
 impl WorkerCall {
-    pub(crate) fn new(peer: &ServiceAddress, call: Call, not_after: Time) -> Self {
+    pub(crate) fn new(
+        (shard, address): (Shard, ServiceAddress),
+        call: Call,
+        not_after: Time,
+    ) -> Self {
         WorkerCall {
-            address: peer.clone(),
+            shard,
+            address,
             call,
             not_after,
         }
@@ -53,7 +60,7 @@ impl Workers {
         call: WorkerCall,
         done: impl FnOnce(CallOutcome<CallReply>) + Send + 'static,
     ) {
-        let (pool, peer) = self.pool.to(&call.address);
+        let (pool, peer) = self.pool.to(&call.shard, &call.address);
         let pool = pool.not_after(call.not_after);
         match call.call {
             Call::GetRunningTasks { scheduler, worker } => {
@@ -238,6 +245,7 @@ fn bound(why: &Unknown) -> Option<SchedulerId> {
         Unknown::SendTimeout
         | Unknown::ReceiveTimeout
         | Unknown::ConnectionLost(_)
+        | Unknown::OtherAuthority(_)
         | Unknown::BadReply(_) => None,
     }
 }

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use brasserie_common::access::{CallOrigin, Identity, IdentityProof, LocalUser, Role};
+use brasserie_common::access::{CallOrigin, Identity, IdentityProof, LocalUser, Role, ShardLabel};
 use brasserie_common::{Principal, WallTime};
 use brasserie_common_identity::{
     Authority, CertificateDer, IdentityError, Life, Lifetime, Proven, client_config, proven,
@@ -21,17 +22,25 @@ pub(super) struct OwnSide {
     server: Arc<rustls::ServerConfig>,
     client: Arc<rustls::ClientConfig>,
     issued: WallTime,
+    /// The end of a rotation that nobody finishes.
+    former_until: Option<WallTime>,
+    /// The number of authorities whose certificates are accepted.
+    trusts: usize,
 }
 
 impl OwnSide {
     /// Creates a key and its certificate. They are in memory only: the next start creates others.
     pub(super) fn create(authority: &Authority, now: WallTime) -> Result<Self, IdentityError> {
         let own = authority.credential(Role::Scheduler, now, Lifetime::SCHEDULER)?;
-        let trusted = authority.trusted();
+        let trusted = authority.trusted(now);
+        let half = now + Lifetime::SCHEDULER.0 / 2;
+        let former_until = authority.former_until().filter(|_| trusted.len() > 1);
         Ok(OwnSide {
             server: server_config(&own, &trusted, THRIFT)?,
             client: client_config(Some(&own), &trusted, THRIFT)?,
             issued: now,
+            former_until: authority.former_until().filter(|_| trusted.len() > 1),
+            trusts: trusted.len(),
         })
     }
 }
@@ -40,28 +49,59 @@ impl Guard {
     /// Calls `look` with the scheduler's side of TLS, renewed if it is time.
     fn own<T>(&self, look: impl FnOnce(&OwnSide) -> T) -> T {
         let now = Clock.wall();
-        let Side { authority, own, .. } = &mut *self.side.lock();
-        if wants_renewal(own.issued, now) {
+        let mut side = self.side.lock();
+        let Side { authority, own, .. } = &mut *side;
+        let trusted = own.trusts;
+        let has_ended = own.former_until.is_some_and(|until| now >= until);
+        if has_ended || wants_renewal(own.issued, now) {
             match OwnSide::create(authority, now) {
                 Ok(renewed) => *own = renewed,
                 // The old one is good for as long again, and each new connection tries again.
                 Err(error) => tracing::error!(%error, "cannot renew the scheduler's certificate"),
             }
         }
-        look(own)
+        let (seen, has_ended) = (look(own), own.trusts < trusted);
+        drop(side);
+        if has_ended {
+            tracing::warn!(
+                "a rotation of the authority was not finished in time: certificates of the former one are not accepted any more"
+            );
+            self.tell_workers();
+            self.ask_for_proofs_anew();
+        }
+        seen
+    }
+
+    /// Errors if a certificate of a shard is revoked. `is_current`: the authority has issued it, not a former one.
+    fn check_worker(
+        &self,
+        shard: &ShardLabel,
+        life: Life,
+        is_current: bool,
+    ) -> Result<(), NotAdmitted> {
+        let authority = self.authority();
+        let mut tokens = self.tokens.lock();
+        tokens.adopt(shard, life);
+        tokens.check_shard(shard, life.issued)?;
+        // A certificate that was issued may be lost on its way, so only one that is shown counts.
+        if is_current {
+            tokens.note_authority(shard, &authority.hash());
+        }
+        Ok(())
     }
 
     /// Returns who the holder of a verified certificate is.
     fn holder(&self, from: SocketAddr, shown: &CertificateDer<'_>) -> Result<Identity, String> {
         let proven = proven(shown).map_err(|error| error.to_string())?;
-        self.proven_holder(from, proven, Clock.wall())
+        let is_current = self.authority().has_issued(shown);
+        self.proven_holder(from, (proven, is_current), Clock.wall())
     }
 
-    /// Returns who the holder is of a certificate that proves this at a time.
+    /// Returns who the holder is of a certificate that proves this at a time, and whether the authority has issued it or a former one.
     pub(super) fn proven_holder(
         &self,
         from: SocketAddr,
-        proven: Proven,
+        (proven, is_current): (Proven, bool),
         now: WallTime,
     ) -> Result<Identity, String> {
         let (certified, is_valid) = (proven.certified, now < proven.until);
@@ -75,9 +115,7 @@ impl Guard {
                     return Err(NotAdmitted::Lapsed.to_string());
                 }
                 let (issued, until) = (proven.issued, proven.until);
-                let mut tokens = self.tokens.lock();
-                tokens.adopt(&shard, Life { issued, until });
-                let checked = tokens.check_shard(&shard, issued);
+                let checked = self.check_worker(&shard, Life { issued, until }, is_current);
                 checked.map_err(|error| error.to_string())?;
                 let role = if is_valid { Role::Worker } else { Role::Lapsed };
                 Ok(Identity {
@@ -86,6 +124,8 @@ impl Guard {
                     ..Identity::new(role, proof, from)
                 })
             }
+            // Workers renew theirs with the new authority. Nobody else has a certificate for longer than minutes.
+            _ if !is_current => Err("its certificate is of an authority that was replaced".to_owned()),
             _ if !is_valid => Err("its certificate has expired".to_owned()),
             (_, role @ Role::Scheduler) => Ok(Identity::new(role, proof, from)),
             // The certificate of a person is worth what its token is worth now.
@@ -162,6 +202,23 @@ impl Doorkeeper for Guard {
 impl Credentials for Guard {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
         self.own(|own| Arc::clone(&own.client))
+    }
+
+    fn accepts(&self, shown: &CertificateDer<'_>) -> Result<(), String> {
+        let proven = proven(shown).map_err(|error| error.to_string())?;
+        match &proven.certified.shard {
+            Some(shard) => {
+                let (issued, until) = (proven.issued, proven.until);
+                let is_current = self.authority().has_issued(shown);
+                let checked = self.check_worker(shard, Life { issued, until }, is_current);
+                checked.map_err(|error| error.to_string())
+            }
+            None => Err("its certificate is of no worker".to_owned()),
+        }
+    }
+
+    fn version(&self) -> u64 {
+        self.proofs.load(Ordering::SeqCst)
     }
 }
 

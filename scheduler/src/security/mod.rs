@@ -12,9 +12,10 @@ mod web;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use brasserie_common::access::{
@@ -112,6 +113,12 @@ pub(crate) struct Guard {
     server: Mutex<Option<Disconnector>>,
     /// The number of changes that workers need to know.
     changes: watch::Sender<u64>,
+    /// The start of this process, which tells its changes from those of others.
+    source: i64,
+    /// Grows when calls to workers need new connections.
+    proofs: AtomicU64,
+    /// The name of this machine.
+    host_name: Option<String>,
     audit: Audit,
 }
 
@@ -182,6 +189,9 @@ impl Guard {
             changing: Mutex::default(),
             server: Mutex::default(),
             changes: watch::Sender::new(0),
+            source: now.as_millis(),
+            proofs: AtomicU64::new(0),
+            host_name: net::host_name(),
             audit,
         };
         Ok(Some(Arc::new(guard)))
@@ -193,14 +203,36 @@ impl Guard {
 
     /// Returns what workers need to know about certificates: those that are revoked, and the authorities of the others.
     pub(crate) fn news(&self) -> (Revoked, Vec<AuthorityHash>) {
-        let revoked = self.tokens.lock().revoked(Clock.wall());
-        let trusted = self.authority().trusted();
+        let now = Clock.wall();
+        let revoked = self.tokens.lock().revoked(now);
+        let trusted = self.authority().trusted(now);
         (revoked, trusted.iter().map(AuthorityHash::of).collect())
     }
 
     /// Returns the number of changes that workers need to know.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    /// Returns the number of this process in news for workers.
+    pub(crate) fn source(&self) -> i64 {
+        self.source
+    }
+
+    /// Returns where a worker that has announced this host may be called without any proof; `None`: nowhere. Only `--insecure-network`
+    /// permits that for other machines.
+    pub(crate) fn plain_host<'a>(&self, announced: &'a str) -> Option<&'a str> {
+        let address = announced.parse::<IpAddr>().ok();
+        let is_loopback = address.is_some_and(|address| address.to_canonical().is_loopback());
+        let is_own_name = announced == "localhost" || self.host_name.as_deref() == Some(announced);
+        match self.plain {
+            PlainPeers::Strangers => None,
+            PlainPeers::All => Some(announced),
+            PlainPeers::Loopback if is_loopback => Some(announced),
+            // No resolver decides where a call without proof goes.
+            PlainPeers::Loopback if is_own_name => Some("127.0.0.1"),
+            PlainPeers::Loopback => None,
+        }
     }
 
     /// Lets the guard close connections of this server.
@@ -219,11 +251,6 @@ impl Guard {
     /// Returns the name that the worker of a shard must prove when it is called.
     pub(crate) fn name_of(&self, shard: &ShardLabel) -> String {
         self.cluster.of_shard(shard)
-    }
-
-    /// Returns the name that every worker of the cluster can prove.
-    pub(crate) fn name_of_workers(&self) -> String {
-        self.cluster.of_role(Role::Worker)
     }
 
     /// Errors if a worker may not join. Does not wait for the disk, so that those without a good token wait in no queue.
@@ -306,7 +333,9 @@ impl Guard {
         issued: WallTime,
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
         let authority = self.authority();
-        tokens.note_authority(&shard, &authority.hash());
+        if token.is_some() {
+            tokens.note_authority(&shard, &authority.hash());
+        }
         let certified = Certified {
             cluster: self.cluster.clone(),
             role: Role::Worker,
@@ -393,11 +422,12 @@ impl Guard {
         Ok(())
     }
 
-    /// Ends the certificates of a shard, and its connections. Waits for the disk.
+    /// Ends the certificates of a shard, and its connections in both directions. Waits for the disk.
     pub(crate) fn revoke_worker(&self, shard: &Shard) -> Result<(), NotAdmitted> {
         self.change(|tokens| tokens.revoke_shard(Clock.wall(), shard, self.worker_life.0))?;
         let label = ShardLabel::of(shard);
         self.tell_workers();
+        self.call_anew();
         self.disconnect(|identity| identity.shard.as_ref() == Some(&label));
         Ok(())
     }
@@ -414,8 +444,13 @@ impl Guard {
         drop(tokens);
         let made = make(&mut changed)?;
         self.keep(&changed)?;
-        self.tokens.lock().replace(changed);
+        self.put_in_force(changed);
         Ok(made)
+    }
+
+    fn put_in_force(&self, changed: Tokens) {
+        let authority = self.authority().hash();
+        self.tokens.lock().replace(changed, &authority);
     }
 
     fn keep(&self, tokens: &Tokens) -> Result<(), NotAdmitted> {
@@ -425,6 +460,19 @@ impl Guard {
 
     fn tell_workers(&self) {
         self.changes.send_modify(|change| *change += 1);
+    }
+
+    /// Makes further calls to workers go over new connections, whose peers prove themselves anew.
+    fn call_anew(&self) {
+        self.proofs.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Makes all peers with certificates prove themselves anew, in both directions, because an authority is not accepted any more.
+    fn ask_for_proofs_anew(&self) {
+        self.call_anew();
+        if let Some(server) = &*self.server.lock() {
+            server.disconnect_certified();
+        }
     }
 
     /// Makes the open connections of a worker with an expired certificate those of a worker that has renewed it.

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::WallTime;
 use brasserie_common::time::readable_duration;
 use brasserie_common_identity::Life;
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie as wire;
 
 use super::{Guard, PlainPeers};
+
+/// The time before the end of an unfinished rotation from which `status` names it: a third of the longest.
+const FINISH_WITHIN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The protection of a scheduler's ports.
 #[derive(Clone)]
@@ -34,6 +38,7 @@ impl Protection {
             return;
         };
         errors.extend(guard.authority_problem());
+        errors.extend(guard.rotation_problem(Clock.wall()));
         let late = guard.late_certificates();
         for worker in status.workers.iter_mut().flatten() {
             let shard = worker.shard.as_deref().unwrap_or_default();
@@ -78,6 +83,22 @@ impl Guard {
             readable_duration(left)
         ))
     }
+
+    /// Returns what to do about a rotation that nobody finishes.
+    fn rotation_problem(&self, now: WallTime) -> Option<String> {
+        let left = now.until(self.authority().former_until()?);
+        if left > FINISH_WITHIN {
+            return None;
+        }
+        let end = match left.is_zero() {
+            true => "has ended by itself: certificates of the former one are not accepted any more"
+                .to_owned(),
+            false => format!("ends by itself in {}", readable_duration(left)),
+        };
+        Some(format!(
+            "the replacement of the authority is not finished, and {end}. Finish it: brasserie ca rotate --finish"
+        ))
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +110,7 @@ mod tests {
     use super::*;
     use crate::audit::Audit;
     use crate::security::tokens::Tokens;
-    use crate::security::{SecurityWish, Terms};
+    use crate::security::{RotationStep, SecurityWish, Terms};
 
     fn status() -> wire::ClusterStatus {
         let worker = |shard: &str, state: &str| wire::WorkerStatus {
@@ -107,6 +128,29 @@ mod tests {
         let mut status = status();
         Protection::new(guard.cloned(), plain).note_in(&mut status);
         status.errors.unwrap_or_default()
+    }
+
+    #[test]
+    fn a_rotation_that_nobody_finishes_is_a_problem() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = brasserie_common_runtime::DataDir::open(&folder.path().join("d"));
+        let directory = directory.expect("a directory");
+        let audit = Audit::open(&directory, 0).expect("a folder");
+        let wishes = (SecurityWish::Secured, PlainPeers::Strangers);
+        let guard = Guard::open(&directory, wishes, Lifetime::WORKER.0, audit);
+        let guard = guard.expect("an authority").expect("an authority");
+        let after = |days: u64| Clock.wall() + Duration::from_secs(days * 24 * 60 * 60);
+        assert_eq!(guard.rotation_problem(after(100)), None);
+        guard.rotate(RotationStep::Begin).expect("a folder");
+        assert_eq!(guard.rotation_problem(after(1)), None);
+        let soon = guard.rotation_problem(after(61)).expect("a problem");
+        assert!(soon.contains("ends by itself in"), "{soon}");
+        let over = guard.rotation_problem(after(91)).expect("a problem");
+        assert!(over.contains("has ended by itself"), "{over}");
+        guard
+            .rotate(RotationStep::Finish)
+            .expect("nobody is behind");
+        assert_eq!(guard.rotation_problem(after(91)), None);
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub(crate) struct AuthorityState {
     pub behind: Vec<String>,
 }
 
-/// The authority after a step, the scheduler's own certificate by it, and the shards that are shut out.
-type Next = (Authority, OwnSide, Vec<ShardLabel>);
+/// The authority after a step, and the scheduler's own certificate by it.
+type Next = (Authority, OwnSide);
 
 impl Guard {
     pub(crate) fn authority_state(&self) -> Result<AuthorityState, NotAdmitted> {
@@ -81,19 +81,18 @@ impl Guard {
                 self.finish_rotation(&authority, tokens.clone())?
             }
         };
-        let (authority, own, shut_out) = next;
+        let (authority, own) = next;
         let state = state(&authority, &tokens)?;
         let mut side = self.side.lock();
         (side.authority, side.own) = (Arc::new(authority), own);
         side.web.forget_certificate();
         drop(side);
         self.tell_workers();
-        // Only now, as they come back at once.
-        self.disconnect(|peer| {
-            peer.shard
-                .as_ref()
-                .is_some_and(|own| shut_out.contains(own))
-        });
+        match step {
+            RotationStep::Begin => {}
+            // Workers that have renewed too: somebody else may have their former certificates. They come back at once, so this is last.
+            RotationStep::Finish | RotationStep::FinishAnyway => self.ask_for_proofs_anew(),
+        }
         Ok(state)
     }
 
@@ -104,7 +103,7 @@ impl Guard {
         let own = OwnSide::create(&made, now)?;
         made.write(&self.folder)?;
         follow(&self.folder, &made)?;
-        Ok((made, own, Vec::new()))
+        Ok((made, own))
     }
 
     fn finish_rotation(
@@ -113,14 +112,15 @@ impl Guard {
         mut tokens: Tokens,
     ) -> Result<Next, NotAdmitted> {
         let now = Clock.wall();
-        let left = authority.forget_former(&self.folder)?;
-        let own = OwnSide::create(&left, now)?;
-        let behind = tokens.behind(now, left.hash()).map(|(label, _)| label);
+        let behind = tokens.behind(now, authority.hash()).map(|(label, _)| label);
         let behind: Vec<ShardLabel> = behind.collect();
         tokens.end(now, &behind);
+        // First, so that no crash leaves a shard that nobody can join as any more. Until the former authority is gone, its worker can renew.
         self.keep(&tokens)?;
         self.tokens.lock().end(now, &behind);
-        Ok((left, own, behind))
+        let left = authority.forget_former(&self.folder)?;
+        let own = OwnSide::create(&left, now)?;
+        Ok((left, own))
     }
 }
 
@@ -165,6 +165,10 @@ fn names_behind(authority: &Authority, tokens: &Tokens) -> Vec<String> {
 }
 
 fn check_that_none_is_behind(authority: &Authority, tokens: &Tokens) -> Result<(), NotAdmitted> {
+    if authority.trusted(Clock.wall()).len() == 1 {
+        // The rotation has ended by itself, and they are shut out already.
+        return Ok(());
+    }
     let behind = names_behind(authority, tokens);
     if behind.is_empty() {
         return Ok(());
@@ -188,4 +192,103 @@ fn check_that_none_is_behind(authority: &Authority, tokens: &Tokens) -> Result<(
 
 fn refused<T>(why: impl Into<String>) -> Result<T, NotAdmitted> {
     Err(NotAdmitted::BadTerms(why.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use brasserie_common::access::Role;
+    use brasserie_common::{Principal, Shard};
+    use brasserie_common_identity::{CertificateDer, KeyRequest, Lifetime};
+    use brasserie_common_runtime::DataDir;
+    use brasserie_thrift::rpc::{Credentials as _, Doorkeeper as _};
+
+    use super::*;
+    use crate::audit::Audit;
+    use crate::security::{PlainPeers, SecurityWish, Terms};
+
+    const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
+
+    fn open(folder: &Path) -> Arc<Guard> {
+        let directory = DataDir::open(&folder.join("d")).expect("a directory");
+        let audit = Audit::open(&directory, 0).expect("a folder");
+        let wishes = (SecurityWish::Secured, PlainPeers::Strangers);
+        let guard = Guard::open(&directory, wishes, Lifetime::WORKER.0, audit);
+        guard.expect("an authority").expect("an authority")
+    }
+
+    fn join(guard: &Guard, shard: &Shard) -> Vec<CertificateDer<'static>> {
+        let (token, _) = guard
+            .create_token(Terms::joining(MINUTE, 1))
+            .expect("good terms");
+        let key = KeyRequest::create().expect("a key");
+        let joined = guard.join(&token.secret.reveal(), shard, key.request());
+        joined.expect("a certificate")
+    }
+
+    #[test]
+    fn a_worker_is_behind_until_it_shows_its_new_certificate_and_people_of_before_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let guard = open(folder.path());
+        let shard = Shard::try_from("w1").expect("a shard");
+        let label = ShardLabel::of(&shard);
+        let from = SocketAddr::from(([10, 0, 0, 1], 1));
+        let former = join(&guard, &shard);
+        let (token, _) = guard
+            .create_token(Terms::person(Role::Admin, MINUTE))
+            .expect("good terms");
+        let admin = guard.authenticate(&token.secret.reveal(), from);
+        let key = KeyRequest::create().expect("a key");
+        let admin = guard.certify_person(&admin.expect("a person"), key.request());
+        let admin = admin.expect("a certificate");
+        let enters = |chain: &[CertificateDer<'static>]| {
+            matches!(guard.identify(from, chain), Principal::Authenticated(_))
+        };
+        assert!(enters(&former) && enters(&admin));
+
+        let begun = guard.rotate(RotationStep::Begin).expect("a folder");
+        assert_eq!(begun.behind, ["w1"]);
+        assert!(enters(&former), "it must renew");
+        assert!(!enters(&admin));
+        let key = KeyRequest::create().expect("a key");
+        let renewed = guard.renew(&label, key.request()).expect("a certificate");
+        // The answer may be lost.
+        let state = || guard.authority_state().expect("an authority");
+        assert_eq!(state().behind, ["w1"]);
+        assert!(enters(&renewed));
+        assert_eq!(state().behind, [""; 0]);
+        let version = guard.version();
+        guard.rotate(RotationStep::Finish).expect("none is behind");
+        assert!(
+            guard.version() > version,
+            "calls leave over new connections"
+        );
+
+        guard.accepts(&renewed[0]).expect("the worker of its shard");
+        let version = guard.version();
+        guard.revoke_worker(&shard).expect("it has joined");
+        assert!(guard.version() > version);
+        let why = guard.accepts(&renewed[0]).expect_err("it is revoked");
+        assert!(why.contains("is revoked"), "{why}");
+        let again = join(&guard, &shard);
+        guard.accepts(&again[0]).expect("it has joined again");
+        guard.accepts(&renewed[0]).expect_err("it stays revoked");
+    }
+
+    #[test]
+    fn a_crash_before_the_last_step_leaves_no_shard_that_nobody_can_join_as() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let guard = open(folder.path());
+        let shard = Shard::try_from("w1").expect("a shard");
+        join(&guard, &shard);
+        guard.rotate(RotationStep::Begin).expect("a folder");
+        // The file of the authority cannot be replaced.
+        let path = guard.folder.join("authority.pem");
+        std::fs::remove_file(&path).expect("it is there");
+        std::fs::create_dir(&path).expect("a folder");
+        let failed = guard.rotate(RotationStep::FinishAnyway);
+        assert!(matches!(failed, Err(NotAdmitted::Failed(_))), "{failed:?}");
+        join(&guard, &shard);
+    }
 }

@@ -142,7 +142,8 @@ struct KeptShard {
     is_revoked: bool,
     /// The token and the request with which it has joined; zero if another scheduler has admitted it.
     joined: Digest,
-    /// The hash of the authority that has issued its last certificate; empty if that is not known.
+    /// The hash of the authority that has issued the last certificate that its worker has shown, or with which it has joined; empty if that
+    /// is not known.
     authority: String,
     /// The time at which the last revoked certificate expires, in milliseconds.
     revoked_until_ms: i64,
@@ -461,20 +462,26 @@ impl Tokens {
         Some(kept.or_insert_with(|| KeptShard::new(shard)))
     }
 
-    /// Puts a changed copy in its place. Certificates that were adopted since the copy was made stay known.
-    pub(crate) fn replace(&mut self, changed: Tokens) {
+    /// Puts a changed copy in its place. Certificates that were adopted since the copy was made stay known, and so do those of this authority
+    /// that were shown since.
+    pub(crate) fn replace(&mut self, changed: Tokens, authority: &AuthorityHash) {
         let before = std::mem::replace(self, changed);
+        let current = authority.to_string();
         for (label, former) in before.shards {
             let issued = WallTime::from_secs(former.issued);
             let ends = [former.newest_until_ms, former.until_ms].map(WallTime::from_millis);
+            let is_current = former.authority == current;
             let kept = self.shards.entry(label).or_insert(former);
             for until in ends {
                 kept.note(Life { issued, until });
             }
+            if is_current {
+                kept.authority.clone_from(&current);
+            }
         }
     }
 
-    /// Notes which authority has issued the last certificate of a shard.
+    /// Notes which authority has issued the certificate that the worker of a shard has.
     pub(crate) fn note_authority(&mut self, shard: &ShardLabel, authority: &AuthorityHash) {
         if let Some(kept) = self.shards.get_mut(shard.as_str()) {
             kept.authority = authority.to_string();

@@ -7040,6 +7040,8 @@ pub struct CertificateNews {
     pub shards: Option<Vec<RevokedShard>>,
     pub tokens: Option<Vec<String>>,
     pub authorities: Option<Vec<Vec<u8>>>,
+    pub source: Option<i64>,
+    pub number: Option<i64>,
 }
 
 impl TSerializable for CertificateNews {
@@ -7048,6 +7050,8 @@ impl TSerializable for CertificateNews {
         let mut f_1: Option<Vec<RevokedShard>> = Some(Vec::new());
         let mut f_2: Option<Vec<String>> = Some(Vec::new());
         let mut f_3: Option<Vec<Vec<u8>>> = Some(Vec::new());
+        let mut f_4: Option<i64> = None;
+        let mut f_5: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -7085,6 +7089,14 @@ impl TSerializable for CertificateNews {
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
                 }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -7096,6 +7108,8 @@ impl TSerializable for CertificateNews {
             shards: f_1,
             tokens: f_2,
             authorities: f_3,
+            source: f_4,
+            number: f_5,
         };
         Ok(ret)
     }
@@ -7129,6 +7143,16 @@ impl TSerializable for CertificateNews {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.source {
+            o_prot.write_field_begin(&TFieldIdentifier::new("source", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.number {
+            o_prot.write_field_begin(&TFieldIdentifier::new("number", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -7140,6 +7164,8 @@ impl Default for CertificateNews {
             shards: Some(Vec::new()),
             tokens: Some(Vec::new()),
             authorities: Some(Vec::new()),
+            source: None,
+            number: None,
         }
     }
 }

@@ -74,6 +74,11 @@ impl PeerAddr {
         }
     }
 
+    /// Returns the name that the peer must prove; `None`: the connection is not encrypted.
+    pub fn name(&self) -> Option<&str> {
+        self.proves.as_deref()
+    }
+
     /// Returns whether this is a local socket.
     pub fn is_local(&self) -> bool {
         self.socket.is_some()
@@ -239,7 +244,7 @@ impl ClientPool {
             not_after: self.not_after,
             done: Box::new(move |ending| done(ending.into_result(method, &limits))),
         };
-        let Some(link) = inner.peer(peer).open_link() else {
+        let Some(link) = inner.open_link(&inner.peer(peer)) else {
             return call.send_over_new(frame, ATTEMPTS);
         };
         let slot = Slot::Function {
@@ -383,29 +388,33 @@ impl Inner {
     /// Returns the peer's open connection, or opens a new one.
     async fn link(&self, addr: &PeerAddr) -> Result<Arc<Link>, NotSent> {
         let peer = self.peer(addr);
-        if let Some(link) = peer.open_link() {
+        if let Some(link) = self.open_link(&peer) {
             return Ok(link);
         }
         let deadline = Instant::now() + self.timeouts.connect;
         let connected = timeout_at(deadline, async {
             let mut lookup = peer.connecting.lock().await;
-            if let Some(link) = peer.open_link() {
+            if let Some(link) = self.open_link(&peer) {
                 return Ok(link);
             }
-            let stream = match &addr.socket {
-                Some(path) => Stream::plain(connect_local(addr, path).await?),
+            // The version is taken before the proof, so that a proof which changes meanwhile is of an earlier version.
+            let (version, stream) = match &addr.socket {
+                Some(path) => {
+                    let stream = connect_local(addr, path).await?;
+                    (self.version(), Stream::plain(stream))
+                }
                 None => {
                     let running = lookup.get_or_insert_with(|| (self.begin_lookup)(addr));
                     let found = running.await;
                     *lookup = None;
                     let found = found.unwrap_or_else(|error| Err(error.into()));
-                    self.secure(addr, connect(addr, found).await?)?
+                    let tcp = connect(addr, found).await?;
+                    (self.version(), self.secure(addr, tcp)?)
                 }
             };
-            let link = Arc::new(Link::new(Arc::clone(&self.limits)));
+            let link = Arc::new(Link::new(Arc::clone(&self.limits), version));
             self.greet(addr, &link)?;
-            let (limits, timeouts) = (Arc::clone(&self.limits), self.timeouts);
-            let task = LinkTask::new(stream, Arc::clone(&link), limits, timeouts);
+            let task = self.task(stream, &link);
             *peer.link.lock() = Some(Arc::clone(&link));
             // Weak, so that the pool can forget a peer without calls and connection.
             let (shutdown, its) = (self.shutdown.clone(), Arc::downgrade(&peer));
@@ -422,6 +431,26 @@ impl Inner {
                 peer: addr.to_string(),
             })
         })
+    }
+
+    fn task(&self, stream: Stream, link: &Arc<Link>) -> LinkTask {
+        let (limits, checks) = (Arc::clone(&self.limits), self.credentials.clone());
+        LinkTask::new(stream, Arc::clone(link), limits, self.timeouts, checks)
+    }
+
+    fn version(&self) -> u64 {
+        let credentials = self.credentials.as_ref();
+        credentials.map_or(0, |credentials| credentials.version())
+    }
+
+    /// Returns the peer's connection if it is open, and both sides would prove the same again.
+    fn open_link(&self, peer: &Peer) -> Option<Arc<Link>> {
+        let link = peer.open_link()?;
+        if link.version() == self.version() {
+            return Some(link);
+        }
+        link.supersede();
+        None
     }
 
     /// Wraps a new connection in TLS if its peer proves a name. The handshake follows with the first call, within its time to be sent.

@@ -302,13 +302,22 @@ impl<S: Service> Connection<S> {
     fn identify(&self) {
         let from = match self.outbox.peer() {
             CallOrigin::Network(address) => address,
-            CallOrigin::Local(user) => return self.outbox.identify(self.door.local(user)),
+            CallOrigin::Local(user) => {
+                self.outbox.note_no_certificate();
+                return self.outbox.identify(self.door.local(user));
+            }
         };
         match self.stream.proof() {
             // Bytes of a call come after the proof.
             Proof::Incomplete => {}
-            Proof::Plain => self.outbox.identify(self.door.plain(from)),
+            Proof::Plain => {
+                self.outbox.note_no_certificate();
+                self.outbox.identify(self.door.plain(from));
+            }
             Proof::Certificates(shown) => {
+                if shown.is_empty() {
+                    self.outbox.note_no_certificate();
+                }
                 self.outbox.identify(self.door.identify(from, shown));
                 // A revocation in the meantime has closed the connections of those who were known, and this peer was not.
                 self.outbox.identify(self.door.identify(from, shown));

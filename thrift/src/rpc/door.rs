@@ -56,6 +56,18 @@ pub trait Credentials: fmt::Debug + Send + Sync + 'static {
     /// Returns the configuration of TLS for a new connection.
     fn tls(&self) -> Arc<ClientConfig>;
 
+    /// Checks a server after each handshake, also of a resumed session, before any call leaves. `shown` is the server's verified certificate.
+    /// Errors if it is not accepted, for example because it is revoked. The tasks of connections call it, so it must not block.
+    fn accepts(&self, _shown: &CertificateDer<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Returns a number that grows when open connections must not be used any more, because the proof of either side may have changed. Further
+    /// calls use new ones.
+    fn version(&self) -> u64 {
+        0
+    }
+
     /// Returns the secret of a token for people, which each new connection shows before its first call.
     fn secret(&self) -> Option<String> {
         None

@@ -82,8 +82,9 @@ enum CallStage {
 }
 
 /// ```text
-/// Open --a call timed out in silence--> Retired --last call ended--> Closed
-///   \--error, end of stream, idle-----------------------------------/
+/// Open --a call timed out in silence--> Retired ----last call ended--> Closed
+///  |\---a newer proof is wanted------> Superseded --last call ended--/
+///  \----error, end of stream, idle----------------------------------/
 /// ```
 #[derive(Clone, Debug)]
 enum LinkPhase {
@@ -91,6 +92,8 @@ enum LinkPhase {
     Open,
     /// The link waits for replies, but accepts no new calls, because the peer may be dead.
     Retired,
+    /// The link waits for replies, but accepts no new calls: either side may have another proof now.
+    Superseded,
     /// The link has ended, for this reason.
     Closed(String),
 }
@@ -153,9 +156,11 @@ struct LinkState {
 
 /// The treatment of calls that have not begun to leave when their link closes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Leftovers {
+pub(super) enum Leftovers {
     /// The connection was at fault, so the calls may try another one.
     Return,
+    /// The authorities of the two sides differ. Another connection may show a newer certificate.
+    ReturnToOther,
     /// The peer is at fault, so another connection would not help.
     Fail,
 }
@@ -163,6 +168,8 @@ enum Leftovers {
 /// The state that callers and the connection's task share.
 pub(super) struct Link {
     limits: Arc<Limits>,
+    /// The version of the credentials with which it was opened.
+    version: u64,
     state: Mutex<LinkState>,
     wake: Notify,
 }
@@ -196,10 +203,11 @@ pub(super) enum Rejected {
 }
 
 impl Link {
-    pub(super) fn new(limits: Arc<Limits>) -> Self {
+    pub(super) fn new(limits: Arc<Limits>, version: u64) -> Self {
         let now = Instant::now();
         Link {
             limits,
+            version,
             state: Mutex::new(LinkState {
                 phase: LinkPhase::Open,
                 queue: VecDeque::new(),
@@ -212,6 +220,10 @@ impl Link {
             }),
             wake: Notify::new(),
         }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -229,7 +241,7 @@ impl Link {
         let mut state = self.state.lock();
         match state.phase {
             LinkPhase::Open => {}
-            LinkPhase::Retired | LinkPhase::Closed(_) => {
+            LinkPhase::Retired | LinkPhase::Superseded | LinkPhase::Closed(_) => {
                 return Err((Rejected::Closed(frame), slot));
             }
         }
@@ -271,7 +283,7 @@ impl Link {
         state.withdraw(sequence);
         state.calls.remove(&sequence.0);
         match state.phase {
-            LinkPhase::Retired => self.wake.notify_one(),
+            LinkPhase::Retired | LinkPhase::Superseded => self.wake.notify_one(),
             LinkPhase::Open | LinkPhase::Closed(_) => {}
         }
     }
@@ -335,9 +347,20 @@ impl Link {
     }
 
     /// Ends every call.
-    pub(super) fn close(&self, reason: &str) {
-        let told = self.state.lock().close(reason, Leftovers::Return);
+    pub(super) fn close(&self, reason: &str, leftovers: Leftovers) {
+        let told = self.state.lock().close(reason, leftovers);
         tell(told);
+    }
+
+    /// Accepts no more calls, and closes once those that it has are answered.
+    pub(super) fn supersede(&self) {
+        let mut state = self.state.lock();
+        match state.phase {
+            LinkPhase::Open => state.phase = LinkPhase::Superseded,
+            LinkPhase::Retired | LinkPhase::Superseded | LinkPhase::Closed(_) => return,
+        }
+        drop(state);
+        self.wake.notify_one();
     }
 
     /// Delivers a reply to its call. Discards a late reply to an abandoned call.
@@ -411,7 +434,8 @@ impl Link {
                 let why = "the peer did not answer";
                 (why, Useless::Unresponsive(why.to_owned()))
             }
-            LinkPhase::Retired => {
+            LinkPhase::Superseded if unused => ("another proof is wanted", Useless::Idle),
+            LinkPhase::Retired | LinkPhase::Superseded => {
                 state.last_used = now;
                 return None;
             }

@@ -7,10 +7,11 @@ use bytes::{Buf, BytesMut};
 use tokio::io::Interest;
 use tokio_util::sync::CancellationToken;
 
+use super::door::Credentials;
 use super::frame::{self, LENGTH_BYTES};
 use super::limits::{CallTimeouts, KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES};
-use super::link::{Link, Sequence, Useless};
-use super::stream::Stream;
+use super::link::{Leftovers, Link, Sequence, Useless};
+use super::stream::{Proof, Stream, is_about_authority};
 
 /// The side that ended a connection of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(super) struct LinkTask {
     limits: Arc<Limits>,
     timeouts: CallTimeouts,
     input: BytesMut,
+    /// Checks the proof of the peer once it is complete, and is gone then.
+    checks: Option<Arc<dyn Credentials>>,
 }
 
 /// Why the connection ended.
@@ -46,6 +49,8 @@ enum Close {
     Unresponsive(String),
     #[error("the client shuts down")]
     ShutDown,
+    #[error("the peer is not accepted: {0}")]
+    NotAccepted(String),
 }
 
 impl Close {
@@ -56,7 +61,22 @@ impl Close {
             | Close::Io(_)
             | Close::Frame(_)
             | Close::NoSequence
+            | Close::NotAccepted(_)
             | Close::Unresponsive(_) => ClosedBy::Peer,
+        }
+    }
+
+    fn leftovers(&self) -> Leftovers {
+        match self {
+            Close::Io(error) if is_about_authority(error) => Leftovers::ReturnToOther,
+            Close::PeerClosed
+            | Close::Io(_)
+            | Close::Frame(_)
+            | Close::NoSequence
+            | Close::Idle
+            | Close::Unresponsive(_)
+            | Close::ShutDown
+            | Close::NotAccepted(_) => Leftovers::Return,
         }
     }
 }
@@ -73,6 +93,7 @@ impl LinkTask {
         link: Arc<Link>,
         limits: Arc<Limits>,
         timeouts: CallTimeouts,
+        checks: Option<Arc<dyn Credentials>>,
     ) -> Self {
         LinkTask {
             stream,
@@ -80,6 +101,7 @@ impl LinkTask {
             limits,
             timeouts,
             input: BytesMut::new(),
+            checks,
         }
     }
 
@@ -91,13 +113,14 @@ impl LinkTask {
             }
         };
         self.stream.finish();
-        self.link.close(&close.to_string());
+        self.link.close(&close.to_string(), close.leftovers());
         close.by()
     }
 
     async fn turn(&mut self, shutdown: &CancellationToken) -> Result<(), Close> {
         // Reads first: if the stream has ended, waiting calls end as `NotSent`.
         self.read()?;
+        self.check_peer()?;
         let output = if self.link.write(&mut self.stream)? {
             WriteState::Empty
         } else {
@@ -121,6 +144,23 @@ impl LinkTask {
             () = self.link.changed() => {}
             () = tokio::time::sleep_until(look_at) => {}
         }
+        Ok(())
+    }
+
+    /// Checks the peer as soon as its proof is complete. No call has left before.
+    fn check_peer(&mut self) -> Result<(), Close> {
+        let Some(checks) = &self.checks else {
+            return Ok(());
+        };
+        match self.stream.proof() {
+            Proof::Incomplete => return Ok(()),
+            Proof::Plain => {}
+            Proof::Certificates(shown) => {
+                let accepted = shown.first().map_or(Ok(()), |first| checks.accepts(first));
+                accepted.map_err(Close::NotAccepted)?;
+            }
+        }
+        self.checks = None;
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub(super) struct ConnectionOutbox {
     is_known: AtomicBool,
     /// Whether the server has asked the peer who it is, and got no proof.
     is_stranger: AtomicBool,
+    /// Whether the peer is known without any certificate.
+    needs_no_certificate: AtomicBool,
     /// Whether the server needs this connection's place.
     is_asked_to_leave: AtomicBool,
     wake: Notify,
@@ -105,6 +107,7 @@ impl ConnectionOutbox {
             calls: AtomicUsize::new(0),
             is_known: AtomicBool::new(false),
             is_stranger: AtomicBool::new(false),
+            needs_no_certificate: AtomicBool::new(false),
             is_asked_to_leave: AtomicBool::new(false),
             wake: Notify::new(),
         }
@@ -205,6 +208,16 @@ impl ConnectionOutbox {
     pub(super) fn ask_to_leave(&self) {
         self.is_asked_to_leave.store(true, Ordering::Relaxed);
         self.wake.notify_one();
+    }
+
+    /// Notes that the peer has shown no certificate.
+    pub(super) fn note_no_certificate(&self) {
+        self.needs_no_certificate.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the peer has shown a certificate, or may still show one.
+    pub(super) fn may_be_certified(&self) -> bool {
+        !self.needs_no_certificate.load(Ordering::Relaxed)
     }
 
     /// Makes the connection's task close it, whatever its calls.

@@ -23,6 +23,15 @@ pub enum CallResult<T> {
 }
 
 impl<T> CallResult<T> {
+    /// Returns whether one side's certificate is of an authority that the other one does not trust.
+    pub fn is_of_other_authority(&self) -> bool {
+        matches!(
+            self,
+            CallResult::NotSent(NotSent::OtherAuthority(_))
+                | CallResult::Unknown(Unknown::OtherAuthority(_))
+        )
+    }
+
     /// Maps the result of a finished call.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> CallResult<U> {
         match self {
@@ -84,6 +93,9 @@ pub enum NotSent {
     /// The connection ended while the call was queued.
     #[error("the connection ended before the call was sent: {0}")]
     ConnectionLost(String),
+    /// One side's certificate is of an authority that the other one does not trust. See [`CallResult::is_of_other_authority`].
+    #[error("the authorities of the two sides differ: {0}")]
+    OtherAuthority(String),
     /// The call was not sent in time, and was removed from the queue.
     #[error("the call could not be sent in time")]
     SendTimeout,
@@ -117,6 +129,9 @@ pub enum Unknown {
     /// The connection ended after the first byte of the frame was sent.
     #[error("the connection ended before the answer: {0}")]
     ConnectionLost(String),
+    /// The peer does not trust the authority of this program's certificate. See [`CallResult::is_of_other_authority`].
+    #[error("the authorities of the two sides differ: {0}")]
+    OtherAuthority(String),
     /// The reply does not belong to this call or cannot be decoded.
     #[error("the reply cannot be understood: {0}")]
     BadReply(String),

@@ -62,6 +62,19 @@ impl Disconnector {
         }
     }
 
+    /// Closes the connections whose peers have shown a certificate, and those whose handshake is under way, because the certificates that are
+    /// accepted are others now. The peers come back and prove themselves anew.
+    pub fn disconnect_certified(&self) {
+        let Some(server) = self.0.upgrade() else {
+            return;
+        };
+        for open in server.table.lock().open.values() {
+            if open.may_be_certified() {
+                open.expel();
+            }
+        }
+    }
+
     /// Closes the connections of these peers, also those with calls in flight.
     pub fn disconnect(&self, is_meant: impl Fn(&Principal) -> bool) {
         let Some(server) = self.0.upgrade() else {

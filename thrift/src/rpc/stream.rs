@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, Connection, ServerConfig,
+    ServerConnection,
+};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -179,6 +182,18 @@ impl Stream {
             }
         }
     }
+}
+
+/// Returns whether a connection has failed because one side's certificate is of an authority that the other one does not trust.
+pub(super) fn is_about_authority(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    matches!(
+        cause,
+        Some(
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)
+                | rustls::Error::AlertReceived(AlertDescription::UnknownCA)
+        )
+    )
 }
 
 /// The transport's knowledge of a server's peer.

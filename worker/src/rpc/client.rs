@@ -124,7 +124,8 @@ impl SchedulerClient {
                 let peer = self.membership.scheduler(member);
                 let membership = self.membership.clone();
                 pool.call_then(&peer, "processHeartbeat", &arguments, move |result| {
-                    done(membership.explain(outcome(result, heartbeat_reply)));
+                    let remedy = membership.remedy(&result);
+                    done(explained(outcome(result, heartbeat_reply), remedy));
                 });
             }
             Call::RequestWork { to, request } => {
@@ -175,6 +176,19 @@ impl SchedulerClient {
     /// Sends several statuses together, and passes each outcome to its `done`.
     pub(crate) fn tell_all(&self, statuses: Vec<Telling>) {
         self.statuses.tell_all(statuses);
+    }
+}
+
+/// Completes the reason of a failed call with a remedy.
+fn explained<T>(outcome: CallOutcome<T>, remedy: Option<String>) -> CallOutcome<T> {
+    let with = |text: String| match &remedy {
+        Some(remedy) => format!("{text}. {remedy}"),
+        None => text,
+    };
+    match outcome {
+        CallOutcome::NotSent(text) => CallOutcome::NotSent(with(text)),
+        CallOutcome::Unknown(text) => CallOutcome::Unknown(with(text)),
+        done @ (CallOutcome::Done(_) | CallOutcome::Refused(..)) => done,
     }
 }
 

@@ -107,7 +107,7 @@ impl Sides {
             made.expect("a credential")
         };
         let (scheduler, admin) = (credential(Role::Scheduler), credential(Role::Admin));
-        let trusted = authority.trusted();
+        let trusted = authority.trusted(Clock.wall());
         Sides {
             server: server_config(&scheduler, &trusted, THRIFT).expect("a configuration"),
             client: client_config(Some(&admin), &trusted, THRIFT).expect("a configuration"),

@@ -65,8 +65,7 @@ impl CallPurpose {
                     s.invocation(*invocation);
                 });
             }
-            CallPurpose::Suicide { worker } => s.worker(*worker),
-            CallPurpose::Drain { shard, worker } => {
+            CallPurpose::Suicide { shard, worker } | CallPurpose::Drain { shard, worker } => {
                 s.put(shard);
                 s.worker(*worker);
             }

@@ -16,16 +16,17 @@ impl Scheduler {
         purpose: CallPurpose,
     ) -> CallId {
         let deadline = now + self.options.call_deadline;
+        let shard = purpose.shard().clone();
         let id = self.calls.open(deadline, purpose);
-        self.outbox.call(id, peer, call);
+        self.outbox.call(id, (shard, peer), call);
         id
     }
 
-    /// Asks an instance to exit. A failure is the normal outcome: the instance dies, or does not know this scheduler.
+    /// Asks an instance of a shard to exit. A failure is the normal outcome: the instance dies, or does not know this scheduler.
     pub(super) fn ask_to_die(
         &mut self,
         now: Time,
-        (worker, peer): (WorkerId, ServiceAddress),
+        (shard, worker, peer): (Shard, WorkerId, ServiceAddress),
         why: &Arc<str>,
     ) {
         // An instance that must exit sends further heartbeats, each of which leads here again.
@@ -35,7 +36,7 @@ impl Scheduler {
         if self.calls.may_ask_to_die(worker) {
             self.calls.note_asked_to_die(worker, why);
             let call = CallDraft::RequestSuicide { worker };
-            self.call(now, peer, call, CallPurpose::Suicide { worker });
+            self.call(now, peer, call, CallPurpose::Suicide { shard, worker });
         }
     }
 
@@ -44,7 +45,7 @@ impl Scheduler {
         let Some(remote) = self.pool.get(shard) else {
             return;
         };
-        let peer = (remote.id(), remote.address().clone());
+        let peer = (shard.clone(), remote.id(), remote.address().clone());
         self.ask_to_die(now, peer, why);
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::artifact_report::ArtifactsAnswer;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    CallId, RecordSeq, RequestId, SchedulerId, ServiceAddress, WorkReply, WorkerId,
+    CallId, RecordSeq, RequestId, SchedulerId, ServiceAddress, Shard, WorkReply, WorkerId,
 };
 
 use super::view::Answer;
@@ -31,6 +31,8 @@ pub enum Effect {
     /// Calls a worker; the shell reports [`crate::Event::CallCompleted`].
     Call {
         id: CallId,
+        /// The shard that the worker at the address must prove.
+        shard: Shard,
         peer: ServiceAddress,
         call: Call,
     },

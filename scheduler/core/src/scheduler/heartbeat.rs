@@ -117,7 +117,7 @@ impl Scheduler {
             // The instance is never accepted again, not even on a shard that has become free, because its tasks may run elsewhere.
             if !goodbye {
                 let why = self.view().why_it_left(&shard, worker.id);
-                self.ask_to_die(now, (worker.id, worker.address), &why);
+                self.ask_to_die(now, (worker.shard, worker.id, worker.address), &why);
             }
             return Ok(None);
         }
@@ -159,7 +159,7 @@ impl Scheduler {
                 match newcomer {
                     Newcomer::MustDie => {
                         let why = rejection.to_string().into();
-                        self.ask_to_die(now, (worker.id, worker.address), &why);
+                        self.ask_to_die(now, (worker.shard, worker.id, worker.address), &why);
                     }
                     Newcomer::IsDead => {}
                 }

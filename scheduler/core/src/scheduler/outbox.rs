@@ -5,7 +5,7 @@ use std::hash::Hasher;
 
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{CallId, RecordSeq, RequestId, SchedulerId, ServiceAddress, Time};
+use brasserie_common::{CallId, RecordSeq, RequestId, SchedulerId, ServiceAddress, Shard, Time};
 
 use super::effect::{Effect, ExitReason, Reply};
 use super::replies::{HeldReply, Replies};
@@ -30,6 +30,7 @@ pub(super) enum Outgoing {
     /// A call whose names and texts are filled in when it leaves, in the turn in which it is decided.
     Call {
         id: CallId,
+        shard: Shard,
         peer: ServiceAddress,
         call: CallDraft,
     },
@@ -150,12 +151,22 @@ impl Outbox {
     /// * Fetches and healthchecks start no task.
     /// * An instance that is asked to die before its loss is durable counts as alive after a restart, and the restarted scheduler waits for
     ///   it.
-    pub(super) fn call(&mut self, id: CallId, peer: ServiceAddress, call: CallDraft) {
+    pub(super) fn call(
+        &mut self,
+        id: CallId,
+        (shard, peer): (Shard, ServiceAddress),
+        call: CallDraft,
+    ) {
         assert!(
             self.may_call(),
             "Invariant: nobody is called before this instance is recorded"
         );
-        self.waiting.push_back(Outgoing::Call { id, peer, call });
+        self.waiting.push_back(Outgoing::Call {
+            id,
+            shard,
+            peer,
+            call,
+        });
     }
 
     /// Ends the program for a newer instance. Calls that have not left are dropped.

@@ -30,7 +30,12 @@ impl World {
                 after,
                 reply,
             } => self.reply(request, after, reply)?,
-            Effect::Call { id, peer: _, call } => {
+            Effect::Call {
+                id,
+                shard: _,
+                peer: _,
+                call,
+            } => {
                 let worker = call.worker();
                 self.call(OpenCall { id, worker }, call);
             }

@@ -149,7 +149,12 @@ impl Script {
                     after,
                     reply,
                 } => self.replies.push((request, after, reply)),
-                Effect::Call { id, peer, call } => self.calls.push((id, peer, call)),
+                Effect::Call {
+                    id,
+                    shard: _,
+                    peer,
+                    call,
+                } => self.calls.push((id, peer, call)),
                 Effect::Exit { reason } => self.exit = Some(reason),
             }
         }

@@ -155,17 +155,27 @@ impl LinkState {
                 .get(&waiting.sequence.0)
                 .is_some_and(|call| matches!(call.stage, CallStage::Queued));
             if untouched && let Some(call) = self.calls.remove(&waiting.sequence.0) {
-                let why = NotSent::ConnectionLost(reason.to_owned());
-                let frame = waiting.frame;
+                let (frame, reason) = (waiting.frame, reason.to_owned());
                 let ending = match leftovers {
-                    Leftovers::Return => CallEnding::Returned { frame, why },
-                    Leftovers::Fail => CallEnding::NotSent(why),
+                    Leftovers::Return => CallEnding::Returned {
+                        frame,
+                        why: NotSent::ConnectionLost(reason),
+                    },
+                    Leftovers::ReturnToOther => CallEnding::Returned {
+                        frame,
+                        why: NotSent::OtherAuthority(reason),
+                    },
+                    Leftovers::Fail => CallEnding::NotSent(NotSent::ConnectionLost(reason)),
                 };
                 told.push((call.slot, ending));
             }
         }
         for (_, call) in self.calls.drain() {
-            let why = Unknown::ConnectionLost(reason.to_owned());
+            let reason = reason.to_owned();
+            let why = match leftovers {
+                Leftovers::Return | Leftovers::Fail => Unknown::ConnectionLost(reason),
+                Leftovers::ReturnToOther => Unknown::OtherAuthority(reason),
+            };
             told.push((call.slot, CallEnding::Unknown(why)));
         }
         told

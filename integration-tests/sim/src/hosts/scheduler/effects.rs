@@ -31,7 +31,12 @@ impl SchedulerTurn<'_> {
                 after,
                 reply,
             } => self.reply(request, after, reply),
-            Effect::Call { id, peer, call } => self.call(id, peer, call),
+            Effect::Call {
+                id,
+                shard: _,
+                peer,
+                call,
+            } => self.call(id, peer, call),
             Effect::Exit { reason } => self.out.push(SchedulerOutput::Exit { reason }),
         }
     }
