@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use brasserie_common::access::{Role, SCHEDULER_CALLS};
+use brasserie_common::access::SCHEDULER_CALLS;
 use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
     MachinePortLock, ServiceAddress, Shard, WorkerDescription, WorkerId, WorkerSetId,
@@ -17,7 +17,7 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobsArgs, BistroSchedulerGetJobsResult, BistroSchedulerProcessHeartbeatArgs,
     BistroSchedulerProcessHeartbeatResult,
 };
-use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr, Unknown};
+use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Unknown};
 use integration_tests::e2e::{Secured, Stage, wait_within};
 use serde_json::{Value, json};
 use thrift::protocol::{
@@ -501,7 +501,7 @@ fn with_scripts(items: &[&str], scripts: &[&Path], more: &[Value]) -> String {
         json!({ "source": "script", "prefs": { "parent_level": "item", "script": script } })
     }));
     sources.extend(more.iter().cloned());
-    let mut config = config();
+    let mut config = Secured::config();
     config["bistro_settings"]["nodes"] =
         json!({ "levels": ["item", "part"], "node_sources": sources });
     config.to_string()

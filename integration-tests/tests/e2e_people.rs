@@ -557,7 +557,10 @@ fn a_context_names_a_cluster_and_a_token() {
     let secret = token.rsplit('-').next().expect("a secret");
     let other = format!("brt1-{}-{secret}", "ab".repeat(32));
     let unknown = token.replace(secret, &"cd".repeat(32));
-    for (token, why) in [(other, "does not have the authority"), (unknown, "no such token")] {
+    for (token, why) in [
+        (other, "does not have the authority"),
+        (unknown, "no such token"),
+    ] {
         let refused = add("other", &secured.token_file("other", &token));
         assert_eq!(refused.code, Some(1), "{}", refused.output);
         assert!(refused.output.contains(why), "{}", refused.output);

@@ -430,7 +430,7 @@ async fn check_matrix(
         let in_plain_text = format!("{call} in plain text: {answer:?}");
         match allowed {
             Callers::Anyone => assert_ne!(answer, Admission::Closed, "{in_plain_text}"),
-            Callers::Only(_) => {
+            Callers::AnyoneInPrivate | Callers::Only(_) => {
                 assert!(matches!(answer, Admission::Refused(_)), "{in_plain_text}");
             }
         }

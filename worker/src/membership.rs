@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use brasserie_common::access::{Identity, IdentityProof, Role, ShardLabel, TokenNumber};
-use brasserie_common::{CallOutcome, Principal, ServiceAddress, Shard, Time, WallTime};
+use brasserie_common::{Principal, ServiceAddress, Shard, Time, WallTime};
 use brasserie_common_identity::{
     AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, MAX_TOKEN_BYTES,
     Proven, Token, TokenError, TokenForm, client_config, joining_client_config, proven,

@@ -36,16 +36,19 @@ pub struct Secured {
 }
 
 impl Secured {
-    /// Starts a scheduler at all addresses of this machine. It has the disabled job `filed` with the node `one`.
-    pub fn start() -> Self {
-        let stage = Stage::new();
-        let config = json!({
+    /// A config with the disabled job `filed` and the node `one`.
+    pub fn config() -> Value {
+        json!({
             "bistro_settings": { "enabled": true, "nodes": { "levels": ["item"], "node_sources": [
                 { "source": "manual", "prefs": { "one": [] } }
             ] } },
             "bistro_job->filed": { "command": ["/bin/true"], "enabled": false },
-        });
-        Self::start_with(stage, &config, None)
+        })
+    }
+
+    /// Starts a scheduler at all addresses of this machine, with [`Secured::config`].
+    pub fn start() -> Self {
+        Self::start_with(Stage::new(), &Self::config(), None)
     }
 
     /// Starts a scheduler with this config: at all addresses of this machine, or on the first one of a network.

@@ -33,13 +33,12 @@ impl OwnSide {
     pub(super) fn create(authority: &Authority, now: WallTime) -> Result<Self, IdentityError> {
         let own = authority.credential(Role::Scheduler, now, Lifetime::SCHEDULER)?;
         let trusted = authority.trusted(now);
-        let half = now + Lifetime::SCHEDULER.0 / 2;
         let former_until = authority.former_until().filter(|_| trusted.len() > 1);
         Ok(OwnSide {
             server: server_config(&own, &trusted, THRIFT)?,
             client: client_config(Some(&own), &trusted, THRIFT)?,
             issued: now,
-            former_until: authority.former_until().filter(|_| trusted.len() > 1),
+            former_until,
             trusts: trusted.len(),
         })
     }
@@ -125,7 +124,9 @@ impl Guard {
                 })
             }
             // Workers renew theirs with the new authority. Nobody else has a certificate for longer than minutes.
-            _ if !is_current => Err("its certificate is of an authority that was replaced".to_owned()),
+            _ if !is_current => {
+                Err("its certificate is of an authority that was replaced".to_owned())
+            }
             _ if !is_valid => Err("its certificate has expired".to_owned()),
             (_, role @ Role::Scheduler) => Ok(Identity::new(role, proof, from)),
             // The certificate of a person is worth what its token is worth now.
