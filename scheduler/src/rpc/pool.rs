@@ -220,7 +220,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use brasserie_common::access::{Identity, Role};
+    use brasserie_common::access::{Identity, IdentityProof, Role};
     use brasserie_common_runtime::DataDir;
     use brasserie_thrift::rpc::ClientConfig;
 
@@ -248,13 +248,10 @@ mod tests {
     }
 
     fn proven(name: &str) -> Principal {
+        let from = SocketAddr::from(([10, 0, 0, 9], 1));
         Principal::Authenticated(Arc::new(Identity {
-            role: Role::Worker,
             shard: Some(ShardLabel::of(&shard(name))),
-            token: None,
-            owner: None,
-            run_as: Arc::default(),
-            from: SocketAddr::from(([10, 0, 0, 9], 1)).into(),
+            ..Identity::new(Role::Worker, IdentityProof::Certificate, from)
         }))
     }
 

@@ -894,7 +894,7 @@ mod tests {
         }
         let copy = tokens.clone();
         tokens.adopt(&label("a"), life(12));
-        tokens.replace(copy);
+        tokens.replace(copy, &AuthorityHash([0; 32]));
         end(&mut tokens).expect("it has joined");
         tokens.adopt(&label("a"), life(14));
         assert!(revoked(&tokens, NOW + 13 * DAY));
