@@ -328,7 +328,7 @@ fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
 fn a_worker_goes_on_trying_to_join_while_the_disk_of_its_scheduler_takes_nothing() {
     let cluster = Certified::start(&[]);
     let token = cluster.asked(&["token", "create", "--role", "worker"]);
-    let token = cluster.stage.write("join", &token);
+    let token = cluster.stage.write_secret("join", &token);
     // It is in the way of a temporary file.
     let obstacle = cluster.spec.data_dir.join("identity/.tokens.json.tmp");
     fs::create_dir(&obstacle).expect("a folder");

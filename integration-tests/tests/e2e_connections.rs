@@ -124,9 +124,14 @@ fn thousands_of_strangers_before_the_end_of_a_handshake_delay_nobody() {
     while began.elapsed() < SIEGE {
         let asked = Instant::now();
         let named = ["--scheduler", &address, "--token-file", &token];
-        for command in [&["status"][..], &["worker", "work-fetch", "one"]] {
+        for (command, code, text) in [
+            (&["status"][..], 0, "2 running"),
+            // The worker itself says so.
+            (&["worker", "work-fetch", "one"], 1, "takes what it is sent"),
+        ] {
             let told = stage.brasserie(&[command, &named].concat());
-            assert_eq!(told.code, Some(0), "{}", told.output);
+            assert_eq!(told.code, Some(code), "{}", told.output);
+            assert!(told.output.contains(text), "{}", told.output);
         }
         assert_eq!(spec.get_with_code("/health").0, 200);
         assert!(asked.elapsed() < ANSWERED, "{:?}", asked.elapsed());
