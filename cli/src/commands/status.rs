@@ -151,7 +151,8 @@ pub(super) fn workers_text(report: &Report, flag: &str, rest: &str) -> String {
         true if flag.starts_with(" --data-dir") => format!(
             "No worker is connected: the worker of the run starts or ends. Once the run has ended, `brasserie run FILE{flag}` continues it.\n"
         ),
-        true => "No worker is connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n".to_owned(),
+        true => "No worker is connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR, with --join-token if the scheduler asks for \
+                 proofs\n".to_owned(),
         false => table(report.workers.columns, &report.workers.rows),
     };
     text.push_str(&more(report.workers_left_out, "workers", rest));

@@ -27,6 +27,9 @@ const ENVIRONMENT: &str = "
 | `NO_COLOR` | all programs | if the variable is set and not empty, no output has colours |
 | `TERM` | `brasserie` | if the value is `dumb`, `brasserie run` draws no bars |
 | `TMPDIR` | `brasserie run` | the folder for the temporary folder of a run without `--data-dir` |
+| `BRASSERIE_TOKEN`, `BRASSERIE_CONTEXT` | `brasserie` | the token of a person, and the name of a context: see [People](../operate/security.md#people) and [Contexts](../operate/security.md#contexts) |
+| `XDG_CONFIG_HOME` | `brasserie` | the folder with the file of contexts, `brasserie/contexts.toml`; without it, `~/.config` |
+| `BRASSERIE_JOIN_TOKEN` | `brasserie-worker` | the token for joining, without `--join-token` |
 | `TZ` | `brasserie-scheduler` | the time zone of schedules that name none |
 | `NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID` | `brasserie-scheduler`, `brasserie-worker` | notifications to systemd |
 | `PATH` | `brasserie-worker` | the folders in which a worker searches for programs of tasks |

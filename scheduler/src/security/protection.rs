@@ -30,6 +30,13 @@ impl Protection {
         self.guard.as_ref()
     }
 
+    /// Logs that a flag opens the ports.
+    pub(crate) fn warn(&self) {
+        if let Some(text) = self.open_flag() {
+            tracing::warn!("{text}");
+        }
+    }
+
     /// Adds the problems of the protection to those of the cluster and its workers.
     pub(crate) fn note_in(&self, status: &mut wire::ClusterStatus) {
         let errors = status.errors.get_or_insert_default();
@@ -43,9 +50,16 @@ impl Protection {
         for worker in status.workers.iter_mut().flatten() {
             let shard = worker.shard.as_deref().unwrap_or_default();
             let is_lost = worker.state.as_deref() == Some("lost");
-            if let Some(left) = late.get(shard).filter(|_| !is_lost) {
-                let problems = worker.problems.get_or_insert_default();
-                problems.push(late_renewal(*left));
+            if is_lost {
+                continue;
+            }
+            let revoked = guard.tokens.lock().is_revoked(shard).then(|| {
+                "is refused, because its certificate is revoked: its tasks run elsewhere once it is lost"
+                    .to_owned()
+            });
+            let late = late.get(shard).map(|left| late_renewal(*left));
+            for problem in revoked.into_iter().chain(late) {
+                worker.problems.get_or_insert_default().push(problem);
             }
         }
     }
@@ -185,5 +199,13 @@ mod tests {
         let problems = workers[0].problems.clone().unwrap_or_default();
         assert!(problems[0].contains("has not renewed its certificate"));
         assert_eq!(workers[1].problems, None, "a lost worker cannot renew");
+
+        let shard = Shard::try_from("a").expect("a name");
+        guard.revoke_worker(&shard).expect("it has joined");
+        let mut status = status();
+        Protection::new(Some(guard), PlainPeers::Strangers).note_in(&mut status);
+        let workers = status.workers.unwrap_or_default();
+        let problems = workers[0].problems.clone().unwrap_or_default();
+        assert!(problems[0].contains("is revoked"), "{problems:?}");
     }
 }

@@ -246,7 +246,7 @@ pub(crate) enum NotAdmitted {
     )]
     Taken(Shard),
     #[error(
-        "the certificate of the shard `{0}` is revoked. To let it join again, an administrator creates a token: brasserie token create --role worker"
+        "the certificate of the shard `{0}` is revoked. To let it join again, remove `identity` in the worker's data directory, and start it with a new token of an administrator: brasserie token create --role worker"
     )]
     Revoked(ShardLabel),
     #[error(
@@ -598,6 +598,12 @@ impl Tokens {
             (kept.shard.as_str().to_owned(), left)
         });
         left.filter(|(_, left)| *left < life.0 / 3).collect()
+    }
+
+    /// Returns whether the certificates of a shard are revoked, and it has not joined again.
+    pub(crate) fn is_revoked(&self, shard: &str) -> bool {
+        let mut named = self.shards.values();
+        named.any(|kept| kept.is_revoked && kept.shard.as_str() == shard)
     }
 
     /// Ends a token. Its holder may have a certificate until `certified_until`.

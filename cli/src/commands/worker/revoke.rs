@@ -10,7 +10,8 @@ use crate::output::printable;
 /// End the certificates of a worker at once, because its key may be known to others.
 ///
 /// Its connections close, and it can neither call the scheduler nor renew. The scheduler loses the worker as one that is silent, and its
-/// tasks run elsewhere. To let a worker of this name join again, create a token for it: brasserie token create --role worker --shard NAME
+/// tasks run elsewhere. To let its worker join again, create a token for it (brasserie token create --role worker --shard NAME), remove
+/// `identity` in its data directory, and start it with the token
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
@@ -29,7 +30,10 @@ pub(super) fn run(args: &RevokeArgs) -> Result<CommandEnding> {
     block_on(connection.revoke_worker(&args.name))??;
     let name = printable(&args.name);
     args.ask.say(
-        &format!("The certificates of worker `{name}` are revoked."),
+        &format!(
+            "The certificates of worker `{name}` are revoked. It is refused, and its tasks run elsewhere once it is lost: end it on its machine. To \
+             let it join again, remove `identity` in its data directory, and start it with a new token."
+        ),
         &json!({ "revoked": args.name }),
     )?;
     Ok(CommandEnding::Success)
