@@ -103,9 +103,12 @@ struct OutputRun {
 #[derive(Clone, Copy, Debug)]
 struct FullMark {
     until: Time,
-    /// The fewest usable bytes that the worker has reported since. The mark ends once these are more by an eighth, and by the outputs
-    /// of a run.
+    /// The fewest usable bytes that the worker has reported since, but for its first reports. The mark ends once these are more by an eighth,
+    /// and by the outputs of a run.
     usable: u64,
+    /// The reports that may still count what the run has left behind, which its worker deletes. The most usable bytes of them are the first
+    /// value of `usable`.
+    unsettled: u8,
 }
 
 /// The slots, and the workers that were asked for copies.
@@ -324,14 +327,18 @@ impl ArtifactSlots {
         // Small changes are usual.
         let has_more = |(job, mark): &(&JobName, &FullMark)| {
             let more = self.size_of_outputs(job).max(mark.usable / 8);
-            most >= mark.usable.saturating_add(more)
+            mark.unsettled == 0 && most >= mark.usable.saturating_add(more)
         };
         let ended: Vec<JobName> = marks.filter(has_more).map(|(job, _)| job.clone()).collect();
         for job in ended {
             self.end_mark(holder, &job);
         }
-        for mark in self.full.get_mut(&holder).into_iter().flatten() {
-            mark.1.usable = mark.1.usable.min(most);
+        for (_, mark) in self.full.get_mut(&holder).into_iter().flatten() {
+            mark.usable = match mark.unsettled {
+                0 => mark.usable.min(most),
+                _ => mark.usable.max(most),
+            };
+            mark.unsettled = mark.unsettled.saturating_sub(1);
         }
         let before = self.usable.remove(&holder).unwrap_or(0);
         let usable = match self.allocator.workers().is_eligible(holder) {
@@ -588,7 +595,8 @@ impl ArtifactSlots {
         };
         let mark = FullMark {
             until: now + FULL_FOR,
-            usable: self.usable_at(holder),
+            usable: 0,
+            unsettled: REPORTS_WITH_OUTPUTS,
         };
         let marks = self.full.entry(holder).or_default();
         marks.insert(job.clone(), mark);
