@@ -147,8 +147,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (id, stories) = (scheduler.id(), store.stories());
     let (tell_in_force, in_force) = TellInForce::new(&scheduler);
     let pool = worker_pool(options.call_timeouts, guard.clone());
-    let protection = Protection::new(guard.clone(), options.plain_peers);
-    protection.warn();
+    let protection = Protection::new(guard.clone(), options.plain_peers).warned();
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());

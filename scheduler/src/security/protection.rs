@@ -30,11 +30,12 @@ impl Protection {
         self.guard.as_ref()
     }
 
-    /// Logs that a flag opens the ports.
-    pub(crate) fn warn(&self) {
+    /// Logs a flag that opens the ports.
+    pub(crate) fn warned(self) -> Self {
         if let Some(text) = self.open_flag() {
             tracing::warn!("{text}");
         }
+        self
     }
 
     /// Adds the problems of the protection to those of the cluster and its workers.
@@ -193,19 +194,20 @@ mod tests {
             admitted.expect("a token for two");
         }
         *guard.tokens.lock() = tokens;
-        let mut status = status();
-        Protection::new(Some(guard), PlainPeers::Strangers).note_in(&mut status);
-        let workers = status.workers.unwrap_or_default();
-        let problems = workers[0].problems.clone().unwrap_or_default();
+        let protection = Protection::new(Some(Arc::clone(&guard)), PlainPeers::Strangers);
+        let workers = || {
+            let mut status = status();
+            protection.note_in(&mut status);
+            status.workers.unwrap_or_default()
+        };
+        let before = workers();
+        let problems = before[0].problems.clone().unwrap_or_default();
         assert!(problems[0].contains("has not renewed its certificate"));
-        assert_eq!(workers[1].problems, None, "a lost worker cannot renew");
+        assert_eq!(before[1].problems, None, "a lost worker cannot renew");
 
         let shard = Shard::try_from("a").expect("a name");
         guard.revoke_worker(&shard).expect("it has joined");
-        let mut status = status();
-        Protection::new(Some(guard), PlainPeers::Strangers).note_in(&mut status);
-        let workers = status.workers.unwrap_or_default();
-        let problems = workers[0].problems.clone().unwrap_or_default();
+        let problems = workers()[0].problems.clone().unwrap_or_default();
         assert!(problems[0].contains("is revoked"), "{problems:?}");
     }
 }
