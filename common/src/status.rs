@@ -126,14 +126,6 @@ impl ReportedStatus {
         self.bits == INCOMPLETE_BACKOFF
     }
 
-    /// Returns this status with a wait that uses up no step of the backoff, for a task that ended without its own fault. Its data stays.
-    pub fn into_incomplete_backoff(self) -> Self {
-        ReportedStatus {
-            bits: INCOMPLETE_BACKOFF,
-            data: self.data,
-        }
-    }
-
     /// Returns this status without its wait, for a task that ended without its own fault. Its data stays.
     pub fn into_incomplete(self) -> Self {
         ReportedStatus {

@@ -124,7 +124,7 @@ fn outputs_are_kept_for_their_time_across_a_restart() {
     }
 }
 
-/// An output that does not fit costs tries, and the status names the problem once for all tasks and tries.
+/// An output that no disk can have costs tries, and the status names the problem once for all tasks and tries.
 #[test]
 fn outputs_that_fit_nowhere_are_failures_and_a_problem() {
     let stage = Stage::new();

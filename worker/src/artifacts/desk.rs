@@ -737,7 +737,11 @@ impl DeskTask {
                             format!("ended by the worker as {by} while its outputs were taken");
                         (by.fault(), ReportedStatus::by_fault(by.fault(), &why))
                     }
-                    None => (error.fault(), error.status()),
+                    None => {
+                        let disks = self.parts.store.usage();
+                        let largest = disks.iter().map(|disk| disk.total).max();
+                        (error.fault(), error.status(largest.unwrap_or(0)))
+                    }
                 };
                 end.story.fault = fault;
                 self.finish(run, status, end.story, Vec::new());

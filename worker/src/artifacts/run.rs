@@ -62,13 +62,16 @@ impl From<Undone> for TakeFailure {
 }
 
 impl TakeFailure {
-    /// Returns the status of the run. A store without space costs a try: nothing says that the next run leaves less, or finds more space.
-    pub(super) fn status(&self) -> ReportedStatus {
+    /// Returns the status of the run, for a worker whose largest disk has room for so many bytes of artifacts if nothing else is on it. More
+    /// than that costs a try, because no wait makes room for it. A disk that is full for a while costs none.
+    pub(super) fn status(&self, largest_disk: u64) -> ReportedStatus {
         let why = self.to_string();
         match self {
-            TakeFailure::Failed(TakeInError::Store(
-                WriteError::NoSpace { .. } | WriteError::DiskFull { .. },
-            )) => ReportedStatus::error_backoff(&why),
+            TakeFailure::Failed(TakeInError::Store(WriteError::NoSpace { needed, .. }))
+                if *needed > largest_disk =>
+            {
+                ReportedStatus::error_backoff(&why)
+            }
             TakeFailure::Failed(
                 TakeInError::Output { .. } | TakeInError::Store(_) | TakeInError::Stopped,
             )

@@ -205,16 +205,11 @@ impl Scheduler {
         let start_failure = run.start_failure.clone();
         let kept = kept(story.clone(), &shard, run.queued);
         self.note_problem_of(now, &shard, task, (end.1, story.as_deref()));
-        let lacks_space = had_no_space(end.1, story.as_deref())
+        let lacks_space = story.as_deref().is_some_and(could_not_keep)
             || story.as_deref().is_some_and(could_not_start)
                 && self.view().lacks_space_for_inputs(task, &shard);
-        let blameless;
-        let mut end = end;
         if lacks_space {
             self.note_no_space(now, &shard, &key.job);
-            // Other tasks wait for space as long as it takes. A try that has found none must not make this one fail.
-            blameless = end.1.clone().into_incomplete_backoff();
-            end.1 = &blameless;
         }
         self.safety.over(task, end.0);
         let (of, mut status) = self.view().closing_status(now, task, end, next_backoff);
@@ -415,14 +410,9 @@ impl View<'_> {
     }
 }
 
-/// Returns whether a run has succeeded and its worker had no space for its outputs. Workers report no other fault of theirs as an error.
-fn had_no_space(status: &ReportedStatus, story: Option<&Story>) -> bool {
-    let has_succeeded = |story: &Story| {
-        story.ending == Ending::Exited(0)
-            && story.fault == Fault::Worker
-            && story.ended_by.is_none()
-    };
-    status.is_error_backoff() && story.is_some_and(has_succeeded)
+/// Returns whether a run has succeeded and its worker could not keep its outputs: its disks are full, or fail.
+fn could_not_keep(story: &Story) -> bool {
+    story.ending == Ending::Exited(0) && story.fault == Fault::Worker && story.ended_by.is_none()
 }
 
 /// Returns whether a run has not started for a reason that may be a lack of space for its inputs.

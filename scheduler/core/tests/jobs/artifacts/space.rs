@@ -175,7 +175,7 @@ fn end_without_space(script: &mut Script, run: &Run) {
         story: Some(Arc::new(story)),
         ..run.task.clone()
     };
-    let status = ReportedStatus::error_backoff("the store has no space");
+    let status = ReportedStatus::by_fault(Fault::Worker, "the store has no space");
     assert_eq!(script.update(&run.on, &task, status).1, Ok(()));
     pass(script, Duration::from_secs(2), None);
 }
