@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{ADMINS, CallOrigin, Callers, Identity, Role, Table, callers};
+use crate::access::{
+    ADMINS, CallOrigin, Callers, Identity, Role, SCHEDULER_CALLS, Table, WORKER_CALLS, callers,
+};
 use crate::ids::{SchedulerId, Shard};
 use crate::text::printable;
 use crate::time::WallTime;
@@ -146,6 +148,14 @@ pub struct NotPermitted {
     pub shard: Option<Shard>,
 }
 
+/// Returns the role of people with the fewest rights that may make a call; `None` if people may not.
+fn least_role(call: &str) -> Option<Role> {
+    let people = [Role::Viewer, Role::Submitter, Role::Operator, Role::Admin];
+    let tables = [SCHEDULER_CALLS, WORKER_CALLS].into_iter();
+    let allowed = tables.filter_map(|table| callers(table, call)).next()?;
+    people.into_iter().find(|role| allowed.include(Some(*role)))
+}
+
 impl fmt::Display for NotPermitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(shard) = &self.shard {
@@ -165,11 +175,17 @@ impl fmt::Display for NotPermitted {
                 "{} is not permitted: the certificate of this worker has expired, and it may only renew it",
                 self.call
             ),
-            Principal::Authenticated(identity) => write!(
-                f,
-                "{} is not permitted to the role {}",
-                self.call, identity.role
-            ),
+            Principal::Authenticated(identity) => {
+                let role = identity.role;
+                write!(f, "{} is not permitted to the role {role}", self.call)?;
+                match least_role(&self.call) {
+                    Some(least) => write!(
+                        f,
+                        ", but to {least}: ask an administrator for a token of that role"
+                    ),
+                    None => Ok(()),
+                }
+            }
             Principal::Unauthenticated(_) => write!(
                 f,
                 "{} is not permitted without a proof: show the token of an administrator, or call at the local socket of the scheduler",
@@ -262,6 +278,16 @@ mod tests {
             // Where nobody asks for proofs, the service says that there is no such call.
             assert!(check(&Principal::Unauthenticated(at())));
         }
+    }
+
+    #[test]
+    fn a_refusal_names_the_role_that_may() {
+        let viewer = person(Role::Viewer, None);
+        let why = |call| viewer.refusal(call, None).to_string();
+        let told = "pauseJob is not permitted to the role viewer, but to submitter: ask an administrator for a token of that role";
+        assert_eq!(why("pauseJob"), told);
+        assert!(why("createToken").contains("but to admin:"));
+        assert!(why("processHeartbeat").ends_with("to the role viewer"));
     }
 
     #[test]
