@@ -294,11 +294,16 @@ impl OpenLine {
     }
 
     /// Counts the refusal of a caller, and writes it unless too many were lately.
-    pub(crate) fn refused_caller(mut self, reason: RefusalReason, why: &dyn Display) {
-        if let Some(line) = self.line.take() {
+    pub(crate) fn refused_caller(self, reason: RefusalReason, why: &dyn Display) {
+        self.refused(reason, why);
+    }
+
+    /// Does the same, and returns whether it is written, so that the log of the program has no more lines about it.
+    pub(crate) fn refused(mut self, reason: RefusalReason, why: &dyn Display) -> bool {
+        self.line.take().is_some_and(|line| {
             let line = line.end(Outcome::Refused, Some(&why.to_string()));
-            self.audit.write_bounded(Bounded::Caller(reason), line);
-        }
+            self.audit.write_bounded(Bounded::Caller(reason), line)
+        })
     }
 
     /// Ends the line of a shard's renewed certificate, and writes it unless the shard had one lately. Returns whether it is written.

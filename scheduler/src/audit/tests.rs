@@ -399,3 +399,14 @@ fn a_disk_that_does_not_answer_blocks_nobody_and_lost_lines_are_counted() {
     assert!(lost > 900, "{lost}");
     assert_eq!(audit.0.state.problem(Instant::now()), None);
 }
+
+#[test]
+fn a_flood_of_refused_joins_has_few_lines_in_both_logs() {
+    let folder = folder();
+    let audit = open(folder.path());
+    let stranger = Principal::stranger(SocketAddr::from(([10, 0, 0, 1], 5)), "");
+    let join = || audit.call(&stranger, "join");
+    let written = (0..5000).filter(|_| join().refused(RefusalReason::Join, &"no such token"));
+    let written = written.count();
+    assert!((20..100).contains(&written), "{written}");
+}

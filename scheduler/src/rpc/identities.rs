@@ -353,17 +353,23 @@ fn answer_with<T, R: TSerializable>(
     }
 }
 
-/// Logs whether a worker was admitted. Strangers may ask, so the audit log has some of the refusals.
+/// Logs whether a worker was admitted. Strangers may ask, so the logs have some of the refusals.
 fn end_admission<T>(
     line: OpenLine,
     from: &Principal,
     what: &str,
     outcome: &Result<T, NotAdmitted>,
 ) {
-    log(from, &line.subject(what), outcome);
-    match outcome {
-        Ok(_) => line.end(Outcome::Ok, None),
-        Err(why) => line.refused_caller(RefusalReason::Join, why),
+    let subject = line.subject(what);
+    let is_written = match outcome {
+        Ok(_) => {
+            line.end(Outcome::Ok, None);
+            true
+        }
+        Err(why) => line.refused(RefusalReason::Join, why),
+    };
+    if is_written {
+        log(from, &subject, outcome);
     }
 }
 
