@@ -93,7 +93,7 @@ impl KeyRequest {
 
     /// Reads a key and its request from a file, as [`KeyRequest::write`] has kept them; `None` if there is none.
     pub fn read(path: &Path) -> Result<Option<Self>, IdentityError> {
-        if !path.exists() {
+        if !files::exists(path)? {
             return Ok(None);
         }
         let text = read_secret(path)?;
