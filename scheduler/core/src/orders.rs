@@ -449,12 +449,12 @@ impl OrderInForce {
 impl Decommission {
     /// Returns whether the deadline ends the worker now.
     fn ends(&self, facts: OrderFacts) -> bool {
-        let lists = facts.worker.is_some() && facts.left.unknown;
-        let is_past = |limit: Duration| {
-            self.deadline
-                .is_some_and(|deadline| deadline + limit <= facts.wall)
+        let wait = match facts.worker.is_some() && facts.left.unknown {
+            true => LISTING_WAIT,
+            false => Duration::ZERO,
         };
-        is_past(if lists { LISTING_WAIT } else { Duration::ZERO })
+        self.deadline
+            .is_some_and(|deadline| deadline + wait <= facts.wall)
     }
 
     fn with_exit(&self, way: Option<ExitWay>, facts: OrderFacts) -> Self {

@@ -318,6 +318,9 @@ impl ArtifactSlots {
         }
         self.note_space(holder);
         self.note_usable(now, holder);
+        for (_, mark) in self.full.get_mut(&holder).into_iter().flatten() {
+            mark.unsettled = mark.unsettled.saturating_sub(1);
+        }
     }
 
     /// Notes the space of the disks of a worker, after it may have changed.
@@ -338,7 +341,6 @@ impl ArtifactSlots {
                 0 => mark.usable.min(most),
                 _ => mark.usable.max(most),
             };
-            mark.unsettled = mark.unsettled.saturating_sub(1);
         }
         let before = self.usable.remove(&holder).unwrap_or(0);
         let usable = match self.allocator.workers().is_eligible(holder) {
