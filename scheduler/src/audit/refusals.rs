@@ -190,11 +190,15 @@ impl Renewals {
     /// Counts a renewal. Returns the number of those before it that have no line, if it may have a line.
     pub(super) fn count(&self, now: Instant, shard: &ShardLabel) -> Option<u64> {
         let mut all = self.0.lock();
+        let is_recent =
+            |written: Instant| now.saturating_duration_since(written) < BETWEEN_RENEWALS;
         let Some((written, suppressed)) = all.get_mut(shard) else {
+            // Shards come and go.
+            all.retain(|_, (written, suppressed)| *suppressed > 0 || is_recent(*written));
             all.insert(shard.clone(), (now, 0));
             return Some(0);
         };
-        if now.saturating_duration_since(*written) < BETWEEN_RENEWALS {
+        if is_recent(*written) {
             *suppressed += 1;
             return None;
         }
@@ -222,6 +226,9 @@ mod tests {
         let later = begin + BETWEEN_RENEWALS;
         assert_eq!(renewals.count(later, &shard("w1")), Some(999));
         assert_eq!(renewals.count(later, &shard("w1")), None);
+        assert_eq!(renewals.count(later, &shard("w3")), Some(0));
+        let known: Vec<ShardLabel> = renewals.0.lock().keys().cloned().collect();
+        assert_eq!(known.len(), 2, "w2 is forgotten: {known:?}");
     }
 
     #[test]
