@@ -103,8 +103,8 @@ pub(super) fn workers(status: &ClusterStatus, scheduler: &str) -> Result<Vec<Lis
     let known = all_workers(status);
     if known.is_empty() {
         bail!(
-            "no worker has connected to the scheduler at {scheduler}. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR --work-fetch PROFILE, with --join-token if the \
-             scheduler asks for proofs"
+            "no worker has connected to the scheduler at {scheduler}. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR \
+             --work-fetch PROFILE, with --join-token if the scheduler asks for proofs"
         );
     }
     Ok(known)
