@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use brasserie_common_identity::{Token, TokenForm, joining_client_config};
+use brasserie_common_identity::{MAX_TOKEN_BYTES, Token, TokenForm, joining_client_config};
 use brasserie_common_runtime::files;
 use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
 
@@ -13,8 +13,6 @@ use crate::failure::Failure;
 
 /// The variable of the environment with a token.
 const TOKEN: &str = "BRASSERIE_TOKEN";
-/// The size limit of a file with a token.
-pub(crate) const MAX_TOKEN_BYTES: u64 = 4096;
 /// The file with the administrator's token in a scheduler's data directory.
 const ADMIN_TOKEN: &str = "identity/admin.token";
 

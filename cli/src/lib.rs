@@ -12,7 +12,7 @@ mod interrupts;
 mod node_times;
 mod output;
 mod temporary;
-mod visit;
+mod worker_credentials;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use brasserie_common_identity::Token;
+use brasserie_common_identity::{MAX_TOKEN_BYTES, Token};
 use brasserie_common_runtime::NetworkExposure;
 use clap::Subcommand;
 use serde_json::json;
@@ -167,9 +167,7 @@ fn token(file: &Path) -> Result<Token> {
     }
     let mut text = String::new();
     let input = std::io::stdin().lock();
-    let read = input
-        .take(access::MAX_TOKEN_BYTES)
-        .read_to_string(&mut text);
+    let read = input.take(MAX_TOKEN_BYTES).read_to_string(&mut text);
     read.context("cannot read the token from standard input")?;
     access::token(&text)
 }
