@@ -102,7 +102,7 @@ impl WorkerCredentials {
                 Ok(peer.clone())
             }
             WorkerCredentials::Plain(_) => Err(format!(
-                "{peer} is on another machine, and the call would be in plain text. {NOT_IN_PLAIN_TEXT}"
+                "{peer} is no loopback address, and the call would be in plain text. {NOT_IN_PLAIN_TEXT}"
             )),
             // The kernel proves the other end of a local socket.
             WorkerCredentials::Certified(_) if peer.is_local() => Ok(peer.clone()),

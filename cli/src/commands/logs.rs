@@ -19,8 +19,9 @@ use serde_json::json;
 use crate::CommandEnding;
 use crate::connection::{LogRequest, block_on};
 use crate::data_dir::{LogSource, SchedulerSource, SourceArgs};
+use crate::failure::is_refused;
 use crate::output::{
-    Layout, OutputReader, complain, json_text, print_json, print_raw, printable_block,
+    Layout, OutputReader, complain, json_text, print_json, print_raw, printable_block, with_flag,
 };
 use follow::{Cursor, RoundEnd};
 use lines::{ShownNames, TaskText};
@@ -149,7 +150,8 @@ pub(crate) fn run(args: &LogsArgs) -> Result<CommandEnding> {
     }
     // Notices follow the lines, because otherwise the lines would scroll them out of sight.
     for notice in &notices {
-        complain!("brasserie: {}", printable_block(notice));
+        let notice = with_flag(notice, &args.source.flag());
+        complain!("brasserie: {}", printable_block(&notice));
     }
     Ok(ending)
 }
@@ -354,6 +356,7 @@ async fn follow(
         request.from = cursor.start();
         match round(source, &mut request, args, &mut cursor).await {
             Err(Trouble::Output(error)) => return Err(error),
+            Err(Trouble::Call(error)) if is_refused(&error) => return Err(error),
             Err(Trouble::Call(error)) => {
                 cursor.troubled();
                 print_new_notices(&mut printed, vec![error.to_string()]);
@@ -496,7 +499,7 @@ mod tests {
         let unknown = why_no_lines(&line("nobody")).await.expect_err("no job");
         let text = crate::failure::text_of(&unknown);
         assert!(
-            text.contains("no job is called `nobody`. `brasserie status --all`"),
+            text.contains("no job is called `nobody`. `brasserie status --all --scheduler"),
             "{text}"
         );
         stop.cancel();

@@ -81,7 +81,7 @@ pub(super) fn run(args: &GetArgs) -> Result<CommandEnding> {
     block_on(async {
         let mut interrupts = Interrupts::listen()?;
         tokio::select! {
-            got = get(args) => got,
+            got = get(args) => args.ask.advised(got),
             // Dropping the transfer deletes its temporary file.
             () = interrupts.next() => Ok(CommandEnding::Interrupted),
         }
