@@ -66,6 +66,9 @@ use crate::output::{print, print_json, shell_word, with_flag};
 /// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The end of the reason for which a scheduler refuses callers in plain text.
+const INSIDE_TLS: &str = "inside TLS only";
+
 /// The limit for the check whether a scheduler of several listens.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -419,8 +422,10 @@ impl Connection {
                     .remedy("Is one running there? `--scheduler HOST:PORT` names another"),
             },
             CallError::Unknown(Unanswered::Exception { kind, message }) => {
-                let is_for_tls = message.contains("inside TLS only");
-                let message = with_flag(&message, &self.flag);
+                let is_for_tls = message.contains(INSIDE_TLS);
+                // The advice after it is for workers too, and the remedy below is better.
+                let end = message.find(INSIDE_TLS).map(|at| at + INSIDE_TLS.len());
+                let message = with_flag(&message[..end.unwrap_or(message.len())], &self.flag);
                 let message = format!("the scheduler at {peer} refused: {message}");
                 let failure = match kind {
                     // A scheduler uses this kind for callers that may not make the call.
