@@ -412,7 +412,7 @@ impl Connection {
             ),
             CallError::NotSent(why) => match (&why, forbidden_socket(peer)) {
                 (_, Some(forbidden)) => forbidden,
-                (NotSent::ConnectionLost(_), None) if matches!(self.proof, Proof::Token(_)) => {
+                (NotSent::ConnectionLost(_), None) if self.is_token_far() => {
                     Failure::new(format!("cannot ask the scheduler at {peer}: {why}")).remedy(
                         "A scheduler without an authority closes connections with a token so: then leave the token out. Or no scheduler is there, \
                          and `--scheduler HOST:PORT` names another",
@@ -641,6 +641,12 @@ impl Connection {
             }
             Err(error) => Err(self.unreachable(error)),
         }
+    }
+
+    /// Returns whether the caller shows a token to an address other than a loopback one.
+    fn is_token_far(&self) -> bool {
+        let is_near = is_plain_allowed(&self.peer, NetworkExposure::LoopbackOnly);
+        matches!(self.proof, Proof::Token(_)) && !is_near
     }
 
     /// Returns whether the caller shows a token to a scheduler of this machine that answers without one. Such a scheduler without an authority
