@@ -1,20 +1,22 @@
 //! The identity of the caller: the token for people.
 
 use std::fmt;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use brasserie_common_identity::{Token, TokenForm, joining_client_config};
-use brasserie_common_runtime::files;
+use brasserie_common::text::shell_word;
+use brasserie_common_identity::{MAX_TOKEN_BYTES, Token, TokenForm, joining_client_config};
+use brasserie_common_runtime::files::{self, FileError};
 use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
+use nix::unistd::{Uid, User};
 
 use crate::failure::Failure;
 
 /// The variable of the environment with a token.
 const TOKEN: &str = "BRASSERIE_TOKEN";
-/// The size limit of a file with a token.
-pub(crate) const MAX_TOKEN_BYTES: u64 = 4096;
 /// The file with the administrator's token in a scheduler's data directory.
 const ADMIN_TOKEN: &str = "identity/admin.token";
 
@@ -54,7 +56,43 @@ fn read(file: &Path) -> Result<String> {
 /// Reads a text file that nobody else may read, because it has tokens.
 pub(crate) fn read_secret(path: &Path, max_bytes: u64) -> Result<String> {
     let text = files::read_secret(path, max_bytes);
-    text.map_err(|error| Failure::usage(error.to_string()).into())
+    text.map_err(|error| unreadable(path, &error).into())
+}
+
+/// Creates the failure for a file that cannot be read, or that other users may read although it has a secret.
+pub(crate) fn unreadable(path: &Path, error: &FileError) -> Failure {
+    match error {
+        FileError::Exposed { mode, .. } => Failure::usage(format!(
+            "other users may read {}, which has a secret: its mode is {mode:04o}",
+            path.display()
+        ))
+        .remedy(format!(
+            "If nobody has read it, run: chmod 600 {}. After `umask 077`, a shell creates files with this mode",
+            shell_word(&path.to_string_lossy())
+        )),
+        FileError::Read { error: why, .. } if why.kind() == ErrorKind::PermissionDenied => {
+            Failure::usage(error.to_string()).remedy(owner_remedy(path))
+        }
+        other => Failure::usage(other.to_string()),
+    }
+}
+
+/// Returns the remedy for a file that this user may not use: its owner, or that of the innermost folder on its path that can be seen.
+pub(crate) fn owner_remedy(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let seen = path
+        .ancestors()
+        .find_map(|path| Some((path, path.metadata().ok()?)));
+    let Some((seen, found)) = seen else {
+        return "Run the command as the user to whom the file belongs".to_owned();
+    };
+    let uid = Uid::from_raw(found.uid());
+    let user = User::from_uid(uid).ok().flatten().map(|user| user.name);
+    format!(
+        "{} belongs to the user `{}`: run the command as this user",
+        seen.display(),
+        user.unwrap_or_else(|| uid.to_string())
+    )
 }
 
 /// The caller's side of TLS towards a scheduler, whose authority the token names.

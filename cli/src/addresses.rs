@@ -24,11 +24,16 @@ pub(crate) fn scheduler_address(text: &str) -> Result<String, String> {
 
 /// Parses the address of a scheduler: HOST:PORT, or unix:/PATH; `None` if the text is invalid.
 pub(crate) fn scheduler_peer(address: &str) -> Option<PeerAddr> {
-    let path = address.strip_prefix(SOCKET_SCHEME);
-    match path.filter(|path| path.contains('/')) {
-        Some(path) => Some(PeerAddr::local(Path::new(path))),
+    match socket_path(address) {
+        Some(path) => Some(PeerAddr::local(path)),
         None => peer(address),
     }
+}
+
+/// Returns the path of a local socket in its address; `None` for HOST:PORT.
+pub(crate) fn socket_path(address: &str) -> Option<&Path> {
+    let path = address.strip_prefix(SOCKET_SCHEME)?;
+    path.contains('/').then(|| Path::new(path))
 }
 
 /// Returns the address of a local socket.

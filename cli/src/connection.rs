@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUnknownJobException,
 };
 use brasserie_thrift::rpc::{
-    CallError, CallTimeouts, ClientConfig, ClientPool, Credentials, NotSent, PeerAddr,
+    CallError, CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, NotSent, PeerAddr,
     Unknown as Unanswered,
 };
 use serde_json::Value;
@@ -54,14 +55,19 @@ use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 use tokio::runtime::Runtime;
 
-use crate::access::Person;
-use crate::addresses::{NOT_AN_ADDRESS, NOT_IN_PLAIN_TEXT, is_plain_allowed, scheduler_peer};
+use crate::access::{self, Person};
+use crate::addresses::{
+    NOT_AN_ADDRESS, NOT_IN_PLAIN_TEXT, is_plain_allowed, scheduler_peer, socket_path,
+};
 use crate::destination::{Destination, SchedulerArgs};
-use crate::failure::{Failure, Unknown};
+use crate::failure::{Failure, Unknown, with_own_flag};
 use crate::output::{print, print_json, shell_word, with_flag};
 
 /// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The end of the reason for which a scheduler refuses callers in plain text.
+const INSIDE_TLS: &str = "inside TLS only";
 
 /// The limit for the check whether a scheduler of several listens.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -87,10 +93,19 @@ impl AskArgs {
         Connection::patiently_to(&self.scheduler)
     }
 
+    /// Completes the commands in the remedy of a failure with the flags of this one.
+    pub(crate) fn advised<T>(&self, ended: Result<T>) -> Result<T> {
+        ended.map_err(|error| with_own_flag(error, &self.scheduler.flag()))
+    }
+
+    /// Prints the sentence, whose commands get the flags of this one, or the document.
     pub(crate) fn say(&self, sentence: &str, document: &Value) -> Result<()> {
         match self.json {
             true => print_json(document),
-            false => print(&format!("{sentence}\n")),
+            false => print(&format!(
+                "{}\n",
+                with_flag(sentence, &self.scheduler.flag())
+            )),
         }
     }
 }
@@ -230,7 +245,7 @@ impl Connection {
         let peer = peer.with_context(|| format!("`{address}` is {NOT_AN_ADDRESS}"))?;
         if person.is_none() && !is_plain_allowed(&peer, exposure) {
             let message =
-                format!("{address} is on another machine, and the call would be in plain text");
+                format!("{address} is no loopback address, and the call would be in plain text");
             return Err(Failure::usage(message).remedy(NOT_IN_PLAIN_TEXT).into());
         }
         let (proof, peer) = match person {
@@ -280,7 +295,7 @@ impl Connection {
     /// Returns the answer, or the failure of a caller that was not admitted.
     fn admitted<T>(&self, answer: Option<T>, refused: Option<NotAdmittedException>) -> Result<T> {
         match (answer, refused) {
-            (_, Some(refused)) => Err(Failure::new(self.with_own_flag(refused.message)).into()),
+            (_, Some(refused)) => Err(Failure::refused(self.with_own_flag(refused.message)).into()),
             (Some(answer), None) => Ok(answer),
             (None, None) => bail!("the scheduler sent nothing"),
         }
@@ -376,7 +391,10 @@ impl Connection {
         exception: Option<BistroSchedulerUnknownJobException>,
     ) -> Result<(), Unknown> {
         match exception {
-            Some(exception) => Err(Unknown::new(self.with_own_flag(exception.message))),
+            Some(exception) => {
+                let message = self.with_own_flag(exception.message);
+                Err(Unknown::new(message, &self.flag))
+            }
             None => Ok(()),
         }
     }
@@ -385,22 +403,37 @@ impl Connection {
         let peer = self.peer.as_str();
         let failure = match error {
             CallError::NotSent(NotSent::OtherAuthority(_))
-            | CallError::Unknown(Unanswered::OtherAuthority(_)) => Failure::new(format!(
+            | CallError::Unknown(Unanswered::OtherAuthority(_)) => Failure::refused(format!(
                 "the scheduler at {peer} does not have the authority that the token names, so the token was not sent"
             ))
             .remedy(
                 "Either the token is of another cluster, or the authority was replaced since, or somebody poses as the scheduler. Check the \
                  address, and get a new token from an administrator: `brasserie token create`",
             ),
-            CallError::NotSent(why) => {
-                Failure::new(format!("cannot ask the scheduler at {peer}: {why}"))
-                    .remedy("Is one running there? `--scheduler HOST:PORT` names another")
-            }
+            CallError::NotSent(why) => match (&why, forbidden_socket(peer)) {
+                (_, Some(forbidden)) => forbidden,
+                (NotSent::ConnectionLost(_), None) if self.is_token_far() => {
+                    Failure::new(format!("cannot ask the scheduler at {peer}: {why}")).remedy(
+                        "A scheduler without an authority closes connections with a token so: then leave the token out. Or no scheduler is there, \
+                         and `--scheduler HOST:PORT` names another",
+                    )
+                }
+                (_, None) => Failure::new(format!("cannot ask the scheduler at {peer}: {why}"))
+                    .remedy("Is one running there? `--scheduler HOST:PORT` names another"),
+            },
             CallError::Unknown(Unanswered::Exception { kind, message }) => {
-                let message = with_flag(&message, &self.flag);
-                let failure = Failure::new(format!("the scheduler at {peer} refused: {message}"));
+                let is_for_tls = message.contains(INSIDE_TLS);
+                // The advice after it is for workers too, and the remedy below is better.
+                let end = message.find(INSIDE_TLS).map(|at| at + INSIDE_TLS.len());
+                let message = with_flag(&message[..end.unwrap_or(message.len())], &self.flag);
+                let message = format!("the scheduler at {peer} refused: {message}");
+                let failure = match kind {
+                    // A scheduler uses this kind for callers that may not make the call.
+                    ApplicationErrorKind::Unknown => Failure::refused(message),
+                    _ => Failure::new(message),
+                };
                 let failure = match &self.proof {
-                    Proof::None if message.contains("inside TLS only") => failure.remedy(
+                    Proof::None if is_for_tls => failure.remedy(
                         "It asks for a proof: name the file of your token with --token-file, set BRASSERIE_TOKEN, or use a context; on its own \
                          machine, `--token-file` takes its data directory",
                     ),
@@ -455,9 +488,8 @@ impl Connection {
                 // An older scheduler lacks this call, but lists all jobs.
                 None => {
                     let job = listed.iter().find(|job| job.name.as_ref() == Some(name));
-                    let job =
-                        job.ok_or_else(|| Unknown::new(format!("no job is called `{name}`")))?;
-                    job.clone()
+                    let unknown = || Unknown::new(format!("no job is called `{name}`"), &self.flag);
+                    job.ok_or_else(unknown)?.clone()
                 }
             });
         }
@@ -569,9 +601,7 @@ impl Connection {
             job: job.to_owned(),
             node: node.to_owned(),
         };
-        let call = self.pool.call(&self.peer, "explainTask", &arguments);
-        let result: BrasserieExplainTaskResult =
-            call.await.into_result().map_err(|e| self.unreachable(e))?;
+        let result: BrasserieExplainTaskResult = self.ask("explainTask", &arguments).await?;
         self.check_known(result.ex)?;
         result.result_value.context("the scheduler sent no reasons")
     }
@@ -604,7 +634,37 @@ impl Connection {
         arguments: &A,
     ) -> Result<R> {
         let call = self.pool.call(&self.peer, method, arguments);
-        call.await.into_result().map_err(|e| self.unreachable(e))
+        match call.await.into_result() {
+            Ok(result) => Ok(result),
+            Err(CallError::NotSent(NotSent::ConnectionLost(_))) if self.needs_no_token().await => {
+                Err(needless_token(self.peer.as_str()).into())
+            }
+            Err(error) => Err(self.unreachable(error)),
+        }
+    }
+
+    /// Returns whether the caller shows a token to an address other than a loopback one.
+    fn is_token_far(&self) -> bool {
+        let is_near = is_plain_allowed(&self.peer, NetworkExposure::LoopbackOnly);
+        matches!(self.proof, Proof::Token(_)) && !is_near
+    }
+
+    /// Returns whether the caller shows a token to a scheduler of this machine that answers without one. Such a scheduler without an authority
+    /// closes connections of TLS. The answer of another machine in plain text would prove nothing.
+    async fn needs_no_token(&self) -> bool {
+        let address = self.peer.as_str();
+        let Proof::Token(_) = &self.proof else {
+            return false;
+        };
+        match Connection::new(address) {
+            Ok(plain) => {
+                let arguments = BrasserieGetClusterStatusArgs {};
+                let call = plain.pool.call(&plain.peer, "getClusterStatus", &arguments);
+                let answer: CallResult<BrasserieGetClusterStatusResult> = call.await;
+                matches!(answer, CallResult::Done(_))
+            }
+            Err(_) => false,
+        }
     }
 
     pub(crate) async fn submit_job(
@@ -820,11 +880,32 @@ impl Connection {
             regex_filter: request.regex.clone(),
             invocation: request.invocation.map(Into::into),
         };
-        let call = self.pool.call(&self.peer, "getJobLogsByID", &arguments);
         let result: BistroSchedulerGetJobLogsByIDResult =
-            call.await.into_result().map_err(|e| self.unreachable(e))?;
+            self.ask("getJobLogsByID", &arguments).await?;
         result.result_value.context("the scheduler sent no lines")
     }
+}
+
+/// Creates the failure for a token that is shown to a scheduler without an authority.
+fn needless_token(peer: &str) -> Failure {
+    Failure::refused(format!(
+        "the scheduler at {peer} has no authority, so it can check no token and needs none"
+    ))
+    .remedy(
+        "Leave the token out: --token-file, BRASSERIE_TOKEN, or that of the context. Or name another scheduler: --scheduler HOST:PORT",
+    )
+}
+
+/// Returns the failure for a local socket that this user may not use; `None` if the address is another one.
+fn forbidden_socket(peer: &str) -> Option<Failure> {
+    let path = socket_path(peer)?;
+    let error = UnixStream::connect(path).err()?;
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return None;
+    }
+    let message = format!("this user may not call the scheduler at its local socket {peer}");
+    let remedy = "Or call the scheduler by HOST:PORT with a token of your own: --scheduler HOST:PORT --token-file FILE";
+    Some(Failure::refused(message).remedy(format!("{}. {remedy}", access::owner_remedy(path))))
 }
 
 /// Returns the cursor of the page after the one that ends with `last`. Errors if the page did not advance.

@@ -108,7 +108,11 @@ impl Contexts {
     pub(crate) fn named(&self, name: &str) -> Result<Context> {
         let context = self.all.get(name).cloned();
         Ok(context.ok_or_else(|| {
-            Failure::usage(format!("there is no context `{}`", printable(name)))
+            let shown = match Token::is_in(name) {
+                true => "of this name, which is a token".to_owned(),
+                false => format!("`{}`", printable(name)),
+            };
+            Failure::usage(format!("there is no context {shown}"))
                 .remedy("`brasserie context list` shows them, and `brasserie context add` adds one")
         })?)
     }
@@ -294,5 +298,9 @@ mod tests {
         for bad in ["", "a b", "é", "a/b", &"n".repeat(65)] {
             assert!(context_name(bad).is_err(), "{bad}");
         }
+        let secret = "cd".repeat(32);
+        let token = format!("brt1-{}-{secret}", "ab".repeat(32));
+        let unknown = two().named(&token).expect_err("no context");
+        assert!(!unknown.to_string().contains(&secret), "{unknown}");
     }
 }

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
+use crate::access::unreadable;
 use crate::addresses::socket_address;
 use crate::connection::{Connection, LogRequest};
 use crate::destination::{Destination, SchedulerArgs, socket_in};
@@ -145,7 +146,7 @@ impl RunRecord {
             {
                 return Err(not_a_directory(directory).into());
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(unreadable(&path, &error).into()),
         };
         serde_json::from_slice(&bytes)
             .with_context(|| format!("{} is not the record of a run", path.display()))

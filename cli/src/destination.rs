@@ -1,7 +1,8 @@
 //! Chooses the scheduler that a command calls, and the proof of who calls.
 //!
-//! The first of these counts: the flags; BRASSERIE_CONTEXT; BRASSERIE_TOKEN, for the default address; the context in use; the local socket of
-//! the scheduler that systemd runs on this machine, if this user may use it; the default address.
+//! The first of these counts for the address: the flags; BRASSERIE_CONTEXT; the context in use; the local socket of the scheduler that systemd
+//! runs on this machine, if this user may use it and shows no token; the default address. A token of a flag or of BRASSERIE_TOKEN replaces that
+//! of the context in use, if it is of the same authority.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,10 @@ use brasserie_common_identity::Token;
 use brasserie_common_runtime::NetworkExposure;
 
 use crate::access;
-use crate::addresses::{scheduler_address, socket_address};
+use crate::addresses::{scheduler_address, socket_address, socket_path};
 use crate::contexts::{Context, Contexts};
-use crate::output::shell_word;
+use crate::failure::Failure;
+use crate::output::{printable, shell_word};
 
 const DEFAULT_SCHEDULER: &str = "127.0.0.1:6789";
 /// The variable of the environment with the name of a context.
@@ -31,7 +33,7 @@ pub(crate) struct SchedulerArgs {
     #[arg(long, value_name = "HOST:PORT|unix:PATH", value_parser = scheduler_address)]
     scheduler: Option<String>,
     /// The file with the token that proves who you are, or the scheduler's data directory on its own machine; BRASSERIE_TOKEN holds a token
-    /// too. A scheduler that listens on loopback addresses alone needs none.
+    /// too. It replaces the token of the context in use. A scheduler that listens on loopback addresses alone needs none.
     #[arg(long, value_name = "FILE|DIR")]
     token_file: Option<PathBuf>,
     /// The context with the scheduler's address and your token: see `brasserie context`. BRASSERIE_CONTEXT names one too.
@@ -63,7 +65,28 @@ impl SchedulerArgs {
     }
 }
 
+/// A context and its name.
+struct NamedContext {
+    name: String,
+    context: Context,
+}
+
+impl NamedContext {
+    /// Returns the context of BRASSERIE_CONTEXT, which is `variable`, or else the context in use.
+    fn chosen(variable: Option<String>) -> Result<Option<Self>> {
+        let contexts = Contexts::read()?;
+        let name = variable.or_else(|| contexts.in_use.clone());
+        name.map(|name| {
+            let context = contexts.named(&name)?;
+            let name = printable(&name).to_string();
+            Ok(NamedContext { name, context })
+        })
+        .transpose()
+    }
+}
+
 /// A scheduler to call.
+#[derive(Debug)]
 pub(crate) struct Destination {
     /// The addresses, at least one. The first one that listens is called.
     pub addresses: Vec<String>,
@@ -81,6 +104,9 @@ impl Destination {
         let variable = std::env::var(CONTEXT).ok().filter(|name| !name.is_empty());
         match (&args.context, &args.scheduler, file, variable) {
             (Some(name), ..) => Contexts::read()?.named(name).map(Self::of_context),
+            (None, Some(address), Some(_), _) if socket_path(address).is_some() => {
+                Err(token_at_socket().into())
+            }
             (None, Some(address), file, _) => Ok(Destination {
                 addresses: vec![address.clone()],
                 token: match file {
@@ -89,12 +115,17 @@ impl Destination {
                 },
                 exposure,
             }),
-            (None, None, Some(file), _) => match usable_socket(file) {
+            (None, None, Some(file), variable) => match usable_socket(file) {
                 Some(socket) => Ok(Self::local(&socket)),
-                None => Ok(Self::default_address(
-                    Some(access::token_in(file)?),
-                    exposure,
-                )),
+                None => {
+                    let token = access::token_in(file)?;
+                    // A data directory stands for the scheduler of this machine.
+                    let context = match file.is_dir() {
+                        true => None,
+                        false => NamedContext::chosen(variable)?,
+                    };
+                    Self::of_token(token, context, exposure)
+                }
             },
             (None, None, None, Some(name)) => Contexts::read()?.named(&name).map(Self::of_context),
             (None, None, None, None) => Self::of_environment(exposure),
@@ -103,7 +134,7 @@ impl Destination {
 
     fn of_environment(exposure: NetworkExposure) -> Result<Self> {
         if let Some(token) = access::token_of_environment()? {
-            return Ok(Self::default_address(Some(token), exposure));
+            return Self::of_token(token, NamedContext::chosen(None)?, exposure);
         }
         if let Some(context) = Contexts::read()?.in_use()? {
             return Ok(Self::of_context(context));
@@ -112,6 +143,28 @@ impl Destination {
             Some(socket) => Self::local(&socket),
             None => Self::default_address(None, exposure),
         })
+    }
+
+    /// Chooses the scheduler for a token without an address. Errors if the context does not show that its scheduler knows the token.
+    fn of_token(
+        token: Token,
+        context: Option<NamedContext>,
+        exposure: NetworkExposure,
+    ) -> Result<Self> {
+        let Some(NamedContext { name, context }) = context else {
+            return Ok(Self::default_address(Some(token), exposure));
+        };
+        let problem = match &context.token {
+            Some(known) if known.authority == token.authority => {
+                let token = Some(token);
+                return Ok(Self::of_context(Context { token, ..context }));
+            }
+            Some(_) => "the token is of another authority than that of",
+            None => "the token cannot be compared with one of",
+        };
+        Err(Failure::usage(format!("{problem} the context `{name}`"))
+            .remedy("Name the scheduler to which the token belongs: --scheduler HOST:PORT")
+            .into())
     }
 
     fn of_context(context: Context) -> Self {
@@ -140,6 +193,12 @@ impl Destination {
     }
 }
 
+/// Creates the failure for a token that is named together with a local socket.
+pub(crate) fn token_at_socket() -> Failure {
+    Failure::usage("a local socket takes no token: the kernel names its users to the scheduler")
+        .remedy("Leave --token-file out, or name the scheduler by HOST:PORT alone")
+}
+
 /// Returns the local socket in a scheduler's data directory if a scheduler listens there that takes calls of this user.
 fn usable_socket(directory: &Path) -> Option<PathBuf> {
     let socket = socket_in(directory);
@@ -159,6 +218,43 @@ mod tests {
     struct Line {
         #[command(flatten)]
         scheduler: SchedulerArgs,
+    }
+
+    #[test]
+    fn a_token_goes_to_the_scheduler_of_the_context_with_its_authority() {
+        let token = |authority: &str, secret: &str| {
+            let text = format!("brt1-{}-{}", authority.repeat(32), secret.repeat(32));
+            access::token(&text).expect("a token")
+        };
+        let context = |token: Option<Token>| NamedContext {
+            name: "prod".to_owned(),
+            context: Context {
+                schedulers: vec!["head:1".to_owned()],
+                token,
+                cluster: None,
+                role: None,
+            },
+        };
+        let chosen = |context| {
+            let exposure = NetworkExposure::LoopbackOnly;
+            Destination::of_token(token("ab", "02"), context, exposure)
+        };
+        let same = chosen(Some(context(Some(token("ab", "01"))))).expect("the same cluster");
+        assert_eq!(same.addresses, ["head:1"]);
+        assert_eq!(same.token, Some(token("ab", "02")));
+        let none = chosen(None).expect("no context");
+        assert_eq!(none.addresses, [DEFAULT_SCHEDULER]);
+        for (known, why) in [
+            (Some(token("cd", "01")), "of another authority"),
+            (None, "cannot be compared"),
+        ] {
+            let refused = chosen(Some(context(known))).expect_err("another cluster");
+            let text = crate::failure::text_of(&refused);
+            assert!(
+                text.contains(why) && text.contains("`prod`") && text.contains("--scheduler"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

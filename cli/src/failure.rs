@@ -1,16 +1,18 @@
 //! Reports a command's failure as text or as one JSON object, with causes, a remedy and an exit code.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::process::ExitCode;
 
 use brasserie_common::text::shell_word;
 use brasserie_common_config::{ConfigErrors, nearest};
+use brasserie_common_identity::Token;
 use brasserie_common_runtime::telemetry;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::CommandEnding;
-use crate::output::{Layout, OutputReader, json_text, print_raw};
+use crate::output::{Layout, OutputReader, json_text, print_raw, with_flag};
 
 /// The scheduler's answer that a job or a node does not exist.
 #[derive(Debug, thiserror::Error)]
@@ -19,11 +21,17 @@ pub(crate) struct Unknown {
     message: String,
     /// The job of a node that does not exist, if it is known.
     job: Option<String>,
+    /// The flag that names the scheduler to another command, with a space before it.
+    flag: String,
 }
 
 impl Unknown {
-    pub(crate) fn new(message: String) -> Self {
-        Unknown { message, job: None }
+    pub(crate) fn new(message: String, flag: &str) -> Self {
+        Unknown {
+            message,
+            job: None,
+            flag: flag.to_owned(),
+        }
     }
 
     pub(crate) fn of_job(self, job: &str) -> Self {
@@ -31,20 +39,15 @@ impl Unknown {
         Unknown { job, ..self }
     }
 
-    /// Returns the commands that show what exists. `first` is the first word of the command line.
-    fn remedy(&self, first: Option<&str>) -> String {
-        let flags = match first.is_some_and(|first| OF_SCHEDULER.contains(&first)) {
-            true => "--scheduler",
-            false => "--scheduler or --data-dir",
-        };
+    /// Returns the command that shows what exists.
+    fn remedy(&self) -> String {
+        let flag = &self.flag;
         match self.message.contains("no node is called") {
             true => {
                 let job = self.job.as_deref().map_or("JOB".to_owned(), shell_word);
-                format!(
-                    "`brasserie task list --job {job}` lists the nodes of the job, with the same {flags}"
-                )
+                format!("`brasserie task list --job {job}{flag}` lists the nodes of the job")
             }
-            false => format!("`brasserie status --all` lists jobs, with the same {flags}"),
+            false => format!("`brasserie status --all{flag}` lists jobs"),
         }
     }
 }
@@ -78,6 +81,14 @@ impl Failure {
         }
     }
 
+    /// Creates a failure for a scheduler's decision about the caller, which repetitions of the call do not change.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Failure {
+            ending: CommandEnding::Refused,
+            ..Failure::new(message)
+        }
+    }
+
     /// Creates a failure for an unreadable file that the command line names.
     pub(crate) fn unreadable(why: &dyn Display) -> Self {
         Failure::usage(why.to_string()).remedy(path_remedy())
@@ -100,6 +111,53 @@ impl Failure {
     pub(crate) fn problems(self, problems: Vec<String>) -> Self {
         Failure { problems, ..self }
     }
+}
+
+/// Completes the commands in the remedy of a failure with the flag that names the scheduler.
+pub(crate) fn with_own_flag(mut error: anyhow::Error, flag: &str) -> anyhow::Error {
+    if let Some(failure) = error.downcast_mut::<Failure>() {
+        let remedy = failure.remedy.take();
+        failure.remedy = remedy.map(|remedy| with_flag(&remedy, flag));
+    }
+    error
+}
+
+/// Returns whether a scheduler has refused the caller itself, so that no repetition of the call helps.
+pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
+    let mut failures = error.chain().filter_map(|e| e.downcast_ref::<Failure>());
+    failures.any(|failure| failure.ending == CommandEnding::Refused)
+}
+
+/// Returns the failure for a token among the words of the command line, which never repeats the token. Arguments after `--` are those of
+/// another program.
+pub(crate) fn token_in_words(words: impl Iterator<Item = OsString>) -> Option<Failure> {
+    let words = words.take_while(|word| word != "--");
+    let mut words = words.map(|word| word.to_string_lossy().into_owned());
+    let word = words.find(|word| Token::is_in(word))?;
+    let number = Token::from_text(&word).map(|token| token.secret.number());
+    let number = number.map_or("NUMBER".to_owned(), |number| number.to_string());
+    let message = "the command line has a token in plain sight: it may now be in the shell's history, and every user of this machine can read \
+                   the command lines of processes";
+    let remedy = format!(
+        "Revoke the token with `brasserie token revoke {number}`, and get a new one. Keep that in a file of mode 0600, and name the file with \
+         --token-file; BRASSERIE_TOKEN, contexts and standard input hide tokens too"
+    );
+    Some(Failure::usage(message).remedy(remedy))
+}
+
+/// Splits advice off a message: the text from the first sentence on that begins after the end of another one, outside backticks. Messages of
+/// the scheduler have both in one text.
+fn split_advice(message: &str) -> Option<(&str, &str)> {
+    let mut is_quoted = false;
+    for (at, character) in message.char_indices() {
+        is_quoted ^= character == '`';
+        let after = message[at..].strip_prefix(". ").filter(|_| !is_quoted);
+        let begins = |text: &str| text.starts_with(|c: char| c.is_uppercase() || c == '`');
+        if let Some(advice) = after.filter(|after| begins(after)) {
+            return Some((&message[..at], advice));
+        }
+    }
+    None
 }
 
 /// Returns the remedy for a file that cannot be read.
@@ -153,8 +211,7 @@ impl FailureMessage {
         let causes = causes.collect();
         let failure = error.chain().find_map(|e| e.downcast_ref::<Failure>());
         let unknown = error.chain().find_map(|e| e.downcast_ref::<Unknown>());
-        let first = std::env::args_os().nth(1).unwrap_or_default();
-        let unknown = unknown.map(|unknown| unknown.remedy(first.to_str()));
+        let unknown = unknown.map(Unknown::remedy);
         FailureMessage {
             message,
             causes,
@@ -202,13 +259,25 @@ impl FailureMessage {
     }
 
     fn document(&self) -> Value {
+        let (mut message, mut causes) = (self.message.as_str(), self.causes.clone());
+        let mut remedy = self.remedy.clone();
+        if remedy.is_none() {
+            let last = self.causes.last().unwrap_or(&self.message);
+            if let Some((reason, advice)) = split_advice(last) {
+                remedy = Some(advice.to_owned());
+                match causes.last_mut() {
+                    Some(cause) => *cause = reason.to_owned(),
+                    None => message = reason,
+                }
+            }
+        }
         json!({
             "error": {
                 "program": "brasserie",
-                "message": self.message,
-                "causes": self.causes,
+                "message": message,
+                "causes": causes,
                 "problems": self.problems,
-                "remedy": self.remedy,
+                "remedy": remedy,
                 "exit_code": self.ending.code(),
             }
         })
@@ -335,6 +404,18 @@ mod tests {
             "exit_code": 2,
         }});
         assert_eq!(report.document(), expected);
+        let advised = FailureMessage::of(&anyhow!("`a. B` is late. Ask. Or wait."));
+        let (text, document) = (advised.text(), advised.document());
+        assert_eq!(text, "brasserie: `a. B` is late. Ask. Or wait.");
+        assert_eq!(document["error"]["message"], "`a. B` is late");
+        assert_eq!(document["error"]["remedy"], "Ask. Or wait.");
+        let caused = FailureMessage::of(&anyhow!("late. Ask.").context("cannot wait"));
+        assert_eq!(caused.document()["error"]["causes"], json!(["late"]));
+        assert_eq!(caused.document()["error"]["remedy"], "Ask.");
+        let listed = Failure::new("no x").remedy("See `brasserie artifact list`");
+        let listed = with_own_flag(anyhow!(listed).context("no"), " --context c");
+        let expected = "brasserie: no: no x. See `brasserie artifact list --context c`";
+        assert_eq!(text_of(&listed), expected);
         let question = Failure::new("no `x`; did you mean `y`?").remedy("Look.");
         let text = text_of(&question.into());
         assert_eq!(text, "brasserie: no `x`; did you mean `y`? Look.");
@@ -342,16 +423,38 @@ mod tests {
 
     #[test]
     fn an_unknown_name_gets_the_command_that_lists_such_names() {
-        let job = Unknown::new("no job is called `x`".to_owned());
-        let remedy = job.remedy(Some("artifact"));
-        assert_eq!(
-            remedy,
-            "`brasserie status --all` lists jobs, with the same --scheduler"
-        );
-        let node = Unknown::new("no node is called `x`".to_owned()).of_job("a b");
-        let remedy = node.remedy(Some("logs"));
-        let expected = "`brasserie task list --job 'a b'` lists the nodes of the job, with the same --scheduler or --data-dir";
+        let job = Unknown::new("no job is called `x`".to_owned(), " --context c");
+        let remedy = job.remedy();
+        assert_eq!(remedy, "`brasserie status --all --context c` lists jobs");
+        let node = Unknown::new("no node is called `x`".to_owned(), "").of_job("a b");
+        let remedy = node.remedy();
+        let expected = "`brasserie task list --job 'a b'` lists the nodes of the job";
         assert_eq!(remedy, expected);
+    }
+
+    #[test]
+    fn a_token_on_the_command_line_is_not_repeated() {
+        let secret = "cd".repeat(32);
+        let token = format!("brt1-{}-{secret}", "ab".repeat(32));
+        let words = |text: &str| {
+            let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
+            token_in_words(words.into_iter())
+        };
+        for line in ["status", "--token-file", "--token-file=", "context use"] {
+            let line = match line.ends_with('=') {
+                true => format!("{line}{token} --json"),
+                false => format!("{line} {token}"),
+            };
+            let failure = words(&line).expect("it has a token");
+            let text = text_of(&failure.into());
+            assert!(
+                text.contains("shell's history") && !text.contains(&secret),
+                "{text}"
+            );
+        }
+        assert!(words("logs brt1-job").is_none());
+        let other = format!("artifact hold j -- program {token}");
+        assert!(words(&other).is_none());
     }
 
     #[test]

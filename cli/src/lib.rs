@@ -12,7 +12,7 @@ mod interrupts;
 mod node_times;
 mod output;
 mod temporary;
-mod visit;
+mod worker_credentials;
 
 use std::process::ExitCode;
 
@@ -107,6 +107,8 @@ enum Command {
 pub(crate) enum CommandEnding {
     Success,
     Failure,
+    /// A scheduler has refused the caller.
+    Refused,
     Usage,
     /// The plan has no errors, and something would change.
     Changes,
@@ -123,7 +125,7 @@ impl CommandEnding {
     fn code(self) -> u8 {
         match self {
             CommandEnding::Success => 0,
-            CommandEnding::Failure => 1,
+            CommandEnding::Failure | CommandEnding::Refused => 1,
             CommandEnding::Usage => 2,
             CommandEnding::Changes => 3,
             CommandEnding::TimedOut => 4,
@@ -153,6 +155,9 @@ pub fn main() -> ExitCode {
     {
         telemetry::print_last_error(&format!("brasserie: {error}"));
         return ExitCode::FAILURE;
+    }
+    if let Some(failure) = failure::token_in_words(std::env::args_os().skip(1)) {
+        return failure::tell(&failure.into());
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -4,8 +4,10 @@
 //! is inserted ([`printable`], [`printable_block`], [`table`]).
 
 use std::io::{self, Write as _};
+use std::sync::LazyLock;
 
 use brasserie_common::text::{printable_json, printable_lines};
+use clap::CommandFactory as _;
 use serde_json::Value;
 
 pub(crate) use brasserie_common::text::{printable, printable_block, shell_word};
@@ -13,6 +15,17 @@ pub(crate) use brasserie_common::time::readable_duration as duration;
 
 /// The command that runs failed tasks of a run again.
 const RETRY: &str = "`brasserie run` with --retry-failed";
+/// The word for the reader of a command that the reader of its sentence passes on.
+const ADMINISTRATOR: &str = "administrator";
+/// The flags of a command that already says which scheduler it calls, or that calls none.
+const NAMES_ONE: [&str; 6] = [
+    "--scheduler",
+    "--token-file",
+    "--context",
+    "--data-dir",
+    "--help",
+    "-h",
+];
 
 /// The last text that a command printed of one kind, so that it prints each text once until another follows.
 #[derive(Default)]
@@ -90,32 +103,20 @@ pub(crate) fn date(seconds: i64) -> String {
     }
 }
 
-/// Completes the advice of a scheduler: adds the flag that names the scheduler or a data directory, with a space before it, to each
-/// command in backticks that has such a flag and does not name another. In the text for a run, replaces `brasserie job forgive`, which
-/// needs a scheduler that goes on.
+/// Completes advice: adds the flag that names the scheduler or a data directory, with a space before it, to each command in backticks that has
+/// such a flag and does not name another scheduler, so that the command can be pasted. Leaves commands for an administrator alone, whose flags
+/// are others. In the text for a run, replaces `brasserie job forgive`, which needs a scheduler that goes on.
 pub(crate) fn with_flag(text: &str, flag: &str) -> String {
-    const OF_SCHEDULER: [&str; 11] = [
-        "artifact", "audit", "ca", "explain", "job", "logs", "plan", "status", "task", "token",
-        "worker",
-    ];
-    const OF_DATA_DIR: [&str; 4] = ["explain", "logs", "status", "task list"];
     let is_run = flag.starts_with(" --data-dir");
-    let commands = match is_run {
-        true => &OF_DATA_DIR[..],
-        false => &OF_SCHEDULER[..],
-    };
-    let complete = |part: &str| {
-        let line = part.strip_prefix("brasserie ").unwrap_or_default();
-        let is_of = |command: &&str| {
-            let rest = line.strip_prefix(*command);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-        };
-        let flags = [" --scheduler ", " --data-dir ", " --context "];
-        let names_one = flags.iter().any(|flag| line.contains(flag));
-        match commands.iter().any(is_of) && !names_one {
-            true => format!("`{part}{flag}`"),
-            false if is_run && is_of(&"job forgive") => RETRY.to_owned(),
-            false => format!("`{part}`"),
+    let complete = |before: &str, part: &str| {
+        let sentence = before.rsplit(". ").next().unwrap_or_default();
+        match SuggestedCommand::of(part) {
+            Some(command) if is_run && command.is_forgive() => RETRY.to_owned(),
+            Some(command) if command.takes_flag(is_run) && !sentence.contains(ADMINISTRATOR) => {
+                let (command, rest) = part.split_at(command.bytes);
+                format!("`{command}{flag}{rest}`")
+            }
+            Some(_) | None => format!("`{part}`"),
         }
     };
     // Names may have backticks, which would change the meaning of those after them. They do so on one line at most.
@@ -126,7 +127,8 @@ pub(crate) fn with_flag(text: &str, flag: &str) -> String {
         while let Some(part) = parts.next() {
             match parts.next() {
                 Some(after) => {
-                    completed.push_str(&complete(part));
+                    let part = complete(&completed, part);
+                    completed.push_str(&part);
                     completed.push_str(after);
                 }
                 // The last backtick has no partner.
@@ -136,6 +138,57 @@ pub(crate) fn with_flag(text: &str, flag: &str) -> String {
         completed
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A command of this program in a text for people.
+struct SuggestedCommand<'a> {
+    words: Vec<&'a str>,
+    /// The length up to the arguments of another program, a pipe or another command.
+    bytes: usize,
+    definition: &'static clap::Command,
+}
+
+impl<'a> SuggestedCommand<'a> {
+    /// Finds the definition of a command; `None` if the text is none of this program.
+    fn of(text: &'a str) -> Option<Self> {
+        static PROGRAM: LazyLock<clap::Command> = LazyLock::new(crate::Cli::command);
+        let ends = [" -- ", " | ", " > ", " && ", " #", "; "].into_iter();
+        let bytes = ends.filter_map(|end| text.find(end)).min();
+        let bytes = bytes.unwrap_or(text.len());
+        let words: Vec<&str> = text[..bytes].split(' ').collect();
+        let (program, arguments) = words.split_first()?;
+        let mut definition: &'static clap::Command = &PROGRAM;
+        let mut subcommands = arguments.iter();
+        while let Some(found) = subcommands
+            .next()
+            .and_then(|w| definition.find_subcommand(w))
+        {
+            definition = found;
+        }
+        (*program == "brasserie").then_some(SuggestedCommand {
+            words,
+            bytes,
+            definition,
+        })
+    }
+
+    fn is_forgive(&self) -> bool {
+        self.definition.get_name() == "forgive"
+    }
+
+    /// Returns whether the command takes the flags that name a scheduler, or those that name the data directory of a run, and has none yet.
+    fn takes_flag(&self, is_run: bool) -> bool {
+        let has = |flag: &str| {
+            let mut known = self.definition.get_arguments();
+            known.any(|known| known.get_id() == flag)
+        };
+        let names_one = self.words.iter().any(|word| {
+            let flag = word.split('=').next().unwrap_or_default();
+            NAMES_ONE.contains(&flag)
+        });
+        // `brasserie context add` has `--scheduler` too, but no `--context`.
+        has("context") && (!is_run || has("data_dir")) && !names_one
+    }
 }
 
 /// Prints a line on standard error. Unlike `eprintln!`, does not panic if standard error has no reader or its disk is full. May block, so
@@ -262,6 +315,31 @@ mod tests {
         assert_eq!(with_flag(authority, " --context c"), named);
         let changes = "`brasserie job resume`, `brasserie task kill j n`";
         assert_eq!(with_flag(changes, " --data-dir d"), changes);
+        for (text, completed) in [
+            ("`brasserie token --help`", "`brasserie token --help`"),
+            ("`brasserie context add`", "`brasserie context add`"),
+            ("`brasserie doctor`", "`brasserie doctor`"),
+            ("`brasserie job`", "`brasserie job`"),
+            ("`brasserie run FILE`", "`brasserie run FILE`"),
+            (
+                "No. Ask an administrator: `brasserie token create`. Or `brasserie status`",
+                "No. Ask an administrator: `brasserie token create`. Or `brasserie status --token-file t`",
+            ),
+            (
+                "`brasserie token create --role worker | ssh w7 brasserie-worker`",
+                "`brasserie token create --role worker --token-file t | ssh w7 brasserie-worker`",
+            ),
+            (
+                "`brasserie artifact hold j -- make`",
+                "`brasserie artifact hold j --token-file t -- make`",
+            ),
+            (
+                "`brasserie status --token-file=d`",
+                "`brasserie status --token-file=d`",
+            ),
+        ] {
+            assert_eq!(with_flag(text, " --token-file t"), completed);
+        }
         let odd = "a name with `\n`brasserie status`";
         let completed = "a name with `\n`brasserie status --scheduler h:1`";
         assert_eq!(with_flag(odd, " --scheduler h:1"), completed);

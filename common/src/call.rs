@@ -181,14 +181,14 @@ impl fmt::Display for NotPermitted {
                 match least_role(&self.call) {
                     Some(least) => write!(
                         f,
-                        ", but to {least}: ask an administrator for a token of that role"
+                        ", but to {least}. Ask an administrator for a token of that role"
                     ),
                     None => Ok(()),
                 }
             }
             Principal::Unauthenticated(_) => write!(
                 f,
-                "{} is not permitted without a proof: show the token of an administrator, or call at the local socket of the scheduler",
+                "{} is not permitted without a proof. Show the token of an administrator, or call at the local socket of the scheduler",
                 self.call
             ),
             Principal::Own => write!(f, "{} is not permitted", self.call),
@@ -284,9 +284,9 @@ mod tests {
     fn a_refusal_names_the_role_that_may() {
         let viewer = person(Role::Viewer, None);
         let why = |call| viewer.refusal(call, None).to_string();
-        let told = "pauseJob is not permitted to the role viewer, but to submitter: ask an administrator for a token of that role";
+        let told = "pauseJob is not permitted to the role viewer, but to submitter. Ask an administrator for a token of that role";
         assert_eq!(why("pauseJob"), told);
-        assert!(why("createToken").contains("but to admin:"));
+        assert!(why("createToken").contains("but to admin. Ask"));
         assert!(why("processHeartbeat").ends_with("to the role viewer"));
     }
 

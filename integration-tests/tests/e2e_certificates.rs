@@ -247,8 +247,8 @@ fn certificates_and_the_authority_are_replaced_while_tasks_run_and_no_heartbeat_
     cluster.wait_until_all_have_renewed();
     let second = cluster.ca();
     assert_eq!(
-        (&second["former"], &second["cluster"]),
-        (&first["hash"], &first["cluster"])
+        (&second["former"], &second["trust_domain"]),
+        (&first["hash"], &first["trust_domain"])
     );
     assert_eq!(authorities_of(&spec), 2);
     let again = cluster.ask(&["ca", "rotate"]);

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use brasserie_common::access::{Callers, PAGES, Role};
-use brasserie_common_identity::{Authority, client_config};
+use brasserie_common_identity::{Authority, Token, client_config};
 use integration_tests::e2e::{
     Finished, Process, SchedulerSpec, Stage, wait_for, wait_within, warn_not_run,
 };
@@ -507,11 +507,18 @@ fn other_users_of_the_machine_get_nothing() {
     open(program.clone(), 0o755);
     let refused = as_nobody(&["status", "--scheduler", &address]);
     assert_eq!(refused.code, Some(1), "{}", refused.output);
-    assert!(
-        refused.output.contains("Permission denied"),
-        "{}",
-        refused.output
-    );
+    let told = |output: &str, what: &[&str]| {
+        assert!(what.iter().all(|what| output.contains(what)), "{output}");
+    };
+    let owner = ["belongs to the user `root`", "--token-file"];
+    told(&refused.output, &owner);
+    assert!(!refused.output.contains("Is one running there?"));
+    let directory = secured.spec.data_dir.to_string_lossy().into_owned();
+    for source in ["--data-dir", "--token-file"] {
+        let refused = as_nobody(&["status", source, &directory]);
+        assert_eq!(refused.code, Some(2), "{}", refused.output);
+        told(&refused.output, &["Permission denied", owner[0]]);
+    }
     // Also if somebody opens the socket to all.
     open(secured.spec.data_dir.clone(), 0o755);
     open(secured.socket(), 0o777);
@@ -577,9 +584,10 @@ fn a_context_names_a_cluster_and_a_token() {
     let piped = secured.stage.finish("piped", piped);
     assert_eq!(piped.code, Some(0), "{}", piped.output);
     let listed = brasserie(&["context", "list"]);
-    let cluster = secured.authority().cluster().to_string();
+    let cluster = secured.status()["cluster"].clone();
+    let cluster = cluster.as_str().expect("the cluster of `status`");
     let shows = |text: &str| listed.output.contains(text);
-    assert!(shows("prod") && shows("second") && shows(&cluster) && shows("viewer"));
+    assert!(shows("prod") && shows("second") && shows(cluster) && shows("viewer"));
     assert!(!shows(secret), "{}", listed.output);
     let mut chosen = secured.stage.brasserie_command(&["status", "--json"]);
     chosen.env("BRASSERIE_CONTEXT", "second");
@@ -642,6 +650,161 @@ fn a_scheduler_that_asks_for_no_proof_has_a_context_without_a_token() {
     let status = stage.brasserie(&["status", "--context", "home"]);
     assert_eq!(status.code, Some(0), "{}", status.output);
     assert!(!spec.data_dir.join("control.sock").exists());
+    // It closes connections with a token, and no command tries again.
+    let token = format!("brt1-{}-{}", "ab".repeat(32), "cd".repeat(32));
+    let token = stage.write_secret("token", &token);
+    let shown = [
+        "--scheduler",
+        &address,
+        "--token-file",
+        &token.to_string_lossy(),
+    ];
+    for command in [
+        &["status"][..],
+        &["job", "wait", "work"],
+        &["token", "list", "--json"],
+    ] {
+        let refused = stage.brasserie(&[command, &shown].concat());
+        assert_eq!(refused.code, Some(1), "{}", refused.output);
+        let is_told = refused.output.contains("has no authority");
+        assert!(
+            is_told && !refused.output.contains("trying again"),
+            "{}",
+            refused.output
+        );
+    }
+}
+
+#[test]
+fn no_program_repeats_a_token_of_its_command_line() {
+    let stage = Stage::new();
+    let secret = "cd".repeat(32);
+    let token = format!("brt1-{}-{secret}", "ab".repeat(32));
+    let joining = token.replace("brt1", "brj1");
+    let damaged = &token[..100];
+    let mut worker = stage.worker_program();
+    worker.args(["--scheduler", "127.0.0.1:1", "--join-token", &joining]);
+    let finished = [
+        stage.brasserie(&["status", "--token-file", &token]),
+        stage.brasserie(&["status", "--json", "--context", damaged]),
+        stage.brasserie(&["token", "revoke", &joining]),
+        stage.brasserie(&["job", "wait", "--scheduler", &token]),
+        stage.finish("worker", worker),
+    ];
+    for finished in finished {
+        assert_eq!(finished.code, Some(2), "{}", finished.output);
+        let (hidden, told) = (&secret[..16], "shell's history");
+        assert!(
+            !finished.output.contains(hidden) && finished.output.contains(told),
+            "{}",
+            finished.output
+        );
+    }
+}
+
+#[test]
+fn a_token_without_an_address_is_for_the_context_in_use() {
+    let secured = Secured::start(&[]);
+    let address = format!("127.0.0.1:{}", secured.spec.port);
+    let viewer = secured.token_file("viewer", &secured.token(&["--role", "viewer"]));
+    let operator = secured.token(&["--role", "operator"]);
+    let file = secured.token_file("operator", &operator);
+    let add = ["context", "add", "prod", "--scheduler", &address];
+    let add = [&add[..], &["--token-file", &viewer]].concat();
+    assert_eq!(secured.stage.brasserie(&add).code, Some(0));
+    let refused = secured.stage.brasserie(&["audit", "--json"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.output);
+    let document: Value = serde_json::from_str(&refused.output).expect("JSON");
+    let remedy = document["error"]["remedy"].as_str().unwrap_or_default();
+    assert!(remedy.starts_with("Ask an administrator"), "{document}");
+    let named = secured.stage.brasserie(&["audit", "--token-file", &file]);
+    assert_eq!(named.code, Some(0), "{}", named.output);
+    let mut command = secured.stage.brasserie_command(&["audit"]);
+    command.env("BRASSERIE_TOKEN", &operator);
+    let named = secured.stage.finish("by the environment", command);
+    assert_eq!(named.code, Some(0), "{}", named.output);
+    let secret = operator.rsplit('-').next().expect("a secret");
+    let other = format!("brt1-{}-{secret}", "ab".repeat(32));
+    let other = secured.token_file("other", &other);
+    let refused = secured.stage.brasserie(&["audit", "--token-file", &other]);
+    let why = "of another authority than that of the context `prod`";
+    assert_eq!(refused.code, Some(2), "{}", refused.output);
+    assert!(refused.output.contains(why), "{}", refused.output);
+    // A second context of the same name replaces the first by request alone.
+    let kept = secured.stage.brasserie(&add);
+    assert_eq!(kept.code, Some(2), "{}", kept.output);
+    assert!(kept.output.contains("--replace"), "{}", kept.output);
+    let add = [&add[..5], &["--token-file", &file, "--replace"]].concat();
+    let replaced = secured.stage.brasserie(&add);
+    assert!(
+        replaced.output.contains("you are operator. It is in use."),
+        "{}",
+        replaced.output
+    );
+    assert_eq!(secured.stage.brasserie(&["audit"]).code, Some(0));
+}
+
+#[test]
+fn commands_that_wait_end_with_the_refusal_of_their_token() {
+    let secured = Secured::start(&[]);
+    let address = format!("127.0.0.1:{}", secured.spec.port);
+    let token = secured.token(&["--role", "viewer"]);
+    let number = Token::from_text(&token).expect("a token").secret.number();
+    let file = secured.token_file("viewer", &token);
+    let start = |command: &[&str]| {
+        let named = ["--scheduler", &address, "--token-file", &file];
+        let started = secured.stage.brasserie_command(&[command, &named].concat());
+        secured.stage.start(command[1], started)
+    };
+    let waits = start(&["job", "wait", "work"]);
+    let watches = start(&["worker", "work-fetch", "--watch"]);
+    waits.wait_for_output("1 waiting");
+    watches.wait_for_output("no worker has connected");
+    let revoked = secured.ask(&["token", "revoke", &number.to_string()]);
+    assert_eq!(revoked.code, Some(0), "{}", revoked.output);
+    for mut command in [waits, watches] {
+        let code = command.wait().code();
+        assert_eq!(code, Some(1), "{}", command.output());
+        assert!(
+            command.output().contains("no such token"),
+            "{}",
+            command.output()
+        );
+    }
+}
+
+#[test]
+fn a_token_in_a_file_for_everybody_comes_with_the_command_that_hides_it() {
+    let secured = Secured::start(&[]);
+    let file = secured.stage.path("my token");
+    let program = secured.stage.brasserie_command(&[]);
+    let mut shell = Command::new("sh");
+    let line = "umask 022; exec \"$1\" token create --role viewer --scheduler \"$2\" > \"$3\"";
+    shell
+        .args(["-c", line, "sh"])
+        .arg(program.get_program())
+        .arg(format!("unix:{}", secured.socket().display()))
+        .arg(&file);
+    let created = secured.stage.finish("creates", shell);
+    assert_eq!(created.code, Some(0), "{}", created.output);
+    assert!(
+        created.output.contains("mode is 0644"),
+        "{}",
+        created.output
+    );
+    let file = file.to_string_lossy().into_owned();
+    let address = format!("127.0.0.1:{}", secured.spec.port);
+    let named = ["status", "--scheduler", &address, "--token-file", &file];
+    let refused = secured.stage.brasserie(&[&named[..], &["--json"]].concat());
+    assert_eq!(refused.code, Some(2), "{}", refused.output);
+    let document: Value = serde_json::from_str(&refused.output).expect("JSON");
+    let remedy = document["error"]["remedy"].as_str().unwrap_or_default();
+    let command = remedy.split("run: ").nth(1).unwrap_or_default();
+    let command = command.split(". ").next().unwrap_or_default();
+    assert!(command.starts_with("chmod 600 "), "{document}");
+    let changed = Command::new("sh").args(["-c", command]).status();
+    assert!(changed.expect("a shell").success(), "{command}");
+    assert_eq!(secured.stage.brasserie(&named).code, Some(0));
 }
 
 #[test]
@@ -652,7 +815,7 @@ fn callers_without_a_proof_create_no_tokens_where_a_flag_lets_them_do_all_else()
     let create = [&create[..], &[&address]].concat();
     let refused = open.stage.brasserie(&create);
     assert_eq!(refused.code, Some(1), "{}", refused.output);
-    let why = "without a proof: show the token of an administrator";
+    let why = "without a proof. Show the token of an administrator";
     assert!(refused.output.contains(why), "{}", refused.output);
     let token = open.spec.data_dir.to_string_lossy().into_owned();
     let created = open

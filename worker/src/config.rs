@@ -9,6 +9,7 @@ use std::time::Duration;
 use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::{ServiceAddress, Shard, size};
 use brasserie_common_artifacts::{DiskFlag, USUAL_SERVED};
+use brasserie_common_identity::Token;
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
 use brasserie_common_runtime::{ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
@@ -282,13 +283,22 @@ pub enum ConfigError {
     Hostname(String),
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    #[error(
+        "the command line has a token in plain sight: it may now be in the shell's history, and every user of this machine can read the command \
+         lines of processes. Revoke the token with `brasserie token revoke`, and write --join-token @FILE, or - for standard input"
+    )]
+    TokenInWords,
 }
 
 impl Cli {
     /// Parses the program's arguments. Prints help or an error and ends the process (code 0 or 2) if the worker is not to run.
     pub fn parse_or_exit() -> StartOptions {
         let variable = std::env::var_os(TOKEN_VARIABLE);
-        let options = Cli::parse().into_options(variable.as_deref());
+        // The parser's own message would repeat the token.
+        let options = match std::env::args_os().any(|word| Token::is_in(&word.to_string_lossy())) {
+            true => Err(ConfigError::TokenInWords),
+            false => Cli::parse().into_options(variable.as_deref()),
+        };
         options.unwrap_or_else(|error| {
             let mut command = <Cli as clap::CommandFactory>::command();
             command.error(ErrorKind::ValueValidation, error).exit()

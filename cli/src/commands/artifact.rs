@@ -168,11 +168,11 @@ fn limit(text: &str) -> Result<usize, String> {
 
 pub(crate) fn run(args: &ArtifactArgs) -> Result<CommandEnding> {
     match &args.command {
-        ArtifactCommand::List(args) => list(args),
-        ArtifactCommand::Locate(args) => locate(args),
+        ArtifactCommand::List(args) => args.ask.advised(list(args)),
+        ArtifactCommand::Locate(args) => args.ask.advised(locate(args)),
         ArtifactCommand::Get(args) => get::run(args),
         ArtifactCommand::Put(args) => put::run(args),
-        ArtifactCommand::Rm(args) => remove(args),
+        ArtifactCommand::Rm(args) => args.ask.advised(remove(args)),
         ArtifactCommand::Hold(args) => hold::run(args),
     }
 }
@@ -317,11 +317,12 @@ fn locate(args: &LocateArgs) -> Result<CommandEnding> {
     }
     if missing > 0 {
         complain!(
-            "brasserie: {} no known copy; `brasserie artifact list` shows the states",
+            "brasserie: {} no known copy; `brasserie artifact list{}` shows the states",
             match missing {
                 1 => "1 output has".to_owned(),
                 missing => format!("{missing} outputs have"),
-            }
+            },
+            args.ask.scheduler.flag()
         );
         return Ok(CommandEnding::Failure);
     }

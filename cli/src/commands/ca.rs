@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::CommandEnding;
 use crate::connection::{AskArgs, block_on};
 use crate::failure::Failure;
-use crate::output::{date, print, print_json, printable};
+use crate::output::{date, print, print_json, printable, with_flag};
 
 /// The most workers that the text names.
 const MOST_NAMED: usize = 20;
@@ -69,7 +69,7 @@ fn status(args: &AskArgs) -> Result<CommandEnding> {
     let status = block_on(args.connect()?.authority())??;
     match args.json {
         true => print_json(&document(&status))?,
-        false => print(&shown(&status)?)?,
+        false => print(&shown(&status, &args.scheduler.flag())?)?,
     }
     Ok(CommandEnding::Success)
 }
@@ -83,37 +83,42 @@ fn rotate(args: &RotateArgs) -> Result<CommandEnding> {
         }
         false => {
             "A new authority is in force, and the former one is still accepted. Workers renew their certificates within seconds; when \
-             `brasserie ca status` shows that all have, finish: brasserie ca rotate --finish\n"
+             `brasserie ca status` shows that all have, finish with `brasserie ca rotate --finish`\n"
         }
     };
     match args.ask.json {
         true => print_json(&document(&status))?,
-        false => print(&format!("{done}\n{}", shown(&status)?))?,
+        false => {
+            let flag = args.ask.scheduler.flag();
+            let done = with_flag(done, &flag);
+            print(&format!("{done}\n{}", shown(&status, &flag)?))?;
+        }
     }
     Ok(CommandEnding::Success)
 }
 
-fn shown(status: &AuthorityStatus) -> Result<String> {
+/// Formats the authority. `flag` names the scheduler to another command.
+fn shown(status: &AuthorityStatus, flag: &str) -> Result<String> {
     let unknown = || Failure::new("the scheduler's answer about its authority is not complete");
-    let (cluster, hash) = (status.cluster.as_ref(), status.hash.as_ref());
-    let (cluster, hash) = (cluster.ok_or_else(unknown)?, hash.ok_or_else(unknown)?);
+    let (domain, hash) = (status.cluster.as_ref(), status.hash.as_ref());
+    let (domain, hash) = (domain.ok_or_else(unknown)?, hash.ok_or_else(unknown)?);
     let expires = status.expires_ms.unwrap_or_default().div_euclid(1000);
     let mut text = format!(
-        "cluster    {}\nauthority  {}\nexpires    {}\n",
-        printable(cluster),
+        "trust domain  {}\nauthority     {}\nexpires       {}\n",
+        printable(domain),
         printable(hash),
         date(expires)
     );
     if let Some(former) = &status.former {
         // Writing to a text cannot fail.
-        let _ = writeln!(text, "replaces   {}", printable(former));
+        let _ = writeln!(text, "replaces      {}", printable(former));
         let names = status.behind.iter().flatten().take(MOST_NAMED);
         let names: Vec<String> = names.map(|name| printable(name).to_string()).collect();
         let count = status.behind_count.unwrap_or_default();
         let _ = match (count, names.is_empty()) {
             (0, _) | (_, true) => writeln!(
                 text,
-                "\nAll workers have certificates of the new authority: brasserie ca rotate --finish"
+                "\nAll workers have certificates of the new authority: `brasserie ca rotate --finish{flag}` ends the trust in the former one"
             ),
             (count, false) => writeln!(
                 text,
@@ -127,7 +132,7 @@ fn shown(status: &AuthorityStatus) -> Result<String> {
 
 fn document(status: &AuthorityStatus) -> Value {
     json!({
-        "cluster": status.cluster,
+        "trust_domain": status.cluster,
         "hash": status.hash,
         "expires_ms": status.expires_ms,
         "former": status.former,

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use brasserie_common_identity::Token;
+use brasserie_common_identity::{MAX_TOKEN_BYTES, Token};
 use brasserie_common_runtime::NetworkExposure;
 use clap::Subcommand;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::access;
 use crate::addresses::{scheduler_address, scheduler_peer};
 use crate::connection::{Connection, block_on};
 use crate::contexts::{Context, Contexts, context_name};
-use crate::destination::Destination;
+use crate::destination::{Destination, token_at_socket};
 use crate::failure::Failure;
 use crate::output::{print, print_json, printable, table};
 
@@ -62,6 +62,9 @@ struct AddArgs {
     /// socket.
     #[arg(long, value_name = "FILE|-")]
     token_file: Option<PathBuf>,
+    /// Replace the context of this name, if there is one and the scheduler accepts the new one.
+    #[arg(long)]
+    replace: bool,
     /// Allow calls in plain text to a scheduler of another machine that asks for no proof. Use it only if you trust everybody on that
     /// network: nothing proves who answers there. Later commands with this context need no such flag.
     #[arg(long)]
@@ -94,23 +97,17 @@ pub(crate) fn run(args: &ContextArgs) -> Result<CommandEnding> {
 fn add(args: &AddArgs) -> Result<()> {
     let name = &args.name;
     let mut contexts = Contexts::read()?;
-    if contexts.all.contains_key(name) {
+    if contexts.all.contains_key(name) && !args.replace {
         return Err(
-            Failure::usage(format!("there is a context `{name}` already"))
-                .remedy(format!(
-                    "Choose another name, or remove it first: brasserie context rm {name}"
-                ))
+            Failure::usage(format!("there is a context `{name}` already, which stays"))
+                .remedy("Choose another name, or replace the context with --replace")
                 .into(),
         );
     }
     let mut peers = args.scheduler.iter().filter_map(|at| scheduler_peer(at));
     let has_socket = peers.any(|peer| peer.is_local());
     if has_socket && args.token_file.is_some() {
-        return Err(Failure::usage(
-            "a local socket takes no token: the kernel names its users to the scheduler",
-        )
-        .remedy("Leave --token-file out, or name the scheduler by HOST:PORT alone")
-        .into());
+        return Err(token_at_socket().into());
     }
     let token = args.token_file.as_deref().map(token).transpose()?;
     let exposure = NetworkExposure::of(args.insecure_network);
@@ -122,7 +119,8 @@ fn add(args: &AddArgs) -> Result<()> {
     };
     let cluster = printable(context.cluster.as_deref().unwrap_or_default());
     contexts.all.insert(name.clone(), context);
-    let used = match contexts.in_use {
+    let used = match &contexts.in_use {
+        Some(used) if used == name => "It is in use.".to_owned(),
         Some(_) => format!("To use it: brasserie context use {name}"),
         None => "It is in use.".to_owned(),
     };
@@ -133,7 +131,7 @@ fn add(args: &AddArgs) -> Result<()> {
     ))
 }
 
-/// Asks the scheduler which cluster it is, and who the holder of the token is there.
+/// Asks the scheduler which cluster it has, and who the holder of the token is there.
 fn asked(
     schedulers: Vec<String>,
     token: Option<Token>,
@@ -146,10 +144,7 @@ fn asked(
     };
     let connection = Connection::to_destination(&destination)?;
     let caller = block_on(connection.caller())??;
-    let cluster = match &caller {
-        Some(caller) => caller.cluster.clone(),
-        None => block_on(connection.bounded_status())??.cluster_id,
-    };
+    let cluster = block_on(connection.bounded_status())??.cluster_id;
     let Destination {
         addresses, token, ..
     } = destination;
@@ -167,9 +162,7 @@ fn token(file: &Path) -> Result<Token> {
     }
     let mut text = String::new();
     let input = std::io::stdin().lock();
-    let read = input
-        .take(access::MAX_TOKEN_BYTES)
-        .read_to_string(&mut text);
+    let read = input.take(MAX_TOKEN_BYTES).read_to_string(&mut text);
     read.context("cannot read the token from standard input")?;
     access::token(&text)
 }

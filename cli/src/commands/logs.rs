@@ -19,8 +19,9 @@ use serde_json::json;
 use crate::CommandEnding;
 use crate::connection::{LogRequest, block_on};
 use crate::data_dir::{LogSource, SchedulerSource, SourceArgs};
+use crate::failure::is_refused;
 use crate::output::{
-    Layout, OutputReader, complain, json_text, print_json, print_raw, printable_block,
+    Layout, OutputReader, complain, json_text, print_json, print_raw, printable_block, with_flag,
 };
 use follow::{Cursor, RoundEnd};
 use lines::{ShownNames, TaskText};
@@ -109,19 +110,23 @@ impl LogsArgs {
             (false, false) => LogStream::Stdout,
         }
     }
+
+    fn request(&self) -> LogRequest {
+        LogRequest {
+            stream: self.stream(),
+            job: self.job.clone().unwrap_or_default(),
+            node: self.node.clone().unwrap_or_default(),
+            from: -1,
+            ascending: self.from_start,
+            regex: self.regex.clone(),
+            invocation: self.invocation.map(InvocationId),
+        }
+    }
 }
 
 pub(crate) fn run(args: &LogsArgs) -> Result<CommandEnding> {
     let source = LogSource::open(&args.source)?;
-    let request = LogRequest {
-        stream: args.stream(),
-        job: args.job.clone().unwrap_or_default(),
-        node: args.node.clone().unwrap_or_default(),
-        from: -1,
-        ascending: args.from_start,
-        regex: args.regex.clone(),
-        invocation: args.invocation.map(InvocationId),
-    };
+    let request = args.request();
     if args.follow {
         return block_on(async {
             tokio::select! {
@@ -149,7 +154,8 @@ pub(crate) fn run(args: &LogsArgs) -> Result<CommandEnding> {
     }
     // Notices follow the lines, because otherwise the lines would scroll them out of sight.
     for notice in &notices {
-        complain!("brasserie: {}", printable_block(notice));
+        let notice = with_flag(notice, &args.source.flag());
+        complain!("brasserie: {}", printable_block(&notice));
     }
     Ok(ending)
 }
@@ -354,6 +360,7 @@ async fn follow(
         request.from = cursor.start();
         match round(source, &mut request, args, &mut cursor).await {
             Err(Trouble::Output(error)) => return Err(error),
+            Err(Trouble::Call(error)) if is_refused(&error) => return Err(error),
             Err(Trouble::Call(error)) => {
                 cursor.troubled();
                 print_new_notices(&mut printed, vec![error.to_string()]);
@@ -445,8 +452,16 @@ fn print_new_notices(printed: &mut BTreeSet<String>, notices: Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use brasserie_common::access::CallOrigin;
+    use brasserie_common::{NotPermitted, Principal};
     use brasserie_thrift::generated::brasserie::{
         BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, ClusterStatus, JobStatus,
+    };
+    use brasserie_thrift::generated::common::LogLines;
+    use brasserie_thrift::generated::scheduler::{
+        BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
     };
     use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
     use clap::Parser as _;
@@ -477,6 +492,54 @@ mod tests {
         }
     }
 
+    /// A scheduler that sends one line, and then refuses the caller.
+    struct Revoking(AtomicUsize);
+
+    impl Service for Revoking {
+        fn call(&self, call: IncomingCall<'_>) {
+            if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+                let from = CallOrigin::Network(([127, 0, 0, 1], 1).into());
+                let caller = Principal::stranger(from, "no such token");
+                return call.into_responder().refuse(&NotPermitted {
+                    call: "getJobLogsByID".to_owned(),
+                    caller,
+                    shard: None,
+                });
+            }
+            call.serve(|_: BistroSchedulerGetJobLogsByIDArgs, responder| {
+                let line = LogLine {
+                    line: Some("a line".to_owned()),
+                    line_id: Some(1 << 32),
+                    ..LogLine::default()
+                };
+                responder.reply(&BistroSchedulerGetJobLogsByIDResult {
+                    result_value: Some(LogLines {
+                        lines: Some(vec![line]),
+                        next_line_id: Some(-1),
+                    }),
+                });
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_follower_ends_when_the_scheduler_refuses_it() {
+        let server = Server::bind(([127, 0, 0, 1], 0).into()).await;
+        let server = server.expect("a port");
+        let address = server.local_addr().to_string();
+        let stop = CancellationToken::new();
+        let service = Revoking(AtomicUsize::new(0));
+        let handle = server.serve(service, Limits::DEFAULT, stop.clone());
+        let args = Line::parse_from(["logs", "--follow", "--scheduler", &address]).logs;
+        let source = LogSource::open(&args.source).expect("a scheduler");
+        let ended = follow(&source, args.request(), &args).await;
+        let refused = ended.expect_err("it is refused");
+        assert!(is_refused(&refused), "{refused:#}");
+        assert!(refused.to_string().contains("no such token"), "{refused:#}");
+        stop.cancel();
+        handle.stopped().await;
+    }
+
     #[derive(Debug, clap::Parser)]
     struct Line {
         #[command(flatten)]
@@ -496,7 +559,7 @@ mod tests {
         let unknown = why_no_lines(&line("nobody")).await.expect_err("no job");
         let text = crate::failure::text_of(&unknown);
         assert!(
-            text.contains("no job is called `nobody`. `brasserie status --all`"),
+            text.contains("no job is called `nobody`. `brasserie status --all --scheduler"),
             "{text}"
         );
         stop.cancel();

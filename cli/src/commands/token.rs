@@ -1,5 +1,8 @@
 //! `brasserie token`: creates, lists and revokes the tokens with which workers join and people prove who they are.
 
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,7 +14,7 @@ use serde_json::{Value, json};
 use crate::CommandEnding;
 use crate::connection::{AskArgs, block_on};
 use crate::failure::Failure;
-use crate::output::{date, print, print_json, printable, table};
+use crate::output::{complain, date, print, print_json, printable, table};
 
 /// The life of a token for joining: long enough to walk to another machine.
 const JOIN_LIFE: Duration = Duration::from_secs(30 * 60);
@@ -40,8 +43,8 @@ enum TokenCommand {
 Let one worker join within half an hour, and give it the token on standard input:
   brasserie token create --role worker | ssh w7 brasserie-worker --scheduler head:6789 --data-dir DIR --join-token -
 
-Let a colleague submit jobs for a year:
-  brasserie token create --role submitter --owner ana --ttl 365d
+Let a colleague submit jobs for a year, and keep the token in a file that nobody else may read:
+  (umask 077; brasserie token create --role submitter --owner ana --ttl 365d > token)
 
 Let her jobs run as the user `batch`, too, and as `ana` with the group `data`:
   brasserie token create --role submitter --owner ana --run-as batch --run-as ana:data")]
@@ -135,7 +138,21 @@ fn create(args: &CreateArgs) -> Result<CommandEnding> {
         // The token alone, so that a pipe can pass it on.
         false => print(&format!("{token}\n"))?,
     }
+    if let Some(mode) = exposed_output() {
+        complain!(
+            "brasserie: the token is in a file whose mode is {mode:04o}, so other users may read it. Run `chmod 600` on the file; after `umask 077`, \
+             a shell creates files with this mode"
+        );
+    }
     Ok(CommandEnding::Success)
+}
+
+/// Returns the mode of the file that is standard output if other users may use it; `None` if it is a pipe or a terminal.
+fn exposed_output() -> Option<u32> {
+    let output = std::io::stdout().as_fd().try_clone_to_owned().ok()?;
+    let found = File::from(output).metadata().ok()?;
+    let mode = found.mode() & 0o7777;
+    (found.is_file() && mode & 0o077 != 0).then_some(mode)
 }
 
 fn list(args: &AskArgs) -> Result<CommandEnding> {

@@ -19,6 +19,8 @@ use crate::{AuthorityHash, IdentityError};
 const JOIN: &str = "brj1-";
 const PERSON: &str = "brt1-";
 const SECRET_BYTES: usize = 32;
+/// The number of hex digits after which a text that begins as a token is taken for one: half of a hash, and more than a name has.
+const MANY_DIGITS: usize = 32;
 /// The size limit of a file with a token: many times that of a token.
 pub const MAX_TOKEN_BYTES: u64 = 4096;
 
@@ -109,6 +111,16 @@ impl Token {
         })
     }
 
+    /// Returns whether the text contains a token, whole or damaged, and so must not be repeated.
+    pub fn is_in(text: &str) -> bool {
+        let has_digits = |rest: &str| {
+            let mut digits = rest.bytes().take_while(u8::is_ascii_hexdigit);
+            digits.nth(MANY_DIGITS - 1).is_some()
+        };
+        let mut forms = [JOIN, PERSON].into_iter();
+        forms.any(|form| text.split(form).skip(1).any(has_digits))
+    }
+
     /// Returns the text with the secret, to be shown once.
     pub fn reveal(&self) -> String {
         let prefix = match self.form {
@@ -156,6 +168,7 @@ mod tests {
             );
             let digits = &text[text.len() - 64..];
             assert!(!format!("{token:?}").contains(digits));
+            assert!(Token::is_in(&format!("--token-file=@{}", &text[..100])));
         }
         assert_ne!(secret.number(), Secret::random().expect("entropy").number());
     }
@@ -172,5 +185,8 @@ mod tests {
             assert_eq!(Token::from_text(text), Err(error), "{text}");
         }
         assert!(!TokenError::Form.to_string().contains("hunter2"));
+        for name in ["", "brt1-", "brt1-20261130", "xbrj1-ab"] {
+            assert!(!Token::is_in(name), "{name}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -51,6 +52,7 @@ impl Process {
         let output = File::options()
             .create(true)
             .append(true)
+            .mode(0o600)
             .open(log)
             .expect("a log file in a temporary folder");
         let copy = || Stdio::from(output.try_clone().expect("a descriptor is free"));

@@ -170,7 +170,7 @@ impl Guard {
         if is_new {
             // It is written last: a crash before that leaves a folder from which the next start begins anew.
             authority.write(&folder)?;
-            tracing::info!(cluster = %authority.cluster(), "created the authority of a new cluster");
+            tracing::info!(trust_domain = %authority.cluster(), "created the authority of a new cluster");
         }
         rotation::follow(&folder, &authority)?;
         let own = OwnSide::create(&authority, now)?;

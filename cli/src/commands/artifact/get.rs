@@ -32,7 +32,7 @@ use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 use crate::output::{complain, printable};
 use crate::temporary::TemporaryFolder;
-use crate::visit::Visit;
+use crate::worker_credentials::WorkerCredentials;
 
 /// The pause after all workers were busy: as between workers.
 const BUSY_PAUSE: Duration = Duration::from_millis(150);
@@ -81,7 +81,7 @@ pub(super) fn run(args: &GetArgs) -> Result<CommandEnding> {
     block_on(async {
         let mut interrupts = Interrupts::listen()?;
         tokio::select! {
-            got = get(args) => got,
+            got = get(args) => args.ask.advised(got),
             // Dropping the transfer deletes its temporary file.
             () = interrupts.next() => Ok(CommandEnding::Interrupted),
         }
@@ -98,7 +98,7 @@ async fn get(args: &GetArgs) -> Result<CommandEnding> {
     let artifact = wanted.artifact;
     let place = Place::new(args, &wanted.path)?;
     let progress = Progress::new(artifact.size, "have arrived");
-    let transfers = Transfers::new(&wanted.cluster, Visit::of(&connection).await?);
+    let transfers = Transfers::new(&wanted.cluster, WorkerCredentials::of(&connection).await?);
     let fetch = Fetch {
         transfers: &transfers,
         artifact,

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use super::outputs::find;
 use crate::CommandEnding;
 use crate::connection::{AskArgs, ChangeOutcome, Connection, block_on};
+use crate::failure::is_refused;
 use crate::interrupts::Interrupts;
 use crate::output::{LastText, complain, printable};
 
@@ -72,7 +73,7 @@ async fn hold(args: &HoldArgs) -> Result<CommandEnding> {
     }
     // The hold continues while an interrupted program ends.
     let ended = tokio::select! {
-        never = continue_hold(&connection, hold, &args.jobs) => match never {},
+        refused = continue_hold(&connection, hold, args) => return Err(refused),
         ended = run_to_end(&mut program, &mut interrupts) => ended?,
     };
     let ending = match ended {
@@ -187,12 +188,9 @@ async fn run_to_end(
     end_of(program).await.map(|_| None)
 }
 
-/// Repeats the hold of each job for ever. Says once what goes wrong.
-async fn continue_hold(
-    connection: &Connection,
-    hold: i64,
-    jobs: &[String],
-) -> std::convert::Infallible {
+/// Repeats the hold of each job. Says once what goes wrong. Returns the scheduler's refusal of the caller, unless a program still runs.
+async fn continue_hold(connection: &Connection, hold: i64, args: &HoldArgs) -> anyhow::Error {
+    let jobs = &args.jobs;
     let mut trouble: Vec<LastText> = jobs.iter().map(|_| LastText::default()).collect();
     let mut next = Instant::now();
     loop {
@@ -206,6 +204,7 @@ async fn continue_hold(
                 }
                 Ok(ChangeOutcome::Done(false)) => has_ended(job),
                 Ok(ChangeOutcome::Refused { message, .. }) => message,
+                Err(error) if is_refused(&error) && args.program.is_empty() => return error,
                 Err(error) => format!("{error:#}"),
             };
             trouble.complain(text);

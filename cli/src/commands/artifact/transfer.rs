@@ -12,7 +12,7 @@ use brasserie_thrift::rpc::{CallResult, CallTimeouts, ClientConfig, ClientPool, 
 use sha2::{Digest as _, Sha256};
 
 use crate::output::printable;
-use crate::visit::Visit;
+use crate::worker_credentials::WorkerCredentials;
 
 /// The most bytes of one answer, as between workers.
 const MOST_BYTES: i32 = 2 << 20;
@@ -117,15 +117,15 @@ impl<F: Write + Seek> PartialCopy<F> {
 /// The client side of transfers from the workers of one scheduler.
 pub(super) struct Transfers {
     pool: ClientPool,
-    visit: Visit,
+    credentials: WorkerCredentials,
     /// The space of the scheduler's artifacts.
     cluster: String,
     hostname: String,
 }
 
 impl Transfers {
-    /// Creates the side of a caller that shows a certificate if `visit` has one.
-    pub(super) fn new(cluster: &str, visit: Visit) -> Self {
+    /// Creates the side of a caller that shows a certificate if `credentials` has one.
+    pub(super) fn new(cluster: &str, credentials: WorkerCredentials) -> Self {
         let timeouts = CallTimeouts {
             receive: ANSWER_TIMEOUT,
             ..CallTimeouts::DEFAULT
@@ -133,10 +133,10 @@ impl Transfers {
         Transfers {
             pool: ClientPool::new(ClientConfig {
                 timeouts,
-                credentials: visit.credentials(),
+                credentials: credentials.for_tls(),
                 ..ClientConfig::default()
             }),
-            visit,
+            credentials,
             cluster: cluster.to_owned(),
             // A worker on the same machine serves its own host from a reserve; without a name this host counts as another one.
             hostname: brasserie_worker::directory::hostname().unwrap_or_default(),
@@ -209,7 +209,11 @@ impl Transfers {
             transfer,
             hostname: self.hostname.clone(),
         };
-        let peer = self.visit.holder(peer).await.map_err(FetchFailure::Gone)?;
+        let peer = self
+            .credentials
+            .holder(peer)
+            .await
+            .map_err(FetchFailure::Gone)?;
         let called = self.pool.call::<_, BistroWorkerFetchArtifactsResult>(
             &peer,
             "fetchArtifacts",
@@ -237,7 +241,7 @@ impl Transfers {
             cluster: self.cluster.clone(),
             id: id.0.to_vec(),
         };
-        let Ok(peer) = self.visit.holder(peer).await else {
+        let Ok(peer) = self.credentials.holder(peer).await else {
             return;
         };
         // A worker that does not answer checks its copy when another worker reads it.
@@ -259,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    const PLAIN: Visit = Visit::Plain(NetworkExposure::LoopbackOnly);
+    const PLAIN: WorkerCredentials = WorkerCredentials::Plain(NetworkExposure::LoopbackOnly);
 
     /// A worker that serves these bytes, whatever it is asked for.
     struct Holder {

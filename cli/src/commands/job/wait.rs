@@ -15,6 +15,7 @@ use crate::CommandEnding;
 use crate::commands::run::progress::{ended, plain_pause, speed};
 use crate::commands::run::rate::Rate;
 use crate::connection::{AskArgs, Connection, block_on};
+use crate::failure::is_refused;
 use crate::output::{
     LastText, complain, duration, print, print_json, printable, printable_block, shell_word,
 };
@@ -78,6 +79,7 @@ fn outcome_of(ending: CommandEnding) -> &'static str {
         CommandEnding::TimedOut => "timed out",
         CommandEnding::Interrupted => "interrupted",
         CommandEnding::Failure
+        | CommandEnding::Refused
         | CommandEnding::Usage
         | CommandEnding::Changes
         | CommandEnding::OutputsLost
@@ -108,7 +110,7 @@ async fn wait(connection: &Connection, args: &WaitArgs) -> Result<(Vec<JobStatus
                 answered = Some(jobs);
             }
             // A removed job never completes, but a scheduler may return after a restart.
-            Err(error) if is_unknown_job(&error) => return Err(error),
+            Err(error) if is_unknown_job(&error) || is_refused(&error) => return Err(error),
             Err(error) if answered.is_none() && started.elapsed() >= first_answer => {
                 return Err(error);
             }

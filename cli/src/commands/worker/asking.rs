@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use crate::addresses::peer;
 use crate::connection::Connection;
 use crate::output::printable;
-use crate::visit::Visit;
+use crate::worker_credentials::WorkerCredentials;
 
 /// Time to connect to a worker.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -161,22 +161,24 @@ pub(super) enum AddressFinding {
 #[derive(Clone)]
 pub(super) struct WorkerConnections {
     pool: ClientPool,
-    visit: Visit,
+    credentials: WorkerCredentials,
 }
 
 impl WorkerConnections {
     /// Creates connections to the workers of a scheduler, which may have to certify the caller first.
     pub(super) async fn of(scheduler: &Connection) -> Result<Self> {
-        Ok(WorkerConnections::showing(Visit::of(scheduler).await?))
+        Ok(WorkerConnections::showing(
+            WorkerCredentials::of(scheduler).await?,
+        ))
     }
 
     /// Creates connections that show the caller's certificate, if there is one.
-    pub(super) fn showing(visit: Visit) -> Self {
+    pub(super) fn showing(credentials: WorkerCredentials) -> Self {
         let pool = ClientPool::new(ClientConfig {
-            credentials: visit.credentials(),
+            credentials: credentials.for_tls(),
             ..ClientConfig::default()
         });
-        WorkerConnections { pool, visit }
+        WorkerConnections { pool, credentials }
     }
 
     /// Asks a worker at an address, without a scheduler.
@@ -278,7 +280,7 @@ impl WorkerConnections {
             Err(_) => return AddressFinding::Unclear("no connection in time".to_owned()),
         }
         let arguments = drain_arguments(worker, None);
-        let peer = match self.visit.worker(peer).await {
+        let peer = match self.credentials.worker(peer).await {
             Ok(peer) => peer,
             Err(why) => return AddressFinding::Unclear(why),
         };
@@ -307,7 +309,7 @@ impl WorkerConnections {
         method: &'static str,
         arguments: &A,
     ) -> Result<R, String> {
-        let peer = self.visit.worker(peer).await?;
+        let peer = self.credentials.worker(peer).await?;
         match self.pool.call(&peer, method, arguments).await {
             CallResult::Done(result) => Ok(result),
             CallResult::NotSent(why) => Err(format!(

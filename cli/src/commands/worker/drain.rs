@@ -14,7 +14,7 @@ use serde_json::json;
 use super::asking::{AddressFinding, ListedWorker, WorkerConnections, all_workers, find};
 use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on};
-use crate::failure::Failure;
+use crate::failure::{Failure, is_refused};
 use crate::interrupts::Interrupts;
 use crate::output::{LastText, duration, print, printable};
 
@@ -81,7 +81,7 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     if let Some(sentence) = only_there.as_ref().and_then(what_is_only_there)
         && !args.ask.json
     {
-        print(&format!("{sentence}\n"))?;
+        args.ask.say(&sentence, &json!({}))?;
     }
     let peer = worker.peer().map_err(|error| anyhow!("{error}"))?;
     let pool = WorkerConnections::of(&scheduler).await?;
@@ -109,7 +109,7 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     }
     let mut interrupts = Interrupts::listen()?;
     tokio::select! {
-        () = wait_until_left(&scheduler, &pool, (&peer, &worker)) => {}
+        left = wait_until_left(&scheduler, &pool, (&peer, &worker)) => left?,
         () = interrupts.next() => {
             let still = format!("Worker `{}` still drains.", printable(&args.shard));
             args.ask.say(&still, &document(false))?;
@@ -159,12 +159,13 @@ fn sentence(shard: &str, running: i32, deadline: Option<Duration>) -> String {
 }
 
 /// Waits until the worker has left: its port is closed, which is the last that a worker does, or another program is there, or another
-/// instance has its name. A scheduler may have restarted and not know the worker yet, so a missing worker says nothing by itself.
+/// instance has its name. A scheduler may have restarted and not know the worker yet, so a missing worker says nothing by itself. Errors if
+/// the scheduler refuses the caller.
 async fn wait_until_left(
     scheduler: &Connection,
     pool: &WorkerConnections,
     (peer, worker): (&PeerAddr, &ListedWorker),
-) {
+) -> Result<()> {
     let (mut of_worker, mut of_scheduler) = (LastText::default(), LastText::default());
     let mut unclear_since: Option<Instant> = None;
     let mut closed_since: Option<Instant> = None;
@@ -175,7 +176,7 @@ async fn wait_until_left(
             AddressFinding::Worker | AddressFinding::Other | AddressFinding::Unclear(_) => None,
         };
         let trouble = match sight {
-            AddressFinding::Other => return,
+            AddressFinding::Other => return Ok(()),
             AddressFinding::Worker => String::new(),
             AddressFinding::Closed => {
                 "nothing listens there, but its scheduler may still hear it".to_owned()
@@ -187,10 +188,11 @@ async fn wait_until_left(
                 of_scheduler = LastText::default();
                 let closed_for = closed_since.map(|since| since.elapsed());
                 if has_left(&status, worker, closed_for) {
-                    return;
+                    return Ok(());
                 }
             }
-            Err(_) if closed_since.is_some() => return,
+            Err(_) if closed_since.is_some() => return Ok(()),
+            Err(error) if is_refused(&error) => return Err(error),
             Err(error) => of_scheduler.complain(format!("{error:#}; trying again")),
         }
         // A worker that leaves closes its port and its connections in some order.

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use crate::CommandEnding;
 use crate::connection::{AskArgs, Connection, block_on};
+use crate::failure::{Failure, is_refused};
 use crate::interrupts::Interrupts;
-use crate::output::{LastText, complain, print, printable};
+use crate::output::{LastText, print, printable};
 
 /// Time between two checks of the progress, as often as the scheduler makes any.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
@@ -264,13 +265,11 @@ fn say(
             ask.say(&sentence(&order), &json!({ "order": order }))?;
             Ok(CommandEnding::Success)
         }
-        Err(refusal) => {
-            complain!(
-                "brasserie: the scheduler refused the order: {}",
-                printable(&refusal)
-            );
-            Ok(CommandEnding::Failure)
-        }
+        Err(refusal) => Err(Failure::new(format!(
+            "the scheduler refused the order: {}",
+            printable(&refusal)
+        ))
+        .into()),
     }
 }
 
@@ -286,6 +285,7 @@ async fn wait(
     loop {
         let status = match scheduler.bounded_status().await {
             Ok(status) => ClusterView::from(status),
+            Err(error) if is_refused(&error) => return Err(error),
             Err(error) => {
                 trouble.complain(format!("{error:#}; trying again"));
                 tokio::time::sleep(BETWEEN_CHECKS).await;

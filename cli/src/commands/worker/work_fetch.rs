@@ -19,6 +19,7 @@ use crate::CommandEnding;
 use crate::addresses::peer;
 use crate::connection::{Connection, block_on};
 use crate::destination::SchedulerArgs;
+use crate::failure::is_refused;
 use crate::output::{
     Layout, OutputReader, complain, json_text, print, print_json, print_on, print_raw, with_flag,
 };
@@ -200,7 +201,10 @@ impl WorkFetchQuery {
 async fn watch(look: &WorkFetchQuery, as_json: bool) -> Result<CommandEnding> {
     let is_screen = !as_json && stdout().is_terminal();
     loop {
-        let seen = look.once().await;
+        let seen = match look.once().await {
+            Err(error) if is_refused(&error) => return Err(error),
+            seen => seen,
+        };
         let shown = seen.and_then(|seen| match as_json {
             true => Ok(json_text(&document(&seen), Layout::OneLine)),
             false => show(&seen, &look.flag),

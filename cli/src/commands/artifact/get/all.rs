@@ -18,7 +18,7 @@ use crate::commands::artifact::outputs::artifact_of;
 use crate::connection::Connection;
 use crate::failure::{Failure, one_line};
 use crate::output::{complain, printable};
-use crate::visit::Visit;
+use crate::worker_credentials::WorkerCredentials;
 
 /// The most failures, and the most problems with copies, that are named in text.
 const MAX_NAMED: usize = 20;
@@ -55,7 +55,7 @@ pub(super) async fn get(args: &GetArgs, connection: &Connection) -> Result<Comma
     let sizes = artifacts.map(|artifact| artifact.map_or(0, |artifact| artifact.size));
     let all = sizes.fold(0, u64::saturating_add);
     let progress = Progress::new(all, "have arrived");
-    let transfers = Transfers::new(found.cluster(), Visit::of(connection).await?);
+    let transfers = Transfers::new(found.cluster(), WorkerCredentials::of(connection).await?);
     let (mut results, mut before) = (Results::default(), 0);
     let misses = RefCell::default();
     for (number, output) in found.outputs().iter().enumerate() {

@@ -17,9 +17,9 @@ use thrift::ApplicationErrorKind;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::visit::Visit;
+use crate::worker_credentials::WorkerCredentials;
 
-const PLAIN: Visit = Visit::Plain(NetworkExposure::LoopbackOnly);
+const PLAIN: WorkerCredentials = WorkerCredentials::Plain(NetworkExposure::LoopbackOnly);
 
 fn at(port: u16) -> String {
     format!("s.example:{port}")

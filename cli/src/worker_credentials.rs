@@ -1,7 +1,7 @@
-//! Calls to workers and other holders of artifacts: with a certificate for some minutes, or in plain text where that is allowed.
+//! The credentials of calls to workers and other holders of artifacts: a certificate for some minutes, or none where plain text is allowed.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,6 +10,7 @@ use brasserie_common::access::Role;
 use brasserie_common_identity::{Cluster, Credential, Life, client_config, proven};
 use brasserie_common_runtime::{Clock, NetworkExposure};
 use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
+use parking_lot::Mutex;
 
 use crate::addresses::{NOT_IN_PLAIN_TEXT, is_plain_allowed};
 use crate::connection::Connection;
@@ -17,16 +18,16 @@ use crate::connection::Connection;
 /// The pause after a renewal that has failed, while the certificate is still of use.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// The caller's side of calls to the workers of a scheduler.
+/// The credentials of calls to the workers of a scheduler.
 #[derive(Clone, Debug)]
-pub(crate) enum Visit {
+pub(crate) enum WorkerCredentials {
     /// They ask for no proof. Calls go to these addresses.
     Plain(NetworkExposure),
-    Certified(Arc<Visitor>),
+    Certified(Arc<CertifiedCaller>),
 }
 
 /// A caller with a certificate. Commands may take longer than it is valid.
-pub(crate) struct Visitor {
+pub(crate) struct CertifiedCaller {
     scheduler: Connection,
     certificate: Mutex<Certificate>,
     /// Locked during a renewal, so that calls at the same time wait for one.
@@ -55,13 +56,13 @@ impl Certificate {
     }
 }
 
-impl Visit {
+impl WorkerCredentials {
     /// Prepares calls to the workers of a scheduler, which may have to certify the caller first.
     pub(crate) async fn of(scheduler: &Connection) -> Result<Self> {
         let now = Clock.now();
         Ok(match scheduler.certify().await? {
-            None => Visit::Plain(scheduler.exposure()),
-            Some(own) => Visit::Certified(Arc::new(Visitor {
+            None => WorkerCredentials::Plain(scheduler.exposure()),
+            Some(own) => WorkerCredentials::Certified(Arc::new(CertifiedCaller {
                 scheduler: scheduler.clone(),
                 certificate: Mutex::new(Certificate::new(&own, now)?),
                 renewing: tokio::sync::Mutex::new(()),
@@ -70,10 +71,12 @@ impl Visit {
     }
 
     /// Returns the caller's side of TLS; `None` if there is none.
-    pub(crate) fn credentials(&self) -> Option<Arc<dyn Credentials>> {
+    pub(crate) fn for_tls(&self) -> Option<Arc<dyn Credentials>> {
         match self {
-            Visit::Plain(_) => None,
-            Visit::Certified(visitor) => Some(Arc::clone(visitor) as Arc<dyn Credentials>),
+            WorkerCredentials::Plain(_) => None,
+            WorkerCredentials::Certified(caller) => {
+                Some(Arc::clone(caller) as Arc<dyn Credentials>)
+            }
         }
     }
 
@@ -82,42 +85,42 @@ impl Visit {
         self.peer(peer, Role::Worker).await
     }
 
-    /// Returns a holder of artifacts for a call as [`Visit::worker`] does: a worker, or the scheduler.
+    /// Returns a holder of artifacts for a call as [`WorkerCredentials::worker`] does: a worker, or the scheduler.
     pub(crate) async fn holder(&self, peer: &PeerAddr) -> Result<PeerAddr, String> {
         let role = match self {
-            Visit::Certified(visitor) if visitor.scheduler.address() == peer.as_str() => {
+            WorkerCredentials::Certified(caller) if caller.scheduler.address() == peer.as_str() => {
                 Role::Scheduler
             }
-            Visit::Certified(_) | Visit::Plain(_) => Role::Worker,
+            WorkerCredentials::Certified(_) | WorkerCredentials::Plain(_) => Role::Worker,
         };
         self.peer(peer, role).await
     }
 
     async fn peer(&self, peer: &PeerAddr, role: Role) -> Result<PeerAddr, String> {
         match self {
-            Visit::Plain(exposure) if is_plain_allowed(peer, *exposure) => Ok(peer.clone()),
-            Visit::Plain(_) => Err(format!(
-                "{peer} is on another machine, and the call would be in plain text. {NOT_IN_PLAIN_TEXT}"
+            WorkerCredentials::Plain(exposure) if is_plain_allowed(peer, *exposure) => {
+                Ok(peer.clone())
+            }
+            WorkerCredentials::Plain(_) => Err(format!(
+                "{peer} is no loopback address, and the call would be in plain text. {NOT_IN_PLAIN_TEXT}"
             )),
             // The kernel proves the other end of a local socket.
-            Visit::Certified(_) if peer.is_local() => Ok(peer.clone()),
-            Visit::Certified(visitor) => {
-                let certificate = visitor.current().await?;
+            WorkerCredentials::Certified(_) if peer.is_local() => Ok(peer.clone()),
+            WorkerCredentials::Certified(caller) => {
+                let certificate = caller.current().await?;
                 Ok(peer.clone().proving(&certificate.cluster.of_role(role)))
             }
         }
     }
 }
 
-impl Visitor {
+impl CertifiedCaller {
     fn certificate(&self) -> Certificate {
-        let certificate = self.certificate.lock();
-        certificate.unwrap_or_else(PoisonError::into_inner).clone()
+        self.certificate.lock().clone()
     }
 
     fn keep(&self, certificate: Certificate) {
-        let kept = self.certificate.lock();
-        *kept.unwrap_or_else(PoisonError::into_inner) = certificate;
+        *self.certificate.lock() = certificate;
     }
 
     async fn current(&self) -> Result<Certificate, String> {
@@ -146,15 +149,15 @@ impl Visitor {
     }
 }
 
-impl Credentials for Visitor {
+impl Credentials for CertifiedCaller {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
         self.certificate().tls
     }
 }
 
-impl fmt::Debug for Visitor {
+impl fmt::Debug for CertifiedCaller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Visitor(..)")
+        f.write_str("CertifiedCaller(..)")
     }
 }
 
@@ -232,19 +235,19 @@ mod tests {
             let socket = folder.path().join(name);
             let (count, stop) = serve(&socket, life).await;
             let connection = Connection::to_destination(&Destination::local(&socket));
-            let visit = Visit::of(&connection.expect("an address")).await;
-            let visit = visit.expect("a certificate");
-            let tls = || visit.credentials().expect("a certificate").tls();
+            let credentials = WorkerCredentials::of(&connection.expect("an address")).await;
+            let credentials = credentials.expect("a certificate");
+            let tls = || credentials.for_tls().expect("a certificate").tls();
             for expected in expected {
                 let before = tls();
-                let peer = visit.worker(&worker).await.expect("a certificate");
+                let peer = credentials.worker(&worker).await.expect("a certificate");
                 assert_ne!(peer, worker, "it proves a name");
                 assert_eq!(count.load(Ordering::Relaxed), expected, "{name}");
                 assert_eq!(Arc::ptr_eq(&before, &tls()), life > Duration::ZERO);
             }
             drop(stop);
             std::fs::remove_file(&socket).expect("the socket");
-            let after = visit.worker(&worker).await;
+            let after = credentials.worker(&worker).await;
             assert_eq!(after.is_ok(), life > Duration::ZERO, "{after:?}");
         }
     }
@@ -252,8 +255,8 @@ mod tests {
     #[tokio::test]
     async fn workers_of_other_machines_are_called_in_plain_text_by_request_alone() {
         let (far, near) = (PeerAddr::new("192.0.2.1", 1), PeerAddr::new("127.0.0.1", 1));
-        let closed = Visit::Plain(NetworkExposure::LoopbackOnly);
-        let open = Visit::Plain(NetworkExposure::AnyAddress);
+        let closed = WorkerCredentials::Plain(NetworkExposure::LoopbackOnly);
+        let open = WorkerCredentials::Plain(NetworkExposure::AnyAddress);
         assert_eq!(closed.worker(&near).await, Ok(near.clone()));
         assert_eq!(open.holder(&far).await, Ok(far.clone()));
         let why = closed.worker(&far).await.expect_err("refused");
