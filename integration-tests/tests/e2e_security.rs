@@ -16,8 +16,8 @@ use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie::{BrasserieJoinArgs, BrasserieJoinResult};
 use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
 use integration_tests::e2e::{
-    Admission, Network, Process, Secured, Stage, TestAuthority, WorkerSpec, address_of, certify,
-    python, try_call, wait_for, warn_not_run,
+    Admission, Network, Process, SchedulerSpec, Secured, Stage, TestAuthority, WorkerSpec,
+    address_of, certify, python, try_call, wait_for, warn_not_run,
 };
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -572,4 +572,44 @@ fn what_is_revoked_is_closed_within_a_second_and_stays_out() {
     spec.data_dir = secured.stage.path("another-directory");
     let worker = secured.stage.start_worker(&spec);
     worker.wait_for_output("joined the cluster");
+}
+
+/// Starts a scheduler that must refuse its data directory, and returns its output.
+fn refused_start(secured: &Secured, spec: &SchedulerSpec) -> String {
+    let mut refused = secured.stage.start_scheduler(spec);
+    assert_eq!(refused.wait().code(), Some(1), "{}", refused.output());
+    let output = refused.output();
+    // The output may break lines.
+    output.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn files_of_an_identity_that_are_not_the_schedulers_own_are_refused() {
+    let mut secured = Secured::start();
+    secured.scheduler.kill_program();
+    let identity = secured.spec.data_dir.join("identity");
+    let damage = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script]).current_dir(&identity);
+        let done = secured.stage.finish("sh", shell);
+        assert_eq!(done.code, Some(0), "{}", done.output);
+    };
+    for (script, command) in [
+        ("chmod 666 tokens.json", "chmod 600 "),
+        ("chmod 644 admin.token", "chmod 600 "),
+        ("chmod 666 authority.pem", "chmod go-w "),
+        (
+            "mv tokens.json other; ln -s other tokens.json",
+            "cp -p --remove-destination ",
+        ),
+        ("rm tokens.json; mkfifo tokens.json", "rm -r "),
+        ("rm tokens.json; mkdir tokens.json", "rm -r "),
+    ] {
+        damage(&format!("cp -a . ../kept; {script}"));
+        let why = refused_start(&secured, &secured.spec);
+        assert!(why.contains(command), "{script}: {why}");
+        damage("rm -rf ./*; mv ../kept/* .; rmdir ../kept");
+    }
+    secured.scheduler = secured.stage.start_scheduler(&secured.spec);
+    secured.wait_up();
 }

@@ -26,7 +26,8 @@ use brasserie_common_identity::{
     Authority, AuthorityHash, CERTIFICATE, CertificateDer, Certified, Cluster, IdentityError, KEY,
     Life, Lifetime, Secret, Token, TokenForm, write_secret,
 };
-use brasserie_common_runtime::{Clock, DataDir, DataDirError, files, net};
+use brasserie_common_runtime::files::{self, OthersMay};
+use brasserie_common_runtime::{Clock, DataDir, DataDirError, net};
 use brasserie_thrift::rpc::{Disconnector, ServerHandle};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -157,6 +158,7 @@ impl Guard {
             (None, SecurityWish::Secured) => Authority::create(now)?,
         };
         let folder = directory.folder(FOLDER)?;
+        check_admin(&folder)?;
         // An operator copies the authority alone to a scheduler that takes over a cluster.
         let tokens = match is_new || !exists(&folder.join(TOKENS))? {
             true => {
@@ -536,6 +538,15 @@ fn create_admin(
     Ok(path)
 }
 
+/// Errors if others may know the first administrator's token, or have put another file in its place.
+fn check_admin(folder: &Path) -> Result<(), SecurityError> {
+    let path = folder.join(ADMIN_TOKEN);
+    if exists(&path)? {
+        files::check_own(&path, OthersMay::DoNothing).map_err(IdentityError::from)?;
+    }
+    Ok(())
+}
+
 /// Reads the authority in its folder; `None` if the scheduler has had none. Errors if it had one.
 fn find(folder: &Path) -> Result<Option<Authority>, SecurityError> {
     if let Some(found) = Authority::read(folder)? {
@@ -560,7 +571,8 @@ fn exists(path: &Path) -> Result<bool, IdentityError> {
 }
 
 fn read_tokens(path: &Path) -> Result<Tokens, SecurityError> {
-    let bytes = files::read_regular(path, MAX_TOKENS_BYTES as u64).map_err(IdentityError::from)?;
+    let bytes = files::read_own(path, MAX_TOKENS_BYTES as u64, OthersMay::DoNothing);
+    let bytes = bytes.map_err(IdentityError::from)?;
     serde_json::from_slice(&bytes).map_err(|error| SecurityError::Damaged {
         path: path.to_owned(),
         error,

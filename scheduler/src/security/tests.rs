@@ -248,3 +248,38 @@ fn an_authority_that_is_lost_or_unreadable_is_not_replaced() {
     let why = refused(SecurityWish::AsFound);
     assert!(why.contains("cannot read"), "{why}");
 }
+
+#[test]
+fn files_of_an_identity_that_others_may_use_are_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let bench = Bench::new();
+    bench.guard();
+    let set_mode = |file: &str, mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(bench.file(file), mode).expect("its own");
+    };
+    for (file, command) in [
+        (TOKENS, "chmod 600"),
+        (ADMIN_TOKEN, "chmod 600"),
+        (KEY, "chmod 600"),
+        (CERTIFICATE, "chmod go-w"),
+    ] {
+        set_mode(file, 0o666);
+        let Err(refused) = bench.try_open(SecurityWish::Secured) else {
+            panic!("the scheduler starts with {file} in the hands of others");
+        };
+        let said = format!("{command} {}", bench.file(file).display());
+        assert!(refused.to_string().contains(&said), "{refused}");
+        set_mode(file, 0o600);
+        let (kept, target) = (bench.file(file), bench.file("elsewhere"));
+        fs::rename(&kept, &target).expect("a file");
+        std::os::unix::fs::symlink(&target, &kept).expect("a link");
+        let Err(refused) = bench.try_open(SecurityWish::Secured) else {
+            panic!("the scheduler follows a link to {file}");
+        };
+        assert!(refused.to_string().contains("cp -p"), "{refused}");
+        fs::rename(&target, &kept).expect("a file");
+        bench.guard();
+    }
+}

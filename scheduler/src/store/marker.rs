@@ -62,7 +62,8 @@ impl MarkerFile {
             Err(
                 error @ (FileError::Read { .. }
                 | FileError::NotText { .. }
-                | FileError::Exposed { .. }),
+                | FileError::Exposed { .. }
+                | FileError::NotOwn { .. }),
             ) => {
                 return Err(StoreError::ReadMarker(error));
             }
