@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -581,6 +581,52 @@ fn refused_start(secured: &Secured, spec: &SchedulerSpec) -> String {
     let output = refused.output();
     // The output may break lines.
     output.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_data_directory_that_has_lost_its_tokens_or_its_authority_is_no_new_one() {
+    let mut secured = Secured::start();
+    let known = secured.spec.clone().with("--after-restoring-a-backup");
+    let mut local = secured.spec.clone();
+    local.address = Ipv4Addr::LOCALHOST;
+    let identity = secured.spec.data_dir.join("identity");
+    let first = secured.authority().authority().cluster().clone();
+    for lost in ["tokens.json", ""] {
+        secured.scheduler.kill_program();
+        let path = identity.join(lost);
+        match lost {
+            "" => fs::remove_dir_all(&path).expect("a folder"),
+            _ => fs::remove_file(&path).expect("a file"),
+        }
+        for spec in [&secured.spec, &local] {
+            let why = refused_start(&secured, spec);
+            assert!(why.contains("--after-restoring-a-backup"), "{why}");
+            assert!(
+                why.contains("from a backup of this data directory"),
+                "{why}"
+            );
+        }
+        secured.scheduler = secured.stage.start_scheduler(&known);
+        secured.wait_up();
+        let log = secured.scheduler.output();
+        assert!(
+            log.contains("of this cluster") && log.contains("lost"),
+            "{log}"
+        );
+        wait_for("the line of the loss", || {
+            let lines = secured.lines(&[]);
+            let mut lines = lines.iter().rev();
+            lines
+                .find(|line| line["what"] == "identityLost")
+                .map(|_| ())
+        });
+        let kept = *secured.authority().authority().cluster() == first;
+        assert_eq!(kept, !lost.is_empty(), "tokens alone are no cluster");
+        // The statement is for one start.
+        secured.scheduler.kill_program();
+        secured.scheduler = secured.stage.start_scheduler(&secured.spec);
+        secured.wait_up();
+    }
 }
 
 #[test]

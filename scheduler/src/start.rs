@@ -35,13 +35,14 @@ use crate::perform::Performer;
 use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
-use crate::security::{self, Guard, Invitation, Protection, SecurityError};
+use crate::security::{self, FormerIdentity, Guard, Invitation, Protection, SecurityError};
 use crate::sources::{
     ConfigFile, ConfigSource, InForce, InstanceNode, LoadedConfig, Periods, Proposals,
     SharedMemory, Sources, TellInForce,
 };
 use crate::store::{
-    DirectoryUse, Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport, UsedBy,
+    DirectoryUse, FormerAuthority, Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport,
+    UsedBy,
 };
 
 #[cfg(test)]
@@ -129,7 +130,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (mut store, durable, past) = open_store(&options, &directory)?;
     let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
     first.check(&durable, options.unknown_keys)?;
-    let (guard, audit, server) = open_port(&options, &directory).await?;
+    let (guard, audit, server) = open_port(&options, &directory, (&mut store, &durable)).await?;
     let (http_listener, http_address) = bind_http(options.http_listen).await?;
 
     let (inbox, lanes) = lanes();
@@ -509,15 +510,27 @@ impl FirstConfig {
     }
 }
 
-/// Opens the port for Thrift, behind the guard if the scheduler has an authority, and the audit log.
+/// Opens the port for Thrift, behind the guard if the scheduler has an authority, and the audit log. Errors if the data directory has lost
+/// the authority that it had.
 async fn open_port(
     options: &StartOptions,
     directory: &DataDir,
+    (store, durable): (&mut Store, &Durable),
 ) -> Result<(Option<Arc<Guard>>, Audit, Server), StartError> {
     let audit = Audit::open(directory, options.audit_keep)?;
-    let wishes = (options.security, options.plain_peers);
+    let former = FormerIdentity {
+        authority: store.former_authority(),
+        has_records: durable.cluster.is_some(),
+        may_be_lost: options.directory.lost_records(),
+    };
+    let security = former.check(directory, options.security, &audit)?;
+    let wishes = (security, options.plain_peers);
     let life = options.worker_certificate_life;
     let guard = Guard::open(directory, wishes, life, audit.clone())?;
+    store.note_authority(match &guard {
+        Some(_) => FormerAuthority::Present,
+        None => FormerAuthority::Absent,
+    });
     let address = options.listen.socket();
     let bound = Server::bind(address).await;
     let server = bound.map_err(|error| StartError::Listen { address, error })?;

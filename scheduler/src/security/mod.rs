@@ -4,6 +4,7 @@
 //! at its first start, in `identity` in its data directory, and then accepts calls inside TLS only.
 
 mod door;
+mod former;
 mod local;
 mod protection;
 mod rotation;
@@ -34,6 +35,7 @@ use tokio::sync::watch;
 
 use crate::audit::{Audit, RefusalReason};
 use door::OwnSide;
+pub(crate) use former::FormerIdentity;
 pub(crate) use local::open as open_socket;
 pub(crate) use protection::Protection;
 pub(crate) use rotation::{AuthorityState, RotationStep};
@@ -87,9 +89,23 @@ pub enum SecurityError {
     Folder(#[from] DataDirError),
     #[error(
         "{} has the tokens or the key of a cluster, but no {CERTIFICATE}. Restore {CERTIFICATE} and {KEY} there from a backup of this data \
-         directory. To begin a new cluster instead, remove {}: all workers and people then need new tokens", folder.display(), folder.display()
+         directory. To begin a new cluster instead, remove {}, and start once with --after-restoring-a-backup: all workers and people then need \
+         new tokens", folder.display(), folder.display()
     )]
     NoAuthority { folder: PathBuf },
+    #[error(
+        "{} has the authority of a cluster, but no {TOKENS}: its tokens, its joined workers and its revocations are lost, so revoked certificates \
+         would be accepted again. Restore {TOKENS} there from a backup of this data directory. To go on without it, start once with \
+         --after-restoring-a-backup: nothing starts during the safe wait, people need new tokens, and what was revoked must be revoked again: \
+         brasserie worker revoke", folder.display()
+    )]
+    TokensLost { folder: PathBuf },
+    #[error(
+        "the last scheduler of this data directory had an authority, but {} has none. Restore that folder from a backup of this data \
+         directory. To go on with another authority, start once with --after-restoring-a-backup: nothing starts during the safe wait, and all \
+         workers and people need new tokens", folder.display()
+    )]
+    AuthorityLost { folder: PathBuf },
     #[error("{} is not what this program has written: {error}", path.display())]
     Damaged {
         path: PathBuf,
