@@ -140,9 +140,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (answered, durable) = recall_answers(&options, &store, durable);
     let mut scheduler = Scheduler::new(core_options, durable, Clock.now(), Clock.wall());
     store.drop_names(past.tell(&mut scheduler, Clock.now())?)?;
-    let terms = (options.files_capacity, upload_access(options.used_by));
     let namespace = scheduler.artifact_namespace();
-    let files = Files::open(&directory, namespace, terms, inbox.clone())?;
+    let files = Files::open(&directory, namespace, file_terms(&options), inbox.clone())?;
     let events = [files.first_event()].into_iter().chain(first.events());
     tell_all(&mut scheduler, Clock, events);
     let (id, stories) = (scheduler.id(), store.stories());
@@ -178,6 +177,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let sources = sources.run(stop_outside.clone());
     let mut outside = vec![tokio::spawn(sources), tokio::spawn(files)];
     outside.push(audit.watch(inbox.clone(), stop_outside.clone()));
+    outside.extend(protection.write_late(stop_outside.clone()));
     if let Some(listener) = http_listener {
         let web = http::Web::new(inbox.clone(), protection, options.http_hosts);
         outside.push(web.start(listener, stop_outside.clone()));
@@ -211,11 +211,13 @@ fn announce(
     tracing::info!(%id, %thrift, http = http.map(tracing::field::display), "the scheduler is up");
 }
 
-fn upload_access(used_by: UsedBy) -> UploadAccess {
-    match used_by {
+/// Returns the capacity for files of inputs, in bytes, and who may upload them.
+fn file_terms(options: &StartOptions) -> (u64, UploadAccess) {
+    let access = match options.used_by {
         UsedBy::SchedulerProgram => UploadAccess::Open,
         UsedBy::Run => UploadAccess::None,
-    }
+    };
+    (options.files_capacity, access)
 }
 
 fn open_store(

@@ -7,6 +7,7 @@ mod door;
 mod former;
 mod local;
 mod protection;
+mod revocation;
 mod rotation;
 mod tokens;
 mod web;
@@ -126,6 +127,8 @@ pub(crate) struct Guard {
     tokens: Mutex<Tokens>,
     /// Locked by a change while it waits for the disk.
     changing: Mutex<()>,
+    /// Why revocations that are in effect are not on disk; `None` if they are.
+    unkept: Mutex<Option<String>>,
     /// Ends the connections of those who may no longer call; set once the port is served.
     server: Mutex<Option<Disconnector>>,
     /// The number of changes that workers need to know.
@@ -205,6 +208,7 @@ impl Guard {
             plain,
             tokens: Mutex::new(tokens),
             changing: Mutex::default(),
+            unkept: Mutex::default(),
             server: Mutex::default(),
             changes: watch::Sender::new(0),
             source: now.as_millis(),
@@ -430,40 +434,29 @@ impl Guard {
             .collect()
     }
 
-    /// Ends a token, and the connections of its holders. Waits for the disk.
-    pub(crate) fn revoke_token(&self, number: &str) -> Result<(), NotAdmitted> {
-        // Its holder may get a certificate while the change waits for the disk.
-        let certified_until = Clock.wall() + 2 * Lifetime::PERSON.0;
-        let number = self.change(|tokens| tokens.revoke(number, certified_until))?;
-        self.tell_workers();
-        self.disconnect(|identity| identity.role != Role::Worker && identity.token == Some(number));
-        Ok(())
-    }
-
-    /// Ends the certificates of a shard, and its connections in both directions. Waits for the disk.
-    pub(crate) fn revoke_worker(&self, shard: &Shard) -> Result<(), NotAdmitted> {
-        self.change(|tokens| tokens.revoke_shard(Clock.wall(), shard, self.worker_life.0))?;
-        let label = ShardLabel::of(shard);
-        self.tell_workers();
-        self.call_anew();
-        self.disconnect(|identity| identity.shard.as_ref() == Some(&label));
-        Ok(())
-    }
-
     /// Makes a change that is on disk before it has effect.
     fn change<T>(
         &self,
         make: impl FnOnce(&mut Tokens) -> Result<T, NotAdmitted>,
     ) -> Result<T, NotAdmitted> {
         let _turn = self.changing.lock();
+        let (changed, made) = self.changed(make)?;
+        self.keep(&changed)?;
+        self.put_in_force(changed);
+        Ok(made)
+    }
+
+    /// Returns a changed copy of the tokens. Called while `changing` is locked.
+    fn changed<T>(
+        &self,
+        make: impl FnOnce(&mut Tokens) -> Result<T, NotAdmitted>,
+    ) -> Result<(Tokens, T), NotAdmitted> {
         let mut tokens = self.tokens.lock();
         tokens.forget_ended(Clock.wall());
         let mut changed = tokens.clone();
         drop(tokens);
         let made = make(&mut changed)?;
-        self.keep(&changed)?;
-        self.put_in_force(changed);
-        Ok(made)
+        Ok((changed, made))
     }
 
     fn put_in_force(&self, changed: Tokens) {
@@ -471,9 +464,12 @@ impl Guard {
         self.tokens.lock().replace(changed, &authority);
     }
 
+    /// Writes the tokens, with all revocations that are in effect. Called while `changing` is locked.
     fn keep(&self, tokens: &Tokens) -> Result<(), NotAdmitted> {
         let text = tokens.to_json(MAX_TOKENS_BYTES)?;
-        Ok(write_secret(&self.folder.join(TOKENS), &text)?)
+        write_secret(&self.folder.join(TOKENS), &text)?;
+        *self.unkept.lock() = None;
+        Ok(())
     }
 
     fn tell_workers(&self) {
