@@ -4,7 +4,8 @@
 //! Names of jobs, nodes, workers and hosts and the errors of peers may be any text without NUL.
 
 /// Returns `text` on one line, with each control character escaped as in Rust's `Debug`: also newlines, tabs, the C1 controls that
-/// terminals take for escape sequences, and characters that change the direction of the text around them.
+/// terminals take for escape sequences, and characters of format, which have no width or change the direction of the text around them. So
+/// names that differ look different.
 pub fn printable(text: &str) -> String {
     escape(text, |_| false)
 }
@@ -23,10 +24,12 @@ pub fn printable_block(text: &str) -> String {
 pub fn printable_json(document: &str) -> String {
     let mut text = String::with_capacity(document.len());
     for c in document.chars() {
-        match is_unprintable(c) && c != '\n' {
-            // Unprintable characters are all below U+10000, so one escape suffices.
-            true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
-            false => text.push(c),
+        if !is_unprintable(c) || c == '\n' {
+            text.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            text.push_str(&format!("\\u{unit:04x}"));
         }
     }
     text
@@ -61,9 +64,14 @@ fn is_unprintable(c: char) -> bool {
     c.is_control() || is_format(c)
 }
 
-/// Returns whether `c` separates lines or paragraphs, or embeds, overrides or isolates a direction of writing.
+/// Returns whether `c` separates lines or paragraphs, or is of Unicode's category Cf (format): it joins, separates, marks or directs other
+/// characters, mostly without being seen. The list is that of Unicode 16 (<https://www.unicode.org/Public/16.0.0/ucd/UnicodeData.txt>).
 fn is_format(c: char) -> bool {
-    matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(c,
+        '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206f}' | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0001}' | '\u{e0020}'..='\u{e007f}')
 }
 
 fn escape(text: &str, stays: impl Fn(char) -> bool) -> String {
@@ -105,6 +113,23 @@ mod tests {
     fn one_line_has_no_control_characters() {
         let text = r#"a\u{1b}[31m"ß"\u{7}\u{8}\r\u{7f}\u{9b}2J\u{202e}b\n\tc"#;
         assert_eq!(printable(HOSTILE), text);
+    }
+
+    #[test]
+    fn names_that_look_alike_are_told_apart() {
+        for (name, shown) in [
+            ("w1\u{200f}", r"w1\u{200f}"),
+            ("w\u{200b}1", r"w\u{200b}1"),
+            ("\u{feff}w1", r"\u{feff}w1"),
+            ("w\u{ad}1", r"w\u{ad}1"),
+            ("w1\u{e0041}", r"w1\u{e0041}"),
+        ] {
+            assert_eq!(printable(name), shown);
+        }
+        assert_eq!(printable("Größe \u{5de5}"), "Größe \u{5de5}");
+        let document = format!("\"{}\"", "w\u{200b}1\u{e0041}");
+        let safe = printable_json(&document);
+        assert_eq!(safe, r#""w\u200b1\udb40\udc41""#);
     }
 
     #[test]

@@ -262,6 +262,7 @@ fn each_role_sees_exactly_the_pages_of_the_table() {
                 let said = format!("{over:?} {path} by {role:?}: {answer:?}");
                 assert_eq!(!is_refused, allowed.include(*role), "{said}");
                 check_headers(&answer);
+                check_form(path, &answer);
                 if is_refused {
                     let asks = answer.header("www-authenticate");
                     assert!(
@@ -295,7 +296,54 @@ fn each_role_sees_exactly_the_pages_of_the_table() {
     let foreign = secured.get(Over::Tls, "/health", &["Host: evil.example"]);
     assert_eq!(foreign.code, 421, "{foreign:?}");
     check_headers(&foreign);
+    check_form("/health", &foreign);
     assert_eq!(secured.get(Over::Tls, "/no-path", &[]).code, 404);
+}
+
+/// Errors of the JSON document are JSON too, and those of other paths are lines of text, without control characters.
+fn check_form(path: &str, answer: &Answer) {
+    // The answer to a method that the path does not have is empty.
+    if answer.code < 400 || answer.code == 405 {
+        return;
+    }
+    let kind = answer.header("content-type").unwrap_or_default();
+    if path == "/status" {
+        assert_eq!(kind, "application/json", "{answer:?}");
+        let document: Value = serde_json::from_str(&answer.body).expect("JSON");
+        assert!(document["error"]["message"].is_string(), "{answer:?}");
+    } else {
+        assert!(kind.starts_with("text/"), "{answer:?}");
+        let line = answer.body.strip_suffix('\n').expect("a line");
+        assert!(!line.contains(char::is_control), "{answer:?}");
+    }
+}
+
+#[test]
+fn refusals_have_the_form_of_their_page_and_repeat_no_control_character() {
+    let secured = Secured::start(&[]);
+    let token = secured.token(&["--role", "viewer"]);
+    let bearer = format!("Authorization: Bearer {token}");
+    let (foreign, false_token) = ("Origin: https://evil.example", "Authorization: Bearer x");
+    for path in ["/status", "/"] {
+        for (lines, query, code) in [
+            (&["Host: evil.example"][..], "", 421),
+            (&["Host: a b"], "", 400),
+            (&[&bearer, foreign], "", 403),
+            (&[], "", 401),
+            (&[false_token], "", 401),
+            (&[&bearer], "?job=%1b%5b31m%9b%e2%80%8f", 404),
+            (&[&bearer], "?%1b%5b31m=1", 400),
+            (&[&bearer], "?limit=%1b%5b31m", 400),
+        ] {
+            let answer = secured.get(Over::Tls, &format!("{path}{query}"), lines);
+            assert_eq!(answer.code, code, "{path}{query} {lines:?}: {answer:?}");
+            check_headers(&answer);
+            check_form(path, &answer);
+        }
+        let sent = secured.post(Over::Tls, path, &[], "a=b");
+        assert_eq!(sent.code, 403, "{sent:?}");
+        check_form(path, &sent);
+    }
 }
 
 #[test]

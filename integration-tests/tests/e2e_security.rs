@@ -3,21 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use brasserie_common::access::{self, Callers, Role, ShardLabel, Table};
 use brasserie_common::{Shard, WallTime};
 use brasserie_common_identity::{Authority, Certified, Credential, KeyRequest, Lifetime, Token};
-use brasserie_common_runtime::Clock;
+use brasserie_common_runtime::{Clock, DataDir};
 use brasserie_thrift::generated::brasserie::{BrasserieJoinArgs, BrasserieJoinResult};
 use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
 use integration_tests::e2e::{
-    Admission, Network, Process, Secured, Stage, TestAuthority, WorkerSpec, address_of, certify,
-    python, try_call, wait_for, warn_not_run,
+    Admission, Finished, Network, Process, SchedulerSpec, Secured, SmallDisk, Stage, TestAuthority,
+    WorkerSpec, address_of, certify, python, try_call, wait_for, warn_not_run,
 };
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -572,4 +572,207 @@ fn what_is_revoked_is_closed_within_a_second_and_stays_out() {
     spec.data_dir = secured.stage.path("another-directory");
     let worker = secured.stage.start_worker(&spec);
     worker.wait_for_output("joined the cluster");
+}
+
+/// Starts a scheduler that must refuse its data directory, and returns its output.
+fn refused_start(secured: &Secured, spec: &SchedulerSpec) -> String {
+    let mut refused = secured.stage.start_scheduler(spec);
+    assert_eq!(refused.wait().code(), Some(1), "{}", refused.output());
+    let output = refused.output();
+    // The output may break lines.
+    output.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_data_directory_that_has_lost_its_tokens_or_its_authority_is_no_new_one() {
+    let mut secured = Secured::start();
+    let known = secured.spec.clone().with("--after-restoring-a-backup");
+    let mut local = secured.spec.clone();
+    local.address = Ipv4Addr::LOCALHOST;
+    let identity = secured.spec.data_dir.join("identity");
+    let first = secured.authority().authority().cluster().clone();
+    for lost in ["tokens.json", ""] {
+        secured.scheduler.kill_program();
+        let path = identity.join(lost);
+        match lost {
+            "" => fs::remove_dir_all(&path).expect("a folder"),
+            _ => fs::remove_file(&path).expect("a file"),
+        }
+        for spec in [&secured.spec, &local] {
+            let why = refused_start(&secured, spec);
+            assert!(why.contains("--after-restoring-a-backup"), "{why}");
+            assert!(
+                why.contains("from a backup of this data directory"),
+                "{why}"
+            );
+        }
+        secured.scheduler = secured.stage.start_scheduler(&known);
+        secured.wait_up();
+        let log = secured.scheduler.output();
+        assert!(
+            log.contains("of this cluster") && log.contains("lost"),
+            "{log}"
+        );
+        wait_for("the line of the loss", || {
+            let lines = secured.lines(&[]);
+            let mut lines = lines.iter().rev();
+            lines
+                .find(|line| line["what"] == "identityLost")
+                .map(|_| ())
+        });
+        let kept = *secured.authority().authority().cluster() == first;
+        assert_eq!(kept, !lost.is_empty(), "tokens alone are no cluster");
+        // The statement is for one start.
+        secured.scheduler.kill_program();
+        secured.scheduler = secured.stage.start_scheduler(&secured.spec);
+        secured.wait_up();
+    }
+}
+
+#[test]
+fn files_of_an_identity_that_are_not_the_schedulers_own_are_refused() {
+    let mut secured = Secured::start();
+    secured.scheduler.kill_program();
+    let identity = secured.spec.data_dir.join("identity");
+    let damage = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script]).current_dir(&identity);
+        let done = secured.stage.finish("sh", shell);
+        assert_eq!(done.code, Some(0), "{}", done.output);
+    };
+    for (script, command) in [
+        ("chmod 666 tokens.json", "chmod 600 "),
+        ("chmod 644 admin.token", "chmod 600 "),
+        ("chmod 666 authority.pem", "chmod go-w "),
+        (
+            "mv tokens.json other; ln -s other tokens.json",
+            "cp -p --remove-destination ",
+        ),
+        ("rm tokens.json; mkfifo tokens.json", "rm -r "),
+        ("rm tokens.json; mkdir tokens.json", "rm -r "),
+    ] {
+        damage(&format!("cp -a . ../kept; {script}"));
+        let why = refused_start(&secured, &secured.spec);
+        assert!(why.contains(command), "{script}: {why}");
+        damage("rm -rf ./*; mv ../kept/* .; rmdir ../kept");
+    }
+    secured.scheduler = secured.stage.start_scheduler(&secured.spec);
+    secured.wait_up();
+}
+
+/// A scheduler whose identity is on a small disk, which only its machine sees.
+struct OnSmallDisk {
+    stage: Stage,
+    spec: SchedulerSpec,
+    disk: SmallDisk,
+}
+
+impl OnSmallDisk {
+    /// Returns `None` where no disk can be mounted.
+    fn new(test: &str) -> Option<Self> {
+        let stage = Stage::new();
+        let config = stage.write("config.json", &config().to_string());
+        let mut spec = stage.calm_spec(&config);
+        spec.address = Ipv4Addr::UNSPECIFIED;
+        drop(DataDir::open(&spec.data_dir).expect("a new directory"));
+        let disk = SmallDisk::new(&spec.data_dir.join("identity"), 64);
+        let disk = disk.inspect_err(|why| warn_not_run(test, why)).ok()?;
+        Some(OnSmallDisk { stage, spec, disk })
+    }
+
+    fn start(&self) -> Process {
+        let command = self.stage.scheduler_command(&self.spec);
+        let scheduler = self.stage.start("scheduler", self.disk.command(&command));
+        wait_for("the scheduler", || {
+            (self.ask(&["status"]).code == Some(0)).then_some(())
+        });
+        scheduler
+    }
+
+    /// Runs a command of the administrator, over the local socket.
+    fn ask(&self, arguments: &[&str]) -> Finished {
+        let socket = format!("unix:{}", self.spec.data_dir.join("control.sock").display());
+        let command = [arguments, &["--scheduler", &socket]].concat();
+        let command = self.disk.command(&self.stage.brasserie_command(&command));
+        self.stage.finish("brasserie", command)
+    }
+
+    fn token(&self, role: &str) -> PathBuf {
+        let created = self.ask(&["token", "create", "--role", role]);
+        assert_eq!(created.code, Some(0), "{}", created.output);
+        self.stage.write_secret(role, &created.output)
+    }
+
+    /// Asks for the status with the token in a file.
+    fn status_with(&self, token: &Path) -> Finished {
+        let address = format!("127.0.0.1:{}", self.spec.port);
+        let token = token.to_string_lossy();
+        self.stage
+            .brasserie(&["status", "--scheduler", &address, "--token-file", &token])
+    }
+
+    fn has_problem(&self) -> bool {
+        let status = self.ask(&["status", "--json"]).output;
+        let status: Value = serde_json::from_str(&status).expect("JSON");
+        let errors = status["errors"].to_string();
+        errors.contains("revocations are in effect, but not on disk")
+    }
+}
+
+#[test]
+fn revocations_have_effect_while_the_disk_is_full_and_are_kept_once_it_is_not() {
+    let test = "revocations_have_effect_while_the_disk_is_full_and_are_kept_once_it_is_not";
+    let Some(cluster) = OnSmallDisk::new(test) else {
+        return;
+    };
+    let mut scheduler = cluster.start();
+    let (viewer, join) = (cluster.token("viewer"), cluster.token("worker"));
+    let mut worker = cluster.stage.worker_spec("w1", &cluster.spec);
+    worker.scheduler = format!("127.0.0.1:{}", cluster.spec.port);
+    worker
+        .flags
+        .push(format!("--join-token=@{}", join.display()));
+    worker.flags.push("--listen=127.0.0.1:0".to_owned());
+    let worker = cluster.stage.start_worker(&worker);
+    worker.wait_for_output("joined the cluster");
+    assert_eq!(cluster.status_with(&viewer).code, Some(0));
+    let text = fs::read_to_string(&viewer).expect("a token");
+    let number = Token::from_text(&text).expect("a token").secret.number();
+    cluster.disk.fill();
+    for command in [
+        ["token", "revoke", &number.to_string()],
+        ["worker", "revoke", "w1"],
+    ] {
+        let done = cluster.ask(&command);
+        assert_eq!(done.code, Some(1), "{}", done.output);
+        let text = done.output.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("it is in effect, but not on disk"), "{text}");
+    }
+    worker.wait_for_output("is revoked");
+    let refused = cluster.status_with(&viewer);
+    assert!(
+        refused.output.contains("no such token"),
+        "{}",
+        refused.output
+    );
+    assert!(cluster.has_problem());
+    let created = cluster.ask(&["token", "create", "--role", "viewer"]);
+    assert_eq!(
+        created.code,
+        Some(1),
+        "the disk is full: {}",
+        created.output
+    );
+    cluster.disk.free();
+    wait_for("the revocations to be written", || {
+        (!cluster.has_problem()).then_some(())
+    });
+    scheduler.kill_program();
+    let _again = cluster.start();
+    let refused = cluster.status_with(&viewer);
+    assert!(
+        refused.output.contains("no such token"),
+        "{}",
+        refused.output
+    );
 }

@@ -35,13 +35,14 @@ use crate::perform::Performer;
 use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
-use crate::security::{self, Guard, Invitation, Protection, SecurityError};
+use crate::security::{self, FormerIdentity, Guard, Invitation, Protection, SecurityError};
 use crate::sources::{
     ConfigFile, ConfigSource, InForce, InstanceNode, LoadedConfig, Periods, Proposals,
     SharedMemory, Sources, TellInForce,
 };
 use crate::store::{
-    DirectoryUse, Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport, UsedBy,
+    DirectoryUse, FormerAuthority, Past, STORE_FILE, Store, StoreError, StoreHandle, StoreReport,
+    UsedBy,
 };
 
 #[cfg(test)]
@@ -129,7 +130,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (mut store, durable, past) = open_store(&options, &directory)?;
     let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
     first.check(&durable, options.unknown_keys)?;
-    let (guard, audit, server) = open_port(&options, &directory).await?;
+    let (guard, audit, server) = open_port(&options, &directory, (&mut store, &durable)).await?;
     let (http_listener, http_address) = bind_http(options.http_listen).await?;
 
     let (inbox, lanes) = lanes();
@@ -139,9 +140,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (answered, durable) = recall_answers(&options, &store, durable);
     let mut scheduler = Scheduler::new(core_options, durable, Clock.now(), Clock.wall());
     store.drop_names(past.tell(&mut scheduler, Clock.now())?)?;
-    let terms = (options.files_capacity, upload_access(options.used_by));
     let namespace = scheduler.artifact_namespace();
-    let files = Files::open(&directory, namespace, terms, inbox.clone())?;
+    let files = Files::open(&directory, namespace, file_terms(&options), inbox.clone())?;
     let events = [files.first_event()].into_iter().chain(first.events());
     tell_all(&mut scheduler, Clock, events);
     let (id, stories) = (scheduler.id(), store.stories());
@@ -177,6 +177,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let sources = sources.run(stop_outside.clone());
     let mut outside = vec![tokio::spawn(sources), tokio::spawn(files)];
     outside.push(audit.watch(inbox.clone(), stop_outside.clone()));
+    outside.extend(protection.write_late(stop_outside.clone()));
     if let Some(listener) = http_listener {
         let web = http::Web::new(inbox.clone(), protection, options.http_hosts);
         outside.push(web.start(listener, stop_outside.clone()));
@@ -210,11 +211,13 @@ fn announce(
     tracing::info!(%id, %thrift, http = http.map(tracing::field::display), "the scheduler is up");
 }
 
-fn upload_access(used_by: UsedBy) -> UploadAccess {
-    match used_by {
+/// Returns the capacity for files of inputs, in bytes, and who may upload them.
+fn file_terms(options: &StartOptions) -> (u64, UploadAccess) {
+    let access = match options.used_by {
         UsedBy::SchedulerProgram => UploadAccess::Open,
         UsedBy::Run => UploadAccess::None,
-    }
+    };
+    (options.files_capacity, access)
 }
 
 fn open_store(
@@ -509,15 +512,27 @@ impl FirstConfig {
     }
 }
 
-/// Opens the port for Thrift, behind the guard if the scheduler has an authority, and the audit log.
+/// Opens the port for Thrift, behind the guard if the scheduler has an authority, and the audit log. Errors if the data directory has lost
+/// the authority that it had.
 async fn open_port(
     options: &StartOptions,
     directory: &DataDir,
+    (store, durable): (&mut Store, &Durable),
 ) -> Result<(Option<Arc<Guard>>, Audit, Server), StartError> {
     let audit = Audit::open(directory, options.audit_keep)?;
-    let wishes = (options.security, options.plain_peers);
+    let former = FormerIdentity {
+        authority: store.former_authority(),
+        has_records: durable.cluster.is_some(),
+        may_be_lost: options.directory.lost_records(),
+    };
+    let security = former.check(directory, options.security, &audit)?;
+    let wishes = (security, options.plain_peers);
     let life = options.worker_certificate_life;
     let guard = Guard::open(directory, wishes, life, audit.clone())?;
+    store.note_authority(match &guard {
+        Some(_) => FormerAuthority::Present,
+        None => FormerAuthority::Absent,
+    });
     let address = options.listen.socket();
     let bound = Server::bind(address).await;
     let server = bound.map_err(|error| StartError::Listen { address, error })?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use brasserie_common_runtime::files;
+use brasserie_common_runtime::files::{self, OthersMay};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -148,7 +148,10 @@ impl KeyRequest {
 pub(crate) fn read_certificates(
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
-    certificates(path, &files::read_regular(path, MAX_FILE_BYTES)?)
+    certificates(
+        path,
+        &files::read_own(path, MAX_FILE_BYTES, OthersMay::Read)?,
+    )
 }
 
 /// Returns the certificates in the text of a file, at least one.
@@ -179,9 +182,10 @@ pub(crate) fn write_certificates(
     write_secret(path, pem::encode_many(&blocks).as_bytes())
 }
 
-/// Reads a file that nobody else may read.
+/// Reads a file that nobody else may read or have written.
 pub(crate) fn read_secret(path: &Path) -> Result<String, IdentityError> {
-    Ok(files::read_secret(path, MAX_FILE_BYTES)?)
+    let bytes = files::read_own(path, MAX_FILE_BYTES, OthersMay::DoNothing)?;
+    String::from_utf8(bytes).map_err(|error| damaged(path, error))
 }
 
 /// Replaces a file that only this user may read.

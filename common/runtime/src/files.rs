@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use brasserie_common::text::shell_word;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
@@ -502,14 +503,49 @@ pub enum FileError {
         path.display(), path.display()
     )]
     Exposed { path: PathBuf, mode: u32 },
+    #[error("{} {problem}", path.display())]
+    NotOwn { path: PathBuf, problem: NotOwn },
 }
 
-/// Returns whether a file exists. Errors if that is not known, for example because a folder of the path cannot be searched.
+/// The reason why a file is not one that only this program can have written. Each names the command that corrects it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOwn {
+    #[error(
+        "is a symbolic link. If it leads to the right file, put that in its place: cp -p --remove-destination $(readlink -f {0}) {0}"
+    )]
+    Link(String),
+    #[error("is no regular file. Remove it, and restore the file from a backup: rm -r {0}")]
+    NoFile(String),
+    #[error(
+        "belongs to user {owner}, but this program runs as user {own}, so that user could have changed it. If it is the right file, run: \
+         chown {own} {path}"
+    )]
+    Foreign { owner: u32, own: u32, path: String },
+    #[error(
+        "may be changed by other users (its mode is {mode:04o}). If nobody has, run: chmod go-w {path}"
+    )]
+    Writable { mode: u32, path: String },
+}
+
+/// The access of other users that a program's own file permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OthersMay {
+    Read,
+    /// The file has secrets.
+    DoNothing,
+}
+
+/// Returns whether a file exists, or a link that may lead nowhere. Errors if that is not known, for example because a folder of the path
+/// cannot be searched.
 pub fn exists(path: &Path) -> Result<bool, FileError> {
-    path.try_exists().map_err(|error| FileError::Read {
-        path: path.to_owned(),
-        error,
-    })
+    match path.symlink_metadata() {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(FileError::Read {
+            path: path.to_owned(),
+            error,
+        }),
+    }
 }
 
 /// Reads a whole file of at most `max_bytes`. Counts the bytes read, because sizes of pipes and of growing files are not reliable.
@@ -532,6 +568,68 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::other("it is not a regular file")),
     }
+}
+
+/// Reads a file that this program has written, in a folder of its own. Errors unless it is a regular file of this user, reached through no
+/// link in its place, which other users cannot change.
+pub fn read_own(path: &Path, max_bytes: u64, others: OthersMay) -> Result<Vec<u8>, FileError> {
+    read_opened(path, Ok(open_kept(path, others)?), max_bytes)
+}
+
+/// Errors if [`read_own`] would refuse the file.
+pub fn check_own(path: &Path, others: OthersMay) -> Result<(), FileError> {
+    open_kept(path, others).map(drop)
+}
+
+fn open_kept(path: &Path, others: OthersMay) -> Result<File, FileError> {
+    let failed = |error| FileError::Read {
+        path: path.to_owned(),
+        error,
+    };
+    let not_own = |problem: fn(String) -> NotOwn| FileError::NotOwn {
+        path: path.to_owned(),
+        problem: problem(word(path)),
+    };
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(path);
+    let file = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ELOOP) => not_own(NotOwn::Link),
+        // A socket.
+        Some(Errno::ENXIO) => not_own(NotOwn::NoFile),
+        _ => failed(error),
+    })?;
+    let metadata = file.metadata().map_err(failed)?;
+    let (mode, own) = (metadata.mode() & 0o7777, geteuid().as_raw());
+    let refused = |problem| FileError::NotOwn {
+        path: path.to_owned(),
+        problem,
+    };
+    if !metadata.is_file() {
+        return Err(not_own(NotOwn::NoFile));
+    }
+    if metadata.uid() != own {
+        let owner = metadata.uid();
+        let path = word(path);
+        return Err(refused(NotOwn::Foreign { owner, own, path }));
+    }
+    match others {
+        OthersMay::DoNothing if mode & OTHERS != 0 => {
+            let path = path.to_owned();
+            Err(FileError::Exposed { path, mode })
+        }
+        OthersMay::Read if mode & OTHERS_WRITE != 0 => {
+            let path = word(path);
+            Err(refused(NotOwn::Writable { mode, path }))
+        }
+        OthersMay::DoNothing | OthersMay::Read => Ok(file),
+    }
+}
+
+/// Returns the path as a word of a shell's command line.
+fn word(path: &Path) -> String {
+    shell_word(&path.to_string_lossy())
 }
 
 fn read_opened(
@@ -607,6 +705,46 @@ mod tests {
             read_secret(&path, 0),
             Err(FileError::TooLarge { .. })
         ));
+    }
+
+    #[test]
+    fn a_file_of_its_own_is_one_that_nobody_else_can_have_put_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tokens.json");
+        let check = |others, part: &str| {
+            let error = check_own(&path, others).expect_err(part).to_string();
+            assert!(error.contains(part), "{part}: {error}");
+            read_own(&path, 10, others).expect_err("refused too");
+        };
+        fs::create_dir(&path).expect("a folder");
+        check(OthersMay::Read, "rm -r ");
+        fs::remove_dir(&path).expect("removed");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        check(OthersMay::DoNothing, "rm -r ");
+        fs::remove_file(&path).expect("removed");
+        let target = folder.path().join("target");
+        std::os::unix::fs::symlink(&target, &path).expect("a link");
+        assert!(exists(&path).expect("known"), "it leads nowhere");
+        check(OthersMay::Read, "cp -p --remove-destination ");
+        fs::remove_file(&path).expect("removed");
+        assert!(!exists(&path).expect("known"));
+        fs::write(&path, "x").expect("a file");
+        for (mode, others, part) in [
+            (0o666, OthersMay::DoNothing, "chmod 600 "),
+            (0o644, OthersMay::DoNothing, "chmod 600 "),
+            (0o664, OthersMay::Read, "chmod go-w "),
+        ] {
+            set_mode(&path, mode);
+            check(others, part);
+        }
+        set_mode(&path, 0o644);
+        assert_eq!(read_own(&path, 10, OthersMay::Read).expect("its own"), b"x");
+        set_mode(&path, 0o600);
+        check_own(&path, OthersMay::DoNothing).expect("its own");
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(1), None).expect("root may");
+            check(OthersMay::DoNothing, "chown 0 ");
+        }
     }
 
     #[test]

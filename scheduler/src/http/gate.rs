@@ -13,6 +13,7 @@ use brasserie_common::access::{Callers, Identity, PAGES, callers};
 use brasserie_common_runtime::Clock;
 
 use super::connections::{Transport, Visitor};
+use super::failure;
 use super::page::InUrl;
 use super::sessions::{Session, Sessions};
 use crate::security::Guard;
@@ -113,21 +114,22 @@ pub(super) async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Some(allowed) = callers(PAGES, request.uri().path()) else {
+    let path = request.uri().path();
+    let Some(allowed) = callers(PAGES, path) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     let is_open = gate.is_open_to(&visitor);
     let is_local = visitor.from.ip().to_canonical().is_loopback();
-    let is_probe = request.uri().path().starts_with("/health");
+    let is_probe = path.starts_with("/health");
     if visitor.transport == Transport::Plain && !is_local && !is_open && !is_probe {
-        let text = "this page is for https only: write https:// in place of http://\n";
-        return (StatusCode::FORBIDDEN, text).into_response();
+        let why = "this page is for https only: write https:// in place of http://";
+        return failure(path, StatusCode::FORBIDDEN, why);
     }
     let headers = request.headers();
     let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
     if is_change && !headers.contains_key(ORIGIN) && !headers.contains_key(AUTHORIZATION) {
-        let text = "a request that changes something needs the header Origin, or a token in the header Authorization\n";
-        return (StatusCode::FORBIDDEN, text).into_response();
+        let why = "a request that changes something needs the header Origin, or a token in the header Authorization";
+        return failure(path, StatusCode::FORBIDDEN, why);
     }
     if allowed == Callers::Anyone {
         return next.run(request).await;
@@ -139,18 +141,14 @@ pub(super) async fn check(
         }
         Ok(Some(viewer)) => {
             let role = viewer.identity.role;
-            let text = format!(
-                "{} is not permitted to the role {role}\n",
-                request.uri().path()
-            );
-            (StatusCode::FORBIDDEN, text).into_response()
+            let why = format!("{path} is not permitted to the role {role}");
+            failure(path, StatusCode::FORBIDDEN, &why)
         }
         Ok(None) if is_open => next.run(request).await,
         Ok(None) => unproven(&request),
         Err(why) => {
-            let page = request.uri().path();
-            gate.note_failure(&visitor, page, &why).await;
-            refused(&why)
+            gate.note_failure(&visitor, path, &why).await;
+            refused(path, &why)
         }
     }
 }
@@ -167,14 +165,15 @@ fn unproven(request: &Request) -> Response {
         return (StatusCode::SEE_OTHER, [(LOCATION, login)]).into_response();
     }
     refused(
+        request.uri().path(),
         "this page needs a token in the header `Authorization: Bearer TOKEN`. `brasserie token create --role viewer` prints one; browsers \
          show theirs at /login",
     )
 }
 
-pub(super) fn refused(why: &str) -> Response {
+fn refused(path: &str, why: &str) -> Response {
     let asks = [(WWW_AUTHENTICATE, "Bearer realm=\"brasserie\"")];
-    (StatusCode::UNAUTHORIZED, asks, format!("{why}\n")).into_response()
+    (asks, failure(path, StatusCode::UNAUTHORIZED, why)).into_response()
 }
 
 #[cfg(test)]

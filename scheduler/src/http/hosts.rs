@@ -9,9 +9,10 @@ use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use super::connections::{Transport, Visitor};
+use super::failure;
 
 /// Names under which browsers may reach the server, besides addresses and `localhost`.
 ///
@@ -54,12 +55,12 @@ pub(super) async fn check(
     let refused = refusal(&hosts, uri, headers);
     match refused.or_else(|| foreign_origin(visitor.transport, uri, headers)) {
         None => next.run(request).await,
-        Some(refused) => refused.into_response(),
+        Some((code, why)) => failure(uri.path(), code, &why),
     }
 }
 
 fn refusal(hosts: &Hosts, uri: &Uri, headers: &HeaderMap) -> Option<(StatusCode, String)> {
-    let bad = |text: &str| Some((StatusCode::BAD_REQUEST, format!("{text}\n")));
+    let bad = |text: &str| Some((StatusCode::BAD_REQUEST, text.to_owned()));
     let mut given = headers.get_all(header::HOST).iter();
     let (first, second) = (given.next(), given.next());
     if second.is_some() {
@@ -99,7 +100,7 @@ fn foreign_origin(
     };
     let is_refused = !is_own || origins.next().is_some();
     is_refused.then(|| {
-        let text = "the request comes from a page of another site\n".to_owned();
+        let text = "the request comes from a page of another site".to_owned();
         (StatusCode::FORBIDDEN, text)
     })
 }
@@ -108,7 +109,7 @@ fn refuse_name(hosts: &Hosts, host: &str) -> Option<(StatusCode, String)> {
     (!hosts.allow(host)).then(|| {
         let text = format!(
             "this server does not answer to the name `{host}`: use an address or localhost, or start the scheduler with \
-             --http-host {host}\n"
+             --http-host {host}"
         );
         (StatusCode::MISDIRECTED_REQUEST, text)
     })

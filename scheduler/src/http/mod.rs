@@ -20,6 +20,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use brasserie_common::Principal;
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS};
+use brasserie_common::text::printable;
 use brasserie_common_runtime::net::host_name;
 use brasserie_scheduler_core::{Answer, FileList, MAX_LISTED_JOBS, Query};
 use brasserie_thrift::generated::brasserie::{BrasserieGetJobStatusPageArgs, JobStatus};
@@ -39,6 +40,9 @@ use selection::{BadSelection, Selection};
 
 /// Limit for the core's answer. The core needs milliseconds, and probes give up after some seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The path of the JSON document, whose errors are JSON too.
+const STATUS: &str = "/status";
 
 /// The pages of one scheduler.
 #[derive(Clone)]
@@ -113,10 +117,7 @@ type Parameters = Wanted<Vec<(String, String)>>;
 async fn status(State(web): State<Web>, Wanted(parameters): Parameters) -> Response {
     match view_of(&web, parameters, MAX_LISTED_JOBS).await {
         Ok((view, _)) => axum::Json(view).into_response(),
-        Err(why) => {
-            let document = json!({ "error": { "message": why.to_string() } });
-            (why.code(), axum::Json(document)).into_response()
-        }
+        Err(why) => failure(STATUS, why.code(), &why.to_string()),
     }
 }
 
@@ -261,6 +262,18 @@ impl NoAnswer {
 
 impl IntoResponse for NoAnswer {
     fn into_response(self) -> Response {
-        (self.code(), format!("{self}\n")).into_response()
+        failure("/", self.code(), &self.to_string())
+    }
+}
+
+/// Answers why a request for this path has failed: with a JSON document where the path has one, else with a line of text, in which control
+/// characters of the request are escaped.
+fn failure(path: &str, code: StatusCode, why: &str) -> Response {
+    match path {
+        STATUS => {
+            let document = json!({ "error": { "message": why } });
+            (code, axum::Json(document)).into_response()
+        }
+        _ => (code, format!("{}\n", printable(why))).into_response(),
     }
 }

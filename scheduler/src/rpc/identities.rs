@@ -377,7 +377,9 @@ fn end_admission<T>(
 fn end_change<T>(line: OpenLine, from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
     log(from, &line.subject(what), outcome);
     match outcome {
-        Err(why @ NotAdmitted::Failed(_)) => line.end(Outcome::Failed, Some(why)),
+        Err(why @ (NotAdmitted::Failed(_) | NotAdmitted::NotKept(_))) => {
+            line.end(Outcome::Failed, Some(why))
+        }
         outcome => line.end_as(outcome),
     }
 }
@@ -403,6 +405,9 @@ fn described_authority(state: &AuthorityState) -> Value {
 fn log<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
     match outcome {
         Ok(_) => tracing::info!(%from, "accepted the request to {what}"),
+        Err(why @ NotAdmitted::NotKept(_)) => {
+            tracing::error!(%from, %why, "did not finish the request to {what}");
+        }
         Err(why) => tracing::warn!(%from, %why, "refused the request to {what}"),
     }
 }

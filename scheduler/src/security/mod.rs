@@ -4,8 +4,10 @@
 //! at its first start, in `identity` in its data directory, and then accepts calls inside TLS only.
 
 mod door;
+mod former;
 mod local;
 mod protection;
+mod revocation;
 mod rotation;
 mod tokens;
 mod web;
@@ -26,13 +28,15 @@ use brasserie_common_identity::{
     Authority, AuthorityHash, CERTIFICATE, CertificateDer, Certified, Cluster, IdentityError, KEY,
     Life, Lifetime, Secret, Token, TokenForm, write_secret,
 };
-use brasserie_common_runtime::{Clock, DataDir, DataDirError, files, net};
+use brasserie_common_runtime::files::{self, OthersMay};
+use brasserie_common_runtime::{Clock, DataDir, DataDirError, net};
 use brasserie_thrift::rpc::{Disconnector, ServerHandle};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::audit::{Audit, RefusalReason};
 use door::OwnSide;
+pub(crate) use former::FormerIdentity;
 pub(crate) use local::open as open_socket;
 pub(crate) use protection::Protection;
 pub(crate) use rotation::{AuthorityState, RotationStep};
@@ -86,9 +90,23 @@ pub enum SecurityError {
     Folder(#[from] DataDirError),
     #[error(
         "{} has the tokens or the key of a cluster, but no {CERTIFICATE}. Restore {CERTIFICATE} and {KEY} there from a backup of this data \
-         directory. To begin a new cluster instead, remove {}: all workers and people then need new tokens", folder.display(), folder.display()
+         directory. To begin a new cluster instead, remove {}, and start once with --after-restoring-a-backup: all workers and people then need \
+         new tokens", folder.display(), folder.display()
     )]
     NoAuthority { folder: PathBuf },
+    #[error(
+        "{} has the authority of a cluster, but no {TOKENS}: its tokens, its joined workers and its revocations are lost, so revoked certificates \
+         would be accepted again. Restore {TOKENS} there from a backup of this data directory. To go on without it, start once with \
+         --after-restoring-a-backup: nothing starts during the safe wait, people need new tokens, and what was revoked must be revoked again: \
+         brasserie worker revoke", folder.display()
+    )]
+    TokensLost { folder: PathBuf },
+    #[error(
+        "the last scheduler of this data directory had an authority, but {} has none. Restore that folder from a backup of this data \
+         directory. To go on with another authority, start once with --after-restoring-a-backup: nothing starts during the safe wait, and all \
+         workers and people need new tokens", folder.display()
+    )]
+    AuthorityLost { folder: PathBuf },
     #[error("{} is not what this program has written: {error}", path.display())]
     Damaged {
         path: PathBuf,
@@ -109,6 +127,8 @@ pub(crate) struct Guard {
     tokens: Mutex<Tokens>,
     /// Locked by a change while it waits for the disk.
     changing: Mutex<()>,
+    /// Why revocations that are in effect are not on disk; `None` if they are.
+    unkept: Mutex<Option<String>>,
     /// Ends the connections of those who may no longer call; set once the port is served.
     server: Mutex<Option<Disconnector>>,
     /// The number of changes that workers need to know.
@@ -157,6 +177,7 @@ impl Guard {
             (None, SecurityWish::Secured) => Authority::create(now)?,
         };
         let folder = directory.folder(FOLDER)?;
+        check_admin(&folder)?;
         // An operator copies the authority alone to a scheduler that takes over a cluster.
         let tokens = match is_new || !exists(&folder.join(TOKENS))? {
             true => {
@@ -187,6 +208,7 @@ impl Guard {
             plain,
             tokens: Mutex::new(tokens),
             changing: Mutex::default(),
+            unkept: Mutex::default(),
             server: Mutex::default(),
             changes: watch::Sender::new(0),
             source: now.as_millis(),
@@ -412,40 +434,29 @@ impl Guard {
             .collect()
     }
 
-    /// Ends a token, and the connections of its holders. Waits for the disk.
-    pub(crate) fn revoke_token(&self, number: &str) -> Result<(), NotAdmitted> {
-        // Its holder may get a certificate while the change waits for the disk.
-        let certified_until = Clock.wall() + 2 * Lifetime::PERSON.0;
-        let number = self.change(|tokens| tokens.revoke(number, certified_until))?;
-        self.tell_workers();
-        self.disconnect(|identity| identity.role != Role::Worker && identity.token == Some(number));
-        Ok(())
-    }
-
-    /// Ends the certificates of a shard, and its connections in both directions. Waits for the disk.
-    pub(crate) fn revoke_worker(&self, shard: &Shard) -> Result<(), NotAdmitted> {
-        self.change(|tokens| tokens.revoke_shard(Clock.wall(), shard, self.worker_life.0))?;
-        let label = ShardLabel::of(shard);
-        self.tell_workers();
-        self.call_anew();
-        self.disconnect(|identity| identity.shard.as_ref() == Some(&label));
-        Ok(())
-    }
-
     /// Makes a change that is on disk before it has effect.
     fn change<T>(
         &self,
         make: impl FnOnce(&mut Tokens) -> Result<T, NotAdmitted>,
     ) -> Result<T, NotAdmitted> {
         let _turn = self.changing.lock();
+        let (changed, made) = self.changed(make)?;
+        self.keep(&changed)?;
+        self.put_in_force(changed);
+        Ok(made)
+    }
+
+    /// Returns a changed copy of the tokens. Called while `changing` is locked.
+    fn changed<T>(
+        &self,
+        make: impl FnOnce(&mut Tokens) -> Result<T, NotAdmitted>,
+    ) -> Result<(Tokens, T), NotAdmitted> {
         let mut tokens = self.tokens.lock();
         tokens.forget_ended(Clock.wall());
         let mut changed = tokens.clone();
         drop(tokens);
         let made = make(&mut changed)?;
-        self.keep(&changed)?;
-        self.put_in_force(changed);
-        Ok(made)
+        Ok((changed, made))
     }
 
     fn put_in_force(&self, changed: Tokens) {
@@ -453,9 +464,12 @@ impl Guard {
         self.tokens.lock().replace(changed, &authority);
     }
 
+    /// Writes the tokens, with all revocations that are in effect. Called while `changing` is locked.
     fn keep(&self, tokens: &Tokens) -> Result<(), NotAdmitted> {
         let text = tokens.to_json(MAX_TOKENS_BYTES)?;
-        Ok(write_secret(&self.folder.join(TOKENS), &text)?)
+        write_secret(&self.folder.join(TOKENS), &text)?;
+        *self.unkept.lock() = None;
+        Ok(())
     }
 
     fn tell_workers(&self) {
@@ -536,6 +550,15 @@ fn create_admin(
     Ok(path)
 }
 
+/// Errors if others may know the first administrator's token, or have put another file in its place.
+fn check_admin(folder: &Path) -> Result<(), SecurityError> {
+    let path = folder.join(ADMIN_TOKEN);
+    if exists(&path)? {
+        files::check_own(&path, OthersMay::DoNothing).map_err(IdentityError::from)?;
+    }
+    Ok(())
+}
+
 /// Reads the authority in its folder; `None` if the scheduler has had none. Errors if it had one.
 fn find(folder: &Path) -> Result<Option<Authority>, SecurityError> {
     if let Some(found) = Authority::read(folder)? {
@@ -560,7 +583,8 @@ fn exists(path: &Path) -> Result<bool, IdentityError> {
 }
 
 fn read_tokens(path: &Path) -> Result<Tokens, SecurityError> {
-    let bytes = files::read_regular(path, MAX_TOKENS_BYTES as u64).map_err(IdentityError::from)?;
+    let bytes = files::read_own(path, MAX_TOKENS_BYTES as u64, OthersMay::DoNothing);
+    let bytes = bytes.map_err(IdentityError::from)?;
     serde_json::from_slice(&bytes).map_err(|error| SecurityError::Damaged {
         path: path.to_owned(),
         error,

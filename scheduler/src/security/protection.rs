@@ -8,6 +8,8 @@ use brasserie_common::time::readable_duration;
 use brasserie_common_identity::Life;
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie as wire;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::{Guard, PlainPeers};
 
@@ -30,6 +32,12 @@ impl Protection {
         self.guard.as_ref()
     }
 
+    /// Writes revocations that the disk has not taken, as soon as it does.
+    pub(crate) fn write_late(&self, stop: CancellationToken) -> Option<JoinHandle<()>> {
+        let guard = Arc::clone(self.guard.as_ref()?);
+        Some(tokio::spawn(guard.write_late(stop)))
+    }
+
     /// Logs a flag that opens the ports.
     pub(crate) fn warned(self) -> Self {
         if let Some(text) = self.open_flag() {
@@ -45,6 +53,7 @@ impl Protection {
         let Some(guard) = &self.guard else {
             return;
         };
+        errors.extend(guard.unkept_problem());
         errors.extend(guard.authority_problem());
         errors.extend(guard.rotation_problem(Clock.wall()));
         let late = guard.late_certificates();

@@ -248,3 +248,71 @@ fn an_authority_that_is_lost_or_unreadable_is_not_replaced() {
     let why = refused(SecurityWish::AsFound);
     assert!(why.contains("cannot read"), "{why}");
 }
+
+#[test]
+fn a_revocation_is_in_effect_before_the_disk_takes_it_and_kept_once_it_does() {
+    let bench = Bench::new();
+    let guard = bench.guard();
+    let shard = Shard::try_from("w1").expect("a name");
+    join(&guard);
+    let (token, _) = guard
+        .create_token(Terms::person(Role::Viewer, MINUTE))
+        .expect("good terms");
+    let (secret, number) = (token.secret.reveal(), token.secret.number().to_string());
+    let mut changes = guard.changes();
+    changes.mark_unchanged();
+    fs::create_dir(bench.file(".tokens.json.tmp")).expect("a folder in its way");
+    let failed = guard.revoke_token(&number).expect_err("it is not kept");
+    assert!(matches!(failed, NotAdmitted::NotKept(_)), "{failed}");
+    assert!(changes.has_changed().expect("it lives"), "workers learn it");
+    let refused = guard.authenticate(&secret, at());
+    assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
+    guard.revoke_worker(&shard).expect_err("it is not kept");
+    assert!(guard.tokens.lock().is_revoked(shard.as_str()));
+    guard.write_unkept();
+    let problem = guard.unkept_problem().expect("the disk takes nothing");
+    assert!(problem.contains("not on disk") && problem.contains(TOKENS));
+    fs::remove_dir(bench.file(".tokens.json.tmp")).expect("it is there");
+    guard.write_unkept();
+    assert_eq!(guard.unkept_problem(), None);
+    drop(guard);
+    let again = bench.guard();
+    let refused = again.authenticate(&secret, at());
+    assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
+    assert!(again.tokens.lock().is_revoked(shard.as_str()));
+}
+
+#[test]
+fn files_of_an_identity_that_others_may_use_are_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let bench = Bench::new();
+    bench.guard();
+    let set_mode = |file: &str, mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(bench.file(file), mode).expect("its own");
+    };
+    for (file, command) in [
+        (TOKENS, "chmod 600"),
+        (ADMIN_TOKEN, "chmod 600"),
+        (KEY, "chmod 600"),
+        (CERTIFICATE, "chmod go-w"),
+    ] {
+        set_mode(file, 0o666);
+        let Err(refused) = bench.try_open(SecurityWish::Secured) else {
+            panic!("the scheduler starts with {file} in the hands of others");
+        };
+        let said = format!("{command} {}", bench.file(file).display());
+        assert!(refused.to_string().contains(&said), "{refused}");
+        set_mode(file, 0o600);
+        let (kept, target) = (bench.file(file), bench.file("elsewhere"));
+        fs::rename(&kept, &target).expect("a file");
+        std::os::unix::fs::symlink(&target, &kept).expect("a link");
+        let Err(refused) = bench.try_open(SecurityWish::Secured) else {
+            panic!("the scheduler follows a link to {file}");
+        };
+        assert!(refused.to_string().contains("cp -p"), "{refused}");
+        fs::rename(&target, &kept).expect("a file");
+        bench.guard();
+    }
+}

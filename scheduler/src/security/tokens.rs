@@ -1,6 +1,7 @@
 //! The tokens of a cluster, and the shards that have a certificate. Only digests of secrets are kept.
 //!
 //! Invariant: a change is in the file before its effect leaves the scheduler, so that a token with one use is used once, whatever crashes.
+//! Revocations alone take effect at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -283,6 +284,11 @@ pub(crate) enum NotAdmitted {
     Open,
     #[error("too many callers wait here already: try again later")]
     Busy,
+    #[error(
+        "it is in effect, but not on disk: {0}. The scheduler writes it as soon as the disk permits, and `brasserie status` names the problem \
+         until then. If the scheduler ends before, the revocation is lost: repeat it then"
+    )]
+    NotKept(String),
     #[error("{0}")]
     Failed(String),
 }
@@ -307,6 +313,7 @@ impl NotAdmitted {
             | NotAdmitted::TooLarge { .. }
             | NotAdmitted::NoShard(_)
             | NotAdmitted::NoToken(_)
+            | NotAdmitted::NotKept(_)
             | NotAdmitted::Open => false,
         }
     }

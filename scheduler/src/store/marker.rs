@@ -26,12 +26,30 @@ pub(super) enum Log {
     Needed,
 }
 
+/// Whether a scheduler that has used a directory had an authority. A directory that has lost its folder `identity` looks like one without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FormerAuthority {
+    /// A former release has written the file, or there is none.
+    #[default]
+    Unknown,
+    Absent,
+    Present,
+}
+
 /// The content of the marker file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
     pub(super) log: Log,
     /// The last scheduler that recorded itself; `None` if the file cannot be parsed.
     pub(super) scheduler: Option<SchedulerId>,
+    authority: FormerAuthority,
+}
+
+impl Marker {
+    pub(super) fn authority(&self) -> FormerAuthority {
+        self.authority
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -40,20 +58,33 @@ struct Text {
     log: Log,
     /// The start time and the random part of the instance.
     scheduler: [i64; 2],
+    #[serde(default)]
+    authority: FormerAuthority,
 }
 
-/// The path of the file.
+/// The path of the file, and what this scheduler writes in it.
 #[derive(Clone, Debug)]
-pub(super) struct MarkerFile(PathBuf);
+pub(super) struct MarkerFile {
+    path: PathBuf,
+    authority: FormerAuthority,
+}
 
 impl MarkerFile {
     pub(super) fn in_folder(folder: &Path) -> Self {
-        MarkerFile(folder.join(MARKER_FILE))
+        MarkerFile {
+            path: folder.join(MARKER_FILE),
+            authority: FormerAuthority::default(),
+        }
+    }
+
+    /// Sets what [`MarkerFile::write`] writes about this scheduler.
+    pub(super) fn note_authority(&mut self, authority: FormerAuthority) {
+        self.authority = authority;
     }
 
     /// Returns `None` if there is no marker file. A file that cannot be parsed marks the directory too.
     pub(super) fn read(&self) -> Result<Option<Marker>, StoreError> {
-        let bytes = match files::read_regular(&self.0, MAX_BYTES) {
+        let bytes = match files::read_regular(&self.path, MAX_BYTES) {
             Ok(bytes) => bytes,
             Err(FileError::Read { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
@@ -62,7 +93,8 @@ impl MarkerFile {
             Err(
                 error @ (FileError::Read { .. }
                 | FileError::NotText { .. }
-                | FileError::Exposed { .. }),
+                | FileError::Exposed { .. }
+                | FileError::NotOwn { .. }),
             ) => {
                 return Err(StoreError::ReadMarker(error));
             }
@@ -70,6 +102,7 @@ impl MarkerFile {
         let text: Option<Text> = serde_json::from_slice(&bytes).ok();
         Ok(Some(Marker {
             log: text.as_ref().map_or(Log::Needed, |text| text.log),
+            authority: text.as_ref().map(|text| text.authority).unwrap_or_default(),
             scheduler: text.map(|text| SchedulerId::new(text.scheduler[0], text.scheduler[1])),
         }))
     }
@@ -80,11 +113,12 @@ impl MarkerFile {
             about: ABOUT.to_owned(),
             log,
             scheduler: [scheduler.0.start_time, scheduler.0.rand],
+            authority: self.authority,
         };
         let mut bytes = serde_json::to_vec_pretty(&text)?;
         bytes.push(b'\n');
-        atomic_write(&self.0, &bytes).map_err(|error| StoreError::WriteMarker {
-            path: self.0.clone(),
+        atomic_write(&self.path, &bytes).map_err(|error| StoreError::WriteMarker {
+            path: self.path.clone(),
             error,
         })
     }

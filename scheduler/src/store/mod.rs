@@ -33,7 +33,7 @@ pub use copy::copy_store;
 pub use error::{StoreError, UsedBy};
 pub use history::{Past, UnusedNames};
 use identity::{LOG_HEADER, log_of};
-pub use marker::MARKER_FILE;
+pub use marker::{FormerAuthority, MARKER_FILE};
 use marker::{Log, Marker, MarkerFile};
 pub use queue::QueueRoom;
 use queue::RecordQueue;
@@ -68,6 +68,7 @@ pub struct Store {
     usage: DirectoryUse,
     /// `None`: the database file has no marker file, in tests.
     marker: Option<MarkerFile>,
+    former_authority: FormerAuthority,
     used_by: UsedBy,
 }
 
@@ -147,6 +148,7 @@ impl Store {
             path,
             database,
             marker: Some(file),
+            former_authority: marker.map(|marker| marker.authority()).unwrap_or_default(),
             used_by: UsedBy::default(),
         };
         Ok((store, durable, past))
@@ -156,6 +158,18 @@ impl Store {
     /// file, because a database whose log was lost is empty too.
     pub fn usage(&self) -> DirectoryUse {
         self.usage
+    }
+
+    /// Returns whether the last scheduler that has used the directory had an authority.
+    pub fn former_authority(&self) -> FormerAuthority {
+        self.former_authority
+    }
+
+    /// Records whether this scheduler has an authority, before any request is answered.
+    pub fn note_authority(&mut self, authority: FormerAuthority) {
+        if let Some(marker) = &mut self.marker {
+            marker.note_authority(authority);
+        }
     }
 
     /// Returns the identity of the database file. A restored, copied or new store has another one.
@@ -183,6 +197,7 @@ impl Store {
                 database,
                 usage: DirectoryUse::New,
                 marker: None,
+                former_authority: FormerAuthority::default(),
                 used_by: UsedBy::default(),
             },
             durable,

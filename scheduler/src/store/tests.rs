@@ -1864,3 +1864,25 @@ fn a_store_that_stands_still_is_full_at_its_bound() {
     room.committed(&batch);
     assert!(!room.is_full());
 }
+
+#[test]
+fn a_directory_knows_whether_its_last_scheduler_had_an_authority() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let id = SchedulerId::new(1, 2);
+    let mut file = MarkerFile::in_folder(folder.path());
+    for authority in [FormerAuthority::Present, FormerAuthority::Absent] {
+        file.note_authority(authority);
+        file.write(Log::Needed, id).expect("a file");
+        let read = MarkerFile::in_folder(folder.path()).read();
+        let read = read.expect("readable").expect("a file");
+        assert_eq!((read.authority(), read.scheduler), (authority, Some(id)));
+    }
+    // A former release has written the file.
+    let text = r#"{"about": "", "log": "copied", "scheduler": [1, 2]}"#;
+    fs::write(folder.path().join(MARKER_FILE), text).expect("a file");
+    let read = file.read().expect("readable").expect("a file");
+    assert_eq!(
+        (read.authority(), read.log),
+        (FormerAuthority::Unknown, Log::Copied)
+    );
+}

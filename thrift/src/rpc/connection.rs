@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use super::budget::{CallRoom, Scope};
 use super::door::Doorkeeper;
 use super::frame::{self, Dialect, Envelope, FrameError, LENGTH_BYTES};
-use super::limits::{KEEP_BUFFER_BYTES, READ_CHUNK_BYTES, TURN_BYTES};
+use super::limits::{KEEP_BUFFER_BYTES, TURN_BYTES};
 use super::outbox::{ConnectionOutbox, Doze};
 use super::protocol::{CallKind, MessageInput, MessageName, encode_frame};
 use super::responder::{AnswerState, IncomingCall, Responder, Service};
-use super::stream::{Proof, Stream};
+use super::stream::{Proof, Stream, make_place};
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -266,8 +266,7 @@ impl<S: Service> Connection<S> {
 
     /// Reads once. Returns `None` if there are no more bytes, for now or ever.
     fn read(&mut self) -> Result<Option<usize>, Close> {
-        // The buffer grows with the bytes that have arrived, never with the value of a length field.
-        self.input.reserve(READ_CHUNK_BYTES);
+        make_place(&mut self.input);
         match self.stream.try_read_buf(&mut self.input) {
             Ok(0) => {
                 self.drain(Close::PeerClosed);

@@ -152,8 +152,11 @@ impl Default for CallTimeouts {
 /// milliseconds.
 pub(super) const TURN_BYTES: usize = 256 * KIB;
 
-/// Minimum free space for a read: a page or two, enough for several heartbeats.
+/// Free space of a new read buffer: a page or two, enough for several heartbeats.
 pub(super) const READ_CHUNK_BYTES: usize = 8 * KIB;
+
+/// Minimum free space for a read. A buffer with less grows. The value is the longest heartbeat, so that a read is worth its system call.
+pub(super) const LEAST_READ_BYTES: usize = READ_CHUNK_BYTES / 4;
 
 /// An empty read buffer larger than this is freed, so that one long frame does not cost its size for the connection's life.
 pub(super) const KEEP_BUFFER_BYTES: usize = 64 * KIB;

@@ -15,7 +15,7 @@ use rustls::{
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-use super::limits::{KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES};
+use super::limits::{KEEP_BUFFER_BYTES, LEAST_READ_BYTES, Limits, READ_CHUNK_BYTES};
 
 /// The first byte of a TLS connection: the type of a record with a part of the handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -109,7 +109,8 @@ impl Stream {
         })
     }
 
-    /// Reads once, as `try_read_buf` of tokio does: 0 means that there are no more bytes ever, `WouldBlock` that there are none now.
+    /// Reads once into the free capacity, as `try_read_buf` of tokio does: 0 means that there are no more bytes ever, `WouldBlock` that there
+    /// are none now. Invariant: some capacity is free.
     pub(super) fn try_read_buf(&mut self, into: &mut BytesMut) -> io::Result<usize> {
         let socket = &self.socket;
         match &mut self.layer {
@@ -184,6 +185,20 @@ impl Stream {
     }
 }
 
+/// Makes place for a read. The buffer grows with the bytes that have arrived, never with the value of a length field: up to the size of the
+/// longest frame of a stranger in small steps, so that incomplete frames cost little more memory than their bytes, and then by doubling.
+pub(super) fn make_place(input: &mut BytesMut) {
+    if input.try_reclaim(LEAST_READ_BYTES) {
+        return;
+    }
+    if input.len() > Limits::DEFAULT.connection_allowance_bytes {
+        return input.reserve(READ_CHUNK_BYTES);
+    }
+    let mut larger = BytesMut::with_capacity(input.len() + READ_CHUNK_BYTES);
+    larger.extend_from_slice(input);
+    *input = larger;
+}
+
 /// Returns whether a connection has failed because one side's certificate is of an authority that the other one does not trust.
 pub(super) fn is_about_authority(error: &io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
@@ -222,8 +237,9 @@ impl TlsLayer {
             let mut plaintext = self.connection.reader();
             match plaintext.fill_buf() {
                 Ok(chunk) => {
-                    let bytes = chunk.len();
-                    into.extend_from_slice(chunk);
+                    // The rest stays in the layer, so that the buffer grows as its owner wants.
+                    let bytes = chunk.len().min(into.capacity() - into.len());
+                    into.extend_from_slice(&chunk[..bytes]);
                     plaintext.consume(bytes);
                     // The next read finds out whether there is more.
                     self.has_plaintext = bytes > 0;
@@ -327,5 +343,36 @@ impl io::Write for Kernel<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_incomplete_frame_costs_little_more_than_its_bytes() {
+        let mut input = BytesMut::new();
+        while input.len() < Limits::DEFAULT.connection_allowance_bytes {
+            make_place(&mut input);
+            let free = input.capacity() - input.len();
+            assert!(
+                (LEAST_READ_BYTES..=READ_CHUNK_BYTES).contains(&free),
+                "{free}"
+            );
+            input.extend_from_slice(&[7; 1000]);
+        }
+        // Places of bytes that were taken are used again.
+        input.resize(input.capacity(), 7);
+        let (capacity, start) = (input.capacity(), input.as_ptr());
+        input.advance(input.len() - 1);
+        make_place(&mut input);
+        assert_eq!((input.capacity(), input.as_ptr()), (capacity, start));
+        // The copies of a long frame stay few.
+        input.resize(1 << 20, 7);
+        make_place(&mut input);
+        input.resize(input.capacity(), 7);
+        make_place(&mut input);
+        assert!(input.capacity() >= 2 << 20, "{}", input.capacity());
     }
 }

@@ -129,7 +129,8 @@ impl DirectoryState {
             Err(
                 error @ (FileError::TooLarge { .. }
                 | FileError::NotText { .. }
-                | FileError::Exposed { .. }),
+                | FileError::Exposed { .. }
+                | FileError::NotOwn { .. }),
             ) => {
                 return Err(malformed(error.to_string()));
             }
