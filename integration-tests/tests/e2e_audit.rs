@@ -274,7 +274,8 @@ fn check_log(secured: &Secured) {
         assert!(all.iter().any(|line| line["what"] == own), "{own}");
     }
     let created = secured.lines(&["--what", "createToken"]);
-    assert_eq!(created[0]["after"]["owner"], "ana");
+    assert_eq!(created[0]["after"]["note"], "in identity/admin.token");
+    assert_eq!(created[1]["after"]["owner"], "ana");
     // No secret is in it, as a token shows when it is created.
     let log = secured.spec.data_dir.join("audit/audit.log");
     let text = fs::read_to_string(&log).expect("the log");
