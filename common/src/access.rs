@@ -10,6 +10,11 @@ use std::sync::Arc;
 use crate::ids::{AccountName, Shard};
 use crate::time::WallTime;
 
+/// The words with which a scheduler refuses a worker whose certificate it will never accept again.
+pub const MUST_JOIN_AGAIN: &str = "join again with a new token";
+/// The first words with which a scheduler without an authority refuses a worker that wants to join.
+pub const NO_AUTHORITY: &str = "the scheduler has no authority";
+
 /// The role of a caller. Its certificate or token proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {

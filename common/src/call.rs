@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{
-    ADMINS, CallOrigin, Callers, Identity, Role, SCHEDULER_CALLS, Table, WORKER_CALLS, callers,
+    ADMINS, CallOrigin, Callers, Identity, Role, SCHEDULER_CALLS, ShardLabel, Table, TokenNumber,
+    WORKER_CALLS, callers,
 };
 use crate::ids::{SchedulerId, Shard};
 use crate::text::printable;
@@ -54,23 +55,47 @@ pub struct Stranger {
     pub why: String,
     /// Whether its calls travel in plain text, so that it may make none with a secret.
     pub is_plain: bool,
+    /// The shard of the certificate that it has shown, which is of the cluster and refused.
+    pub shard: Option<ShardLabel>,
+    /// The token of that certificate.
+    pub token: Option<TokenNumber>,
+}
+
+impl Stranger {
+    fn new(from: impl Into<CallOrigin>, why: impl Into<String>) -> Self {
+        Stranger {
+            from: from.into(),
+            why: why.into(),
+            is_plain: false,
+            shard: None,
+            token: None,
+        }
+    }
 }
 
 impl Principal {
     pub fn stranger(from: impl Into<CallOrigin>, why: impl Into<String>) -> Self {
-        Principal::Stranger(Arc::new(Stranger {
-            from: from.into(),
-            why: why.into(),
-            is_plain: false,
-        }))
+        Principal::Stranger(Arc::new(Stranger::new(from, why)))
     }
 
     /// Returns a stranger whose calls travel in plain text.
     pub fn plain_stranger(from: impl Into<CallOrigin>, why: impl Into<String>) -> Self {
         Principal::Stranger(Arc::new(Stranger {
-            from: from.into(),
-            why: why.into(),
             is_plain: true,
+            ..Stranger::new(from, why)
+        }))
+    }
+
+    /// Returns the stranger whose certificate of the cluster, for this shard or by this token, is refused.
+    pub fn refused_certificate(
+        from: impl Into<CallOrigin>,
+        why: impl Into<String>,
+        (shard, token): (Option<ShardLabel>, Option<TokenNumber>),
+    ) -> Self {
+        Principal::Stranger(Arc::new(Stranger {
+            shard,
+            token,
+            ..Stranger::new(from, why)
         }))
     }
 

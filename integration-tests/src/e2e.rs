@@ -33,7 +33,9 @@ pub use process::{Process, children_of, command_line, resident_bytes, used_proce
 pub use programs::{Program, Programs, play_role};
 pub use python::{PYTHON_SETUP, python, python_with_packages};
 pub use records::{RunRecord, RunRecords, WORK_SCRIPT};
-pub use secured::{Admission, Secured, TestAuthority, address_of, certify, try_call};
+pub use secured::{
+    Admission, Secured, TestAuthority, address_of, certify, pool_through, token_in, try_call,
+};
 pub use stage::{
     FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts,
     range_config,

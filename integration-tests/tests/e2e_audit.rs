@@ -11,14 +11,15 @@ use brasserie_common::worker::PROTOCOL_VERSION;
 use brasserie_common::{
     MachinePortLock, ServiceAddress, Shard, WorkerDescription, WorkerId, WorkerSetId,
 };
-use brasserie_common_identity::Credential;
+use brasserie_common_identity::{Credential, Token};
 use brasserie_thrift::generated::brasserie::{BrasseriePauseJobArgs, BrasseriePauseJobResult};
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobsArgs, BistroSchedulerGetJobsResult, BistroSchedulerProcessHeartbeatArgs,
     BistroSchedulerProcessHeartbeatResult,
 };
 use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr, Unknown};
-use integration_tests::e2e::{Secured, Stage, wait_within};
+use integration_tests::e2e::{Secured, Stage, address_of, token_in, wait_within};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use thrift::protocol::{
     TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TSerializable,
@@ -63,26 +64,31 @@ impl Thief {
     }
 
     async fn heartbeat(&self, shard: &str) -> String {
-        let worker = WorkerDescription {
-            shard: Shard::try_from(shard).expect("a shard"),
-            machine_lock: MachinePortLock {
-                hostname: "elsewhere".into(),
-                port: 1,
-            },
-            id: WorkerId::new(i64::MAX / 2, 1),
-            address: ServiceAddress {
-                host: "127.0.0.1".into(),
-                port: 1,
-            },
-            protocol_version: PROTOCOL_VERSION,
-            ..WorkerDescription::default()
-        };
-        let arguments = BistroSchedulerProcessHeartbeatArgs {
-            w: worker.into(),
-            worker_set_id: WorkerSetId::default().into(),
-        };
+        let arguments = heartbeat_with(shard, 1);
         self.refusal::<_, BistroSchedulerProcessHeartbeatResult>("processHeartbeat", &arguments)
             .await
+    }
+}
+
+/// Returns the heartbeat of a worker at a port of this machine.
+fn heartbeat_with(shard: &str, port: u16) -> BistroSchedulerProcessHeartbeatArgs {
+    let worker = WorkerDescription {
+        shard: Shard::try_from(shard).expect("a shard"),
+        machine_lock: MachinePortLock {
+            hostname: "elsewhere".into(),
+            port: 1,
+        },
+        id: WorkerId::new(i64::MAX / 2, 1),
+        address: ServiceAddress {
+            host: "127.0.0.1".into(),
+            port,
+        },
+        protocol_version: PROTOCOL_VERSION,
+        ..WorkerDescription::default()
+    };
+    BistroSchedulerProcessHeartbeatArgs {
+        w: worker.into(),
+        worker_set_id: WorkerSetId::default().into(),
     }
 }
 
@@ -155,6 +161,159 @@ fn a_stolen_key_of_a_worker_is_of_no_other_use_and_its_use_is_counted_and_audite
     let joined = secured.lines(&["--what", "join"]);
     let joined: Vec<&Value> = joined.iter().map(|line| &line["name"]).collect();
     assert_eq!(joined, ["w1", "w2"]);
+}
+
+#[test]
+fn a_stolen_key_with_the_address_of_another_worker_diverts_no_call() {
+    let secured = Secured::start();
+    let (victim, _) = secured.join("w2");
+    let port = address_of(&victim).port();
+    let (mut first, stolen) = secured.join("w1");
+    // The worker has left, and the thief speaks for its shard with its key.
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.wait().code(), Some(0), "{}", first.output());
+    let thief = Thief::of(&secured, &stolen);
+    let arguments = heartbeat_with("w1", port);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let beat = || {
+        let call = "processHeartbeat";
+        let called = thief.pool.call::<_, BistroSchedulerProcessHeartbeatResult>(
+            &thief.scheduler,
+            call,
+            &arguments,
+        );
+        let answer = runtime.block_on(called);
+        assert!(matches!(answer, CallResult::Done(_)), "{answer:?}");
+    };
+    let state = |shard: &str| {
+        let status = secured.status();
+        let mut workers = status["workers"].as_array()?.iter();
+        let worker = workers.find(|worker| worker["shard"] == shard)?;
+        Some(worker["state"].as_str()?.to_owned())
+    };
+    beat();
+    let text = r#"{"command": ["/bin/echo", "at the right worker"]}"#;
+    let job = secured.stage.write("work.json", text);
+    secured.must(
+        &secured.spec.data_dir,
+        &["job", "submit", &job.to_string_lossy()],
+    );
+    // The calls for `w1` go to the port of `w2`, which proves another shard, and those for `w2` go there as before.
+    wait_within(PATIENCE, "the job to be done", || {
+        beat();
+        assert_ne!(state("w1")?, "healthy");
+        let jobs = secured.status()["jobs"].clone();
+        let mut jobs = jobs.as_array()?.iter();
+        let job = jobs.find(|job| job["name"] == "work")?;
+        (job["done"] == 1).then_some(())
+    });
+    let logs = secured.must(&secured.spec.data_dir, &["logs", "work", "one"]);
+    assert!(logs.contains("at the right worker"), "{logs}");
+    assert_eq!(state("w2").as_deref(), Some("healthy"));
+}
+
+/// Returns the number of the token in a file.
+fn number_of(token: &Path) -> String {
+    let text = fs::read_to_string(token).expect("a token");
+    let token = Token::from_text(&text).expect("a token");
+    token.secret.number().to_string()
+}
+
+#[test]
+fn tokens_are_listed_with_their_notes_and_the_log_names_them() {
+    let secured = Secured::start();
+    let admin = secured.spec.data_dir.clone();
+    let made = [
+        "token",
+        "create",
+        "--role",
+        "viewer",
+        "--note",
+        "wall\u{1b}",
+    ];
+    let made = secured.must(&admin, &made);
+    let viewer = secured.stage.write_secret("viewer", token_in(&made));
+    let number = number_of(&viewer);
+    let said = format!("The token has the number {number}, and is valid until ");
+    assert!(made.contains(&said), "{made}");
+    let creator = format!("token {}", number_of(&admin.join("identity/admin.token")));
+    let listed = secured.must(&admin, &["token", "list"]);
+    let mut rows = listed.lines();
+    let row = rows.find(|row| row.starts_with(&number)).expect("a row");
+    assert!(
+        row.contains("wall\\u{1b}") && row.contains(&creator),
+        "{row}"
+    );
+    let join = secured.token(
+        "join",
+        &["--role", "worker", "--note", "rack 7", "--uses", "2"],
+    );
+    let joined = number_of(&join);
+    let spec = secured.worker("w1", Some(&join));
+    let worker = secured.stage.start_worker(&spec);
+    secured.wait_healthy("w1");
+    let listed: Value =
+        serde_json::from_str(&secured.must(&admin, &["token", "list", "--json"])).expect("JSON");
+    let mut tokens = listed["tokens"].as_array().expect("tokens").iter();
+    let token = tokens.find(|token| token["number"] == *joined);
+    let token = token.expect("the token");
+    assert_eq!(token["note"], "rack 7");
+    assert_eq!(token["created_by"], *creator);
+    assert_eq!(
+        (&token["uses"], &token["uses_left"]),
+        (&json!(2), &json!(1))
+    );
+    secured.must(&admin, &["token", "revoke", &number]);
+    secured.refused(&viewer, &["status"], "no such token");
+    secured.must(&admin, &["worker", "revoke", "w1"]);
+    worker.wait_for_output("goes on asking");
+    let mut copy = spec;
+    copy.data_dir = secured.stage.path("copy");
+    let mut copy = secured.stage.start_worker(&copy);
+    assert_eq!(copy.wait().code(), Some(4), "{}", copy.output());
+    // A secret in place of a number is repeated nowhere.
+    let secret = fs::read_to_string(&viewer).expect("a token");
+    let secret = secret.rsplit('-').next().expect("a secret");
+    secured.refused(&admin, &["token", "revoke", secret], "no number of a token");
+    check_lines_about_tokens(&secured, &number, &joined);
+    let log = fs::read_to_string(admin.join("audit/audit.log")).expect("the log");
+    let output = secured.scheduler.output();
+    assert!(
+        !log.contains(secret) && !output.contains(secret),
+        "{output}"
+    );
+}
+
+/// Checks the lines about a token for people that was revoked, and about one with which `w1` has joined, before it was revoked.
+fn check_lines_about_tokens(secured: &Secured, person: &str, joined: &str) {
+    let told = |arguments: &[&str], key: &str| {
+        let lines = secured.lines(arguments);
+        let told = lines.iter().map(|line| {
+            let field = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            (field("what"), field("outcome"), field(key))
+        });
+        told.collect::<Vec<_>>()
+    };
+    let line = |what: &str, outcome: &str, value: &str| {
+        (what.to_owned(), outcome.to_owned(), value.to_owned())
+    };
+    let expected = [
+        line("createToken", "ok", person),
+        line("revokeToken", "ok", person),
+    ];
+    assert_eq!(told(&["--what", person], "name"), expected);
+    let shown = told(&["--who", person], "token");
+    assert_eq!(shown[0], line("authenticate", "refused", person));
+    let uses = told(&["--who", joined, "--what", "join"], "name");
+    let expected = [line("join", "ok", "w1"), line("join", "refused", "w1")];
+    assert_eq!(uses, expected);
+    let refused = told(&["--who", "w1", "--refused"], "shard");
+    assert!(
+        refused.contains(&line("processHeartbeat", "refused", "w1")),
+        "{refused:?}"
+    );
+    let text = secured.must(&secured.spec.data_dir, &["audit", "--who", "w1"]);
+    assert!(text.contains("refused worker `w1` at "), "{text}");
 }
 
 #[test]
@@ -274,7 +433,8 @@ fn check_log(secured: &Secured) {
         assert!(all.iter().any(|line| line["what"] == own), "{own}");
     }
     let created = secured.lines(&["--what", "createToken"]);
-    assert_eq!(created[0]["after"]["owner"], "ana");
+    assert_eq!(created[0]["after"]["note"], "in identity/admin.token");
+    assert_eq!(created[1]["after"]["owner"], "ana");
     // No secret is in it, as a token shows when it is created.
     let log = secured.spec.data_dir.join("audit/audit.log");
     let text = fs::read_to_string(&log).expect("the log");

@@ -21,7 +21,7 @@ use brasserie_thrift::rpc::{
 };
 use integration_tests::e2e::{
     Admission, Client, Finished, Process, SchedulerSpec, Stage, TestAuthority, WorkerSpec,
-    address_of, try_call, wait_for, wait_within,
+    address_of, token_in, try_call, wait_for, wait_within,
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -315,7 +315,7 @@ fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
     // The remedy of the message.
     fs::remove_dir_all(leaves_spec.data_dir.join("identity")).expect("a folder");
     let token = cluster.asked(&["token", "create", "--role", "worker", "--shard", "leaves"]);
-    let token = cluster.stage.write_secret("join", &token);
+    let token = cluster.stage.write_secret("join", token_in(&token));
     let mut spec = leaves_spec;
     spec.flags
         .push(format!("--join-token=@{}", token.display()));
@@ -328,7 +328,7 @@ fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
 fn a_worker_goes_on_trying_to_join_while_the_disk_of_its_scheduler_takes_nothing() {
     let cluster = Certified::start(&[]);
     let token = cluster.asked(&["token", "create", "--role", "worker"]);
-    let token = cluster.stage.write_secret("join", &token);
+    let token = cluster.stage.write_secret("join", token_in(&token));
     // It is in the way of a temporary file.
     let obstacle = cluster.spec.data_dir.join("identity/.tokens.json.tmp");
     fs::create_dir(&obstacle).expect("a folder");
@@ -526,7 +526,7 @@ fn a_second_head_node_with_a_copy_of_the_authority_takes_over_the_workers() {
     spec.scheduler = format!("@{}", members.display());
     // The worker joins with a token, of which the second head node knows nothing.
     let token = cluster.asked(&["token", "create", "--role", "worker"]);
-    let token = cluster.stage.write_secret("join", &token);
+    let token = cluster.stage.write_secret("join", token_in(&token));
     spec.flags.push("--listen=127.0.0.1:0".to_owned());
     spec.flags
         .push(format!("--join-token=@{}", token.display()));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use brasserie_common::access::{Callers, PAGES, Role};
 use brasserie_common_identity::{Authority, Token, client_config};
 use integration_tests::e2e::{
-    Finished, Process, SchedulerSpec, Stage, wait_for, wait_within, warn_not_run,
+    Finished, Process, SchedulerSpec, Stage, token_in, wait_for, wait_within, warn_not_run,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::ServerName;
@@ -129,13 +129,28 @@ impl Secured {
         all.extend(arguments);
         let created = self.ask(&all);
         assert_eq!(created.code, Some(0), "{}", created.output);
-        created.output.trim().to_owned()
+        token_in(&created.output).to_owned()
     }
 
     /// Keeps a token in a file as its holder would.
     fn token_file(&self, name: &str, token: &str) -> String {
         let file = self.stage.write_secret(name, token);
         file.to_string_lossy().into_owned()
+    }
+
+    /// Checks the outcomes of the logins with a token in the audit log, from the oldest on.
+    fn check_logins(&self, token: &str, outcomes: &[&str]) {
+        let number = Token::from_text(token).expect("a token").secret.number();
+        let number = number.to_string();
+        wait_for("the logins in the audit log", || {
+            let lines = self.ask(&["audit", "--json", "--what", "/login", "--who", &number]);
+            let lines = lines.output.lines().map(serde_json::from_str::<Value>);
+            let seen: Result<Vec<Value>, _> = lines.collect();
+            let seen = seen.ok()?;
+            let seen: Vec<_> = seen.iter().map(|line| line["outcome"].as_str()).collect();
+            let wanted: Vec<_> = outcomes.iter().copied().map(Some).collect();
+            (seen == wanted).then_some(())
+        });
     }
 
     fn status(&self) -> Value {
@@ -393,6 +408,7 @@ fn a_browser_logs_in_and_out_and_pages_of_other_sites_cannot() {
     }
     let refused = secured.log_in(Over::Tls, &token.replace("brt1", "brj1"), "/");
     assert_eq!(refused.code, 401, "{refused:?}");
+    secured.check_logins(&token, &["ok", "ok", "refused"]);
     let led = secured.log_in(Over::Tls, &token, "//evil.example");
     assert_eq!(led.header("location"), Some("/"), "{led:?}");
     // A form that another site has sent has no cookie of this one.

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::access::{self, Callers, Role, ShardLabel, Table};
@@ -16,9 +17,12 @@ use brasserie_common_runtime::{Clock, DataDir};
 use brasserie_thrift::generated::brasserie::{BrasserieJoinArgs, BrasserieJoinResult};
 use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
 use integration_tests::e2e::{
-    Admission, Finished, Network, Process, SchedulerSpec, Secured, SmallDisk, Stage, TestAuthority,
-    WorkerSpec, address_of, certify, python, try_call, wait_for, warn_not_run,
+    Admission, Finished, Network, PATIENCE, Process, SchedulerSpec, Secured, SmallDisk, Stage,
+    TestAuthority, WorkerSpec, address_of, certify, pool_through, python, try_call, wait_for,
+    warn_not_run,
 };
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, HandshakeKind};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -775,4 +779,115 @@ fn revocations_have_effect_while_the_disk_is_full_and_are_kept_once_it_is_not() 
         "{}",
         refused.output
     );
+}
+
+#[test]
+fn a_revoked_worker_fetches_nothing_from_others_on_open_new_and_resumed_connections() {
+    let secured = Secured::start();
+    let authority = secured.authority();
+    let (_revoked, folder) = secured.join("w1");
+    let (other, _) = secured.join("w2");
+    let own = Credential::read(&folder.join("worker.pem"));
+    let own = own.expect("a certificate").expect("a certificate");
+    let peer = authority.worker_at_port(address_of(&other).port());
+    let tls = authority.tls(Some(&own));
+    let (pool, fresh) = (pool_through(&tls), authority.pool(Some(&own)));
+    let runtime = Runtime::new().expect("a runtime");
+    let ask = |pool: &ClientPool| runtime.block_on(try_call(pool, &peer, "fetchArtifacts"));
+    wait_for("the other worker to know the revocations", || {
+        (ask(&pool) == Admission::Served).then_some(())
+    });
+    assert_eq!(handshake(&tls, &peer), Some(HandshakeKind::Resumed));
+    let mut losses = runtime.block_on(async { pool.losses(&peer) });
+    secured.must(&secured.spec.data_dir, &["worker", "revoke", "w1"]);
+    let lost = async { tokio::time::timeout(PATIENCE, losses.next()).await };
+    assert!(runtime.block_on(lost).is_ok(), "the connection is open");
+    for pool in [&pool, &fresh] {
+        let Admission::Refused(why) = ask(pool) else {
+            panic!("a revoked worker is served");
+        };
+        assert!(why.contains("its certificate is revoked"), "{why}");
+    }
+    // TLS itself resumes the session, so that the refusal is of the one who has shown the certificate.
+    assert_eq!(handshake(&tls, &peer), Some(HandshakeKind::Resumed));
+}
+
+/// Opens a connection, and returns how its session of TLS began.
+fn handshake(tls: &Arc<rustls::ClientConfig>, peer: &PeerAddr) -> Option<HandshakeKind> {
+    let name = ServerName::try_from(peer.name().expect("a name").to_owned());
+    let name = name.expect("a name of DNS");
+    let mut opened = ClientConnection::new(Arc::clone(tls), name).expect("good settings");
+    let mut stream = TcpStream::connect(peer.as_str()).expect("it listens");
+    while opened.is_handshaking() {
+        opened.complete_io(&mut stream).expect("a handshake");
+    }
+    opened.handshake_kind()
+}
+
+#[test]
+fn a_revoked_worker_joins_again_with_a_new_token_and_not_with_the_one_that_it_has_used() {
+    let secured = Secured::start();
+    let used = secured.token("used", &["--role", "worker", "--uses", "9"]);
+    let mut spec = secured.worker("w1", Some(&used));
+    let mut worker = secured.stage.start_worker(&spec);
+    secured.wait_healthy("w1");
+    secured.must(&secured.spec.data_dir, &["worker", "revoke", "w1"]);
+    worker.wait_for_output("join again with a new token");
+    worker.wait_for_output("goes on asking");
+    assert!(worker.ended().is_none(), "{}", worker.output());
+    worker.kill_with_keeper();
+    let mut again = secured.stage.start_worker(&spec);
+    assert_eq!(again.wait().code(), Some(4), "{}", again.output());
+    let why = "has joined with this token before";
+    assert!(again.output().contains(why), "{}", again.output());
+    drop(again);
+    let token = secured.token("new", &["--role", "worker"]);
+    spec.flags = secured.worker("w1", Some(&token)).flags;
+    let mut worker = secured.stage.start_worker(&spec);
+    worker.wait_for_output("joined the cluster");
+    secured.wait_healthy("w1");
+    worker.kill_with_keeper();
+    drop(worker);
+    // A valid certificate needs no token, also if the file of the token is gone.
+    fs::remove_file(&token).expect("it is there");
+    let worker = secured.stage.start_worker(&spec);
+    secured.wait_healthy("w1");
+    assert!(!worker.output().contains("joined the cluster"));
+}
+
+#[test]
+fn a_worker_that_cannot_join_because_there_is_no_authority_ends_with_the_remedy() {
+    let stage = Stage::new();
+    let spec = stage.calm_spec(&stage.write_work(1, Duration::ZERO));
+    let text = format!("brj1-{}-{}", "ab".repeat(32), "cd".repeat(32));
+    let token = stage.write_secret("token", &text);
+    let mut worker = stage.worker_spec("w1", &spec);
+    worker
+        .flags
+        .push(format!("--join-token=@{}", token.display()));
+    // It waits for a scheduler that is not up yet.
+    let mut worker = stage.start_worker(&worker);
+    worker.wait_for_output("cannot join yet, trying again");
+    assert!(worker.ended().is_none(), "{}", worker.output());
+    let scheduler = stage.start_scheduler(&spec);
+    assert_eq!(worker.wait().code(), Some(4), "{}", worker.output());
+    let output = worker.output();
+    assert!(output.contains("has no authority"), "{output}");
+    assert!(output.contains("remove --join-token"), "{output}");
+    let secret = "cd".repeat(32);
+    assert!(!scheduler.output().contains(&secret));
+}
+
+#[test]
+fn a_worker_whose_certificate_can_no_longer_be_renewed_joins_again_with_its_token() {
+    let secured = Secured::start();
+    let token = secured.token("join", &["--role", "worker"]);
+    let spec = secured.worker("w1", Some(&token));
+    let forty_days = 40 * 24 * 60 * 60 * 1000;
+    let long_ago = WallTime(Clock.wall().0 - forty_days);
+    let spec = secured.authority().admit_at(spec, long_ago);
+    let worker = secured.stage.start_worker(&spec);
+    worker.wait_for_output("expired more than 30 days ago");
+    worker.wait_for_output("joined the cluster");
+    secured.wait_healthy("w1");
 }

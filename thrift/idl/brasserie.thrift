@@ -708,6 +708,8 @@ struct TokenTerms {
   5: optional string owner,
   // The accounts that jobs of a submitter may name, USER or USER:GROUP.
   6: optional list<string> runAs,
+  // A text of the administrator about the token, such as its purpose.
+  7: optional string note,
 }
 
 struct TokenStatus {
@@ -719,6 +721,8 @@ struct TokenStatus {
   4: i64 expiresMs,
   // How often a worker may still join with it.
   5: optional i32 usesLeft,
+  // The creator: `token NUMBER`, `user NAME` over the local socket, or `scheduler`. Absent if an earlier release has created it.
+  6: optional string createdBy,
 }
 
 struct CreatedToken {

@@ -13,7 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use brasserie_common::access::{Identity, IdentityProof, Role, ShardLabel, TokenNumber};
+use brasserie_common::access::{
+    Identity, IdentityProof, MUST_JOIN_AGAIN, NO_AUTHORITY, Role, ShardLabel, TokenNumber,
+};
+use brasserie_common::text::printable;
 use brasserie_common::{Principal, ServiceAddress, Shard, Time, WallTime};
 use brasserie_common_identity::{
     AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, MAX_TOKEN_BYTES,
@@ -25,9 +28,12 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieJoinArgs, BrasserieJoinResult, BrasserieRenewCertificateArgs,
     BrasserieRenewCertificateResult, CertificateNews, IssuedCertificate, NotAdmittedException,
 };
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerUpdateStatusBatchArgs, BistroSchedulerUpdateStatusBatchResult,
+};
 use brasserie_thrift::rpc::{
-    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Disconnector, Doorkeeper,
-    PeerAddr, ServerHandle, THRIFT, Unknown,
+    CallError, CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Disconnector,
+    Doorkeeper, NotSent, PeerAddr, ServerHandle, THRIFT, Unknown,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -83,6 +89,11 @@ pub enum MembershipError {
     )]
     OtherAuthority,
     #[error(
+        "the scheduler at {0} says that it has no authority, so that no worker can join it. Start it with --listen of an address of the network. \
+         Or, if it is on this machine and everybody here may run programs, remove --join-token. Otherwise, somebody may pose as the scheduler"
+    )]
+    NoAuthority(ServiceAddress),
+    #[error(
         "the data directory is that of the shard `{kept}` of its cluster, not of `{wanted}`: choose another --data-dir, or --shard {kept}"
     )]
     OtherShard { kept: ShardLabel, wanted: Shard },
@@ -100,6 +111,7 @@ impl MembershipError {
                 | MembershipError::OtherShard { .. }
                 | MembershipError::OtherCertificate
                 | MembershipError::OtherAuthority
+                | MembershipError::NoAuthority(_)
         )
     }
 }
@@ -190,7 +202,8 @@ pub(crate) fn has_joined(data_dir: &Path) -> bool {
 impl Membership {
     /// Reads the membership, or joins with the token that the operator has given. Without either, the worker is no member.
     ///
-    /// Joining waits for the scheduler, however long that takes.
+    /// A token is for a worker without a certificate, or with one that the scheduler refuses for good. Both wait for the scheduler, however long
+    /// that takes.
     pub(crate) async fn establish(
         data_dir: &Path,
         token: Option<TokenPlace>,
@@ -203,41 +216,79 @@ impl Membership {
             [scheduler] => Ok(scheduler),
             _ => Err(MembershipError::SeveralSchedulers),
         };
-        let has_just_joined = kept.is_none();
-        let (scheduler, credential) = match (kept, token) {
-            (None, None) => return Ok(Membership(None)),
-            // The token was used before.
-            (Some(kept), _) => (only_one?, kept),
-            (None, Some(place)) => {
-                let (scheduler, token) = (only_one?, read_token(place).await?);
-                let key = kept_request(&folder)?;
-                let joined = join(key, scheduler, &token, timeouts).await?;
-                joined.write(&folder.join(OWN))?;
-                tracing::info!(shard = scheduler.shard.as_str(), "joined the cluster");
-                (scheduler, joined)
-            }
-        };
-        forget_request(&folder)?;
-        let certified = proven(credential.certificate())?.certified;
-        let wanted = ShardLabel::of(&scheduler.shard);
-        match certified.shard {
-            Some(shard) if shard == wanted => Ok(Membership(Some(Arc::new(Member {
-                folder,
-                cluster: certified.cluster,
-                shard,
-                own: Mutex::new(OwnSide::of(&credential, has_just_joined)?),
-                learned: Mutex::default(),
-                server: Mutex::default(),
-                renew: Notify::new(),
-                must_renew: AtomicBool::new(false),
-                proofs: AtomicU64::new(0),
-            })))),
-            Some(kept) => Err(MembershipError::OtherShard {
-                kept,
-                wanted: scheduler.shard.clone(),
-            }),
-            None => Err(MembershipError::OtherCertificate),
+        if kept.is_none() && token.is_none() {
+            return Ok(Membership(None));
         }
+        let scheduler = only_one?;
+        let member = |credential: Credential, is_new: bool| {
+            let member = Member::of(&credential, is_new, &folder, &scheduler.shard)?;
+            Ok::<_, MembershipError>(Membership(Some(Arc::new(member))))
+        };
+        let mut own = match kept {
+            Some(kept) => member(kept, false)?,
+            None => Membership(None),
+        };
+        if let Some(place) = token
+            && own.must_join(scheduler, timeouts).await
+        {
+            let token = read_token(place).await?;
+            let joined = join(kept_request(&folder)?, scheduler, &token, timeouts).await?;
+            joined.write(&folder.join(OWN))?;
+            tracing::info!(shard = scheduler.shard.as_str(), "joined the cluster");
+            own = member(joined, true)?;
+        }
+        forget_request(&folder)?;
+        Ok(own)
+    }
+
+    /// Returns whether the worker has no certificate, or one that the scheduler refuses for good. Waits for its answer, as joining does: before
+    /// that, no scheduler gives the worker anything to do.
+    async fn must_join(&self, scheduler: &SchedulerOptions, timeouts: CallTimeouts) -> bool {
+        if !self.is_member() {
+            return true;
+        }
+        let pool = ClientPool::new(ClientConfig {
+            timeouts,
+            credentials: self.credentials(),
+            ..ClientConfig::default()
+        });
+        let updates = Vec::new();
+        let nothing = BistroSchedulerUpdateStatusBatchArgs { updates };
+        let mut others = 0;
+        for address in scheduler.members.iter().cycle() {
+            // A call of workers that changes nothing.
+            let called = pool.call::<_, BistroSchedulerUpdateStatusBatchResult>(
+                &self.scheduler(address),
+                "updateStatusBatch",
+                &nothing,
+            );
+            let called = called.await;
+            others = if called.is_of_other_authority() {
+                others + 1
+            } else {
+                0
+            };
+            match called.into_result() {
+                Ok(_) => return false,
+                Err(CallError::Unknown(Unknown::Exception { message, .. })) => {
+                    let is_refused = message.contains(MUST_JOIN_AGAIN);
+                    if is_refused {
+                        tracing::warn!(
+                            "the worker joins again, as its scheduler has said: {}",
+                            printable(&message)
+                        );
+                    }
+                    return is_refused;
+                }
+                // The worker says so at its heartbeats, too.
+                Err(_) if others == scheduler.members.len() => return false,
+                Err(why) => {
+                    tracing::warn!(scheduler = %address, "cannot ask yet whether the certificate is accepted, trying again: {why}");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+        false
     }
 
     pub(crate) fn is_member(&self) -> bool {
@@ -292,11 +343,13 @@ impl Membership {
     /// expired by the clock of the scheduler.
     pub(crate) fn remedy<T>(&self, result: &CallResult<T>) -> Option<String> {
         let member = self.0.as_ref()?;
-        if let CallResult::Unknown(Unknown::Exception { message, .. }) = result
-            && message.contains(MUST_RENEW)
-        {
+        if says(result, MUST_RENEW) {
             member.must_renew.store(true, Ordering::SeqCst);
             member.renew.notify_one();
+        }
+        if says(result, MUST_JOIN_AGAIN) {
+            let text = "Until then, this worker goes on asking. It ends its tasks only when the scheduler counts it as lost";
+            return Some(text.to_owned());
         }
         result
             .is_of_other_authority()
@@ -414,6 +467,35 @@ impl Credentials for Joining {
     }
 }
 
+/// Returns whether the peer has refused a call with these words.
+fn says<T>(result: &CallResult<T>, words: &str) -> bool {
+    match result {
+        CallResult::Unknown(Unknown::Exception { message, .. }) => message.contains(words),
+        CallResult::Done(_) | CallResult::NotSent(_) | CallResult::Unknown(_) => false,
+    }
+}
+
+/// Returns whether the scheduler at an address has no authority. Such a scheduler takes TLS for an error, so the worker asks in plain text, and
+/// without the secret.
+async fn has_no_authority(peer: &PeerAddr, timeouts: CallTimeouts) -> bool {
+    let pool = ClientPool::new(ClientConfig {
+        timeouts,
+        ..ClientConfig::default()
+    });
+    let nothing = BrasserieJoinArgs {
+        secret: String::new(),
+        shard: String::new(),
+        request: Vec::new(),
+    };
+    let called = pool.call::<_, BrasserieJoinResult>(peer, "join", &nothing);
+    match called.await {
+        CallResult::Done(BrasserieJoinResult { ex: Some(why), .. }) => {
+            why.message.is_some_and(|why| why.starts_with(NO_AUTHORITY))
+        }
+        CallResult::Done(_) | CallResult::NotSent(_) | CallResult::Unknown(_) => false,
+    }
+}
+
 /// Joins with a token. The request stays the same until the scheduler has answered, so that an answer that is lost costs nothing.
 async fn join(
     key: KeyRequest,
@@ -432,22 +514,28 @@ async fn join(
         shard: scheduler.shard.as_str().to_owned(),
         request: key.request().to_vec(),
     };
-    let (mut attempt, mut others) = (0, 0);
+    let (mut attempt, mut wrong) = (0, 0);
     let chain = loop {
         let member = &scheduler.members[attempt % scheduler.members.len()];
         attempt += 1;
         // The hash in the token decides; the name is not known yet.
-        let peer = PeerAddr::new(&member.host, member.port).proving("scheduler.brasserie");
+        let plain = PeerAddr::new(&member.host, member.port);
+        let peer = plain.clone().proving("scheduler.brasserie");
         let called = pool
             .call::<_, BrasserieJoinResult>(&peer, "join", &arguments)
             .await;
-        match called.is_of_other_authority() {
-            true => others += 1,
-            false => others = 0,
-        }
+        let is_closed = matches!(called, CallResult::NotSent(NotSent::ConnectionLost(_)));
+        let why = match called.is_of_other_authority() {
+            true => Some(MembershipError::OtherAuthority),
+            false if is_closed && has_no_authority(&plain, timeouts).await => {
+                Some(MembershipError::NoAuthority(member.clone()))
+            }
+            false => None,
+        };
         // An address may be that of another cluster, so each is tried.
-        if others == scheduler.members.len() {
-            return Err(MembershipError::OtherAuthority);
+        wrong = if why.is_some() { wrong + 1 } else { 0 };
+        if let Some(why) = why.filter(|_| wrong == scheduler.members.len()) {
+            return Err(why);
         }
         match answer(called.map(|result| (result.result_value, result.ex))) {
             Ok(chain) => break chain,
@@ -480,7 +568,7 @@ fn answer(
     match called {
         CallResult::Done((_, Some(refused))) => {
             let why = refused.message.unwrap_or_default();
-            Err(Refusal::Final(brasserie_common::text::printable(&why)))
+            Err(Refusal::Final(printable(&why)))
         }
         CallResult::Done((Some(issued), None)) => {
             let chain = issued.chain.unwrap_or_default();
@@ -517,6 +605,34 @@ impl From<CertificateNews> for Learned {
 }
 
 impl Member {
+    /// Errors if the certificate is for another shard.
+    fn of(
+        credential: &Credential,
+        is_new: bool,
+        folder: &Path,
+        wanted: &Shard,
+    ) -> Result<Self, MembershipError> {
+        let certified = proven(credential.certificate())?.certified;
+        let shard = certified.shard.ok_or(MembershipError::OtherCertificate)?;
+        if shard != ShardLabel::of(wanted) {
+            return Err(MembershipError::OtherShard {
+                kept: shard,
+                wanted: wanted.clone(),
+            });
+        }
+        Ok(Member {
+            folder: folder.to_owned(),
+            cluster: certified.cluster,
+            shard,
+            own: Mutex::new(OwnSide::of(credential, is_new)?),
+            learned: Mutex::default(),
+            server: Mutex::default(),
+            renew: Notify::new(),
+            must_renew: AtomicBool::new(false),
+            proofs: AtomicU64::new(0),
+        })
+    }
+
     fn learn(&self, learned: Learned) {
         let mut known = self.learned.lock();
         let is_late =

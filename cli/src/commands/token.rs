@@ -47,9 +47,14 @@ Let a colleague submit jobs for a year, and keep the token in a file that nobody
   (umask 077; brasserie token create --role submitter --owner ana --ttl 365d > token)
 
 Let her jobs run as the user `batch`, too, and as `ana` with the group `data`:
-  brasserie token create --role submitter --owner ana --run-as batch --run-as ana:data")]
+  brasserie token create --role submitter --owner ana --run-as batch --run-as ana:data
+
+The token alone is on standard output. Its number and its end are on standard error.")]
     Create(CreateArgs),
     /// List the tokens that are valid. Their secrets are not kept.
+    ///
+    /// The number of a token is also in the audit log: `brasserie audit --who NUMBER` shows what its holder has done, and `--what NUMBER` its
+    /// creation and its end.
     List(AskArgs),
     /// End a token at once, also for the connections that have used it. Workers that have joined with it stay: see `brasserie worker revoke`.
     Revoke(RevokeArgs),
@@ -92,6 +97,9 @@ struct CreateArgs {
     /// An account that a submitter's jobs may name as `user` and `group`, besides that of the settings; may be given several times.
     #[arg(long, value_name = "USER[:GROUP]")]
     run_as: Vec<String>,
+    /// A text that `brasserie token list` shows with the token, such as its holder or its purpose.
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -125,6 +133,7 @@ fn create(args: &CreateArgs) -> Result<CommandEnding> {
         shard: args.shard.clone(),
         owner: args.owner.clone(),
         run_as: (!args.run_as.is_empty()).then(|| args.run_as.clone()),
+        note: args.note.clone(),
     };
     if !is_join && args.uses.is_some() {
         return Err(Failure::usage("--uses is for tokens of workers".to_owned()).into());
@@ -136,7 +145,12 @@ fn create(args: &CreateArgs) -> Result<CommandEnding> {
     match args.ask.json {
         true => print_json(&json!({ "token": token, "status": document(&status) }))?,
         // The token alone, so that a pipe can pass it on.
-        false => print(&format!("{token}\n"))?,
+        false => {
+            print(&format!("{token}\n"))?;
+            let number = printable(&status.number.unwrap_or_default());
+            let expires = moment(status.expires_ms);
+            complain!("The token has the number {number}, and is valid until {expires}.");
+        }
     }
     if let Some(mode) = exposed_output() {
         complain!(
@@ -168,24 +182,43 @@ fn shown(tokens: &[TokenStatus]) -> String {
     let rows = tokens.iter().map(|token| {
         let terms = token.terms.clone().unwrap_or_default();
         let of = terms.owner.or(terms.shard).unwrap_or_default();
-        let expires = token.expires_ms.unwrap_or_default() / 1000;
+        let left = token.uses_left.map(|left| match terms.uses {
+            Some(uses) => format!("{left} of {uses}"),
+            None => left.to_string(),
+        });
         vec![
-            printable(&token.number.clone().unwrap_or_default()),
-            printable(&terms.role.unwrap_or_default()),
-            printable(&of),
-            printable(&terms.run_as.unwrap_or_default().join(" ")),
-            token
-                .uses_left
-                .map(|uses| uses.to_string())
-                .unwrap_or_default(),
-            date(expires),
+            token.number.clone().unwrap_or_default(),
+            terms.role.unwrap_or_default(),
+            of,
+            terms.run_as.unwrap_or_default().join(" "),
+            terms.note.unwrap_or_default(),
+            left.unwrap_or_default(),
+            moment(token.created_ms),
+            token.created_by.clone().unwrap_or_else(|| "-".to_owned()),
+            moment(token.expires_ms),
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    table(
-        &["number", "role", "of", "runs as", "uses left", "expires"],
-        &rows,
-    )
+    let headers = [
+        "number",
+        "role",
+        "of",
+        "runs as",
+        "note",
+        "uses left",
+        "created",
+        "created by",
+        "expires",
+    ];
+    table(&headers, &rows)
+}
+
+/// Formats a time in milliseconds since the epoch; `-` if it is not known.
+fn moment(milliseconds: Option<i64>) -> String {
+    match milliseconds {
+        Some(milliseconds) if milliseconds > 0 => date(milliseconds / 1000),
+        Some(_) | None => "-".to_owned(),
+    }
 }
 
 fn revoke(args: &RevokeArgs) -> Result<CommandEnding> {
@@ -207,7 +240,9 @@ fn document(token: &TokenStatus) -> Value {
         "shard": terms.shard,
         "owner": terms.owner,
         "run_as": terms.run_as,
+        "note": terms.note,
         "created_ms": token.created_ms,
+        "created_by": token.created_by,
         "expires_ms": token.expires_ms,
         "uses": terms.uses,
         "uses_left": token.uses_left,

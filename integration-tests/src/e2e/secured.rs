@@ -136,8 +136,8 @@ impl Secured {
     /// Creates a token, and keeps it in a file as its holder would.
     pub fn token(&self, name: &str, arguments: &[&str]) -> PathBuf {
         let created = [&["token", "create"], arguments].concat();
-        let token = self.must(&self.spec.data_dir, &created);
-        self.stage.write_secret(name, &token)
+        let created = self.must(&self.spec.data_dir, &created);
+        self.stage.write_secret(name, token_in(&created))
     }
 
     /// Describes a worker, which joins if there is a token.
@@ -186,6 +186,16 @@ impl Secured {
     pub fn authority(&self) -> TestAuthority {
         TestAuthority::of(&self.spec)
     }
+}
+
+/// Returns the token in the output of `brasserie token create`.
+///
+/// # Panics
+/// If there is none.
+pub fn token_in(output: &str) -> &str {
+    let mut lines = output.lines();
+    let token = lines.find(|line| Token::from_text(line).is_ok());
+    token.unwrap_or_else(|| panic!("no token: {output}"))
 }
 
 /// Returns the address at which a worker says that it takes calls.
@@ -321,7 +331,11 @@ impl TestAuthority {
         through(Arc::new(Shown { tls, secret }))
     }
 
-    fn tls(&self, own: Option<&Credential>) -> Arc<rustls::ClientConfig> {
+    /// Returns the settings of connections that show this credential, or none, with the sessions that they resume.
+    ///
+    /// # Panics
+    /// If the certificates are of no use.
+    pub fn tls(&self, own: Option<&Credential>) -> Arc<rustls::ClientConfig> {
         client_config(own, &self.authority.trusted(Clock.wall()), THRIFT).expect("a configuration")
     }
 
@@ -348,6 +362,14 @@ impl TestAuthority {
         let name = self.authority.cluster().of_role(Role::Worker);
         PeerAddr::new(&Ipv4Addr::LOCALHOST.to_string(), port).proving(&name)
     }
+}
+
+/// Returns connections with these settings.
+pub fn pool_through(tls: &Arc<rustls::ClientConfig>) -> ClientPool {
+    through(Arc::new(Shown {
+        tls: Arc::clone(tls),
+        secret: None,
+    }))
 }
 
 fn through(credentials: Arc<dyn Credentials>) -> ClientPool {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use brasserie_common::access::CallOrigin;
+use brasserie_common::access::{CallOrigin, TokenNumber};
 use brasserie_common::text::printable;
 use brasserie_common::{Principal, WallTime};
 use brasserie_common_runtime::Clock;
@@ -48,6 +48,7 @@ pub(crate) struct Line {
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
+    /// The caller's token, or the one that it has shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,13 +80,19 @@ pub(crate) struct Line {
     suppressed: Option<u64>,
     #[serde(skip)]
     texts: Option<Texts>,
+    /// The caller's shard, token or user, as far as they are proven; empty for callers without any.
+    #[serde(skip)]
+    caller: String,
 }
 
 impl Line {
     pub(super) fn new(from: &Principal, what: &str) -> Self {
-        let identity = match from {
-            Principal::Authenticated(identity) => Some(identity),
-            Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
+        let (identity, shard, token) = match from {
+            Principal::Authenticated(identity) => {
+                (Some(identity), identity.shard.as_ref(), identity.token)
+            }
+            Principal::Stranger(stranger) => (None, stranger.shard.as_ref(), stranger.token),
+            Principal::Unauthenticated(_) | Principal::Own => (None, None, None),
         };
         let (who, address) = match from {
             Principal::Unauthenticated(at) => {
@@ -94,7 +101,11 @@ impl Line {
             }
             Principal::Stranger(stranger) => {
                 let at = stranger.from.clone();
-                (format!("stranger at {at}"), Some(at))
+                let who = match &stranger.shard {
+                    Some(shard) => format!("refused worker `{shard}` at {at}"),
+                    None => format!("stranger at {at}"),
+                };
+                (who, Some(at))
             }
             Principal::Authenticated(identity) => {
                 (identity.to_string(), Some(identity.from.clone()))
@@ -102,22 +113,25 @@ impl Line {
             Principal::Own => ("this scheduler".to_owned(), None),
         };
         let owner = identity.and_then(|identity| identity.owner.as_deref());
-        let token = identity.and_then(|identity| identity.token);
-        let shard = identity.and_then(|identity| identity.shard.as_ref());
+        let token = token.map(|token| token.to_string());
+        let shard = shard.map(ToString::to_string);
+        let user = match &address {
+            Some(CallOrigin::Local(user)) => Some(match &user.name {
+                Some(name) => name.to_string(),
+                None => user.uid.to_string(),
+            }),
+            Some(CallOrigin::Network(_)) | None => None,
+        };
+        let caller = shard.as_ref().or(token.as_ref()).or(user.as_ref());
         Line {
             time: shown(Clock.wall()),
             who: bounded(&who),
             role: identity.map(|identity| identity.role.name()),
             owner: owner.map(str::to_owned),
-            token: token.map(|token| token.to_string()),
-            shard: shard.map(ToString::to_string),
-            user: match &address {
-                Some(CallOrigin::Local(user)) => Some(match &user.name {
-                    Some(name) => name.to_string(),
-                    None => user.uid.to_string(),
-                }),
-                Some(CallOrigin::Network(_)) | None => None,
-            },
+            caller: caller.cloned().unwrap_or_default(),
+            token,
+            shard,
+            user,
             from: address.map(|address| address.to_string()),
             what: bounded(what),
             object: None,
@@ -160,14 +174,15 @@ impl Line {
         self
     }
 
-    /// Returns the caller's token, shard or user; an empty text for callers without any.
+    /// Names the token that the caller has shown. It may not be valid, so the caller is none other for the bounds by that.
+    pub(super) fn shown_token(mut self, token: Option<TokenNumber>) -> Self {
+        self.token = self.token.or(token.map(|token| token.to_string()));
+        self
+    }
+
+    /// Returns the caller's shard, token or user; an empty text for callers without any.
     pub(super) fn caller(&self) -> &str {
-        let names = [&self.token, &self.shard, &self.user];
-        names
-            .into_iter()
-            .flatten()
-            .next()
-            .map_or("", String::as_str)
+        &self.caller
     }
 
     /// Returns the name of what the line is about.

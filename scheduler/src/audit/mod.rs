@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 use std::time::{Duration, Instant};
 
-use brasserie_common::access::ShardLabel;
+use brasserie_common::access::{ShardLabel, TokenNumber};
 use brasserie_common::{NotPermitted, Principal};
 use brasserie_common_runtime::{DataDir, DataDirError};
 use brasserie_scheduler_core::{ConfigTexts, Event, Rejection, ShellReport};
@@ -35,6 +35,8 @@ use refusals::{Bounded, Refusals, Renewals};
 pub(crate) use writer::MOST_KEPT;
 use writer::{Message, Sizes, Writer};
 
+/// The page of a login of a browser, which is no call.
+const LOGIN: &str = "/login";
 /// The folder in the data directory.
 const FOLDER: &str = "audit";
 /// The most lines that wait for the disk: some minutes of a busy cluster, and some MiB.
@@ -131,6 +133,13 @@ impl Audit {
         self.write(Line::new(&Principal::Own, what).changed(None, after));
     }
 
+    /// Writes that this scheduler has created a token by itself.
+    pub(crate) fn own_token(&self, number: TokenNumber, note: Option<&str>) {
+        let line = Line::new(&Principal::Own, "createToken");
+        let line = line.on("token", &number.to_string());
+        self.write(line.changed(None, Some(json!({ "note": note }))));
+    }
+
     /// Writes that another config file is in force.
     pub(crate) fn config_in_force(&self, what: &str, texts: ConfigTexts) {
         let line = Line::new(&Principal::Own, "configInForce").on("config", what);
@@ -150,6 +159,23 @@ impl Audit {
         self.write_bounded(Bounded::Caller(reason), line)
     }
 
+    /// Does the same for a call with a token that is not valid.
+    pub(crate) fn false_token(
+        &self,
+        from: &Principal,
+        what: &str,
+        (shown, why): (Option<TokenNumber>, &str),
+    ) -> bool {
+        let line = Line::new(from, what).shown_token(shown);
+        let line = line.end(Outcome::Refused, Some(why));
+        self.write_bounded(Bounded::Caller(RefusalReason::Token), line)
+    }
+
+    /// Writes a login of a browser unless its token had too many lately. Returns whether it is written.
+    pub(crate) fn login(&self, by: &Principal) -> bool {
+        self.write_bounded(Bounded::Login, Line::new(by, LOGIN))
+    }
+
     /// Counts a call, and writes its line unless its caller has had too many of this kind lately. Returns whether it is written.
     fn write_bounded(&self, kind: Bounded, line: Line) -> bool {
         let count = self.0.refusals.count(Instant::now(), kind, line.caller());
@@ -166,6 +192,7 @@ impl Audit {
             let (what, outcome) = match kind {
                 Bounded::Caller(_) | Bounded::Change => ("refusedCalls", Outcome::Refused),
                 Bounded::Certificate => ("certify", Outcome::Ok),
+                Bounded::Login => (LOGIN, Outcome::Ok),
             };
             let by = (!caller.is_empty()).then(|| json!({ "caller": caller }));
             let line = Line::new(&Principal::Own, what).on("reason", kind.name());
@@ -266,6 +293,12 @@ impl OpenLine {
     /// Says what the call is about: its kind, and its name.
     pub(crate) fn on(mut self, object: &'static str, name: &str) -> Self {
         self.line = self.line.take().map(|line| line.on(object, name));
+        self
+    }
+
+    /// Names the token that the caller has shown, whether it is valid or not.
+    pub(crate) fn shown_token(mut self, token: Option<TokenNumber>) -> Self {
+        self.line = self.line.take().map(|line| line.shown_token(token));
         self
     }
 

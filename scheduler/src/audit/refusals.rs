@@ -61,6 +61,8 @@ pub(crate) enum Bounded {
     Change,
     /// Certificates that people get for their calls to workers.
     Certificate,
+    /// Logins of browsers.
+    Login,
 }
 
 impl Bounded {
@@ -69,6 +71,7 @@ impl Bounded {
             Bounded::Caller(reason) => reason.name(),
             Bounded::Change => "change",
             Bounded::Certificate => "certificate",
+            Bounded::Login => "login",
         }
     }
 }

@@ -52,9 +52,11 @@ impl Gate {
         &self.session_cookie
     }
 
-    /// Audits that somebody has shown a false token, and waits so that trying many takes long. The connection may be closed meanwhile.
-    pub(super) async fn note_failure(&self, visitor: &Visitor, page: &str, why: &str) {
-        self.guard.note_false_token(&visitor.from.into(), page, why);
+    /// Audits that somebody has shown a false token, and why it is false, and waits so that trying many takes long. The connection may be closed
+    /// meanwhile.
+    pub(super) async fn note_failure(&self, visitor: &Visitor, page: &str, token: (&str, &str)) {
+        self.guard
+            .note_false_token(&visitor.from.into(), page, token);
         visitor.idle(tokio::time::sleep(FAILURE_DELAY)).await;
     }
 
@@ -147,7 +149,9 @@ pub(super) async fn check(
         Ok(None) if is_open => next.run(request).await,
         Ok(None) => unproven(&request),
         Err(why) => {
-            gate.note_failure(&visitor, path, &why).await;
+            let shown = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
+            let shown = shown.and_then(bearer).unwrap_or_default();
+            gate.note_failure(&visitor, path, (shown, &why)).await;
             refused(path, &why)
         }
     }

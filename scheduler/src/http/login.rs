@@ -146,7 +146,8 @@ async fn login(
         Ok(identity) => identity,
         Err(why) => {
             let why = why.to_string();
-            gate.note_failure(&visitor, "/login", &why).await;
+            let shown = fields.get("token");
+            gate.note_failure(&visitor, "/login", (shown, &why)).await;
             return show_form(&visitor, next, StatusCode::UNAUTHORIZED, &why);
         }
     };
@@ -155,7 +156,7 @@ async fn login(
     let Some(Ok(id)) = id else {
         return (StatusCode::SERVICE_UNAVAILABLE, "there is no session\n").into_response();
     };
-    tracing::info!(from = %identity, "a browser has logged in");
+    gate.guard.note_login(identity);
     let opened = set_cookie(
         &visitor,
         (gate.session_cookie(), &id.reveal()),

@@ -14,7 +14,9 @@ use thrift::protocol::TSerializable;
 use tokio::sync::Semaphore;
 
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
-use crate::security::{AuthorityState, Guard, KeptToken, NotAdmitted, RotationStep, Terms};
+use crate::security::{
+    AuthorityState, Guard, KeptToken, NotAdmitted, RotationStep, Terms, number_of,
+};
 
 /// The most calls that wait for the disk at a time.
 const MOST_WAITING: usize = 64;
@@ -90,8 +92,10 @@ impl Identities {
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
         let audit = self.audit.clone();
+        let token = number_of(&args.secret);
         let end = move |shard: &str, chain: &Result<_, NotAdmitted>| {
             let line = audit.call(&from, "join").on("worker", shard);
+            let line = line.shown_token(token);
             end_admission(line, &from, "join the cluster", chain);
         };
         let shard = match self.may_join(&args) {
@@ -198,7 +202,8 @@ impl Identities {
             }
             Err(why) => {
                 if let Some(guard) = &self.guard {
-                    guard.note_false_token(&address, to.method(), &why.to_string());
+                    let token = (&*args.secret, &*why.to_string());
+                    guard.note_false_token(&address, to.method(), token);
                 }
                 // The calls that follow are refused for the same reason, also to a client that does not look at this answer.
                 to.identify(Principal::stranger(address, why.to_string()));
@@ -215,6 +220,11 @@ impl Identities {
             move |guard| {
                 let mut line = audit.call(&from, "createToken");
                 let created = terms(args.terms).and_then(|terms| {
+                    let created_by = Some(creator(&from));
+                    let terms = Terms {
+                        created_by,
+                        ..terms
+                    };
                     line.changed(None, Some(described(&terms)));
                     guard.create_token(terms)
                 });
@@ -249,7 +259,10 @@ impl Identities {
         self.change(
             to,
             move |guard| {
-                let line = audit.call(&from, "revokeToken").on("token", &args.number);
+                // Somebody may give a secret in place of the number.
+                let is_number = u64::from_str_radix(&args.number, 16).is_ok();
+                let number = if is_number { &*args.number } else { "" };
+                let line = audit.call(&from, "revokeToken").on("token", number);
                 let revoked = guard.revoke_token(&args.number);
                 end_change(line, &from, "revoke a token", &revoked);
                 revoked
@@ -394,7 +407,24 @@ fn described(terms: &Terms) -> Value {
         "shard": terms.shard.as_ref().map(|shard| shard.as_str()),
         "owner": terms.owner,
         "run_as": accounts,
+        "note": terms.note,
     })
+}
+
+/// Names the creator of a token for people.
+fn creator(from: &Principal) -> String {
+    match from {
+        Principal::Authenticated(identity) => match (&identity.token, &identity.from) {
+            (Some(token), _) => format!("token {token}"),
+            (None, CallOrigin::Local(user)) => match &user.name {
+                Some(name) => format!("user {name}"),
+                None => format!("user {}", user.uid),
+            },
+            (None, CallOrigin::Network(_)) => identity.role.to_string(),
+        },
+        Principal::Own => "scheduler".to_owned(),
+        Principal::Unauthenticated(_) | Principal::Stranger(..) => "nobody".to_owned(),
+    }
 }
 
 /// Describes an authority, with the number of shards that still have certificates of the former one.
@@ -455,6 +485,8 @@ fn terms(asked: wire::TokenTerms) -> Result<Terms, NotAdmitted> {
         shard: asked.shard.map(shard_of).transpose()?,
         owner: asked.owner,
         run_as: accounts(asked.run_as.unwrap_or_default())?,
+        note: asked.note,
+        created_by: None,
     })
 }
 
@@ -484,10 +516,12 @@ fn token_status(number: String, kept: KeptToken) -> wire::TokenStatus {
             shard: kept.shard.map(String::from),
             owner: kept.owner,
             run_as: (!kept.run_as.is_empty()).then_some(kept.run_as),
+            note: kept.note,
         }),
         created_ms: Some(created.as_millis()),
         expires_ms: Some(expires.as_millis()),
         uses_left: joins.then(|| count(kept.uses_left)),
+        created_by: kept.created_by,
     }
 }
 

@@ -177,7 +177,12 @@ impl Doorkeeper for Guard {
         };
         match self.holder(from, first) {
             Ok(identity) => Principal::Authenticated(Arc::new(identity)),
-            Err(why) => Principal::stranger(from, why),
+            Err(why) => {
+                // The certificate is of the authority or a former one: the handshake has verified that.
+                let shown = proven(first).map(|proven| proven.certified);
+                let named = shown.map(|certified| (certified.shard, certified.token));
+                Principal::refused_certificate(from, why, named.unwrap_or_default())
+            }
         }
     }
 

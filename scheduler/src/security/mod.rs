@@ -34,7 +34,7 @@ use brasserie_thrift::rpc::{Disconnector, ServerHandle};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::audit::{Audit, RefusalReason};
+use crate::audit::Audit;
 use door::OwnSide;
 pub(crate) use former::FormerIdentity;
 pub(crate) use local::open as open_socket;
@@ -50,6 +50,8 @@ const FOLDER: &str = "identity";
 const TOKENS: &str = "tokens.json";
 /// The file with the first administrator's token.
 const ADMIN_TOKEN: &str = "admin.token";
+/// The note of that token.
+const ADMIN_NOTE: &str = "in identity/admin.token";
 /// The size limit of the file with the tokens.
 const MAX_TOKENS_BYTES: usize = 64 << 20;
 /// The life of the first administrator's token.
@@ -182,7 +184,8 @@ impl Guard {
         let tokens = match is_new || !exists(&folder.join(TOKENS))? {
             true => {
                 let mut tokens = Tokens::default();
-                let path = create_admin(&folder, &mut tokens, &authority, now)?;
+                let (number, path) = create_admin(&folder, &mut tokens, &authority, now)?;
+                audit.own_token(number, Some(ADMIN_NOTE));
                 tracing::info!(token = %path.display(), "created the token of the administrator");
                 tokens
             }
@@ -263,10 +266,25 @@ impl Guard {
     }
 
     /// Counts, audits and logs a call with a token that is not valid. A flood of them has few lines.
-    pub(crate) fn note_false_token(&self, from: &CallOrigin, call: &str, why: &str) {
+    pub(crate) fn note_false_token(
+        &self,
+        from: &CallOrigin,
+        call: &str,
+        (shown, why): (&str, &str),
+    ) {
         let by = Principal::stranger(from.clone(), "");
-        if self.audit.refused(RefusalReason::Token, &by, call, why) {
-            tracing::warn!(%from, call, why, "a caller has shown no valid token");
+        let number = number_of(shown);
+        if self.audit.false_token(&by, call, (number, why)) {
+            let token = number.map(|number| number.to_string());
+            tracing::warn!(%from, call, why, token, "a caller has shown no valid token");
+        }
+    }
+
+    /// Audits and logs that a browser has logged in.
+    pub(crate) fn note_login(&self, by: Identity) {
+        let by = Principal::Authenticated(Arc::new(by));
+        if self.audit.login(&by) {
+            tracing::info!(from = %by, "a browser has logged in");
         }
     }
 
@@ -412,7 +430,10 @@ impl Guard {
 
     /// Creates a token for one worker, and says how the worker joins. Waits for the disk.
     pub(crate) fn invite(&self, address: SocketAddr) -> Result<Invitation, NotAdmitted> {
-        let (token, _) = self.create_token(Terms::joining(INVITED_FOR, 1))?;
+        let terms = Terms::joining(INVITED_FOR, 1).own("printed at the start");
+        let (token, kept) = self.create_token(terms)?;
+        self.audit
+            .own_token(token.secret.number(), kept.note.as_deref());
         let host = match address.ip().is_unspecified() {
             true => net::host_name().unwrap_or_else(|| "THIS-MACHINE".to_owned()),
             false => address.ip().to_string(),
@@ -519,15 +540,27 @@ impl Guard {
     }
 }
 
+/// Returns the number of a token that somebody shows: in full, or its secret alone. `None` if it is none. The number of a token that is not valid
+/// is that of its secret, which it does not tell.
+pub(crate) fn number_of(shown: &str) -> Option<TokenNumber> {
+    let secret = match Token::from_text(shown) {
+        Ok(token) => token.secret,
+        Err(_) => Secret::from_digits(shown).ok()?,
+    };
+    Some(secret.number())
+}
+
 /// Creates the token of the first administrator, and keeps it in a file for this user alone.
 fn create_admin(
     folder: &Path,
     tokens: &mut Tokens,
     authority: &Authority,
     now: WallTime,
-) -> Result<PathBuf, SecurityError> {
+) -> Result<(TokenNumber, PathBuf), SecurityError> {
     let secret = Secret::random()?;
-    let added = tokens.add(now, &secret, Terms::person(Role::Admin, ADMIN_LIFE));
+    let number = secret.number();
+    let terms = Terms::person(Role::Admin, ADMIN_LIFE).own(ADMIN_NOTE);
+    let added = tokens.add(now, &secret, terms);
     debug_assert!(
         added.is_ok(),
         "the terms are good, and there is no other token"
@@ -547,7 +580,7 @@ fn create_admin(
         error: std::io::Error::other(why),
     })?;
     write_secret(&kept, &text)?;
-    Ok(path)
+    Ok((number, path))
 }
 
 /// Errors if others may know the first administrator's token, or have put another file in its place.

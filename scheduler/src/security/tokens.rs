@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::access::{
-    CallOrigin, Identity, IdentityProof, Role, RunAs, ShardLabel, TokenNumber,
+    CallOrigin, Identity, IdentityProof, MUST_JOIN_AGAIN, NO_AUTHORITY, Role, RunAs, ShardLabel,
+    TokenNumber,
 };
 use brasserie_common::text::printable;
 use brasserie_common::{Shard, WallTime};
@@ -30,7 +31,7 @@ const LONGEST_PERSON: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 const MOST_USES: u32 = 100_000;
 /// The most accounts of one token.
 const MOST_ACCOUNTS: usize = 100;
-/// The longest name of an owner, in bytes.
+/// The longest name of an owner, and the longest note, in bytes.
 const LONGEST_OWNER: usize = 200;
 
 /// The rights that a token gives.
@@ -45,6 +46,10 @@ pub(crate) struct Terms {
     pub owner: Option<String>,
     /// Tokens of submitters: the accounts that their jobs may name.
     pub run_as: Vec<RunAs>,
+    /// A text for people.
+    pub note: Option<String>,
+    /// The creator, for people.
+    pub created_by: Option<String>,
 }
 
 impl Terms {
@@ -65,6 +70,17 @@ impl Terms {
             shard: None,
             owner: None,
             run_as: Vec::new(),
+            note: None,
+            created_by: None,
+        }
+    }
+
+    /// Returns the terms of a token that the scheduler creates by itself, and the reason.
+    pub(super) fn own(self, note: &str) -> Self {
+        Terms {
+            note: Some(note.to_owned()),
+            created_by: Some("scheduler".to_owned()),
+            ..self
         }
     }
 }
@@ -106,6 +122,10 @@ pub(crate) struct KeptToken {
     /// Accounts as [`RunAs`] reads them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run_as: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
     pub uses: u32,
     pub uses_left: u32,
     created_ms: i64,
@@ -143,6 +163,9 @@ struct KeptShard {
     is_revoked: bool,
     /// The token and the request with which it has joined; zero if another scheduler has admitted it.
     joined: Digest,
+    /// The number of that token; empty if it is not known.
+    #[serde(default)]
+    joined_with: String,
     /// The hash of the authority that has issued the last certificate that its worker has shown, or with which it has joined; empty if that
     /// is not known.
     authority: String,
@@ -161,6 +184,7 @@ impl KeptShard {
             valid_from: 0,
             is_revoked: false,
             joined: Digest::default(),
+            joined_with: String::new(),
             authority: String::new(),
             revoked_until_ms: 0,
         }
@@ -247,13 +271,20 @@ pub(crate) enum NotAdmitted {
     )]
     Taken(Shard),
     #[error(
-        "the certificate of the shard `{0}` is revoked. To let it join again, remove `identity` in the worker's data directory, and start it with a new token of an administrator: brasserie token create --role worker"
+        "the certificate of the shard `{0}` is revoked. To let the worker {MUST_JOIN_AGAIN}, end it, and start it in its data directory with \
+         --join-token and a token of an administrator: brasserie token create --role worker"
     )]
     Revoked(ShardLabel),
     #[error(
-        "the certificate has expired more than 30 days ago. Join again with a new token: brasserie token create --role worker"
+        "the certificate has expired more than 30 days ago. To let the worker {MUST_JOIN_AGAIN}, end it, and start it in its data directory with \
+         --join-token and a token of an administrator: brasserie token create --role worker"
     )]
     Lapsed,
+    #[error(
+        "the shard `{}` has joined with this token before, and its certificate is revoked since. Ask an administrator for a new one: brasserie \
+         token create --role worker", printable(.0.as_str())
+    )]
+    RevokedToken(Shard),
     #[error(
         "the last certificate of the shard `{}` is of more than a day in the future: the clock of the scheduler's machine is wrong, or was. Set the \
          clock, or choose another --shard", printable(.0.as_str())
@@ -276,10 +307,12 @@ pub(crate) enum NotAdmitted {
     #[error("no shard `{}` has joined", printable(.0.as_str()))]
     NoShard(Shard),
     #[error("there is no token with the number {0}: see brasserie token list")]
-    NoToken(String),
+    NoToken(TokenNumber),
+    #[error("this is no number of a token, which has 16 hex digits: see brasserie token list")]
+    NoNumber,
     #[error(
-        "the scheduler has no authority and needs no proof: everybody who reaches its port may call it. It has an authority if it listens on \
-         another address than a loopback one, without --insecure-network"
+        "{NO_AUTHORITY} and needs no proof: everybody who reaches its port may call it. It has an authority if it listens on another address \
+         than a loopback one, without --insecure-network"
     )]
     Open,
     #[error("too many callers wait here already: try again later")]
@@ -307,6 +340,7 @@ impl NotAdmitted {
             | NotAdmitted::Taken(_)
             | NotAdmitted::Revoked(_)
             | NotAdmitted::Lapsed
+            | NotAdmitted::RevokedToken(_)
             | NotAdmitted::NoCertificate
             | NotAdmitted::BadTerms(_)
             | NotAdmitted::TooMany
@@ -314,6 +348,7 @@ impl NotAdmitted {
             | NotAdmitted::NoShard(_)
             | NotAdmitted::NoToken(_)
             | NotAdmitted::NotKept(_)
+            | NotAdmitted::NoNumber
             | NotAdmitted::Open => false,
         }
     }
@@ -368,6 +403,8 @@ impl Tokens {
             shard: terms.shard,
             owner: terms.owner,
             run_as: terms.run_as.iter().map(RunAs::to_string).collect(),
+            note: terms.note,
+            created_by: terms.created_by,
             uses: terms.uses,
             uses_left: terms.uses,
             created_ms: now.as_millis(),
@@ -396,6 +433,10 @@ impl Tokens {
             return Err(NotAdmitted::Expired);
         }
         let former = self.shards.get(ShardLabel::of(shard).as_str());
+        // A worker that is started again with its token in a file must not undo the revocation.
+        if former.is_some_and(|it| it.is_revoked && it.joined_with == number.to_string()) {
+            return Err(NotAdmitted::RevokedToken(shard.clone()));
+        }
         let former = former.filter(|former| !former.is_revoked);
         let joined = Digest::of_joining(secret, request);
         if former.is_some_and(|former| former.joined == joined) {
@@ -437,6 +478,7 @@ impl Tokens {
             kept.refuse_issued(now);
             kept.is_revoked = false;
             kept.joined = Digest::of_joining(secret, request);
+            kept.joined_with = number.to_string();
         }
         Ok((number, kept.issue(now, life)?))
     }
@@ -619,8 +661,9 @@ impl Tokens {
         number: &str,
         certified_until: WallTime,
     ) -> Result<TokenNumber, NotAdmitted> {
-        let missing = || NotAdmitted::NoToken(printable(number).to_string());
-        let parsed = u64::from_str_radix(number, 16).map_err(|_| missing())?;
+        // A text that is no number may be a secret, so nobody repeats it.
+        let parsed = u64::from_str_radix(number, 16).map_err(|_| NotAdmitted::NoNumber)?;
+        let missing = || NotAdmitted::NoToken(TokenNumber(parsed));
         let ended = self.tokens.remove(number).ok_or_else(missing)?;
         if ended.role() != Some(Role::Worker) {
             let until = certified_until.as_millis();
@@ -715,10 +758,14 @@ fn check(terms: &Terms) -> Result<(), NotAdmitted> {
     if terms.run_as.len() > MOST_ACCOUNTS {
         return bad(format!("a token names {MOST_ACCOUNTS} accounts at most"));
     }
+    let is_name = |text: &str| (1..=LONGEST_OWNER).contains(&text.len());
+    if terms.note.as_deref().is_some_and(|note| !is_name(note)) {
+        return bad(format!("a note has 1 to {LONGEST_OWNER} bytes"));
+    }
     match (&terms.owner, terms.role == Role::Submitter) {
         (None, true) => bad("a submitter needs an owner, whose jobs it may change".to_owned()),
         (Some(_), false) => bad("only submitters have an owner".to_owned()),
-        (Some(owner), true) if owner.is_empty() || owner.len() > LONGEST_OWNER => bad(format!(
+        (Some(owner), true) if !is_name(owner) => bad(format!(
             "the name of an owner has 1 to {LONGEST_OWNER} bytes"
         )),
         (None, false) | (Some(_), true) => Ok(()),
@@ -825,11 +872,17 @@ mod tests {
         assert_eq!(taken, Err(NotAdmitted::Taken(a.clone())));
         assert_eq!(tokens.check_shard(&label, current), Ok(()));
         let refused = || NotAdmitted::Revoked(label.clone());
+        let mut own = own;
         // The second key is certified and revoked in the same second as the first.
         for key in [8, 9] {
             tokens.revoke_shard(NOW, &a, DAY).expect("it has joined");
             assert_eq!(tokens.check_shard(&label, current), Err(refused()));
             assert_eq!(tokens.renew(NOW, &label, DAY), Err(refused()));
+            // The token that the shard has used does not undo the revocation.
+            let again = tokens.check_admission(NOW, &own, (&a, &[key]));
+            assert_eq!(again, Err(NotAdmitted::RevokedToken(a.clone())));
+            own = secret();
+            tokens.add(NOW, &own, join(9)).expect("good terms");
             // The new certificate is later than the revoked one, which stays revoked.
             let next = admit(&mut tokens, NOW, &own, key);
             assert_eq!(tokens.check_shard(&label, current), Err(refused()));
@@ -866,7 +919,9 @@ mod tests {
         tokens
             .revoke_shard(NOW, &shard("a"), DAY)
             .expect("it has joined");
-        let second = admit(&mut tokens, NOW, &own, 2);
+        let other = secret();
+        tokens.add(NOW, &other, join(1)).expect("good terms");
+        let second = admit(&mut tokens, NOW, &other, 2);
         assert!(second > first, "{second} is after {first}");
         let refused = Err(NotAdmitted::Revoked(label("a")));
         assert_eq!(tokens.check_shard(&label("a"), first), refused);
@@ -974,7 +1029,9 @@ mod tests {
         assert_eq!(tokens.revoked(NOW).tokens.concat(), number);
         assert_eq!(tokens.revoked(until), Revoked::default());
         let again = tokens.revoke(&number, until);
-        assert_eq!(again, Err(NotAdmitted::NoToken(number)));
+        assert_eq!(again, Err(NotAdmitted::NoToken(own.number())));
+        let secret = tokens.revoke(&own.reveal(), until);
+        assert_eq!(secret, Err(NotAdmitted::NoNumber));
     }
 
     #[test]
@@ -1004,6 +1061,10 @@ mod tests {
             person(Role::Submitter, None),
             person(Role::Submitter, Some("")),
             person(Role::Viewer, Some("ana")),
+            Terms {
+                note: Some(String::new()),
+                ..join(1)
+            },
         ] {
             let refused = Tokens::default().add(NOW, &secret(), terms.clone());
             assert!(

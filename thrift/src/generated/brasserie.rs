@@ -6611,6 +6611,7 @@ pub struct TokenTerms {
     pub shard: Option<String>,
     pub owner: Option<String>,
     pub run_as: Option<Vec<String>>,
+    pub note: Option<String>,
 }
 
 impl TSerializable for TokenTerms {
@@ -6622,6 +6623,7 @@ impl TSerializable for TokenTerms {
         let mut f_4: Option<String> = None;
         let mut f_5: Option<String> = None;
         let mut f_6: Option<Vec<String>> = None;
+        let mut f_7: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -6659,6 +6661,10 @@ impl TSerializable for TokenTerms {
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
                 }
+                7 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_7 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -6673,6 +6679,7 @@ impl TSerializable for TokenTerms {
             shard: f_4,
             owner: f_5,
             run_as: f_6,
+            note: f_7,
         };
         Ok(ret)
     }
@@ -6713,6 +6720,11 @@ impl TSerializable for TokenTerms {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.note {
+            o_prot.write_field_begin(&TFieldIdentifier::new("note", TType::String, 7))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -6727,6 +6739,7 @@ impl Default for TokenTerms {
             shard: None,
             owner: None,
             run_as: None,
+            note: None,
         }
     }
 }
@@ -6738,6 +6751,7 @@ pub struct TokenStatus {
     pub created_ms: Option<i64>,
     pub expires_ms: Option<i64>,
     pub uses_left: Option<i32>,
+    pub created_by: Option<String>,
 }
 
 impl TSerializable for TokenStatus {
@@ -6748,6 +6762,7 @@ impl TSerializable for TokenStatus {
         let mut f_3: Option<i64> = Some(0);
         let mut f_4: Option<i64> = Some(0);
         let mut f_5: Option<i32> = None;
+        let mut f_6: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -6775,6 +6790,10 @@ impl TSerializable for TokenStatus {
                     let val = i_prot.read_i32()?;
                     f_5 = Some(val);
                 }
+                6 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_6 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -6788,6 +6807,7 @@ impl TSerializable for TokenStatus {
             created_ms: f_3,
             expires_ms: f_4,
             uses_left: f_5,
+            created_by: f_6,
         };
         Ok(ret)
     }
@@ -6819,6 +6839,11 @@ impl TSerializable for TokenStatus {
             o_prot.write_i32(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.created_by {
+            o_prot.write_field_begin(&TFieldIdentifier::new("createdBy", TType::String, 6))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -6832,6 +6857,7 @@ impl Default for TokenStatus {
             created_ms: Some(0),
             expires_ms: Some(0),
             uses_left: None,
+            created_by: None,
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn run(args: &RevokeArgs) -> Result<CommandEnding> {
     args.ask.say(
         &format!(
             "The certificates of worker `{name}` are revoked. It is refused, and its tasks run elsewhere once it is lost: end it on its machine. To \
-             let it join again, remove `identity` in its data directory, and start it with a new token."
+             let it join again, start it in its data directory with --join-token and a new token."
         ),
         &json!({ "revoked": args.name }),
     )?;
