@@ -719,6 +719,9 @@ struct TokenStatus {
   4: i64 expiresMs,
   // How often a worker may still join with it.
   5: optional i32 usesLeft,
+  // The authority that the token names. current: that of the cluster. former: the one that a rotation replaces. replaced: neither, so the token
+  // is refused. Unset: an earlier release has created it.
+  9: optional string authority,
 }
 
 struct CreatedToken {

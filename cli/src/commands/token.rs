@@ -46,7 +46,7 @@ Let a colleague submit jobs for a year:
 Let her jobs run as the user `batch`, too, and as `ana` with the group `data`:
   brasserie token create --role submitter --owner ana --run-as batch --run-as ana:data")]
     Create(CreateArgs),
-    /// List the tokens that are valid. Their secrets are not kept.
+    /// List the tokens that have not expired. Their secrets are not kept.
     List(AskArgs),
     /// End a token at once, also for the connections that have used it. Workers that have joined with it stay: see `brasserie worker revoke`.
     Revoke(RevokeArgs),
@@ -151,7 +151,12 @@ fn shown(tokens: &[TokenStatus]) -> String {
     let rows = tokens.iter().map(|token| {
         let terms = token.terms.clone().unwrap_or_default();
         let of = terms.owner.or(terms.shard).unwrap_or_default();
-        let expires = token.expires_ms.unwrap_or_default() / 1000;
+        let expires = date(token.expires_ms.unwrap_or_default() / 1000);
+        let expires = match token.authority.as_deref() {
+            Some("former") => format!("{expires}, or with `ca rotate --finish`"),
+            Some("replaced") => "refused: its authority was replaced".to_owned(),
+            Some(_) | None => expires,
+        };
         vec![
             printable(&token.number.clone().unwrap_or_default()),
             printable(&terms.role.unwrap_or_default()),
@@ -161,7 +166,7 @@ fn shown(tokens: &[TokenStatus]) -> String {
                 .uses_left
                 .map(|uses| uses.to_string())
                 .unwrap_or_default(),
-            date(expires),
+            expires,
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
@@ -194,5 +199,6 @@ fn document(token: &TokenStatus) -> Value {
         "expires_ms": token.expires_ms,
         "uses": terms.uses,
         "uses_left": token.uses_left,
+        "authority": token.authority,
     })
 }

@@ -6738,6 +6738,7 @@ pub struct TokenStatus {
     pub created_ms: Option<i64>,
     pub expires_ms: Option<i64>,
     pub uses_left: Option<i32>,
+    pub authority: Option<String>,
 }
 
 impl TSerializable for TokenStatus {
@@ -6748,6 +6749,7 @@ impl TSerializable for TokenStatus {
         let mut f_3: Option<i64> = Some(0);
         let mut f_4: Option<i64> = Some(0);
         let mut f_5: Option<i32> = None;
+        let mut f_9: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -6775,6 +6777,10 @@ impl TSerializable for TokenStatus {
                     let val = i_prot.read_i32()?;
                     f_5 = Some(val);
                 }
+                9 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_9 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -6788,6 +6794,7 @@ impl TSerializable for TokenStatus {
             created_ms: f_3,
             expires_ms: f_4,
             uses_left: f_5,
+            authority: f_9,
         };
         Ok(ret)
     }
@@ -6819,6 +6826,11 @@ impl TSerializable for TokenStatus {
             o_prot.write_i32(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.authority {
+            o_prot.write_field_begin(&TFieldIdentifier::new("authority", TType::String, 9))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -6832,6 +6844,7 @@ impl Default for TokenStatus {
             created_ms: Some(0),
             expires_ms: Some(0),
             uses_left: None,
+            authority: None,
         }
     }
 }
