@@ -4,6 +4,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use brasserie_thrift::rpc::{
 };
 use integration_tests::e2e::{
     Admission, Client, Finished, Process, SchedulerSpec, Stage, TestAuthority, WorkerSpec,
-    address_of, token_in, try_call, wait_for, wait_within,
+    address_of, token_in, try_call, wait_for, wait_within, warn_not_run,
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -232,19 +233,19 @@ fn certificates_and_the_authority_are_replaced_while_tasks_run_and_no_heartbeat_
     cluster.wait_for_tasks();
     let renewals = || worker.output().matches("renewed the certificate").count();
     let old_token = cluster.stage.path("old.token");
-    fs::copy(
-        cluster.spec.data_dir.join("identity/admin.token"),
-        &old_token,
-    )
-    .expect("a token");
+    let admin = cluster.spec.data_dir.join("identity/admin.token");
+    fs::copy(admin, &old_token).expect("a token");
+    let (mut late, late_spec) = cluster.start_worker("w2");
+    cluster.client.wait_healthy(2);
+    late.kill_program();
     let first = cluster.ca();
     assert!(first["former"].is_null(), "{first}");
 
     cluster.asked(&["ca", "rotate"]);
     // A worker that was away knows the former authority only.
-    let (_late, _) = cluster.start_worker("w2");
-    cluster.client.wait_healthy(2);
+    let _late = cluster.stage.start_worker(&late_spec);
     cluster.wait_until_all_have_renewed();
+    cluster.client.wait_healthy(2);
     let second = cluster.ca();
     assert_eq!(
         (&second["former"], &second["trust_domain"]),
@@ -273,9 +274,8 @@ fn certificates_and_the_authority_are_replaced_while_tasks_run_and_no_heartbeat_
     wait_within(SOON, "the worker to forget the former authority", || {
         (authorities_of(&spec) == 1).then_some(())
     });
-    let asked = cluster.ask_with(&old_token, &["status"]);
-    let wanted = "does not have the authority";
-    assert!(asked.output.contains(wanted), "{}", asked.output);
+    let asked = cluster.ask_with(&old_token, &["status"]).output;
+    assert!(asked.contains("does not have the authority"), "{asked}");
     let seen = renewals();
     wait_within(SOON, "renewals to go on", || {
         (renewals() > seen).then_some(())
@@ -438,6 +438,32 @@ fn a_revoked_certificate_proves_no_server_to_the_scheduler() {
     assert_eq!(calls.load(Ordering::SeqCst), seen);
 }
 
+/// Checks that a thief with the key of the former authority is refused between the steps, by a worker that has renewed and by the scheduler.
+fn check_thief(cluster: &Certified, stolen: &TestAuthority, at_worker: &PeerAddr) {
+    let runtime = runtime();
+    let refused = |own: &Credential, peer: &PeerAddr, call: &'static str, wanted: &str| {
+        let answer = runtime.block_on(try_call(&stolen.pool(Some(own)), peer, call));
+        let is_it = matches!(&answer, Admission::Refused(why) if why.contains(wanted));
+        assert!(is_it, "{call}: {answer:?}");
+    };
+    let authority = stolen.authority();
+    let scheduler = authority.credential(Role::Scheduler, Clock.wall(), Lifetime::SCHEDULER);
+    let scheduler = scheduler.expect("a credential");
+    let admin = stolen.person(Role::Admin, Some(cluster.person("admin")));
+    refused(&scheduler, at_worker, "getRunningTasks", "was replaced");
+    refused(&admin, at_worker, "getWorkFetch", "was replaced");
+    let at_scheduler = stolen.scheduler(cluster.spec.port);
+    // Only workers come in with a certificate of the former authority, and with the key of their shard.
+    refused(&admin, &at_scheduler, "getJobs", "was replaced");
+    for shard in ["w1", "w9"] {
+        let forged = stolen.worker(shard);
+        let wanted = format!("brasserie worker revoke {shard}");
+        refused(&forged, &at_scheduler, "renewCertificate", &wanted);
+    }
+    let audited = cluster.asked(&["audit", "--refused", "--what", "renewCertificate"]);
+    assert!(audited.contains("not for a key"), "{audited}");
+}
+
 #[test]
 fn the_end_of_a_rotation_ends_the_connections_of_all_who_have_shown_a_certificate() {
     let cluster = Certified::start(&[]);
@@ -448,11 +474,7 @@ fn the_end_of_a_rotation_ends_the_connections_of_all_who_have_shown_a_certificat
     let number = Some(cluster.person("admin"));
     let admin = stolen.pool(Some(&stolen.person(Role::Admin, number)));
     let at_scheduler = stolen.scheduler(cluster.spec.port);
-    let scheduler =
-        stolen
-            .authority()
-            .credential(Role::Scheduler, Clock.wall(), Lifetime::SCHEDULER);
-    let scheduler = stolen.pool(Some(&scheduler.expect("a credential")));
+    let other_worker = stolen.pool(Some(&stolen.worker("w9")));
     let at_worker = stolen.worker_at_port(address_of(&one).port());
     let runtime = runtime();
     let served = |pool: &ClientPool, peer: &PeerAddr, call| {
@@ -460,18 +482,13 @@ fn the_end_of_a_rotation_ends_the_connections_of_all_who_have_shown_a_certificat
         assert_eq!(answer, Admission::Served, "{call}");
     };
     served(&admin, &at_scheduler, "getJobs");
-    served(&scheduler, &at_worker, "getStatus");
-    let (mut at_scheduler_lost, mut at_worker_lost) =
-        (admin.losses(&at_scheduler), scheduler.losses(&at_worker));
+    let mut at_scheduler_lost = admin.losses(&at_scheduler);
     cluster.asked(&["ca", "rotate"]);
     cluster.wait_until_all_have_renewed();
-    // Only workers come in with a certificate of the former authority between the steps.
-    let another = stolen.pool(Some(&stolen.person(Role::Admin, number)));
-    let refused = runtime.block_on(try_call(&another, &at_scheduler, "getJobs"));
-    assert!(
-        matches!(&refused, Admission::Refused(why) if why.contains("was replaced")),
-        "{refused:?}"
-    );
+    check_thief(&cluster, &stolen, &at_worker);
+    // Workers that have not renewed may still fetch artifacts.
+    served(&other_worker, &at_worker, "fetchArtifacts");
+    let mut at_worker_lost = other_worker.losses(&at_worker);
     cluster.asked(&["ca", "rotate", "--finish"]);
     runtime.block_on(async {
         let lost = tokio::time::timeout(SOON, at_scheduler_lost.next()).await;
@@ -479,13 +496,53 @@ fn the_end_of_a_rotation_ends_the_connections_of_all_who_have_shown_a_certificat
         let lost = tokio::time::timeout(SOON, at_worker_lost.next()).await;
         lost.expect("the connection at the worker is closed");
     });
-    for (pool, peer) in [(&admin, &at_scheduler), (&scheduler, &at_worker)] {
-        let closed = runtime.block_on(try_call(pool, peer, "getStatus"));
-        assert_eq!(closed, Admission::Closed);
+    // The worker has only just received the news, and renews within seconds.
+    let refused = runtime.block_on(try_call(&other_worker, &at_worker, "fetchArtifacts"));
+    assert_ne!(refused, Admission::Served);
+    wait_within(SOON, "the worker to forget the former authority", || {
+        (authorities_of(&spec) == 1).then_some(())
+    });
+    for (pool, peer) in [(&admin, &at_scheduler), (&other_worker, &at_worker)] {
+        wait_within(SOON, "the end of all handshakes with the thief", || {
+            let answer = runtime.block_on(try_call(pool, peer, "getStatus"));
+            (answer == Admission::Closed).then_some(())
+        });
     }
-    assert_eq!(authorities_of(&spec), 1);
     let client = TestAuthority::of(&cluster.spec).client(cluster.spec.port);
     client.wait_healthy(1);
+}
+
+#[test]
+fn https_clients_with_the_former_authority_are_served_until_the_rotation_is_finished() {
+    let has_curl = Command::new("curl").arg("--version").output();
+    if let Err(error) = has_curl {
+        return warn_not_run("HTTPS during a rotation, with curl", &error);
+    }
+    let cluster = Certified::start(&[]);
+    let kept = |name: &str| {
+        let (from, to) = (
+            cluster.spec.data_dir.join("identity"),
+            cluster.stage.path(name),
+        );
+        fs::copy(from.join("authority.pem"), &to).expect("a copy");
+        to
+    };
+    let url = format!("https://127.0.0.1:{}/health/live", cluster.spec.http_port);
+    let is_served = |authority: &Path| {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--fail", "--max-time", "20", "--cacert"]);
+        let done = curl.arg(authority).arg(&url).output();
+        done.expect("curl runs").status.success()
+    };
+    let first = kept("first.pem");
+    assert!(is_served(&first));
+    let rotated = cluster.asked(&["ca", "rotate"]);
+    assert!(rotated.contains("curl --cacert"), "{rotated}");
+    let between = kept("between.pem");
+    assert!(is_served(&first) && is_served(&between));
+    cluster.asked(&["ca", "rotate", "--finish"]);
+    assert!(is_served(&between) && is_served(&kept("last.pem")));
+    assert!(!is_served(&first));
 }
 
 /// Writes a list of the addresses at which a scheduler may be.

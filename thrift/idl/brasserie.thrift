@@ -723,6 +723,9 @@ struct TokenStatus {
   5: optional i32 usesLeft,
   // The creator: `token NUMBER`, `user NAME` over the local socket, or `scheduler`. Absent if an earlier release has created it.
   6: optional string createdBy,
+  // The authority that the token names. current: that of the cluster. former: the one that a rotation replaces. replaced: neither, so the token
+  // is refused. Unset: an earlier release has created it.
+  7: optional string authority,
 }
 
 struct CreatedToken {

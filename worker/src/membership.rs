@@ -4,6 +4,9 @@
 //!
 //! The scheduler tells the worker which certificates are revoked: after the first heartbeat of each start, and after each change. Before
 //! that, the worker refuses other workers and people, so that no restart makes it forget a revocation.
+//!
+//! While a rotation replaces the authority, somebody else may have the key of the former one. A worker with a certificate of the new authority
+//! accepts schedulers and people of that one alone. Other workers may be of the former one until the rotation ends, as they renew later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +23,7 @@ use brasserie_common::text::printable;
 use brasserie_common::{Principal, ServiceAddress, Shard, Time, WallTime};
 use brasserie_common_identity::{
     AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, MAX_TOKEN_BYTES,
-    Proven, Token, TokenError, TokenForm, client_config, joining_client_config, proven,
+    Proven, Token, TokenError, TokenForm, client_config, joining_client_config, leads_to, proven,
     server_config,
 };
 use brasserie_common_runtime::{Clock, FileError, files};
@@ -156,6 +159,8 @@ struct OwnSide {
     server: Arc<rustls::ServerConfig>,
     client: Arc<rustls::ClientConfig>,
     authorities: BTreeSet<[u8; 32]>,
+    /// The authority that has issued the certificate.
+    newest: CertificateDer<'static>,
     issued: WallTime,
     until: WallTime,
     /// The time since which the worker has it, by the clock that nobody sets.
@@ -167,8 +172,12 @@ struct OwnSide {
 impl OwnSide {
     fn of(credential: &Credential, is_new: bool) -> Result<Self, IdentityError> {
         let trusted = credential.authorities();
+        let newest = trusted.first().cloned();
+        let newest =
+            newest.ok_or_else(|| IdentityError::NotOurs("it has no authority".to_owned()))?;
         let proven = proven(credential.certificate())?;
         Ok(OwnSide {
+            newest,
             server: server_config(credential, &trusted, THRIFT)?,
             client: client_config(Some(credential), &trusted, THRIFT)?,
             authorities: trusted.iter().map(|one| AuthorityHash::of(one).0).collect(),
@@ -190,6 +199,11 @@ impl OwnSide {
         };
         let by_date = wall.until(self.issued + half).max(pause);
         by_date.min(half.saturating_sub(passed))
+    }
+
+    /// Returns whether the scheduler accepts fewer authorities than this certificate was issued with, because a rotation has ended.
+    fn is_behind(&self, learned: &Learned) -> bool {
+        !learned.authorities.is_empty() && !self.authorities.is_subset(&learned.authorities)
     }
 }
 
@@ -649,7 +663,9 @@ impl Member {
             let revoked = learned.shards.get(shard);
             revoked.is_some() && revoked != before.shards.get(shard)
         };
-        if learned.shards.keys().any(new_shard) {
+        // Others than workers have come by the new authority alone.
+        let is_behind = self.own.lock().is_behind(&learned);
+        if is_behind || learned.shards.keys().any(new_shard) {
             // Servers prove themselves anew too.
             self.call_anew();
         }
@@ -658,7 +674,8 @@ impl Member {
         if let Some(server) = &*self.server.lock() {
             server.disconnect(|peer| match peer {
                 Principal::Authenticated(identity) => {
-                    identity.shard.as_ref().is_some_and(new_shard)
+                    (is_behind && identity.role == Role::Worker)
+                        || identity.shard.as_ref().is_some_and(new_shard)
                         || (identity.shard.is_none()
                             && identity.token.as_ref().is_some_and(new_token))
                 }
@@ -740,31 +757,34 @@ impl Member {
         Ok(self.take(own))
     }
 
-    /// Shows another certificate from now on, and returns when it expires. Peers prove themselves anew if an authority is not accepted any
-    /// more.
+    /// Shows another certificate from now on, and returns when it expires. Peers prove themselves anew if the authorities are others.
     fn take(&self, own: OwnSide) -> WallTime {
         let until = own.until;
         self.must_renew.store(false, Ordering::SeqCst);
         let former = std::mem::replace(&mut *self.own.lock(), own);
-        let has_dropped = !former.authorities.is_subset(&self.own.lock().authorities);
+        let is_other = former.authorities != self.own.lock().authorities;
         // The scheduler learns by the next call that the certificate has arrived.
         self.call_anew();
-        if let (true, Some(server)) = (has_dropped, &*self.server.lock()) {
+        if let (true, Some(server)) = (is_other, &*self.server.lock()) {
             server.disconnect_certified();
         }
         until
     }
 
-    /// Returns who the holder of a verified certificate is.
-    fn holder(&self, from: SocketAddr, shown: &CertificateDer<'_>) -> Result<Identity, String> {
-        let proven = proven(shown).map_err(|error| error.to_string())?;
+    /// Returns who the holder is of the first of these certificates, which is verified.
+    fn holder(
+        &self,
+        from: SocketAddr,
+        shown: &[CertificateDer<'static>],
+    ) -> Result<Identity, String> {
+        let proven = proven_by(shown)?;
         if proven.certified.cluster != self.cluster {
             return Err("its certificate is of another cluster".to_owned());
         }
         if proven.until <= Clock.wall() {
             return Err("its certificate has expired".to_owned());
         }
-        self.check_revoked(&proven)?;
+        self.check_accepted(&proven, shown)?;
         let certified = proven.certified;
         Ok(Identity {
             shard: certified.shard,
@@ -774,7 +794,45 @@ impl Member {
     }
 }
 
+/// Reads what the first of the certificates that a peer has shown proves.
+fn proven_by(shown: &[CertificateDer<'static>]) -> Result<Proven, String> {
+    let first = shown
+        .first()
+        .ok_or_else(|| "the peer has shown no certificate".to_owned())?;
+    proven(first).map_err(|error| error.to_string())
+}
+
 impl Member {
+    /// Errors if a valid certificate is revoked, or goes back to an authority whose certificates are not accepted for its role.
+    fn check_accepted(
+        &self,
+        proven: &Proven,
+        shown: &[CertificateDer<'static>],
+    ) -> Result<(), String> {
+        self.check_authority(proven.certified.role, shown)?;
+        self.check_revoked(proven)
+    }
+
+    fn check_authority(&self, role: Role, shown: &[CertificateDer<'static>]) -> Result<(), String> {
+        let newest = {
+            let (own, learned) = (self.own.lock(), self.learned.lock());
+            let is_behind = learned
+                .as_ref()
+                .is_some_and(|learned| own.is_behind(learned));
+            if own.authorities.len() == 1 || (role == Role::Worker && !is_behind) {
+                return Ok(());
+            }
+            own.newest.clone()
+        };
+        match leads_to(shown, &newest, Clock.wall()) {
+            true => Ok(()),
+            false => Err(
+                "its certificate is of an authority that was replaced. A command that runs again gets a certificate of the new one; a second head                  node needs a copy of the new one"
+                    .to_owned(),
+            ),
+        }
+    }
+
     /// Errors if a valid certificate is revoked, or if that is not known yet.
     fn check_revoked(&self, proven: &Proven) -> Result<(), String> {
         let certified = &proven.certified;
@@ -815,10 +873,7 @@ impl Doorkeeper for Member {
     }
 
     fn identify(&self, from: SocketAddr, certificates: &[CertificateDer<'static>]) -> Principal {
-        let Some(first) = certificates.first() else {
-            return Principal::stranger(from, "the caller has no certificate");
-        };
-        match self.holder(from, first) {
+        match self.holder(from, certificates) {
             Ok(identity) => Principal::Authenticated(Arc::new(identity)),
             Err(why) => Principal::stranger(from, why),
         }
@@ -830,9 +885,8 @@ impl Credentials for Member {
         Arc::clone(&self.own.lock().client)
     }
 
-    fn accepts(&self, shown: &CertificateDer<'_>) -> Result<(), String> {
-        let proven = proven(shown).map_err(|error| error.to_string())?;
-        self.check_revoked(&proven)
+    fn accepts(&self, shown: &[CertificateDer<'static>]) -> Result<(), String> {
+        self.check_accepted(&proven_by(shown)?, shown)
     }
 
     fn version(&self) -> u64 {
@@ -853,20 +907,40 @@ mod tests {
 
     use super::*;
 
-    fn own_side(is_new: bool) -> (OwnSide, Cluster) {
-        let now = Clock.wall();
-        let authority = Authority::create(now).expect("an authority");
+    fn authority() -> Authority {
+        Authority::create(Clock.wall()).expect("an authority")
+    }
+
+    fn credential(authority: &Authority, role: Role, shard: Option<&str>) -> Credential {
         let key = KeyRequest::create().expect("a key");
         let certified = Certified {
             cluster: authority.cluster().clone(),
-            role: Role::Worker,
-            shard: Some(label("w1")),
+            role,
+            shard: shard.map(label),
             token: None,
         };
-        let chain = authority.certify(key.request(), &certified, now, Lifetime::WORKER);
+        let chain = authority.certify(key.request(), &certified, Clock.wall(), Lifetime::WORKER);
         let credential = key.with_chain(chain.expect("a certificate"));
-        let own = OwnSide::of(&credential.expect("its key"), is_new);
-        (own.expect("ours"), authority.cluster().clone())
+        credential.expect("its key")
+    }
+
+    fn own_side(authority: &Authority, is_new: bool) -> OwnSide {
+        let own = credential(authority, Role::Worker, Some("w1"));
+        OwnSide::of(&own, is_new).expect("ours")
+    }
+
+    fn member(authority: &Authority) -> Member {
+        Member {
+            folder: PathBuf::new(),
+            cluster: authority.cluster().clone(),
+            shard: label("w1"),
+            own: Mutex::new(own_side(authority, true)),
+            learned: Mutex::default(),
+            server: Mutex::default(),
+            renew: Notify::new(),
+            must_renew: AtomicBool::new(false),
+            proofs: AtomicU64::new(0),
+        }
     }
 
     fn label(shard: &str) -> ShardLabel {
@@ -876,7 +950,7 @@ mod tests {
     #[test]
     fn a_wrong_clock_makes_no_worker_renew_all_the_time_or_never() {
         let life = Lifetime::WORKER.0;
-        let (own, _) = own_side(true);
+        let own = own_side(&authority(), true);
         let after =
             |passed: Duration, wall: WallTime| own.time_to_renewal(own.since + passed, wall);
         let right = own.issued;
@@ -889,7 +963,7 @@ mod tests {
         assert_eq!(after(Duration::ZERO, behind), life / 2);
         assert_eq!(after(life / 2, behind), Duration::ZERO);
         // A certificate from the disk may be old.
-        let (kept, _) = own_side(false);
+        let kept = own_side(&authority(), false);
         assert_eq!(
             kept.time_to_renewal(kept.since, kept.issued + life),
             Duration::ZERO
@@ -898,18 +972,7 @@ mod tests {
 
     #[test]
     fn news_that_were_overtaken_are_ignored() {
-        let (own, cluster) = own_side(true);
-        let member = Member {
-            folder: PathBuf::new(),
-            cluster,
-            shard: label("w1"),
-            own: Mutex::new(own),
-            learned: Mutex::default(),
-            server: Mutex::default(),
-            renew: Notify::new(),
-            must_renew: AtomicBool::new(false),
-            proofs: AtomicU64::new(0),
-        };
+        let member = member(&authority());
         let news = |told: (i64, i64), shards: &[&str]| {
             let revoked = |shard: &&str| RevokedShard {
                 shard: Some(label(shard).as_str().to_owned()),
@@ -937,5 +1000,61 @@ mod tests {
         // Another process of the scheduler counts anew.
         member.learn(news((8, 0), &["w3"]));
         assert_eq!(known(), [label("w3")]);
+    }
+
+    #[test]
+    fn a_worker_that_has_renewed_obeys_the_new_authority_alone() {
+        let first = authority();
+        let second = first.successor(Clock.wall()).expect("a successor");
+        let third = second.successor(Clock.wall()).expect("a successor");
+        let member = member(&first);
+        let trusts = |authorities: &[&Authority]| Learned {
+            authorities: authorities.iter().map(|one| one.hash().0).collect(),
+            ..Learned::default()
+        };
+        let people = [
+            Role::Scheduler,
+            Role::Admin,
+            Role::Operator,
+            Role::Submitter,
+            Role::Viewer,
+        ];
+        let accepted = |authority: &Authority, role: Role| {
+            let shard = (role == Role::Worker).then_some("w2");
+            let shown = credential(authority, role, shard);
+            let from = SocketAddr::from(([10, 0, 0, 1], 7));
+            let caller = member.identify(from, shown.chain());
+            let is_caller = matches!(caller, Principal::Authenticated(_));
+            let as_server = member.accepts(shown.chain());
+            assert_eq!(is_caller, as_server.is_ok(), "{role} in both directions");
+            as_server
+        };
+        let all_are = |authority: &Authority, wanted: bool| {
+            for role in people {
+                let accepted = accepted(authority, role);
+                assert_eq!(accepted.is_ok(), wanted, "{role}: {accepted:?}");
+            }
+        };
+        // It has not renewed yet, and the scheduler has its new certificate.
+        member.learn(trusts(&[&second, &first]));
+        all_are(&first, true);
+        all_are(&second, true);
+        member.take(own_side(&second, true));
+        all_are(&second, true);
+        all_are(&first, false);
+        let why = accepted(&first, Role::Scheduler).expect_err("a thief");
+        assert!(why.contains("was replaced"), "{why}");
+        accepted(&first, Role::Worker).expect("it has not renewed yet");
+        // The end of the rotation arrives before this worker has renewed again.
+        let version = member.version();
+        member.learn(trusts(&[&second]));
+        assert!(member.version() > version, "servers prove themselves anew");
+        accepted(&first, Role::Worker).expect_err("it had to renew");
+        accepted(&second, Role::Worker).expect("a worker");
+        // It was away meanwhile, and another rotation has begun.
+        member.learn(trusts(&[&third, &second]));
+        all_are(&third, true);
+        all_are(&second, true);
+        all_are(&first, false);
     }
 }

@@ -36,8 +36,10 @@ enum CaCommand {
     /// The first step creates another authority. From then on the certificates of both are accepted. Workers renew theirs within seconds;
     /// those that are away do so when they are back. Tokens go on working. `brasserie ca status` shows which workers are missing.
     ///
-    /// The second step, --finish, ends the trust in the former authority. Tokens that were created before the first step then prove no
-    /// scheduler any more: give their holders new ones. The scheduler's own file identity/admin.token is already up to date.
+    /// The second step, --finish, ends the trust in the former authority. Tokens that were created before the first step are refused then: give
+    /// their holders new ones. `brasserie token list` names them. The scheduler's own file identity/admin.token is already up to date.
+    ///
+    /// HTTPS clients that trust a copy of identity/authority.pem need a new copy between the two steps.
     #[command(after_help = "\
 Replace the authority:
   brasserie ca rotate             accepts both
@@ -79,11 +81,13 @@ fn rotate(args: &RotateArgs) -> Result<CommandEnding> {
     let status = block_on(connection.rotate_authority(args.finish, args.force))??;
     let done = match args.finish {
         true => {
-            "The former authority is not trusted any more. Tokens from before the rotation prove no scheduler any more: replace them.\n"
+            "The former authority is not trusted any more. Tokens from before the rotation are refused: replace those that `brasserie token \
+             list` names. HTTPS clients (curl --cacert) need the present identity/authority.pem.\n"
         }
         false => {
             "A new authority is in force, and the former one is still accepted. Workers renew their certificates within seconds; when \
-             `brasserie ca status` shows that all have, finish with `brasserie ca rotate --finish`\n"
+             `brasserie ca status` shows that all have, finish with `brasserie ca rotate --finish`\nBefore that, give HTTPS clients (curl --cacert) the \
+             present identity/authority.pem of the scheduler.\n"
         }
     };
     match args.ask.json {

@@ -51,7 +51,7 @@ Let her jobs run as the user `batch`, too, and as `ana` with the group `data`:
 
 The token alone is on standard output. Its number and its end are on standard error.")]
     Create(CreateArgs),
-    /// List the tokens that are valid. Their secrets are not kept.
+    /// List the tokens that have not expired. Their secrets are not kept.
     ///
     /// The number of a token is also in the audit log: `brasserie audit --who NUMBER` shows what its holder has done, and `--what NUMBER` its
     /// creation and its end.
@@ -186,6 +186,12 @@ fn shown(tokens: &[TokenStatus]) -> String {
             Some(uses) => format!("{left} of {uses}"),
             None => left.to_string(),
         });
+        let expires = moment(token.expires_ms);
+        let expires = match token.authority.as_deref() {
+            Some("former") => format!("{expires}, or with `ca rotate --finish`"),
+            Some("replaced") => "refused: its authority was replaced".to_owned(),
+            Some(_) | None => expires,
+        };
         vec![
             token.number.clone().unwrap_or_default(),
             terms.role.unwrap_or_default(),
@@ -195,7 +201,7 @@ fn shown(tokens: &[TokenStatus]) -> String {
             left.unwrap_or_default(),
             moment(token.created_ms),
             token.created_by.clone().unwrap_or_else(|| "-".to_owned()),
-            moment(token.expires_ms),
+            expires,
         ]
     });
     let rows: Vec<Vec<String>> = rows.collect();
@@ -246,5 +252,6 @@ fn document(token: &TokenStatus) -> Value {
         "expires_ms": token.expires_ms,
         "uses": terms.uses,
         "uses_left": token.uses_left,
+        "authority": token.authority,
     })
 }

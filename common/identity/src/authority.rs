@@ -100,7 +100,8 @@ impl Authority {
     pub fn successor(&self, now: WallTime) -> Result<Self, IdentityError> {
         let made = Authority::create_for(self.cluster.clone(), now)?;
         let key = made.issuer.key();
-        let crossing = params(&self.cluster, key, now, Lifetime(LONGEST_ROTATION))?;
+        let mut crossing = params(&self.cluster, key, now, Lifetime(LONGEST_ROTATION))?;
+        crossing.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         let crossing = crossing.signed_by(key, &self.issuer)?.der().clone();
         let former = Some(Former {
             certificate: self.certificate.clone(),
@@ -221,9 +222,14 @@ impl Authority {
 
     /// Returns whether this authority has issued a verified certificate, and not the one that a rotation replaces.
     pub fn has_issued(&self, certificate: &CertificateDer<'_>) -> bool {
+        let expires = expiry(certificate).unwrap_or(WallTime(0));
         match &self.former {
             None => true,
-            Some(_) => is_issued_by(certificate, &self.certificate),
+            Some(_) => leads_to(
+                std::slice::from_ref(certificate),
+                &self.certificate,
+                expires,
+            ),
         }
     }
 
@@ -292,7 +298,12 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         (params.not_before, params.not_after) = validity(now, lifetime)?;
         let certificate = params.signed_by(key.public(), &self.issuer)?.der().clone();
-        key.with_chain(vec![certificate, self.certificate.clone()])
+        // Clients that know only the former authority find the way to it by its word, and not past a certificate of the same name.
+        let above = self.vouching(now).map(|former| &former.crossing);
+        key.with_chain(vec![
+            certificate,
+            above.unwrap_or(&self.certificate).clone(),
+        ])
     }
 
     /// Creates a key, and a certificate for it.
@@ -321,18 +332,25 @@ fn expiry(certificate: &CertificateDer<'_>) -> Result<WallTime, IdentityError> {
     Ok(WallTime::from_secs(parsed.validity().not_after.timestamp()))
 }
 
-/// Returns whether this authority itself has issued a certificate, expired or not.
-fn is_issued_by(certificate: &CertificateDer<'_>, authority: &CertificateDer<'_>) -> bool {
+/// Returns whether the first of the certificates that a peer has shown goes back to this authority at a time: the authority has issued it, or
+/// one that the authority vouches for. A certificate of an authority that this one has replaced does not.
+pub fn leads_to(
+    shown: &[CertificateDer<'_>],
+    authority: &CertificateDer<'_>,
+    at: WallTime,
+) -> bool {
     let mut roots = RootCertStore::empty();
+    let Some((first, others)) = shown.split_first() else {
+        return false;
+    };
     if roots.add(authority.clone().into_owned()).is_err() {
         return false;
     }
     let provider = Arc::new(ring::default_provider());
     let strict = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    let until = expiry(certificate).map_or(0, WallTime::as_secs);
-    let then = Duration::from_secs(u64::try_from(until).unwrap_or_default());
-    let then = UnixTime::since_unix_epoch(then);
-    strict.is_ok_and(|strict| strict.verify_client_cert(certificate, &[], then).is_ok())
+    let at = Duration::from_secs(u64::try_from(at.as_secs()).unwrap_or_default());
+    let at = UnixTime::since_unix_epoch(at);
+    strict.is_ok_and(|strict| strict.verify_client_cert(first, others, at).is_ok())
 }
 
 /// Returns the content of a certificate of an authority, whichever authority issues it.
@@ -352,7 +370,8 @@ fn params(
     params
         .distinguished_name
         .push(DnType::OrganizationalUnitName, unit);
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    // The authority vouches for a successor.
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(1));
     params.key_usages = vec![
         KeyUsagePurpose::KeyCertSign,
         KeyUsagePurpose::DigitalSignature,
@@ -480,6 +499,30 @@ mod tests {
             former: None,
         };
         assert!(!second.has_issued(of(&posing).certificate()));
+    }
+
+    #[test]
+    fn a_certificate_leads_to_its_authority_and_to_those_that_it_has_replaced() {
+        let first = Authority::create(NOW).expect("an authority");
+        let second = first.successor(NOW).expect("a successor");
+        let third = second.successor(NOW).expect("a successor");
+        let chain = |authority: &Authority| {
+            let issued = authority.credential(Role::Scheduler, NOW, Lifetime::SCHEDULER);
+            issued.expect("a certificate").chain().to_vec()
+        };
+        let leads = |chain: &[CertificateDer<'_>], authority: &Authority| {
+            leads_to(chain, authority.certificate(), NOW)
+        };
+        assert!(leads(&chain(&second), &second));
+        assert!(leads(&chain(&second), &first));
+        // A worker that was away since the first rotation has the second authority.
+        assert!(leads(&chain(&third), &second));
+        assert!(!leads(&chain(&first), &second));
+        // The successor's certificates above one of the former authority help nobody.
+        let mut posing = chain(&second);
+        posing[0] = chain(&first)[0].clone();
+        assert!(!leads(&posing, &second));
+        assert!(!leads(&[], &second));
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod names;
 mod tls;
 mod token;
 
-pub use authority::{Authority, AuthorityHash, CERTIFICATE, CLOCK_SKEW, KEY, Lifetime};
+pub use authority::{Authority, AuthorityHash, CERTIFICATE, CLOCK_SKEW, KEY, Lifetime, leads_to};
 pub use credential::{Credential, KeyRequest, write_secret};
 pub use names::{Certified, Cluster, hex};
 pub use rustls::pki_types::CertificateDer;

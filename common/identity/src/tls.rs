@@ -15,6 +15,7 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
     ServerConfig, SignatureScheme,
 };
+use sha2::Digest as _;
 
 use crate::authority::CLOCK_SKEW;
 use crate::names::Certified;
@@ -136,6 +137,8 @@ pub struct Proven {
     pub issued: WallTime,
     /// The time at which it expires.
     pub until: WallTime,
+    /// The SHA-256 of its public key.
+    pub key: [u8; 32],
 }
 
 /// Reads what a verified certificate proves.
@@ -159,6 +162,7 @@ pub fn proven(certificate: &CertificateDer<'_>) -> Result<Proven, IdentityError>
         certified: Certified::from_names(texts)?,
         issued,
         until,
+        key: sha2::Sha256::digest(&parsed.public_key().subject_public_key.data).into(),
     })
 }
 

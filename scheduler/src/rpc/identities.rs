@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{CallOrigin, Role, RunAs, SCHEDULER_CALLS, ShardLabel};
+use brasserie_common::access::{CallOrigin, Role, RunAs, SCHEDULER_CALLS, ShardLabel, TokenNumber};
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
 use brasserie_thrift::generated::brasserie as wire;
@@ -235,7 +235,7 @@ impl Identities {
                 let (token, kept) = created?;
                 Ok(wire::CreatedToken {
                     token: Some(token.reveal()),
-                    status: Some(token_status(number.unwrap_or_default(), kept)),
+                    status: Some(token_status(guard, number.unwrap_or_default(), kept)),
                 })
             },
             answer!(BrasserieCreateTokenResult),
@@ -247,7 +247,7 @@ impl Identities {
             to,
             |guard| {
                 let tokens = guard.tokens().into_iter();
-                let tokens = tokens.map(|(number, kept)| token_status(number, kept));
+                let tokens = tokens.map(|(number, kept)| token_status(guard, number, kept));
                 Ok(tokens.collect())
             },
             answer!(BrasserieListTokensResult),
@@ -313,6 +313,10 @@ impl Identities {
                 let after = rotated.as_ref().ok().map(described_authority);
                 line.changed(before, Some(json!({ "step": what, "authority": after })));
                 end_change(line, &from, what, &rotated);
+                if let (Ok(_), true) = (&rotated, args.finish) {
+                    // The caller gets its answer.
+                    guard.disconnect_replaced(token_of(&from));
+                }
                 Ok(authority_status(rotated?))
             },
             answer!(BrasserieRotateAuthorityResult),
@@ -461,6 +465,13 @@ fn shard_label(from: &Principal) -> Option<ShardLabel> {
     }
 }
 
+fn token_of(from: &Principal) -> Option<TokenNumber> {
+    match from {
+        Principal::Authenticated(identity) => identity.token,
+        Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
+    }
+}
+
 fn shard_of(text: String) -> Result<Shard, NotAdmitted> {
     Shard::try_from(text).map_err(|error| NotAdmitted::BadTerms(format!("the shard: {error}")))
 }
@@ -502,7 +513,8 @@ fn accounts(asked: Vec<String>) -> Result<Vec<RunAs>, NotAdmitted> {
     asked.into_iter().map(account).collect()
 }
 
-fn token_status(number: String, kept: KeptToken) -> wire::TokenStatus {
+fn token_status(guard: &Guard, number: String, kept: KeptToken) -> wire::TokenStatus {
+    let authority = guard.authority_of(&kept);
     let (created, expires) = (kept.created(), kept.expires());
     let count = |uses: u32| i32::try_from(uses).unwrap_or(i32::MAX);
     let role = kept.role();
@@ -522,6 +534,7 @@ fn token_status(number: String, kept: KeptToken) -> wire::TokenStatus {
         expires_ms: Some(expires.as_millis()),
         uses_left: joins.then(|| count(kept.uses_left)),
         created_by: kept.created_by,
+        authority: authority.map(|authority| authority.name().to_owned()),
     }
 }
 

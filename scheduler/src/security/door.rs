@@ -67,24 +67,36 @@ impl Guard {
             );
             self.tell_workers();
             self.ask_for_proofs_anew();
+            self.disconnect_replaced(None);
         }
         seen
     }
 
-    /// Errors if a certificate of a shard is revoked. `is_current`: the authority has issued it, not a former one.
+    /// Errors if a certificate of a shard is revoked, or of a former authority and not for a key of the shard: somebody else may have the key of
+    /// that authority. `is_current`: the authority has issued it, not a former one.
     fn check_worker(
         &self,
         shard: &ShardLabel,
-        life: Life,
+        proven: &Proven,
         is_current: bool,
     ) -> Result<(), NotAdmitted> {
-        let authority = self.authority();
+        let (authority, issued) = (self.authority(), proven.issued);
         let mut tokens = self.tokens.lock();
-        tokens.adopt(shard, life);
-        tokens.check_shard(shard, life.issued)?;
+        if !is_current {
+            tokens.check_shard(shard, issued)?;
+            return tokens.check_key(shard, proven.key);
+        }
+        let until = proven.until;
+        tokens.adopt(shard, Life { issued, until });
+        tokens.check_shard(shard, issued)?;
         // A certificate that was issued may be lost on its way, so only one that is shown counts.
-        if is_current {
-            tokens.note_authority(shard, &authority.hash());
+        tokens.note_authority(shard, &authority.hash());
+        if tokens.note_shown_key(shard, proven.key) {
+            tracing::warn!(
+                %shard,
+                "a worker shows a valid certificate that this scheduler does not know. Another head node may have issued it, or this one before its \
+                 data directory was restored. Otherwise somebody has the key of the authority: brasserie ca rotate"
+            );
         }
         Ok(())
     }
@@ -103,22 +115,21 @@ impl Guard {
         (proven, is_current): (Proven, bool),
         now: WallTime,
     ) -> Result<Identity, String> {
-        let (certified, is_valid) = (proven.certified, now < proven.until);
+        let (certified, is_valid) = (&proven.certified, now < proven.until);
         if certified.cluster != self.cluster {
             return Err("its certificate is of another cluster".to_owned());
         }
         let proof = IdentityProof::Certificate;
-        match (certified.shard, certified.role) {
+        match (&certified.shard, certified.role) {
             (Some(shard), Role::Worker) => {
                 if now >= proven.until + LAPSED_FOR {
                     return Err(NotAdmitted::Lapsed.to_string());
                 }
-                let (issued, until) = (proven.issued, proven.until);
-                let checked = self.check_worker(&shard, Life { issued, until }, is_current);
+                let checked = self.check_worker(shard, &proven, is_current);
                 checked.map_err(|error| error.to_string())?;
                 let role = if is_valid { Role::Worker } else { Role::Lapsed };
                 Ok(Identity {
-                    shard: Some(shard),
+                    shard: Some(shard.clone()),
                     token: certified.token,
                     ..Identity::new(role, proof, from)
                 })
@@ -134,7 +145,7 @@ impl Guard {
                 let token = certified.token.ok_or(
                     "its certificate is for calls to workers only, as it goes back to no token",
                 )?;
-                let person = self.tokens.lock().holder(now, token);
+                let person = self.holder_of_token(token);
                 let person = person.map_err(|error| error.to_string())?;
                 Ok(Identity {
                     until: Some(person.until.min(proven.until)),
@@ -210,13 +221,13 @@ impl Credentials for Guard {
         self.own(|own| Arc::clone(&own.client))
     }
 
-    fn accepts(&self, shown: &CertificateDer<'_>) -> Result<(), String> {
+    fn accepts(&self, shown: &[CertificateDer<'static>]) -> Result<(), String> {
+        let shown = shown.first().ok_or("it has no certificate")?;
         let proven = proven(shown).map_err(|error| error.to_string())?;
         match &proven.certified.shard {
             Some(shard) => {
-                let (issued, until) = (proven.issued, proven.until);
                 let is_current = self.authority().has_issued(shown);
-                let checked = self.check_worker(shard, Life { issued, until }, is_current);
+                let checked = self.check_worker(shard, &proven, is_current);
                 checked.map_err(|error| error.to_string())
             }
             None => Err("its certificate is of no worker".to_owned()),

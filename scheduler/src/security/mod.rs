@@ -26,7 +26,7 @@ use brasserie_common::access::{
 use brasserie_common::{Principal, Shard, WallTime};
 use brasserie_common_identity::{
     Authority, AuthorityHash, CERTIFICATE, CertificateDer, Certified, Cluster, IdentityError, KEY,
-    Life, Lifetime, Secret, Token, TokenForm, write_secret,
+    Life, Lifetime, Secret, Token, TokenForm, proven, write_secret,
 };
 use brasserie_common_runtime::files::{self, OthersMay};
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, net};
@@ -40,8 +40,8 @@ pub(crate) use former::FormerIdentity;
 pub(crate) use local::open as open_socket;
 pub(crate) use protection::Protection;
 pub(crate) use rotation::{AuthorityState, RotationStep};
-use tokens::Tokens;
-pub(crate) use tokens::{KeptToken, NotAdmitted, Revoked, Terms};
+pub(crate) use tokens::{KeptToken, NotAdmitted, Revoked, Terms, TokenAuthority};
+use tokens::{Person, Tokens};
 use web::WebSide;
 
 /// The folder in the data directory.
@@ -181,7 +181,7 @@ impl Guard {
         let folder = directory.folder(FOLDER)?;
         check_admin(&folder)?;
         // An operator copies the authority alone to a scheduler that takes over a cluster.
-        let tokens = match is_new || !exists(&folder.join(TOKENS))? {
+        let mut tokens = match is_new || !exists(&folder.join(TOKENS))? {
             true => {
                 let mut tokens = Tokens::default();
                 let (number, path) = create_admin(&folder, &mut tokens, &authority, now)?;
@@ -196,7 +196,9 @@ impl Guard {
             authority.write(&folder)?;
             tracing::info!(trust_domain = %authority.cluster(), "created the authority of a new cluster");
         }
-        rotation::follow(&folder, &authority)?;
+        if let Some(admin) = rotation::follow(&folder, &authority)? {
+            tokens.bind(admin, &authority.hash());
+        }
         let own = OwnSide::create(&authority, now)?;
         let guard = Guard {
             cluster: authority.cluster().clone(),
@@ -226,12 +228,16 @@ impl Guard {
         Arc::clone(&self.side.lock().authority)
     }
 
+    /// Returns the authorities that are accepted now, the current one first.
+    fn trusted(&self) -> Vec<AuthorityHash> {
+        let trusted = self.authority().trusted(Clock.wall());
+        trusted.iter().map(AuthorityHash::of).collect()
+    }
+
     /// Returns what workers need to know about certificates: those that are revoked, and the authorities of the others.
     pub(crate) fn news(&self) -> (Revoked, Vec<AuthorityHash>) {
-        let now = Clock.wall();
-        let revoked = self.tokens.lock().revoked(now);
-        let trusted = self.authority().trusted(now);
-        (revoked, trusted.iter().map(AuthorityHash::of).collect())
+        let revoked = self.tokens.lock().revoked(Clock.wall());
+        (revoked, self.trusted())
     }
 
     /// Returns the number of changes that workers need to know.
@@ -301,9 +307,11 @@ impl Guard {
         request: &[u8],
     ) -> Result<(), NotAdmitted> {
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
+        let trusted = self.trusted();
         let tokens = self.tokens.lock();
         let checked = tokens.check_admission(Clock.wall(), &secret, (shard, request));
-        checked.map(|_| ())
+        let (number, _) = checked?;
+        tokens.check_authority(number, &trusted)
     }
 
     /// Admits a worker that joins. Waits for the disk.
@@ -319,6 +327,7 @@ impl Guard {
         let chain = self.change(|tokens| {
             let admitted = tokens.admit(now, &secret, (shard, request), self.worker_life.0);
             let (token, life) = admitted?;
+            tokens.check_authority(token, &self.trusted())?;
             // A request that cannot be certified uses up no token.
             self.certify(tokens, request, (label.clone(), Some(token)), life.issued)
         })?;
@@ -353,7 +362,7 @@ impl Guard {
         }
         let (now, mut life) = (Clock.wall(), Lifetime::PERSON);
         if let Some(token) = person.token {
-            let holder = self.tokens.lock().holder(now, token)?;
+            let holder = self.holder_of_token(token)?;
             life.0 = life.0.min(now.until(holder.until));
         }
         let certified = Certified {
@@ -379,10 +388,12 @@ impl Guard {
         let certified = Certified {
             cluster: self.cluster.clone(),
             role: Role::Worker,
-            shard: Some(shard),
+            shard: Some(shard.clone()),
             token,
         };
-        Ok(authority.certify(request, &certified, issued, self.worker_life)?)
+        let chain = authority.certify(request, &certified, issued, self.worker_life)?;
+        tokens.note_key(&shard, proven(&chain[0])?.key);
+        Ok(chain)
     }
 
     /// Returns who the holder of a token for people is.
@@ -393,7 +404,16 @@ impl Guard {
     ) -> Result<Identity, NotAdmitted> {
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
         let person = self.tokens.lock().person(Clock.wall(), &secret)?;
+        let person = self.holder_of_token(person.token)?;
         Ok(person.identity(from))
+    }
+
+    /// Returns who holds a token for people that was shown before. Errors once it is revoked or expired, or its authority was replaced.
+    fn holder_of_token(&self, token: TokenNumber) -> Result<Person, NotAdmitted> {
+        let trusted = self.trusted();
+        let tokens = self.tokens.lock();
+        tokens.check_authority(token, &trusted)?;
+        tokens.holder(Clock.wall(), token)
     }
 
     /// Returns the name of the cluster in certificates.
@@ -418,8 +438,12 @@ impl Guard {
             Role::Worker => TokenForm::Join,
             _ => TokenForm::Person,
         };
-        let kept = self.change(|tokens| tokens.add(Clock.wall(), &secret, terms))?;
-        let authority = self.authority().hash();
+        let (kept, authority) = self.change(|tokens| {
+            let authority = self.authority().hash();
+            let added = tokens.add(Clock.wall(), &secret, terms)?;
+            let bound = tokens.bind(secret.number(), &authority).cloned();
+            Ok((bound.unwrap_or(added), authority))
+        })?;
         let token = Token {
             form,
             authority,
@@ -453,6 +477,21 @@ impl Guard {
         valid
             .map(|(number, token)| (number.to_owned(), token.clone()))
             .collect()
+    }
+
+    /// Returns whether the authority that a token names is accepted; `None` if it is not known which one that is.
+    pub(crate) fn authority_of(&self, token: &KeptToken) -> Option<TokenAuthority> {
+        token.authority(&self.trusted())
+    }
+
+    /// Closes the connections of people whose token names an authority that was replaced, except those of one token.
+    pub(crate) fn disconnect_replaced(&self, except: Option<TokenNumber>) {
+        let (trusted, tokens) = (self.trusted(), self.tokens.lock().clone());
+        let is_replaced = |token| tokens.check_authority(token, &trusted).is_err();
+        self.disconnect(|identity| {
+            let is_meant = identity.role != Role::Worker && identity.token != except;
+            is_meant && identity.token.is_some_and(is_replaced)
+        });
     }
 
     /// Makes a change that is on disk before it has effect.
@@ -561,6 +600,7 @@ fn create_admin(
     let number = secret.number();
     let terms = Terms::person(Role::Admin, ADMIN_LIFE).own(ADMIN_NOTE);
     let added = tokens.add(now, &secret, terms);
+    tokens.bind(number, &authority.hash());
     debug_assert!(
         added.is_ok(),
         "the terms are good, and there is no other token"

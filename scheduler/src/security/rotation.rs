@@ -6,12 +6,14 @@
 //!
 //! Workers renew their certificates with the new authority between the two steps, and tokens with the hash of the former one still prove
 //! the scheduler. The key of the former authority is gone from the first step on: it vouches for the successor's key by a certificate.
+//!
+//! Somebody else may have that key, so a certificate of the former authority counts only for a key of its shard that the scheduler knows.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use brasserie_common::WallTime;
-use brasserie_common::access::ShardLabel;
+use brasserie_common::access::{ShardLabel, TokenNumber};
 use brasserie_common_identity::{
     Authority, AuthorityHash, Cluster, IdentityError, MAX_TOKEN_BYTES, Token, write_secret,
 };
@@ -87,6 +89,11 @@ impl Guard {
         (side.authority, side.own) = (Arc::new(authority), own);
         side.web.forget_certificate();
         drop(side);
+        match step {
+            // Workers that have renewed accept the new certificate alone.
+            RotationStep::Begin => self.call_anew(),
+            RotationStep::Finish | RotationStep::FinishAnyway => {}
+        }
         self.tell_workers();
         match step {
             RotationStep::Begin => {}
@@ -98,11 +105,19 @@ impl Guard {
 
     fn begin_rotation(&self, former: &Authority) -> Result<Next, NotAdmitted> {
         let now = Clock.wall();
+        let mut tokens = self.tokens.lock();
+        tokens.bind_others(&former.hash());
+        let kept = tokens.clone();
+        drop(tokens);
+        // The keys that were shown decide who may renew, also after a restart.
+        self.keep(&kept)?;
         let made = former.successor(now)?;
         // It is of use before it is kept.
         let own = OwnSide::create(&made, now)?;
         made.write(&self.folder)?;
-        follow(&self.folder, &made)?;
+        if let Some(admin) = follow(&self.folder, &made)? {
+            self.tokens.lock().bind(admin, &made.hash());
+        }
         Ok((made, own))
     }
 
@@ -124,24 +139,29 @@ impl Guard {
     }
 }
 
-/// Makes the administrator's token name this authority. Its secret stays the same. A file with anything else stays as it is.
-pub(super) fn follow(folder: &Path, authority: &Authority) -> Result<(), IdentityError> {
+/// Makes the administrator's token name this authority, and returns its number. Its secret stays the same. A file with anything else stays as
+/// it is.
+pub(super) fn follow(
+    folder: &Path,
+    authority: &Authority,
+) -> Result<Option<TokenNumber>, IdentityError> {
     let path = folder.join(ADMIN_TOKEN);
     let Ok(text) = files::read_regular(&path, MAX_TOKEN_BYTES) else {
-        return Ok(());
+        return Ok(None);
     };
     let token = String::from_utf8(text).ok();
-    let token = token.and_then(|text| Token::from_text(&text).ok());
-    match token {
-        Some(token) if token.authority != authority.hash() => {
-            let token = Token {
-                authority: authority.hash(),
-                ..token
-            };
-            write_secret(&path, format!("{}\n", token.reveal()).as_bytes())
-        }
-        Some(_) | None => Ok(()),
+    let Some(token) = token.and_then(|text| Token::from_text(&text).ok()) else {
+        return Ok(None);
+    };
+    let number = token.secret.number();
+    if token.authority != authority.hash() {
+        let token = Token {
+            authority: authority.hash(),
+            ..token
+        };
+        write_secret(&path, format!("{}\n", token.reveal()).as_bytes())?;
     }
+    Ok(Some(number))
 }
 
 fn state(authority: &Authority, tokens: &Tokens) -> Result<AuthorityState, IdentityError> {
@@ -200,13 +220,13 @@ mod tests {
 
     use brasserie_common::access::Role;
     use brasserie_common::{Principal, Shard};
-    use brasserie_common_identity::{CertificateDer, KeyRequest, Lifetime};
+    use brasserie_common_identity::{CertificateDer, Certified, KeyRequest, Lifetime};
     use brasserie_common_runtime::DataDir;
     use brasserie_thrift::rpc::{Credentials as _, Doorkeeper as _};
 
     use super::*;
     use crate::audit::Audit;
-    use crate::security::{PlainPeers, SecurityWish, Terms};
+    use crate::security::{PlainPeers, SecurityWish, Terms, TokenAuthority};
 
     const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -216,6 +236,27 @@ mod tests {
         let wishes = (SecurityWish::Secured, PlainPeers::Strangers);
         let guard = Guard::open(&directory, wishes, Lifetime::WORKER.0, audit);
         guard.expect("an authority").expect("an authority")
+    }
+
+    /// Returns whether the door lets the holder of these certificates in.
+    fn enters(guard: &Guard, chain: &[CertificateDer<'static>]) -> bool {
+        let from = SocketAddr::from(([10, 0, 0, 1], 1));
+        matches!(guard.identify(from, chain), Principal::Authenticated(_))
+    }
+
+    /// Returns a certificate of a shard for a key that the scheduler has never seen.
+    fn forged(authority: &Authority, shard: &Shard) -> Vec<CertificateDer<'static>> {
+        let certified = Certified {
+            cluster: authority.cluster().clone(),
+            role: Role::Worker,
+            shard: Some(ShardLabel::of(shard)),
+            token: None,
+        };
+        let key = KeyRequest::create().expect("a key");
+        // Later than all that are revoked by then.
+        let at = Clock.wall() + MINUTE;
+        let forged = authority.certify(key.request(), &certified, at, Lifetime::WORKER);
+        forged.expect("a certificate")
     }
 
     fn join(guard: &Guard, shard: &Shard) -> Vec<CertificateDer<'static>> {
@@ -242,9 +283,7 @@ mod tests {
         let key = KeyRequest::create().expect("a key");
         let admin = guard.certify_person(&admin.expect("a person"), key.request());
         let admin = admin.expect("a certificate");
-        let enters = |chain: &[CertificateDer<'static>]| {
-            matches!(guard.identify(from, chain), Principal::Authenticated(_))
-        };
+        let enters = |chain: &[CertificateDer<'static>]| enters(&guard, chain);
         assert!(enters(&former) && enters(&admin));
 
         let begun = guard.rotate(RotationStep::Begin).expect("a folder");
@@ -265,15 +304,99 @@ mod tests {
             "calls leave over new connections"
         );
 
-        guard.accepts(&renewed[0]).expect("the worker of its shard");
+        guard.accepts(&renewed).expect("the worker of its shard");
         let version = guard.version();
         guard.revoke_worker(&shard).expect("it has joined");
         assert!(guard.version() > version);
-        let why = guard.accepts(&renewed[0]).expect_err("it is revoked");
+        let why = guard.accepts(&renewed).expect_err("it is revoked");
         assert!(why.contains("is revoked"), "{why}");
         let again = join(&guard, &shard);
-        guard.accepts(&again[0]).expect("it has joined again");
-        guard.accepts(&renewed[0]).expect_err("it stays revoked");
+        guard.accepts(&again).expect("it has joined again");
+        guard.accepts(&renewed).expect_err("it stays revoked");
+    }
+
+    #[test]
+    fn a_certificate_of_the_former_authority_counts_only_for_a_known_key_of_its_shard() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let guard = open(folder.path());
+        let shard = |name| Shard::try_from(name).expect("a shard");
+        let stolen = guard.authority();
+        let joined = join(&guard, &shard("w1"));
+        // Another head node has admitted this worker.
+        let adopted = forged(&stolen, &shard("w2"));
+        assert!(enters(&guard, &adopted));
+        guard.rotate(RotationStep::Begin).expect("a folder");
+        // The scheduler knows the keys also after a restart.
+        for guard in [Arc::clone(&guard), open(folder.path())] {
+            assert!(enters(&guard, &joined) && enters(&guard, &adopted));
+            guard.accepts(&joined).expect("the worker of its shard");
+            for name in ["w1", "w2", "unknown"] {
+                let forged = forged(&stolen, &shard(name));
+                let from = SocketAddr::from(([10, 0, 0, 1], 1));
+                let refused = guard.identify(from, &forged);
+                let Principal::Stranger(refused) = refused else {
+                    panic!("{name}: {refused}");
+                };
+                let remedy = format!("brasserie worker revoke {name}");
+                assert!(refused.why.contains(&remedy), "{}", refused.why);
+                guard.accepts(&forged).expect_err("it poses as a worker");
+            }
+            let state = guard.authority_state().expect("an authority");
+            assert_eq!(state.behind, ["w1", "w2"], "a forged one adds no shard");
+        }
+    }
+
+    #[test]
+    fn a_token_ends_with_the_authority_that_it_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let guard = open(folder.path());
+        let from = SocketAddr::from(([10, 0, 0, 1], 1));
+        let shard = Shard::try_from("w1").expect("a shard");
+        let create = |terms| guard.create_token(terms).expect("good terms").0;
+        let former = create(Terms::person(Role::Viewer, MINUTE));
+        let joining = create(Terms::joining(MINUTE, 1)).secret.reveal();
+        let shown = |token: &Token| guard.shown(&token.reveal(), from).map(|_| ());
+        let authenticated = |token: &Token| {
+            let known = guard.authenticate(&token.secret.reveal(), from);
+            known.map(|_| ())
+        };
+        let names = || {
+            let mut names: Vec<_> = guard
+                .tokens()
+                .iter()
+                .map(|(_, kept)| guard.authority_of(kept))
+                .collect();
+            names.sort_by_key(|name| name.map(TokenAuthority::name));
+            names
+        };
+        guard.rotate(RotationStep::Begin).expect("a folder");
+        let current = create(Terms::person(Role::Viewer, MINUTE));
+        assert_eq!((shown(&former), authenticated(&former)), (Ok(()), Ok(())));
+        assert_eq!(guard.check_join(&joining, &shard, b""), Ok(()));
+        use TokenAuthority::{Current, Former, Replaced};
+        // The file of the administrator's token names the new authority.
+        assert_eq!(
+            names(),
+            [Some(Current), Some(Current), Some(Former), Some(Former)]
+        );
+        guard.rotate(RotationStep::Finish).expect("none is behind");
+        assert_eq!(
+            names(),
+            [Some(Current), Some(Current), Some(Replaced), Some(Replaced)]
+        );
+        let refused = || Err(NotAdmitted::Replaced);
+        assert_eq!(
+            (shown(&former), authenticated(&former)),
+            (refused(), refused())
+        );
+        assert_eq!(guard.check_join(&joining, &shard, b""), refused());
+        assert_eq!((shown(&current), authenticated(&current)), (Ok(()), Ok(())));
+        // Its text names the former authority, whatever is kept.
+        let old_text = Token {
+            authority: former.authority,
+            ..current
+        };
+        assert_eq!(shown(&old_text), refused());
     }
 
     #[test]

@@ -31,6 +31,8 @@ const LONGEST_PERSON: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 const MOST_USES: u32 = 100_000;
 /// The most accounts of one token.
 const MOST_ACCOUNTS: usize = 100;
+/// The most keys of a shard that are kept: the one that its worker shows, and those of two renewals whose answers may be under way.
+const MOST_KEYS: usize = 3;
 /// The longest name of an owner, and the longest note, in bytes.
 const LONGEST_OWNER: usize = 200;
 
@@ -130,12 +132,50 @@ pub(crate) struct KeptToken {
     pub uses_left: u32,
     created_ms: i64,
     expires_ms: i64,
+    /// The SHA-256 of the authority that the token names; `None` if an earlier release has created it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    authority: Option<Digest>,
+}
+
+/// Whether the authority that a token names is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenAuthority {
+    Current,
+    /// A rotation replaces it.
+    Former,
+    /// It was replaced, and the token with it.
+    Replaced,
+}
+
+impl TokenAuthority {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            TokenAuthority::Current => "current",
+            TokenAuthority::Former => "former",
+            TokenAuthority::Replaced => "replaced",
+        }
+    }
+
+    /// Returns which of the accepted authorities this is, of which the current one is the first.
+    pub(super) fn among(trusted: &[AuthorityHash], authority: &AuthorityHash) -> Self {
+        match trusted.iter().position(|trusted| trusted == authority) {
+            Some(0) => TokenAuthority::Current,
+            Some(_) => TokenAuthority::Former,
+            None => TokenAuthority::Replaced,
+        }
+    }
 }
 
 impl KeptToken {
     /// Returns the role; `None` if a later release has written another one.
     pub(crate) fn role(&self) -> Option<Role> {
         Role::from_name(&self.role)
+    }
+
+    /// Returns whether the authority that the token names is one of the accepted ones; `None` if that is not known.
+    pub(crate) fn authority(&self, trusted: &[AuthorityHash]) -> Option<TokenAuthority> {
+        let authority = self.authority?;
+        Some(TokenAuthority::among(trusted, &AuthorityHash(authority.0)))
     }
 
     pub(crate) fn created(&self) -> WallTime {
@@ -171,6 +211,12 @@ struct KeptShard {
     authority: String,
     /// The time at which the last revoked certificate expires, in milliseconds.
     revoked_until_ms: i64,
+    /// The SHA-256 of its last public keys, the oldest first. None if only an earlier release has seen its certificates.
+    #[serde(default)]
+    keys: Vec<Digest>,
+    /// The last one whose certificate was shown; zero if that is not known.
+    #[serde(default)]
+    shown_key: Digest,
 }
 
 impl KeptShard {
@@ -187,7 +233,21 @@ impl KeptShard {
             joined_with: String::new(),
             authority: String::new(),
             revoked_until_ms: 0,
+            keys: Vec::new(),
+            shown_key: Digest::default(),
         }
+    }
+
+    /// Adds a key. The one that was shown last stays.
+    fn add_key(&mut self, key: Digest) {
+        if self.keys.contains(&key) {
+            return;
+        }
+        if self.keys.len() >= MOST_KEYS {
+            let oldest = self.keys.iter().position(|key| *key != self.shown_key);
+            self.keys.remove(oldest.unwrap_or_default());
+        }
+        self.keys.push(key);
     }
 
     /// Notes a certificate with this life. Invariant: `until_ms` and `revoked_until_ms` never become earlier by that.
@@ -294,6 +354,16 @@ pub(crate) enum NotAdmitted {
         "certificates for calls to workers are for callers who show a token, and for users of the local socket. A certificate gives no other one"
     )]
     NoCertificate,
+    #[error(
+        "the certificate of the shard `{0}` is of the authority that a rotation replaces, and not for a key that this scheduler knows of the shard. \
+         If this is the worker of the shard, end its certificates, remove `identity` in its data directory, and start it with a new token: \
+         brasserie worker revoke {0}; brasserie token create --role worker"
+    )]
+    OtherKey(ShardLabel),
+    #[error(
+        "the token names an authority of the cluster that was replaced. Ask an administrator for a new one: brasserie token create"
+    )]
+    Replaced,
     #[error("{0}")]
     BadTerms(String),
     #[error(
@@ -342,6 +412,8 @@ impl NotAdmitted {
             | NotAdmitted::Lapsed
             | NotAdmitted::RevokedToken(_)
             | NotAdmitted::NoCertificate
+            | NotAdmitted::OtherKey(_)
+            | NotAdmitted::Replaced
             | NotAdmitted::BadTerms(_)
             | NotAdmitted::TooMany
             | NotAdmitted::TooLarge { .. }
@@ -409,10 +481,42 @@ impl Tokens {
             uses_left: terms.uses,
             created_ms: now.as_millis(),
             expires_ms: (now + terms.lives_for).as_millis(),
+            authority: None,
         };
         self.tokens
             .insert(secret.number().to_string(), kept.clone());
         Ok(kept)
+    }
+
+    /// Notes the authority that a token names. Returns the token; `None` if it is not kept.
+    pub(crate) fn bind(
+        &mut self,
+        number: TokenNumber,
+        authority: &AuthorityHash,
+    ) -> Option<&KeptToken> {
+        let token = self.tokens.get_mut(&number.to_string())?;
+        token.authority = Some(Digest(authority.0));
+        Some(token)
+    }
+
+    /// Notes that the tokens of an earlier release name this authority, if they prove any scheduler at all.
+    pub(crate) fn bind_others(&mut self, authority: &AuthorityHash) {
+        for token in self.tokens.values_mut() {
+            token.authority.get_or_insert(Digest(authority.0));
+        }
+    }
+
+    /// Errors if a token names an authority that is not accepted any more. A false scheduler may know its secret.
+    pub(crate) fn check_authority(
+        &self,
+        number: TokenNumber,
+        trusted: &[AuthorityHash],
+    ) -> Result<(), NotAdmitted> {
+        let token = self.tokens.get(&number.to_string());
+        match token.and_then(|token| token.authority(trusted)) {
+            Some(TokenAuthority::Replaced) => Err(NotAdmitted::Replaced),
+            Some(TokenAuthority::Current | TokenAuthority::Former) | None => Ok(()),
+        }
     }
 
     /// Errors if a token does not admit a worker for a shard. Returns the token's number, and whether the same request was admitted before.
@@ -479,6 +583,7 @@ impl Tokens {
             kept.is_revoked = false;
             kept.joined = Digest::of_joining(secret, request);
             kept.joined_with = number.to_string();
+            kept.keys.clear();
         }
         Ok((number, kept.issue(now, life)?))
     }
@@ -520,6 +625,7 @@ impl Tokens {
             let issued = WallTime::from_secs(former.issued);
             let ends = [former.newest_until_ms, former.until_ms].map(WallTime::from_millis);
             let is_current = former.authority == current;
+            let shown_key = former.shown_key;
             let kept = self.shards.entry(label).or_insert(former);
             for until in ends {
                 kept.note(Life { issued, until });
@@ -527,6 +633,39 @@ impl Tokens {
             if is_current {
                 kept.authority.clone_from(&current);
             }
+            if kept.shown_key != shown_key {
+                kept.add_key(shown_key);
+                kept.shown_key = shown_key;
+            }
+        }
+    }
+
+    /// Notes the key of a certificate that was issued for a shard.
+    pub(crate) fn note_key(&mut self, shard: &ShardLabel, key: [u8; 32]) {
+        if let Some(kept) = self.shards.get_mut(shard.as_str()) {
+            kept.add_key(Digest(key));
+        }
+    }
+
+    /// Notes the key of a certificate that the worker of a shard has shown, and that the authority itself has issued. Returns whether only
+    /// other keys of the shard were known.
+    pub(crate) fn note_shown_key(&mut self, shard: &ShardLabel, key: [u8; 32]) -> bool {
+        let Some(kept) = self.shards.get_mut(shard.as_str()) else {
+            return false;
+        };
+        let key = Digest(key);
+        let is_foreign = !kept.keys.is_empty() && !kept.keys.contains(&key);
+        kept.add_key(key);
+        kept.shown_key = key;
+        is_foreign
+    }
+
+    /// Errors if a key is not known to be one of a shard.
+    pub(crate) fn check_key(&self, shard: &ShardLabel, key: [u8; 32]) -> Result<(), NotAdmitted> {
+        let kept = self.shards.get(shard.as_str());
+        match kept.is_some_and(|kept| kept.keys.contains(&Digest(key))) {
+            true => Ok(()),
+            false => Err(NotAdmitted::OtherKey(shard.clone())),
         }
     }
 
@@ -983,6 +1122,35 @@ mod tests {
             assert_eq!(tokens.shards.len(), left, "after {days} days");
         }
         assert!(tokens.are_new());
+    }
+
+    #[test]
+    fn the_key_that_a_worker_shows_outlives_renewals_whose_answers_are_lost() {
+        let (mut tokens, own) = tokens(1);
+        admit(&mut tokens, NOW, &own, 1);
+        let a = label("a");
+        let known = |tokens: &Tokens, key: u8| tokens.check_key(&a, [key; 32]).is_ok();
+        tokens.note_key(&a, [1; 32]);
+        assert!(!tokens.note_shown_key(&a, [1; 32]), "it was certified");
+        for key in 2..=9 {
+            tokens.note_key(&a, [key; 32]);
+            assert!(known(&tokens, 1) && known(&tokens, key), "{key}");
+        }
+        assert!(!known(&tokens, 2));
+        // Another head node has renewed it, while a change waits for the disk.
+        let copy = tokens.clone();
+        assert!(tokens.note_shown_key(&a, [20; 32]));
+        tokens.replace(copy, &AuthorityHash([0; 32]));
+        assert!(known(&tokens, 20) && known(&tokens, 9));
+        // An earlier release has kept no keys.
+        let text = tokens.to_json(10_000).expect("JSON");
+        let mut text: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let kept = &mut text["shards"][a.as_str()];
+        let kept = kept.as_object_mut().expect("a shard");
+        assert!(kept.remove("keys").is_some() && kept.remove("shown_key").is_some());
+        let mut tokens: Tokens = serde_json::from_value(text).expect("tokens");
+        assert!(!known(&tokens, 20));
+        assert!(!tokens.note_shown_key(&a, [20; 32]) && known(&tokens, 20));
     }
 
     #[test]

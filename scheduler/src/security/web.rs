@@ -79,18 +79,23 @@ impl Guard {
         let token = Token::from_text(token);
         let token = token.map_err(|error| NotAdmitted::BadTerms(error.to_string()))?;
         match token.form {
-            TokenForm::Person => self.authenticate(&token.secret.reveal(), from),
+            TokenForm::Person => {
+                let person = self.authenticate(&token.secret.reveal(), from)?;
+                match self.trusted().contains(&token.authority) {
+                    true => Ok(person),
+                    false => Err(NotAdmitted::Replaced),
+                }
+            }
             TokenForm::Join => Err(NotAdmitted::NotForPeople),
         }
     }
 
-    /// Returns who holds a token that was shown before. Errors once it is revoked or expired.
+    /// Returns who holds a token that was shown before. Errors once that is not valid any more.
     pub(crate) fn holder_of(
         &self,
         token: TokenNumber,
         from: impl Into<CallOrigin>,
     ) -> Result<Identity, NotAdmitted> {
-        let person = self.tokens.lock().holder(Clock.wall(), token)?;
-        Ok(person.identity(from))
+        Ok(self.holder_of_token(token)?.identity(from))
     }
 }

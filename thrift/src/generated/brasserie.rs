@@ -6752,6 +6752,7 @@ pub struct TokenStatus {
     pub expires_ms: Option<i64>,
     pub uses_left: Option<i32>,
     pub created_by: Option<String>,
+    pub authority: Option<String>,
 }
 
 impl TSerializable for TokenStatus {
@@ -6763,6 +6764,7 @@ impl TSerializable for TokenStatus {
         let mut f_4: Option<i64> = Some(0);
         let mut f_5: Option<i32> = None;
         let mut f_6: Option<String> = None;
+        let mut f_7: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -6794,6 +6796,10 @@ impl TSerializable for TokenStatus {
                     let val = i_prot.read_string()?;
                     f_6 = Some(val);
                 }
+                7 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_7 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -6808,6 +6814,7 @@ impl TSerializable for TokenStatus {
             expires_ms: f_4,
             uses_left: f_5,
             created_by: f_6,
+            authority: f_7,
         };
         Ok(ret)
     }
@@ -6844,6 +6851,11 @@ impl TSerializable for TokenStatus {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.authority {
+            o_prot.write_field_begin(&TFieldIdentifier::new("authority", TType::String, 7))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -6858,6 +6870,7 @@ impl Default for TokenStatus {
             expires_ms: Some(0),
             uses_left: None,
             created_by: None,
+            authority: None,
         }
     }
 }

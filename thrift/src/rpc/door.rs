@@ -56,9 +56,10 @@ pub trait Credentials: fmt::Debug + Send + Sync + 'static {
     /// Returns the configuration of TLS for a new connection.
     fn tls(&self) -> Arc<ClientConfig>;
 
-    /// Checks a server after each handshake, also of a resumed session, before any call leaves. `shown` is the server's verified certificate.
-    /// Errors if it is not accepted, for example because it is revoked. The tasks of connections call it, so it must not block.
-    fn accepts(&self, _shown: &CertificateDer<'_>) -> Result<(), String> {
+    /// Checks a server after each handshake, also of a resumed session, before any call leaves. `shown` were verified, and begin with the
+    /// server's own certificate. Errors if that is not accepted, for example because it is revoked. The tasks of connections call it, so it
+    /// must not block.
+    fn accepts(&self, _shown: &[CertificateDer<'static>]) -> Result<(), String> {
         Ok(())
     }
 

@@ -156,8 +156,7 @@ impl LinkTask {
             Proof::Incomplete => return Ok(()),
             Proof::Plain => {}
             Proof::Certificates(shown) => {
-                let accepted = shown.first().map_or(Ok(()), |first| checks.accepts(first));
-                accepted.map_err(Close::NotAccepted)?;
+                checks.accepts(shown).map_err(Close::NotAccepted)?;
             }
         }
         self.checks = None;
