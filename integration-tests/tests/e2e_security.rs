@@ -578,6 +578,15 @@ fn what_is_revoked_is_closed_within_a_second_and_stays_out() {
     worker.wait_for_output("joined the cluster");
 }
 
+/// Kills the scheduler once its data directory is marked as used.
+fn kill_used(secured: &mut Secured) {
+    let marker = secured.spec.data_dir.join("used.json");
+    wait_for("the mark of a used directory", || {
+        marker.exists().then_some(())
+    });
+    secured.scheduler.kill_program();
+}
+
 /// Starts a scheduler that must refuse its data directory, and returns its output.
 fn refused_start(secured: &Secured, spec: &SchedulerSpec) -> String {
     let mut refused = secured.stage.start_scheduler(spec);
@@ -596,7 +605,7 @@ fn a_data_directory_that_has_lost_its_tokens_or_its_authority_is_no_new_one() {
     let identity = secured.spec.data_dir.join("identity");
     let first = secured.authority().authority().cluster().clone();
     for lost in ["tokens.json", ""] {
-        secured.scheduler.kill_program();
+        kill_used(&mut secured);
         let path = identity.join(lost);
         match lost {
             "" => fs::remove_dir_all(&path).expect("a folder"),
@@ -627,7 +636,7 @@ fn a_data_directory_that_has_lost_its_tokens_or_its_authority_is_no_new_one() {
         let kept = *secured.authority().authority().cluster() == first;
         assert_eq!(kept, !lost.is_empty(), "tokens alone are no cluster");
         // The statement is for one start.
-        secured.scheduler.kill_program();
+        kill_used(&mut secured);
         secured.scheduler = secured.stage.start_scheduler(&secured.spec);
         secured.wait_up();
     }
@@ -636,7 +645,7 @@ fn a_data_directory_that_has_lost_its_tokens_or_its_authority_is_no_new_one() {
 #[test]
 fn files_of_an_identity_that_are_not_the_schedulers_own_are_refused() {
     let mut secured = Secured::start();
-    secured.scheduler.kill_program();
+    kill_used(&mut secured);
     let identity = secured.spec.data_dir.join("identity");
     let damage = |script: &str| {
         let mut shell = Command::new("sh");
