@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +20,8 @@ use crate::output::printable;
 const MAX_BYTES: u64 = 1 << 20;
 /// The longest name of a context, in bytes.
 const MAX_NAME: usize = 64;
+/// The file that a command locks while it changes the contexts.
+const LOCK_FILE: &str = "contexts.lock";
 const HEAD: &str =
     "# The contexts of `brasserie context`. The tokens are secret: keep this file for yourself.\n";
 
@@ -62,22 +65,36 @@ impl Contexts {
         })?)
     }
 
-    /// Replaces the file of this user, for it alone.
-    pub(crate) fn write(&self) -> Result<()> {
+    /// Changes the file of this user, for it alone. Changes at the same time wait for each other, so none is lost. Changes nothing if `change`
+    /// fails.
+    pub(crate) fn change<T>(change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let path = path().ok_or_else(|| {
             Failure::usage(
                 "there is no place for contexts: neither XDG_CONFIG_HOME nor HOME is set",
             )
         })?;
-        self.write_to(&path)
+        Self::change_at(&path, change)
     }
 
-    fn write_to(&self, path: &Path) -> Result<()> {
+    fn change_at<T>(path: &Path, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let cannot = || format!("cannot write {}", path.display());
         let folder = path.parent().unwrap_or(Path::new("/"));
         let created = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         created.with_context(cannot)?;
-        files::atomic_write(path, self.text().as_bytes()).with_context(cannot)
+        let lock = folder.join(LOCK_FILE);
+        let _lock = match files::lock(&lock) {
+            Ok(lock) => Some(lock),
+            // Some file systems of clusters have no locks. A context without one is better than none.
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            Err(error) => {
+                let cannot = format!("cannot lock {}", lock.display());
+                return Err(anyhow::Error::new(error).context(cannot));
+            }
+        };
+        let mut contexts = Self::read_from(path)?;
+        let changed = change(&mut contexts)?;
+        files::atomic_write(path, contexts.text().as_bytes()).with_context(cannot)?;
+        Ok(changed)
     }
 
     fn text(&self) -> String {
@@ -245,7 +262,11 @@ mod tests {
             Contexts::read_from(&path).expect("none"),
             Contexts::default()
         );
-        two().write_to(&path).expect("a file");
+        let write = |contexts: &mut Contexts| {
+            *contexts = two();
+            Ok(())
+        };
+        Contexts::change_at(&path, write).expect("a file");
         let read = Contexts::read_from(&path).expect("the contexts");
         assert_eq!(read, two());
         assert_eq!(
@@ -263,6 +284,35 @@ mod tests {
             exposed.to_string().contains("other users may read"),
             "{exposed}"
         );
+    }
+
+    #[test]
+    fn changes_at_the_same_time_are_all_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("contexts.toml");
+        let open = two().named("home").expect("a context");
+        let add = |name: String| {
+            let insert = |contexts: &mut Contexts| {
+                contexts.all.insert(name, open.clone());
+                Ok(())
+            };
+            Contexts::change_at(&path, insert).expect("a change");
+        };
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let add = &add;
+                scope.spawn(move || (0..10).for_each(|number| add(format!("{writer}-{number}"))));
+            }
+        });
+        let kept = Contexts::read_from(&path).expect("the contexts");
+        assert_eq!(kept.all.len(), 80);
+        // A change that fails changes nothing.
+        let fail = |contexts: &mut Contexts| -> Result<()> {
+            contexts.all.clear();
+            anyhow::bail!("no")
+        };
+        Contexts::change_at(&path, fail).expect_err("no change");
+        assert_eq!(Contexts::read_from(&path).expect("the contexts"), kept);
     }
 
     #[test]

@@ -40,6 +40,8 @@ struct Certificate {
     cluster: Cluster,
     renew_at: Time,
     until: Time,
+    /// The number of renewals before it.
+    version: u64,
 }
 
 impl Certificate {
@@ -52,6 +54,7 @@ impl Certificate {
             cluster: proven(own.certificate())?.certified.cluster,
             renew_at: now + life / 2,
             until: now + life,
+            version: 0,
         })
     }
 }
@@ -130,7 +133,10 @@ impl CertifiedCaller {
             return Ok(before);
         }
         let current = match self.renewed(now).await {
-            Ok(renewed) => renewed,
+            Ok(renewed) => Certificate {
+                version: before.version + 1,
+                ..renewed
+            },
             Err(_) if now < before.until => Certificate {
                 renew_at: now + RETRY,
                 ..before
@@ -152,6 +158,11 @@ impl CertifiedCaller {
 impl Credentials for CertifiedCaller {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
         self.certificate().tls
+    }
+
+    /// A worker refuses calls on a connection whose certificate has expired, also if there is another one by then.
+    fn version(&self) -> u64 {
+        self.certificate().version
     }
 }
 
@@ -237,13 +248,16 @@ mod tests {
             let connection = Connection::to_destination(&Destination::local(&socket));
             let credentials = WorkerCredentials::of(&connection.expect("an address")).await;
             let credentials = credentials.expect("a certificate");
-            let tls = || credentials.for_tls().expect("a certificate").tls();
+            let own = || credentials.for_tls().expect("a certificate");
+            let (tls, version) = (|| own().tls(), || own().version());
             for expected in expected {
-                let before = tls();
+                let (before, earlier) = (tls(), version());
                 let peer = credentials.worker(&worker).await.expect("a certificate");
                 assert_ne!(peer, worker, "it proves a name");
                 assert_eq!(count.load(Ordering::Relaxed), expected, "{name}");
                 assert_eq!(Arc::ptr_eq(&before, &tls()), life > Duration::ZERO);
+                let is_anew = version() > earlier;
+                assert_eq!(is_anew, life.is_zero(), "connections are opened anew");
             }
             drop(stop);
             std::fs::remove_file(&socket).expect("the socket");

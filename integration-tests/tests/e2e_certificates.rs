@@ -205,6 +205,45 @@ fn workers_cut_off_those_whose_certificate_is_revoked_and_refuse_them_also_after
 }
 
 #[test]
+fn a_worker_refuses_a_person_whose_certificate_has_expired_on_an_open_connection() {
+    let cluster = Certified::start(&[]);
+    let (worker, _) = cluster.start_worker("w1");
+    cluster.client.wait_healthy(1);
+    let number = cluster.person("viewer");
+    let peer = cluster.authority.worker_at_port(address_of(&worker).port());
+    runtime().block_on(async {
+        // The worker knows which certificates are revoked.
+        let lasting = cluster.authority.person(Role::Viewer, Some(number));
+        let lasting = cluster.authority.pool(Some(&lasting));
+        let known = async {
+            while try_call(&lasting, &peer, "getWorkFetch").await != Admission::Served {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(SOON, known).await.expect("served");
+        let brief = cluster.authority.person_for(SOON / 2, Role::Viewer, number);
+        let brief = cluster.authority.pool(Some(&brief));
+        let served = try_call(&brief, &peer, "getWorkFetch").await;
+        assert_eq!(served, Admission::Served);
+        let refused = async {
+            loop {
+                match try_call(&brief, &peer, "getWorkFetch").await {
+                    Admission::Served => tokio::time::sleep(Duration::from_millis(100)).await,
+                    Admission::Refused(why) => return why,
+                    Admission::Closed => panic!("another connection would prove nothing"),
+                }
+            }
+        };
+        let why = tokio::time::timeout(2 * SOON, refused).await;
+        let why = why.expect("the end of the certificate");
+        let of_the_connection = "the token or certificate of the caller has expired";
+        assert!(why.contains(of_the_connection), "{why}");
+        let served = try_call(&lasting, &peer, "getWorkFetch").await;
+        assert_eq!(served, Admission::Served);
+    });
+}
+
+#[test]
 fn a_worker_that_was_away_for_longer_than_its_certificate_renews_it_and_works() {
     let cluster = Certified::start(&[]);
     let spec = cluster.stage.worker_spec("w1", &cluster.spec);

@@ -740,6 +740,27 @@ fn a_scheduler_that_asks_for_no_proof_has_a_context_without_a_token() {
 }
 
 #[test]
+fn contexts_that_are_added_at_the_same_time_are_all_kept() {
+    let stage = Stage::new();
+    let spec = stage.default_spec(&stage.write_work(1, Duration::ZERO));
+    let scheduler = stage.start_scheduler(&spec);
+    scheduler.wait_for_output("the scheduler is up");
+    let address = format!("127.0.0.1:{}", spec.port);
+    let names: Vec<String> = (0..12).map(|number| format!("home-{number}")).collect();
+    let adding = names.iter().map(|name| {
+        let add = ["context", "add", name, "--scheduler", &address];
+        stage.start(name, stage.brasserie_command(&add))
+    });
+    for mut added in adding.collect::<Vec<_>>() {
+        assert_eq!(added.wait().code(), Some(0), "{}", added.output());
+    }
+    let listed = stage.brasserie(&["context", "list"]);
+    for name in &names {
+        assert!(listed.output.contains(name), "{}", listed.output);
+    }
+}
+
+#[test]
 fn no_program_repeats_a_token_of_its_command_line() {
     let stage = Stage::new();
     let secret = "cd".repeat(32);
@@ -812,9 +833,9 @@ fn a_token_without_an_address_is_for_the_context_in_use() {
 fn commands_that_wait_end_with_the_refusal_of_their_token() {
     let secured = Secured::start(&[]);
     let address = format!("127.0.0.1:{}", secured.spec.port);
-    let token = secured.token(&["--role", "viewer"]);
+    let token = secured.token(&["--role", "operator"]);
     let number = Token::from_text(&token).expect("a token").secret.number();
-    let file = secured.token_file("viewer", &token);
+    let file = secured.token_file("operator", &token);
     let start = |command: &[&str]| {
         let named = ["--scheduler", &address, "--token-file", &file];
         let started = secured.stage.brasserie_command(&[command, &named].concat());
@@ -822,11 +843,13 @@ fn commands_that_wait_end_with_the_refusal_of_their_token() {
     };
     let waits = start(&["job", "wait", "work"]);
     let watches = start(&["worker", "work-fetch", "--watch"]);
+    let follows = start(&["audit", "--follow"]);
+    follows.wait_for_output("createToken");
     waits.wait_for_output("1 waiting");
     watches.wait_for_output("no worker has connected");
     let revoked = secured.ask(&["token", "revoke", &number.to_string()]);
     assert_eq!(revoked.code, Some(0), "{}", revoked.output);
-    for mut command in [waits, watches] {
+    for mut command in [waits, watches, follows] {
         let code = command.wait().code();
         assert_eq!(code, Some(1), "{}", command.output());
         assert!(

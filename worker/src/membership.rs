@@ -786,9 +786,12 @@ impl Member {
         }
         self.check_accepted(&proven, shown)?;
         let certified = proven.certified;
+        // A program renews its certificate over the connections that it has. A person's is good for its minutes alone.
+        let is_program = matches!(certified.role, Role::Scheduler | Role::Worker);
         Ok(Identity {
             shard: certified.shard,
             token: certified.token,
+            until: (!is_program).then_some(proven.until),
             ..Identity::new(certified.role, IdentityProof::Certificate, from)
         })
     }

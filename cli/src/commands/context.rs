@@ -96,14 +96,7 @@ pub(crate) fn run(args: &ContextArgs) -> Result<CommandEnding> {
 
 fn add(args: &AddArgs) -> Result<()> {
     let name = &args.name;
-    let mut contexts = Contexts::read()?;
-    if contexts.all.contains_key(name) && !args.replace {
-        return Err(
-            Failure::usage(format!("there is a context `{name}` already, which stays"))
-                .remedy("Choose another name, or replace the context with --replace")
-                .into(),
-        );
-    }
+    check_name(&Contexts::read()?, args)?;
     let mut peers = args.scheduler.iter().filter_map(|at| scheduler_peer(at));
     let has_socket = peers.any(|peer| peer.is_local());
     if has_socket && args.token_file.is_some() {
@@ -118,17 +111,31 @@ fn add(args: &AddArgs) -> Result<()> {
         (None, false) => ", which asks for no proof".to_owned(),
     };
     let cluster = printable(context.cluster.as_deref().unwrap_or_default());
-    contexts.all.insert(name.clone(), context);
-    let used = match &contexts.in_use {
-        Some(used) if used == name => "It is in use.".to_owned(),
-        Some(_) => format!("To use it: brasserie context use {name}"),
-        None => "It is in use.".to_owned(),
+    let is_used = Contexts::change(|contexts| {
+        // Another command may have added one while the scheduler was asked.
+        check_name(contexts, args)?;
+        contexts.all.insert(name.clone(), context);
+        Ok(contexts.in_use.get_or_insert_with(|| name.clone()) == name)
+    })?;
+    let used = match is_used {
+        true => "It is in use.".to_owned(),
+        false => format!("To use it: brasserie context use {name}"),
     };
-    contexts.in_use.get_or_insert_with(|| name.clone());
-    contexts.write()?;
     print(&format!(
         "The context `{name}` is for the cluster {cluster}{role}. {used}\n"
     ))
+}
+
+/// Errors if there is a context of this name, which the command may not replace.
+fn check_name(contexts: &Contexts, args: &AddArgs) -> Result<()> {
+    let name = &args.name;
+    if !contexts.all.contains_key(name) || args.replace {
+        return Ok(());
+    }
+    let taken = Failure::usage(format!("there is a context `{name}` already, which stays"));
+    Err(taken
+        .remedy("Choose another name, or replace the context with --replace")
+        .into())
 }
 
 /// Asks the scheduler which cluster it has, and who the holder of the token is there.
@@ -168,10 +175,10 @@ fn token(file: &Path) -> Result<Token> {
 }
 
 fn choose(name: &str) -> Result<()> {
-    let mut contexts = Contexts::read()?;
-    let context = contexts.named(name)?;
-    contexts.in_use = Some(name.to_owned());
-    contexts.write()?;
+    let context = Contexts::change(|contexts| {
+        contexts.in_use = Some(name.to_owned());
+        contexts.named(name)
+    })?;
     let at = printable(&context.schedulers.join(","));
     print(&format!("Commands now call the scheduler at {at}.\n"))
 }
@@ -207,10 +214,11 @@ fn list(args: &ListArgs) -> Result<()> {
 }
 
 fn remove(name: &str) -> Result<()> {
-    let mut contexts = Contexts::read()?;
-    contexts.named(name)?;
-    contexts.all.remove(name);
-    contexts.in_use = contexts.in_use.filter(|used| used != name);
-    contexts.write()?;
+    Contexts::change(|contexts| {
+        contexts.named(name)?;
+        contexts.all.remove(name);
+        contexts.in_use.take_if(|used| used.as_str() == name);
+        Ok(())
+    })?;
     print(&format!("The context `{}` is removed.\n", printable(name)))
 }

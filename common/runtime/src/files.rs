@@ -345,6 +345,14 @@ fn cannot_lock_folders(error: &io::Error) -> bool {
     matches!(number, Some(Errno::EBADF | Errno::EOPNOTSUPP))
 }
 
+/// Waits until no other process has locked this file, and locks it; creates it (mode 0600) if it does not exist. Closing the returned file
+/// releases the lock. Errors of the kind `Unsupported` say that the file system has no locks.
+pub fn lock(path: &Path) -> io::Result<File> {
+    let file = open_lock(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
 /// Opens the lock file.
 fn open_lock(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
@@ -456,7 +464,8 @@ impl PinnedFile {
     }
 }
 
-/// Replaces a file. After a crash it is either the old or the new one, and the new one is on disk when this returns.
+/// Replaces a file by one with the mode 0600. After a crash it is either the old or the new one, and the new one is on disk when this
+/// returns.
 pub fn atomic_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path
         .parent()
@@ -469,7 +478,10 @@ pub fn atomic_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary_name.push(name);
     temporary_name.push(".tmp");
     let temporary = folder.join(temporary_name);
-    // A directory has one writer (its lock), so a leftover of a crash may be overwritten.
+    // A directory has one writer (its lock), so nobody needs a leftover of a crash. Its mode may be another one, and others may have opened it.
+    if fs::symlink_metadata(&temporary).is_ok_and(|leftover| leftover.is_file()) {
+        fs::remove_file(&temporary)?;
+    }
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     let opened = open_own(&temporary, &mut options);
@@ -963,6 +975,21 @@ mod tests {
             "{text}"
         );
         assert_eq!(read_to_string(&path, 3).expect("read"), "two");
+    }
+
+    #[test]
+    fn a_leftover_gives_a_file_neither_its_mode_nor_its_readers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let leftover = folder.path().join(".x.tmp");
+        fs::write(&leftover, "old").expect("written");
+        set_mode(&leftover, 0o666);
+        let mut reader = File::open(&leftover).expect("opened");
+        let path = folder.path().join("x");
+        atomic_write(&path, b"secret").expect("written");
+        assert_eq!(mode_of(&path), 0o600);
+        let mut seen = String::new();
+        reader.read_to_string(&mut seen).expect("read");
+        assert_eq!(seen, "old");
     }
 
     #[test]

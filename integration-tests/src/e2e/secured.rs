@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common::access::{Role, ShardLabel, TokenNumber};
 use brasserie_common::{Shard, WallTime};
@@ -286,6 +287,15 @@ impl TestAuthority {
     /// If there are no random numbers.
     pub fn person(&self, role: Role, token: Option<TokenNumber>) -> Credential {
         self.certify(role, None, token, Clock.wall())
+    }
+
+    /// Returns a credential of a person that is valid for this long from now on.
+    ///
+    /// # Panics
+    /// If there are no random numbers.
+    pub fn person_for(&self, life: Duration, role: Role, token: TokenNumber) -> Credential {
+        let issued = Clock.wall().0 - (Lifetime::WORKER.0 - life).as_millis() as i64;
+        self.certify(role, None, Some(token), WallTime(issued))
     }
 
     fn certify(

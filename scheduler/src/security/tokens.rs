@@ -907,8 +907,16 @@ fn check(terms: &Terms) -> Result<(), NotAdmitted> {
         (Some(owner), true) if !is_name(owner) => bad(format!(
             "the name of an owner has 1 to {LONGEST_OWNER} bytes"
         )),
+        (Some(owner), true) if !is_visible(owner) => bad("the name of an owner has only characters that can be seen, and white space at neither end".to_owned()),
         (None, false) | (Some(_), true) => Ok(()),
     }
+}
+
+/// Returns whether a name has neither control or format characters, which make two names look the same, nor white space at an end.
+fn is_visible(name: &str) -> bool {
+    // These three can be seen, but need an escape.
+    let rest = name.replace(['\\', '\'', '"'], "");
+    name.trim() == name && rest.escape_debug().eq(rest.chars())
 }
 
 #[cfg(test)]
@@ -1203,6 +1211,19 @@ mod tests {
     }
 
     #[test]
+    fn names_of_owners_are_of_all_languages() {
+        for name in [
+            "ana",
+            "Ana O'Brien \"a\\b\"",
+            "Zoe\u{308}",
+            "王小明",
+            "team/α",
+        ] {
+            assert!(is_visible(name), "{name}");
+        }
+    }
+
+    #[test]
     fn terms_that_mean_nothing_are_refused() {
         let person = |role: Role, owner: Option<&str>| Terms {
             owner: owner.map(str::to_owned),
@@ -1228,6 +1249,11 @@ mod tests {
             person(Role::Scheduler, None),
             person(Role::Submitter, None),
             person(Role::Submitter, Some("")),
+            person(Role::Submitter, Some(" ana")),
+            person(Role::Submitter, Some("ana\t")),
+            person(Role::Submitter, Some("a\nb")),
+            person(Role::Submitter, Some("ana\u{202e}")),
+            person(Role::Submitter, Some("a\u{200b}na")),
             person(Role::Viewer, Some("ana")),
             Terms {
                 note: Some(String::new()),
