@@ -218,15 +218,13 @@ fn wire_news(guard: &Guard, number: u64) -> CertificateNews {
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
-    use std::time::Duration;
 
     use brasserie_common::access::{Identity, IdentityProof, Role};
-    use brasserie_common_runtime::DataDir;
     use brasserie_thrift::rpc::ClientConfig;
 
     use super::*;
-    use crate::audit::Audit;
-    use crate::security::{PlainPeers, SecurityWish};
+    use crate::security::PlainPeers;
+    use crate::security::tests::Bench;
 
     fn shard(name: &str) -> Shard {
         Shard::try_from(name).expect("a shard")
@@ -259,20 +257,16 @@ mod tests {
         Principal::Unauthenticated(SocketAddr::from(([127, 0, 0, 1], 1)))
     }
 
-    fn guarded(folder: &std::path::Path, plain: PlainPeers) -> (WorkerPool, Arc<Guard>) {
-        let directory = DataDir::open(&folder.join("d")).expect("a directory");
-        let audit = Audit::open(&directory, 0).expect("a folder");
-        let wishes = (SecurityWish::Secured, plain);
-        let guard = Guard::open(&directory, wishes, Duration::from_secs(60), audit);
-        let guard = guard.expect("an authority").expect("an authority");
+    fn guarded(bench: &Bench, plain: PlainPeers) -> (WorkerPool, Arc<Guard>) {
+        let guard = bench.guard_for(plain);
         let pool = ClientPool::new(ClientConfig::default());
         (WorkerPool::new(pool, Some(Arc::clone(&guard))), guard)
     }
 
     #[tokio::test]
     async fn the_shard_of_a_call_decides_what_the_worker_must_prove() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (pool, guard) = guarded(folder.path(), PlainPeers::Strangers);
+        let bench = Bench::new();
+        let (pool, guard) = guarded(&bench, PlainPeers::Strangers);
         let named = |name: &str, address: &ServiceAddress| {
             let (_, peer) = pool.to(&shard(name), address);
             peer.name().map(str::to_owned)
@@ -299,8 +293,8 @@ mod tests {
 
     #[tokio::test]
     async fn only_workers_on_this_machine_are_called_without_a_proof() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (pool, _) = guarded(folder.path(), PlainPeers::Loopback);
+        let bench = Bench::new();
+        let (pool, _) = guarded(&bench, PlainPeers::Loopback);
         let compact = ClientProtocol::default();
         let called = |host: &str| {
             let address = at(host);

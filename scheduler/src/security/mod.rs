@@ -665,4 +665,4 @@ fn read_tokens(path: &Path) -> Result<Tokens, SecurityError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -129,12 +129,12 @@ impl Guard {
 mod tests {
     use brasserie_common::Shard;
 
-    use brasserie_common_identity::{Lifetime, Secret};
+    use brasserie_common_identity::Secret;
 
     use super::*;
-    use crate::audit::Audit;
+    use crate::security::tests::Bench;
     use crate::security::tokens::Tokens;
-    use crate::security::{RotationStep, SecurityWish, Terms};
+    use crate::security::{RotationStep, Terms};
 
     fn status() -> wire::ClusterStatus {
         let worker = |shard: &str, state: &str| wire::WorkerStatus {
@@ -156,13 +156,8 @@ mod tests {
 
     #[test]
     fn a_rotation_that_nobody_finishes_is_a_problem() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let directory = brasserie_common_runtime::DataDir::open(&folder.path().join("d"));
-        let directory = directory.expect("a directory");
-        let audit = Audit::open(&directory, 0).expect("a folder");
-        let wishes = (SecurityWish::Secured, PlainPeers::Strangers);
-        let guard = Guard::open(&directory, wishes, Lifetime::WORKER.0, audit);
-        let guard = guard.expect("an authority").expect("an authority");
+        let bench = Bench::new();
+        let guard = bench.guard();
         let after = |days: u64| Clock.wall() + Duration::from_secs(days * 24 * 60 * 60);
         assert_eq!(guard.rotation_problem(after(100)), None);
         guard.rotate(RotationStep::Begin).expect("a folder");
@@ -179,13 +174,8 @@ mod tests {
 
     #[test]
     fn flags_and_late_certificates_are_problems() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let directory = brasserie_common_runtime::DataDir::open(&folder.path().join("d"));
-        let directory = directory.expect("a directory");
-        let audit = Audit::open(&directory, 0).expect("a folder");
-        let wishes = (SecurityWish::Secured, PlainPeers::Strangers);
-        let guard = Guard::open(&directory, wishes, Lifetime::WORKER.0, audit);
-        let guard = guard.expect("an authority").expect("an authority");
+        let bench = Bench::new();
+        let guard = bench.guard();
         assert!(errors(None, PlainPeers::Loopback).is_empty());
         assert!(errors(Some(&guard), PlainPeers::Strangers).is_empty());
         assert!(errors(None, PlainPeers::All)[0].contains("--insecure-network"));

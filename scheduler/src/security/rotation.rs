@@ -221,22 +221,13 @@ mod tests {
     use brasserie_common::access::Role;
     use brasserie_common::{Principal, Shard};
     use brasserie_common_identity::{CertificateDer, Certified, KeyRequest, Lifetime};
-    use brasserie_common_runtime::DataDir;
     use brasserie_thrift::rpc::{Credentials as _, Doorkeeper as _};
 
     use super::*;
-    use crate::audit::Audit;
-    use crate::security::{PlainPeers, SecurityWish, Terms, TokenAuthority};
+    use crate::security::tests::Bench;
+    use crate::security::{Terms, TokenAuthority};
 
     const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
-
-    fn open(folder: &Path) -> Arc<Guard> {
-        let directory = DataDir::open(&folder.join("d")).expect("a directory");
-        let audit = Audit::open(&directory, 0).expect("a folder");
-        let wishes = (SecurityWish::Secured, PlainPeers::Strangers);
-        let guard = Guard::open(&directory, wishes, Lifetime::WORKER.0, audit);
-        guard.expect("an authority").expect("an authority")
-    }
 
     /// Returns whether the door lets the holder of these certificates in.
     fn enters(guard: &Guard, chain: &[CertificateDer<'static>]) -> bool {
@@ -270,8 +261,8 @@ mod tests {
 
     #[test]
     fn a_worker_is_behind_until_it_shows_its_new_certificate_and_people_of_before_are_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let guard = open(folder.path());
+        let bench = Bench::new();
+        let guard = bench.guard();
         let shard = Shard::try_from("w1").expect("a shard");
         let label = ShardLabel::of(&shard);
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
@@ -317,8 +308,8 @@ mod tests {
 
     #[test]
     fn a_certificate_of_the_former_authority_counts_only_for_a_known_key_of_its_shard() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let guard = open(folder.path());
+        let bench = Bench::new();
+        let guard = bench.guard();
         let shard = |name| Shard::try_from(name).expect("a shard");
         let stolen = guard.authority();
         let joined = join(&guard, &shard("w1"));
@@ -327,7 +318,7 @@ mod tests {
         assert!(enters(&guard, &adopted));
         guard.rotate(RotationStep::Begin).expect("a folder");
         // The scheduler knows the keys also after a restart.
-        for guard in [Arc::clone(&guard), open(folder.path())] {
+        for guard in [Arc::clone(&guard), bench.guard()] {
             assert!(enters(&guard, &joined) && enters(&guard, &adopted));
             guard.accepts(&joined).expect("the worker of its shard");
             for name in ["w1", "w2", "unknown"] {
@@ -348,8 +339,8 @@ mod tests {
 
     #[test]
     fn a_token_ends_with_the_authority_that_it_names() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let guard = open(folder.path());
+        let bench = Bench::new();
+        let guard = bench.guard();
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
         let shard = Shard::try_from("w1").expect("a shard");
         let create = |terms| guard.create_token(terms).expect("good terms").0;
@@ -401,8 +392,8 @@ mod tests {
 
     #[test]
     fn a_crash_before_the_last_step_leaves_no_shard_that_nobody_can_join_as() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let guard = open(folder.path());
+        let bench = Bench::new();
+        let guard = bench.guard();
         let shard = Shard::try_from("w1").expect("a shard");
         join(&guard, &shard);
         guard.rotate(RotationStep::Begin).expect("a folder");

@@ -10,14 +10,14 @@ use super::*;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A data directory, and what opens the guard in it.
-struct Bench {
+pub(crate) struct Bench {
     directory: DataDir,
     audit: Audit,
     _folder: tempfile::TempDir,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = DataDir::open(&folder.path().join("d")).expect("a directory");
         let audit = Audit::open(&directory, 0).expect("a folder");
@@ -29,7 +29,15 @@ impl Bench {
     }
 
     fn try_open(&self, wish: SecurityWish) -> Result<Option<Arc<Guard>>, SecurityError> {
-        let wishes = (wish, PlainPeers::Strangers);
+        self.try_open_for(wish, PlainPeers::Strangers)
+    }
+
+    fn try_open_for(
+        &self,
+        wish: SecurityWish,
+        plain: PlainPeers,
+    ) -> Result<Option<Arc<Guard>>, SecurityError> {
+        let wishes = (wish, plain);
         Guard::open(
             &self.directory,
             wishes,
@@ -38,8 +46,13 @@ impl Bench {
         )
     }
 
-    fn guard(&self) -> Arc<Guard> {
-        let opened = self.try_open(SecurityWish::Secured);
+    pub(crate) fn guard(&self) -> Arc<Guard> {
+        self.guard_for(PlainPeers::Strangers)
+    }
+
+    /// Opens the guard, which treats peers without TLS in this way.
+    pub(crate) fn guard_for(&self, plain: PlainPeers) -> Arc<Guard> {
+        let opened = self.try_open_for(SecurityWish::Secured, plain);
         opened.expect("an authority").expect("an authority")
     }
 
