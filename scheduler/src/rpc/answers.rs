@@ -291,11 +291,11 @@ impl Answers {
             Err(error) => return to.reject_arguments(&error),
         };
         let logs = self.logs.clone();
-        self.logs.turns.begin(to, |to, turn| async move {
+        self.logs.turns().begin(to, |to, turn| async move {
             match logs.page(from, query).await {
                 Ok(page) => {
                     let answer = move || to.reply(&result(page().into()));
-                    // Without an answer, the drop of the responder is one.
+                    // The drop of the responder is an answer too.
                     let _ = turn.compute(answer).await;
                 }
                 Err(error) => to.fail(error),

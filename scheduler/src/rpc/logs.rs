@@ -45,8 +45,7 @@ pub(super) enum LogsError {
 pub(super) struct Logs {
     inbox: Inbox,
     pool: WorkerPool,
-    /// Those of pages, which wait for workers.
-    pub(super) turns: Turns,
+    turns: Turns,
 }
 
 /// The answer of one worker.
@@ -62,6 +61,11 @@ impl Logs {
             pool,
             turns: Turns::new(MAX_PAGES_AT_ONCE),
         }
+    }
+
+    /// Returns the turns of pages, which wait for workers.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// Returns a function that merges one page, which takes a while. Its lines are contiguous over all workers that answered, and notices name
