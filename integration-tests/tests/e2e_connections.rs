@@ -1,15 +1,18 @@
 //! Tests more connections than a server accepts, and many at a time: workers can still reconnect, and connected ones are not lost.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use brasserie_thrift::generated::brasserie::ClusterStatus;
 use brasserie_thrift::generated::common::BistroInstanceID;
-use integration_tests::e2e::{Client, Stage, TestAuthority, address_of};
+use integration_tests::e2e::{Client, Stage, TestAuthority, address_of, range_config};
 use integration_tests::fake_worker::FakeFleet;
 use integration_tests::hostile::Crowd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde_json::json;
 
 /// A server's limit of connections (`Limits::max_connections`), and some more.
 const CROWD: usize = 2048 + 200;
@@ -175,4 +178,52 @@ fn a_thousand_workers_with_certificates_stay_healthy_when_their_scheduler_restar
     for trouble in ["unhealthy", "is lost", "too many Thrift"] {
         assert!(!output.contains(trouble), "{trouble}: {output}");
     }
+}
+
+/// Jobs whose list is an answer of some hundred KiB.
+const JOBS: usize = 1000;
+/// Calls of `getJobs` on each of some connections. Their answers together take minutes, far longer than the limit below.
+const HEAVY: usize = 3000;
+const FLOODS: usize = 5;
+
+/// Sends many calls of `getJobs` over one connection, and reads no answer.
+fn flood(port: u16) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the scheduler listens");
+    let call = b"\0\0\0\x0c\x82\x21\x01\x07getJobs\0";
+    stream.write_all(&call.repeat(HEAVY)).expect("it reads");
+    stream
+}
+
+#[test]
+fn heavy_calls_delay_neither_heartbeats_nor_others_and_end_with_their_connections() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let mut config = range_config(1, None);
+    for number in 0..JOBS {
+        config[format!("bistro_job->j{number:04}")] =
+            json!({ "command": ["true"], "enabled": false });
+    }
+    let config = stage.write("config.json", &config.to_string());
+    let spec = stage.default_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    let client = Client::new(spec.port);
+    client.wait_healthy(1);
+    let before = worker.output().len();
+
+    for closes in [false, true] {
+        let floods: Vec<TcpStream> = (0..FLOODS).map(|_| flood(spec.port)).collect();
+        let kept = (!closes).then_some(floods);
+        let began = Instant::now();
+        // Workers send a heartbeat each second here, and each is answered within its two seconds.
+        while began.elapsed() < SIEGE {
+            assert_eq!(spec.get_with_code("/health/live").0, 200);
+            let status = client.wait_until_within(SOON, "an answer", |_| true);
+            assert_eq!(status.workers.iter().flatten().count(), 1);
+        }
+        drop(kept);
+    }
+    client.wait_healthy(1);
+    let output = worker.output();
+    assert!(!output[before..].contains("fail"), "{output}");
 }

@@ -21,6 +21,7 @@ mod security;
 pub mod sources;
 mod start;
 pub mod store;
+mod turns;
 
 pub use brasserie_scheduler_core::{LACKS_INPUT, STORE_FAILS};
 pub use files::input_fault;

@@ -179,7 +179,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     outside.push(audit.watch(inbox.clone(), stop_outside.clone()));
     outside.extend(protection.write_late(stop_outside.clone()));
     if let Some(listener) = http_listener {
-        let web = http::Web::new(inbox.clone(), protection, options.http_hosts);
+        let web = http::Web::new(service.for_pages(), protection, options.http_hosts);
         outside.push(web.start(listener, stop_outside.clone()));
     }
     let thrift = server.serve(service, Limits::default(), stop_outside.clone());

@@ -4,6 +4,8 @@ mod rpc_support;
 
 use rpc_support::*;
 
+use std::time::Duration;
+
 use brasserie_thrift::rpc::Limits;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TMessageType;
@@ -290,6 +292,31 @@ async fn a_peer_that_closes_its_side_still_gets_its_answers() {
     let reply = client.next_reply(encoding).await;
     assert!(is_reply(&reply, 1, &note("late", 1)), "{reply:?}");
     client.expect_closed().await;
+}
+
+#[tokio::test]
+async fn a_responder_knows_that_its_connection_has_ended() {
+    let limits = Limits {
+        drain_timeout: Duration::from_millis(10),
+        ..Limits::DEFAULT
+    };
+    let mut server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    let late = call(RawEncoding::Compact, "later", 1, &note("late", 1));
+    client.send(&framed(&late)).await;
+    let (_, responder) = server.next_later().await;
+    assert!(!responder.is_gone());
+    drop(client);
+    let closed = async {
+        while server.handle.load().connections > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let closed = tokio::time::timeout(PATIENCE, closed).await;
+    closed.expect("the server gives up waiting for the answer");
+    assert!(responder.is_gone());
+    drop(responder);
+    assert_eq!(server.handle.load().calls, 0);
 }
 
 #[tokio::test]

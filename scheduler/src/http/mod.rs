@@ -10,6 +10,7 @@ mod selection;
 mod sessions;
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query as Wanted, State};
@@ -26,13 +27,15 @@ use brasserie_scheduler_core::{Answer, FileList, MAX_LISTED_JOBS, Query};
 use brasserie_thrift::generated::brasserie::{BrasserieGetJobStatusPageArgs, JobStatus};
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::inbox::{EventLane, Inbox};
 use crate::rpc::answers::{QueryFailure, job_status, job_status_page};
 use crate::rpc::render;
 use crate::security::Protection;
+use crate::turns::{Busy, Turn, Turns};
+use connections::Visitor;
 use gate::{Gate, Viewer};
 use hosts::Hosts;
 use page::PageArtifacts;
@@ -48,13 +51,18 @@ const STATUS: &str = "/status";
 #[derive(Clone)]
 pub(crate) struct Web {
     inbox: Inbox,
+    turns: Turns,
     protection: Protection,
     hosts: Hosts,
 }
 
 impl Web {
     /// Creates the pages of a scheduler, which also answers to these host names.
-    pub(crate) fn new(inbox: Inbox, protection: Protection, names: Vec<String>) -> Self {
+    pub(crate) fn new(
+        (inbox, turns): (Inbox, Turns),
+        protection: Protection,
+        names: Vec<String>,
+    ) -> Self {
         if let Some(guard) = protection.guard() {
             let own = host_name().into_iter().chain(["localhost".to_owned()]);
             guard.add_web_names(names.iter().cloned().chain(own));
@@ -64,6 +72,7 @@ impl Web {
         }
         Web {
             inbox,
+            turns,
             protection,
             hosts: Hosts::new(names, host_name()),
         }
@@ -73,6 +82,17 @@ impl Web {
     pub(crate) fn start(self, listener: TcpListener, stop: CancellationToken) -> JoinHandle<()> {
         let guard = self.protection.guard().cloned();
         tokio::spawn(connections::serve(listener, (self.router(), guard), stop))
+    }
+
+    /// Waits for the turn of a visitor, who may be one with a token.
+    async fn turn(&self, visitor: &Visitor, viewer: Option<&Viewer>) -> Result<Turn, NoAnswer> {
+        let from = match viewer {
+            Some(viewer) => Principal::Authenticated(Arc::clone(&viewer.identity)),
+            None => Principal::Unauthenticated(visitor.from),
+        };
+        let turn = self.turns.place(&from)?.turn();
+        let turn = tokio::time::timeout(ANSWER_TIMEOUT, turn).await;
+        turn.map_err(|_| NoAnswer::Busy(Busy))
     }
 
     fn router(self) -> Router {
@@ -114,21 +134,35 @@ async fn ready(State(web): State<Web>) -> Result<Response, NoAnswer> {
 /// The parameters of a URL's query, in order.
 type Parameters = Wanted<Vec<(String, String)>>;
 
-async fn status(State(web): State<Web>, Wanted(parameters): Parameters) -> Response {
-    match view_of(&web, parameters, MAX_LISTED_JOBS).await {
-        Ok((view, _)) => axum::Json(view).into_response(),
-        Err(why) => failure(STATUS, why.code(), &why.to_string()),
+async fn status(
+    State(web): State<Web>,
+    Extension(visitor): Extension<Visitor>,
+    viewer: Option<Extension<Viewer>>,
+    Wanted(parameters): Parameters,
+) -> Response {
+    let answer = async {
+        let turn = web.turn(&visitor, viewer.as_deref()).await?;
+        let (view, _) = view_of(&web, parameters, MAX_LISTED_JOBS).await?;
+        let document = move || axum::Json(view).into_response();
+        Ok(turn.compute(document).await?)
+    };
+    match answer.await {
+        Ok(document) => document,
+        Err::<_, NoAnswer>(why) => failure(STATUS, why.code(), &why.to_string()),
     }
 }
 
 async fn page(
     State(web): State<Web>,
+    Extension(visitor): Extension<Visitor>,
     viewer: Option<Extension<Viewer>>,
     Wanted(parameters): Parameters,
 ) -> Result<Response, NoAnswer> {
+    let turn = web.turn(&visitor, viewer.as_deref()).await?;
     let (view, selection) = view_of(&web, parameters, DEFAULT_ROWS).await?;
     let artifacts = artifacts(&web.inbox).await?;
-    let page = page::render(&view, &selection, &artifacts);
+    let page = move || page::render(&view, &selection, &artifacts);
+    let page = turn.compute(page).await?;
     Ok(match viewer {
         Some(Extension(viewer)) => login::with_logout(page, &viewer),
         None => Html(page).into_response(),
@@ -246,6 +280,10 @@ enum NoAnswer {
     BadSelection(#[from] BadSelection),
     #[error(transparent)]
     Failed(#[from] QueryFailure),
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    #[error("the answer could not be made: {0}")]
+    Died(#[from] JoinError),
 }
 
 impl NoAnswer {
@@ -253,9 +291,11 @@ impl NoAnswer {
         match self {
             NoAnswer::BadSelection(_) => StatusCode::BAD_REQUEST,
             NoAnswer::Failed(QueryFailure::Unknown(_)) => StatusCode::NOT_FOUND,
-            NoAnswer::Ending | NoAnswer::Late | NoAnswer::Failed(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            NoAnswer::Ending
+            | NoAnswer::Late
+            | NoAnswer::Failed(_)
+            | NoAnswer::Busy(_)
+            | NoAnswer::Died(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Serves the queries of people and programs: reads the core's state and sends each answer from a task of its own.
+//! Serves the queries of people and programs in their turns: reads the core's state and sends each answer from a thread that may compute for long.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ use brasserie_thrift::generated::scheduler::{
 };
 use brasserie_thrift::rpc::Responder;
 use thrift::protocol::TSerializable;
-use tokio::sync::Semaphore;
 
 use super::logs::Logs;
 use super::{artifact_pages, export, files, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
 use crate::security::Protection;
 use crate::store::{StoreError, Stories};
+use crate::turns::{Busy, Turns};
 
 /// Maximum names in one histogram bucket, whatever the caller requests: people read them.
 const MAX_SAMPLES: usize = 1000;
@@ -43,14 +43,19 @@ const MAX_SAMPLES: usize = 1000;
 /// Limit for reading a run's story from the disk. The read takes milliseconds, and callers give up soon after this.
 const HISTORY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Maximum queries from the network at once, each of which may compute a frame of the maximum length. So others wait for two at most in the
+/// core's inbox, and two threads at most compete with those that serve heartbeats.
+const MAX_QUERIES_AT_ONCE: usize = 2;
+
 /// Serves queries.
 pub(super) struct Answers {
     inbox: Inbox,
     logs: Logs,
     stories: Arc<Stories>,
     protection: Protection,
-    /// Permits one read of stories at a time, so that a hanging disk blocks one thread only.
-    reads: Arc<Semaphore>,
+    turns: Turns,
+    /// Permits one read of stories at a time, so that a hanging disk blocks one thread, or two with one for the local socket.
+    reads: Turns,
 }
 
 /// Why a query has no answer.
@@ -58,6 +63,8 @@ pub(super) struct Answers {
 pub(crate) enum QueryFailure {
     #[error(transparent)]
     Stopped(#[from] Stopped),
+    #[error(transparent)]
+    Busy(#[from] Busy),
     #[error("no configuration has been loaded yet")]
     NoConfig,
     #[error("no job is called `{0}`")]
@@ -101,29 +108,31 @@ impl Answers {
             logs,
             protection,
             stories: Arc::new(stories),
-            reads: Arc::new(Semaphore::new(1)),
+            turns: Turns::new(MAX_QUERIES_AT_ONCE),
+            reads: Turns::new(1),
         }
     }
 
-    /// Sends the answer from a separate task. A failure becomes an exception that the method does not declare.
-    fn later<R, F>(&self, to: Responder, answer: impl FnOnce(Inbox) -> F)
+    /// Returns the turns of queries, for those that come another way.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Sends the answer in the caller's turn. A failure becomes an exception that the method does not declare.
+    fn later<R, F>(&self, to: Responder, answer: impl FnOnce(Inbox) -> F + Send + 'static)
     where
         R: TSerializable,
-        F: Future<Output = Result<R, QueryFailure>> + Send + 'static,
+        F: Future<Output = Result<R, QueryFailure>>,
     {
-        let answer = answer(self.inbox.clone());
-        tokio::spawn(async move {
-            match answer.await {
-                Ok(result) => to.reply(&result),
-                Err(failure) => to.fail(failure),
-            }
-        });
+        let inbox = self.inbox.clone();
+        self.turns
+            .serve(to, move |to| async move { send(to, answer(inbox).await) });
     }
 
     /// Answers with all jobs or fails, because the original's answer has no field that says that more jobs exist.
     pub(super) fn jobs(&self, from: Principal, to: Responder) {
         let inbox = self.inbox.clone();
-        tokio::spawn(async move {
+        self.turns.serve(to, move |to| async move {
             let config = match config(&inbox, from).await {
                 Ok(config) => config,
                 Err(failure) => return to.fail(failure),
@@ -141,7 +150,7 @@ impl Answers {
     }
 
     pub(super) fn job_page(&self, from: Principal, args: BrasserieGetJobPageArgs, to: Responder) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let config = config(&inbox, from).await?;
             Ok(BrasserieGetJobPageResult {
                 result_value: Some(job_pages::page(&config, &args)),
@@ -150,7 +159,7 @@ impl Answers {
     }
 
     pub(super) fn job(&self, from: Principal, args: BistroSchedulerGetJobArgs, to: Responder) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let config = config(&inbox, from).await?;
             let job = config.job(&args.job_name);
             let job = job.ok_or(QueryFailure::UnknownJob(args.job_name))?;
@@ -161,7 +170,7 @@ impl Answers {
     }
 
     pub(super) fn levels(&self, from: Principal, to: Responder) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let config = config(&inbox, from).await?;
             // Omits the instance level at the top and the worker level at the bottom.
             let end = config.levels.len().saturating_sub(1).max(1);
@@ -177,7 +186,7 @@ impl Answers {
         args: BistroSchedulerGetJobHistogramsArgs,
         to: Responder,
     ) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let samples = usize::try_from(args.samples).unwrap_or(0).min(MAX_SAMPLES);
             let query = Query::Histograms {
                 jobs: args.jobs,
@@ -237,7 +246,7 @@ impl Answers {
         args: wire::BrasserieGetOutputPageArgs,
         to: Responder,
     ) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let list = artifact_pages::list(args).map_err(QueryFailure::BadList)?;
             let answer = inbox.query(from, Query::Outputs(list)).await?;
             match expect_answer!(answer, Answer::Outputs) {
@@ -260,7 +269,7 @@ impl Answers {
         args: wire::BrasserieGetFilePageArgs,
         to: Responder,
     ) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let answer = inbox.query(from, Query::Files(files::list(args))).await?;
             let page = expect_answer!(answer, Answer::Files)?;
             Ok(wire::BrasserieGetFilePageResult {
@@ -282,9 +291,13 @@ impl Answers {
             Err(error) => return to.reject_arguments(&error),
         };
         let logs = self.logs.clone();
-        tokio::spawn(async move {
+        self.logs.turns().begin(to, |to, turn| async move {
             match logs.page(from, query).await {
-                Ok(page) => to.reply(&result(page.into())),
+                Ok(page) => {
+                    let answer = move || to.reply(&result(page().into()));
+                    // The drop of the responder is an answer too.
+                    let _ = turn.compute(answer).await;
+                }
                 Err(error) => to.fail(error),
             }
         });
@@ -292,7 +305,7 @@ impl Answers {
 
     pub(super) fn cluster_status(&self, from: Principal, to: Responder) {
         let protection = self.protection.clone();
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let status = expect_answer!(inbox.query(from, Query::Status).await?, Answer::Status)?;
             let mut status = render::cluster_status(*status);
             protection.note_in(&mut status);
@@ -308,7 +321,7 @@ impl Answers {
         args: BrasserieGetJobStatusPageArgs,
         to: Responder,
     ) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let page = job_status_page(&inbox, from, args).await?;
             Ok(BrasserieGetJobStatusPageResult {
                 result_value: Some(page),
@@ -322,7 +335,7 @@ impl Answers {
         args: BrasserieGetJobStatusArgs,
         to: Responder,
     ) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             match job_status(&inbox, from, args.job).await {
                 Ok(status) => Ok(BrasserieGetJobStatusResult {
                     result_value: Some(status),
@@ -338,7 +351,7 @@ impl Answers {
     }
 
     pub(super) fn task_page(&self, from: Principal, args: BrasserieGetTaskPageArgs, to: Responder) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let list = task_list(args)?;
             let answer = inbox.query(from, Query::Tasks(list)).await?;
             match expect_answer!(answer, Answer::Tasks) {
@@ -356,7 +369,7 @@ impl Answers {
     }
 
     pub(super) fn explain(&self, from: Principal, args: BrasserieExplainTaskArgs, to: Responder) {
-        self.later(to, |inbox| async move {
+        self.later(to, move |inbox| async move {
             let query = Query::Explain {
                 job: args.job,
                 node: args.node,
@@ -379,26 +392,28 @@ impl Answers {
 impl Answers {
     /// Returns the story of a task's last run. The store keeps stories on disk only, to save memory.
     pub(super) fn history(&self, args: BrasserieGetTaskHistoryArgs, to: Responder) {
-        let (stories, reads) = (Arc::clone(&self.stories), Arc::clone(&self.reads));
-        self.later(to, |_| async move {
+        let (stories, place) = (Arc::clone(&self.stories), self.reads.place(&to.principal()));
+        let read = async move {
+            let place = place?;
             let task = TaskKey {
                 job: args.job.try_into()?,
                 node: args.node.try_into()?,
             };
-            let read = async {
-                let turn = reads.acquire_owned().await;
-                let read = tokio::task::spawn_blocking(move || {
-                    let _turn = turn;
-                    stories.of(&task)
-                });
-                read.await
-            };
+            let read = async { place.turn().await.compute(move || stories.of(&task)).await };
             let read = tokio::time::timeout(HISTORY_TIMEOUT, read).await;
             let last = read.map_err(|_| QueryFailure::SlowDisk)???;
             Ok(BrasserieGetTaskHistoryResult {
                 result_value: Some(render::history(last)),
             })
-        });
+        };
+        tokio::spawn(async move { send(to, read.await) });
+    }
+}
+
+fn send<R: TSerializable>(to: Responder, answer: Result<R, QueryFailure>) {
+    match answer {
+        Ok(result) => to.reply(&result),
+        Err(failure) => to.fail(failure),
     }
 }
 

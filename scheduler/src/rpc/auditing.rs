@@ -1,14 +1,13 @@
 //! Serves `getAuditPage`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::WallTime;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
-use tokio::sync::Semaphore;
 
 use crate::audit::{Audit, PageQuery, Place};
+use crate::turns::Turns;
 
 /// Limit for reading a page from the disk, which takes milliseconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -16,32 +15,26 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Serves pages of the audit log.
 pub(super) struct Auditing {
     audit: Audit,
-    /// Permits one read at a time, so that a hanging disk blocks one thread only.
-    reads: Arc<Semaphore>,
+    /// Permits one read at a time, so that a hanging disk blocks one thread, or two with one for the local socket.
+    reads: Turns,
 }
 
 impl Auditing {
     pub(super) fn new(audit: Audit) -> Self {
         Auditing {
             audit,
-            reads: Arc::new(Semaphore::new(1)),
+            reads: Turns::new(1),
         }
     }
 
     pub(super) fn page(&self, args: wire::BrasserieGetAuditPageArgs, to: Responder) {
-        let (audit, reads) = (self.audit.clone(), Arc::clone(&self.reads));
-        let query = query(args.query);
+        let place = match self.reads.place(&to.principal()) {
+            Ok(place) => place,
+            Err(busy) => return to.fail(busy),
+        };
+        let (audit, query) = (self.audit.clone(), query(args.query));
         tokio::spawn(async move {
-            let read = async {
-                // Invariant: nobody closes the semaphore.
-                let permit = reads.acquire_owned().await;
-                let read = tokio::task::spawn_blocking(move || {
-                    let page = audit.page(&query);
-                    drop(permit);
-                    page
-                });
-                read.await
-            };
+            let read = async { place.turn().await.compute(move || audit.page(&query)).await };
             let page = match tokio::time::timeout(READ_TIMEOUT, read).await {
                 Ok(Ok(Ok(page))) => page,
                 Ok(Ok(Err(error))) => {

@@ -1,7 +1,5 @@
 //! Merges the task logs of all workers: requests a page from each in parallel, sorts by line id, and cuts where every page is complete.
 
-use std::sync::Arc;
-
 use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery};
 use brasserie_common::{Principal, ServiceAddress, Shard, WallTime};
 use brasserie_common_runtime::Clock;
@@ -11,11 +9,11 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult,
 };
 use brasserie_thrift::rpc::CallResult;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::pool::WorkerPool;
 use crate::inbox::Inbox;
+use crate::turns::Turns;
 
 /// Maximum lines of one page over all workers.
 const PAGE_LINES: usize = 5000;
@@ -47,7 +45,7 @@ pub(super) enum LogsError {
 pub(super) struct Logs {
     inbox: Inbox,
     pool: WorkerPool,
-    turns: Arc<Semaphore>,
+    turns: Turns,
 }
 
 /// The answer of one worker.
@@ -61,17 +59,22 @@ impl Logs {
         Logs {
             inbox,
             pool,
-            turns: Arc::new(Semaphore::new(MAX_PAGES_AT_ONCE)),
+            turns: Turns::new(MAX_PAGES_AT_ONCE),
         }
     }
 
-    /// Returns one page. Its lines are contiguous over all workers that answered, and notices name the others.
+    /// Returns the turns of pages, which wait for workers.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Returns a function that merges one page, which takes a while. Its lines are contiguous over all workers that answered, and notices name
+    /// the others.
     pub(super) async fn page(
         &self,
         from: Principal,
         query: LogQuery,
-    ) -> Result<LogPage, LogsError> {
-        let _turn = self.turns.acquire().await.map_err(|_| LogsError::Stopped)?;
+    ) -> Result<impl FnOnce() -> LogPage + Send + use<>, LogsError> {
         let answer = self
             .inbox
             .query(from, Query::LogPeers)
@@ -93,7 +96,7 @@ impl Logs {
         };
         let ascending = query.ascending;
         let pages = self.ask(peers.ask, &query).await;
-        Ok(merge(pages, unusable, ascending, Clock.wall()))
+        Ok(move || merge(pages, unusable, ascending, Clock.wall()))
     }
 
     async fn ask(&self, peers: Vec<(Shard, ServiceAddress)>, query: &LogQuery) -> Vec<WorkerPage> {
@@ -290,6 +293,8 @@ fn notice(text: String, now: WallTime) -> LogLine {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use brasserie_common::{JobName, NodeName};
 
     use super::*;

@@ -33,6 +33,7 @@ use crate::security::Protection;
 use crate::sources::Proposals;
 use crate::store::QueueRoom;
 use crate::store::Stories;
+use crate::turns::Turns;
 
 /// Serves `BistroScheduler` and `Brasserie` on one port.
 pub(crate) struct SchedulerService {
@@ -169,6 +170,11 @@ impl SchedulerService {
             auditing: Auditing::new(audit.clone()),
             audit,
         }
+    }
+
+    /// Returns the core's inbox, and the turns of queries, which the pages share.
+    pub(crate) fn for_pages(&self) -> (Inbox, Turns) {
+        (self.inbox.clone(), self.answers.turns().clone())
     }
 
     pub(super) fn audit(&self) -> &Audit {

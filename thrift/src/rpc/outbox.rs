@@ -226,6 +226,11 @@ impl ConnectionOutbox {
         self.wake.notify_one();
     }
 
+    /// Returns whether answers are discarded from now on.
+    pub(super) fn is_gone(&self) -> bool {
+        self.state.lock().fate != Fate::Alive
+    }
+
     /// Returns whether the connection has been asked to close.
     pub(super) fn is_asked_to_leave(&self) -> bool {
         self.is_asked_to_leave.load(Ordering::Relaxed)

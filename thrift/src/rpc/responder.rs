@@ -172,6 +172,16 @@ impl Responder {
         &self.method
     }
 
+    /// Returns who the caller is now.
+    pub fn principal(&self) -> Principal {
+        self.outbox.principal()
+    }
+
+    /// Returns whether the connection has ended, so that no answer can arrive. Then the work for one is useless.
+    pub fn is_gone(&self) -> bool {
+        self.outbox.is_gone()
+    }
+
     /// Marks the caller as known to the service, so that the server does not close its connection to free a place. A service marks a peer
     /// whose call it has accepted as one of its worker or of its scheduler, never by its address.
     pub fn mark_known(&self) {

@@ -1,0 +1,348 @@
+//! Turns for calls whose work or answers are large: few are at work at a time, callers alternate, and each caller has a bounded queue.
+//!
+//! ```text
+//! call --place--> the queue of its caller --> the queue of all --turn--> work on a thread of the blocking pool --> answer
+//! ```
+//!
+//! The threads that serve heartbeats and the health pages do none of this work. Calls over the local socket have turns of their own.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use brasserie_common::Principal;
+use brasserie_common::access::{CallOrigin, TokenNumber};
+use brasserie_thrift::rpc::{LACK_OF_ROOM, Responder};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, spawn_blocking};
+
+/// Maximum calls of one caller that wait or are at work; further ones are refused. People's programs wait for one answer before they ask
+/// again, and a token may be that of many people. A waiting call costs about a KiB.
+const MAX_PLACES: usize = 256;
+
+/// Gives turns. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Turns(Arc<Shared>);
+
+struct Shared {
+    /// The turns of one caller at a time: half of all, so that others need not wait for it.
+    each: usize,
+    network: Arc<Semaphore>,
+    /// The turns of administrators at the local socket, who wait for nobody else.
+    local: Arc<Semaphore>,
+    queues: Mutex<BTreeMap<Caller, Queue>>,
+}
+
+/// Those that share one queue. A token is one caller, however many connections show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Caller {
+    Local,
+    Token(TokenNumber),
+    Connection(SocketAddr),
+}
+
+/// The calls of one caller.
+struct Queue {
+    turns: Arc<Semaphore>,
+    places: usize,
+}
+
+/// The caller has as many calls waiting as it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{LACK_OF_ROOM}")]
+pub(crate) struct Busy;
+
+/// A place in the queue of a caller, left on drop.
+pub(crate) struct Place {
+    shared: Arc<Shared>,
+    caller: Caller,
+    own: Arc<Semaphore>,
+}
+
+/// A turn, which lasts until it is dropped.
+pub(crate) struct Turn {
+    /// Dropped before the place, so that a queue without places has all its turns.
+    _permits: [OwnedSemaphorePermit; 2],
+    _place: Place,
+}
+
+impl Turns {
+    /// Creates turns for `at_once` calls from the network at a time, and one over the local socket.
+    pub(crate) fn new(at_once: usize) -> Self {
+        Turns(Arc::new(Shared {
+            each: at_once.div_ceil(2),
+            network: Arc::new(Semaphore::new(at_once)),
+            local: Arc::new(Semaphore::new(1)),
+            queues: Mutex::default(),
+        }))
+    }
+
+    /// Takes a place in the queue of the caller. Errors if it has too many already.
+    pub(crate) fn place(&self, from: &Principal) -> Result<Place, Busy> {
+        let caller = Caller::of(from);
+        let mut queues = self.0.queues.lock();
+        let queue = queues.entry(caller).or_insert_with(|| Queue {
+            turns: Arc::new(Semaphore::new(self.0.each)),
+            places: 0,
+        });
+        if queue.places >= MAX_PLACES {
+            return Err(Busy);
+        }
+        queue.places += 1;
+        Ok(Place {
+            shared: Arc::clone(&self.0),
+            caller,
+            own: Arc::clone(&queue.turns),
+        })
+    }
+
+    /// Does the work of a call in its turn, unless its connection has ended by then. Answers that the caller has too many calls otherwise.
+    pub(crate) fn begin<F>(
+        &self,
+        to: Responder,
+        work: impl FnOnce(Responder, Turn) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send,
+    {
+        let place = match self.place(&to.principal()) {
+            Ok(place) => place,
+            Err(busy) => return to.fail(busy),
+        };
+        tokio::spawn(async move {
+            let turn = place.turn().await;
+            if !to.is_gone() {
+                work(to, turn).await;
+            }
+        });
+    }
+
+    /// Does the same on a thread that may compute for long. The work must not use timers: the thread may outlive the runtime.
+    pub(crate) fn serve<F>(&self, to: Responder, work: impl FnOnce(Responder) -> F + Send + 'static)
+    where
+        F: Future<Output = ()>,
+    {
+        self.begin(to, |to, turn| async move {
+            let runtime = Handle::current();
+            // A call whose work panics is answered by the drop of its responder.
+            let _ = turn.compute(move || runtime.block_on(work(to))).await;
+        });
+    }
+}
+
+impl Caller {
+    fn of(from: &Principal) -> Self {
+        let origin = match from {
+            Principal::Own => return Caller::Local,
+            Principal::Unauthenticated(address) => return Caller::Connection(*address),
+            Principal::Stranger(stranger) => &stranger.from,
+            Principal::Authenticated(identity) => &identity.from,
+        };
+        match (origin, from) {
+            (CallOrigin::Local(_), _) => Caller::Local,
+            (CallOrigin::Network(address), Principal::Authenticated(identity)) => identity
+                .token
+                .map_or(Caller::Connection(*address), Caller::Token),
+            (CallOrigin::Network(address), _) => Caller::Connection(*address),
+        }
+    }
+}
+
+impl Place {
+    /// Waits for the turn: first for one among those of the same caller, and then among those of all callers.
+    pub(crate) async fn turn(self) -> Turn {
+        let all = match self.caller {
+            Caller::Local => &self.shared.local,
+            Caller::Token(_) | Caller::Connection(_) => &self.shared.network,
+        };
+        let (own, all) = (Arc::clone(&self.own), Arc::clone(all));
+        let permit = async |of: Arc<Semaphore>| {
+            let permit = of.acquire_owned().await;
+            permit.expect("nobody closes the semaphore")
+        };
+        Turn {
+            _permits: [permit(own).await, permit(all).await],
+            _place: self,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut queues = self.shared.queues.lock();
+        if let Some(queue) = queues.get_mut(&self.caller) {
+            queue.places -= 1;
+            if queue.places == 0 {
+                queues.remove(&self.caller);
+            }
+        }
+    }
+}
+
+impl Turn {
+    /// Computes on a thread of the blocking pool, and ends the turn with it. Errors if the work panics or the program ends.
+    pub(crate) async fn compute<R: Send + 'static>(
+        self,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, JoinError> {
+        let work = move || {
+            let _turn = self;
+            work()
+        };
+        spawn_blocking(work).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use brasserie_thrift::generated::scheduler::BistroSchedulerGetJobsArgs;
+    use brasserie_thrift::rpc::{IncomingCall, Limits, Server, ServerHandle, Service};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    /// A call of `getJobs` in the compact protocol, with its length.
+    const CALL: &[u8] = b"\0\0\0\x0c\x82\x21\x01\x07getJobs\0";
+    /// Longer than any wait of a passing test.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A service whose calls work until the test lets one end.
+    #[derive(Clone)]
+    struct Slow {
+        turns: Turns,
+        begun: Arc<AtomicUsize>,
+        may_end: Arc<Semaphore>,
+    }
+
+    impl Service for Slow {
+        fn call(&self, call: IncomingCall<'_>) {
+            let (begun, may_end) = (Arc::clone(&self.begun), Arc::clone(&self.may_end));
+            call.serve(|_: BistroSchedulerGetJobsArgs, to| {
+                self.turns.serve(to, |to| async move {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    may_end.acquire().await.expect("it stays open").forget();
+                    to.fail("done");
+                });
+            });
+        }
+    }
+
+    impl Slow {
+        async fn start() -> (Self, ServerHandle) {
+            let slow = Slow {
+                turns: Turns::new(2),
+                begun: Arc::default(),
+                may_end: Arc::new(Semaphore::new(0)),
+            };
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            let server = Server::bind(any).await.expect("a free port");
+            let limits = Limits {
+                drain_timeout: Duration::from_millis(10),
+                ..Limits::DEFAULT
+            };
+            (
+                slow.clone(),
+                server.serve(slow, limits, CancellationToken::new()),
+            )
+        }
+
+        fn begun(&self) -> usize {
+            self.begun.load(Ordering::SeqCst)
+        }
+    }
+
+    async fn wait_until(is_so: impl Fn() -> bool) {
+        let wait = async {
+            while !is_so() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.expect("in time");
+    }
+
+    async fn calling(server: &ServerHandle, calls: usize) -> TcpStream {
+        let stream = TcpStream::connect(server.local_addr()).await;
+        let mut stream = stream.expect("the server listens");
+        stream.write_all(&CALL.repeat(calls)).await.expect("sent");
+        stream
+    }
+
+    async fn next_answer(stream: &mut TcpStream) -> String {
+        let read = async {
+            let length = stream.read_u32().await.expect("an answer");
+            let mut answer = vec![0; length as usize];
+            stream.read_exact(&mut answer).await.expect("all of it");
+            String::from_utf8_lossy(&answer).into_owned()
+        };
+        tokio::time::timeout(PATIENCE, read).await.expect("in time")
+    }
+
+    #[tokio::test]
+    async fn the_work_of_calls_whose_connections_have_ended_does_not_begin() {
+        let (slow, server) = Slow::start().await;
+        let mut crowd = Vec::new();
+        for _ in 0..3 {
+            crowd.push(calling(&server, 100).await);
+        }
+        wait_until(|| server.load().calls == 300 && slow.begun() == 2).await;
+        drop(crowd);
+        wait_until(|| server.load().connections == 0).await;
+        let mut other = calling(&server, 1).await;
+        slow.may_end.add_permits(3);
+        assert!(next_answer(&mut other).await.contains("done"));
+        wait_until(|| server.load().calls == 0).await;
+        assert_eq!(slow.begun(), 3, "two before the end, and the other's");
+        assert!(slow.turns.0.queues.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_caller_with_many_calls_is_refused_more_and_delays_nobody() {
+        let (slow, server) = Slow::start().await;
+        let mut flood = calling(&server, MAX_PLACES + 10).await;
+        for _ in 0..10 {
+            let refused = next_answer(&mut flood).await;
+            assert!(refused.contains(LACK_OF_ROOM), "{refused}");
+        }
+        wait_until(|| slow.begun() == 1).await;
+        let mut second = calling(&server, 1).await;
+        wait_until(|| slow.begun() == 2).await;
+        // All turns are taken, and two callers wait: whichever turn ends first is the third caller's or the flood's own next.
+        let mut third = calling(&server, 1).await;
+        wait_until(|| server.load().calls == MAX_PLACES + 2).await;
+        let local = slow.turns.place(&Principal::Own).expect("it has no other");
+        let local = tokio::time::timeout(PATIENCE, local.turn()).await;
+        drop(local.expect("a local caller waits for nobody"));
+        assert_eq!(slow.begun(), 2, "two at once");
+        slow.may_end.add_permits(4);
+        for other in [&mut second, &mut third] {
+            assert!(next_answer(other).await.contains("done"));
+        }
+        assert!(slow.begun() < 10, "the flood did not go first");
+    }
+
+    #[test]
+    fn a_token_is_one_caller_and_so_is_a_connection_without_one() {
+        use brasserie_common::access::{Identity, IdentityProof, LocalUser, Role};
+        let at = |port| SocketAddr::from(([10, 0, 0, 1], port));
+        let shown = |token, from: CallOrigin| {
+            let identity = Identity::new(Role::Viewer, IdentityProof::Token, from);
+            Principal::Authenticated(Arc::new(Identity { token, ..identity }))
+        };
+        let token = Some(TokenNumber(7));
+        let (one, other) = (shown(token, at(1).into()), shown(token, at(2).into()));
+        assert_eq!(Caller::of(&one), Caller::of(&other));
+        let (one, other) = (shown(None, at(1).into()), Principal::Unauthenticated(at(2)));
+        assert_eq!(Caller::of(&one), Caller::Connection(at(1)));
+        assert_eq!(Caller::of(&other), Caller::Connection(at(2)));
+        let user = LocalUser { uid: 0, name: None };
+        let local = shown(token, CallOrigin::Local(user));
+        assert_eq!(Caller::of(&local), Caller::Local);
+    }
+}
