@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use brasserie_common::access::{Role, TokenNumber};
 use brasserie_common::{Principal, WallTime};
-use brasserie_common_identity::{CertificateDer, Credential, Lifetime, server_config};
+use brasserie_common_identity::{CertificateDer, Credential, KeyRequest, Lifetime, server_config};
 use brasserie_common_runtime::Clock;
-use brasserie_thrift::generated::brasserie::ClusterStatus;
+use brasserie_thrift::generated::brasserie::{
+    BrasserieRenewCertificateArgs, BrasserieRenewCertificateResult, ClusterStatus,
+};
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
 };
 use brasserie_thrift::rpc::{
-    CallError, ClientPool, Doorkeeper, IncomingCall, Limits, PeerAddr, Server, Service, THRIFT,
+    CallError, CallResult, ClientPool, Doorkeeper, IncomingCall, Limits, PeerAddr, Server, Service,
+    THRIFT, Unknown,
 };
 use integration_tests::e2e::{
     Admission, Client, Finished, Process, SchedulerSpec, Stage, TestAuthority, WorkerSpec,
@@ -477,6 +480,61 @@ fn a_revoked_certificate_proves_no_server_to_the_scheduler() {
     let refused = why();
     assert!(refused.contains("is revoked"), "{refused}");
     assert_eq!(calls.load(Ordering::SeqCst), seen);
+}
+
+/// Renews the certificate of a shard without end, with many calls under way. Counts the accepted and the refused ones.
+fn renew_without_end(
+    runtime: &Runtime,
+    (pool, peer): (ClientPool, &PeerAddr),
+    counts: &Arc<[AtomicUsize; 2]>,
+) {
+    let key = KeyRequest::create().expect("a key");
+    for _ in 0..40 {
+        let (pool, peer, counts) = (pool.clone(), peer.clone(), Arc::clone(counts));
+        let request = key.request().to_vec();
+        runtime.spawn(async move {
+            let arguments = BrasserieRenewCertificateArgs { request };
+            let call = || {
+                pool.call::<_, BrasserieRenewCertificateResult>(
+                    &peer,
+                    "renewCertificate",
+                    &arguments,
+                )
+            };
+            loop {
+                let outcome = match call().await {
+                    CallResult::Done(_) => 0,
+                    CallResult::Unknown(Unknown::Exception { .. }) => 1,
+                    _ => return,
+                };
+                counts[outcome].fetch_add(1, Ordering::SeqCst);
+            }
+        });
+    }
+}
+
+#[test]
+fn renewals_without_end_with_a_stolen_key_prevent_no_revocation() {
+    let cluster = Certified::start(&[]);
+    let (_one, spec) = cluster.start_worker("w1");
+    cluster.client.wait_healthy(1);
+    let stolen = Credential::read(&spec.data_dir.join("identity/worker.pem"));
+    let stolen = stolen.expect("whole").expect("a certificate");
+    let (runtime, counts) = (runtime(), Arc::default());
+    let peer = cluster.authority.scheduler(cluster.spec.port);
+    for _ in 0..16 {
+        let pool = cluster.authority.pool(Some(&stolen));
+        renew_without_end(&runtime, (pool, &peer), &counts);
+    }
+    wait_for("many renewals", || {
+        (counts[1].load(Ordering::SeqCst) > 1000).then_some(())
+    });
+    cluster.asked(&["token", "create", "--role", "viewer"]);
+    cluster.asked(&["worker", "revoke", "w1"]);
+    let renewed = counts[0].load(Ordering::SeqCst);
+    assert!(renewed <= 1, "{renewed} renewals in a minute");
+    let audited = cluster.asked(&["audit", "--refused", "--what", "renewCertificate"]);
+    assert!(audited.contains("is being renewed, or was"), "{audited}");
 }
 
 /// Checks that a thief with the key of the former authority is refused between the steps, by a worker that has renewed and by the scheduler.

@@ -15,14 +15,11 @@ use tokio::sync::Semaphore;
 
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{
-    AuthorityState, Guard, KeptToken, NotAdmitted, RotationStep, Terms, number_of,
+    AuthorityState, Guard, KeptToken, NotAdmitted, RenewalTurn, RotationStep, Terms, number_of,
 };
 
-/// The most calls that wait for the disk at a time.
+/// The most calls of one kind that wait at a time: enough that many workers join or renew their certificates at once.
 const MOST_WAITING: usize = 64;
-/// The most calls of `join` that wait for it: enough that many new workers join at once, and apart from the others, which are of callers with
-/// proofs.
-const MOST_JOINING: usize = 64;
 /// The most shards that `AuthorityStatus` names.
 const MOST_BEHIND: usize = 1000;
 
@@ -45,9 +42,33 @@ macro_rules! answer {
 /// Serves the calls about identities. Without a guard, all are refused.
 pub(super) struct Identities {
     guard: Option<Arc<Guard>>,
-    waiting: Arc<Semaphore>,
-    joining: Arc<Semaphore>,
+    places: Places,
     audit: Audit,
+}
+
+/// The places of calls on threads that may wait. Each kind has its own, so that callers of one kind cannot keep the others from being served.
+struct Places {
+    joining: Arc<Semaphore>,
+    renewing: Arc<Semaphore>,
+    /// Certificates for people, which wait for no disk.
+    certifying: Arc<Semaphore>,
+    /// Changes by administrators, which wait as long as the disk does not answer.
+    changing: Arc<Semaphore>,
+    /// Other calls of administrators, which wait for some seconds at most.
+    answering: Arc<Semaphore>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        let places = || Arc::new(Semaphore::new(MOST_WAITING));
+        Places {
+            joining: places(),
+            renewing: places(),
+            certifying: places(),
+            changing: places(),
+            answering: places(),
+        }
+    }
 }
 
 impl Identities {
@@ -55,8 +76,7 @@ impl Identities {
         Identities {
             guard,
             audit,
-            waiting: Arc::new(Semaphore::new(MOST_WAITING)),
-            joining: Arc::new(Semaphore::new(MOST_JOINING)),
+            places: Places::default(),
         }
     }
 
@@ -78,12 +98,12 @@ impl Identities {
             }
             "createToken" => call.serve(|args, to| self.create_token(from, args, to)),
             "listTokens" => {
-                call.serve(|_: wire::BrasserieListTokensArgs, to| self.list_tokens(to));
+                call.serve(|_: wire::BrasserieListTokensArgs, to| self.list_tokens(&from, to));
             }
             "revokeToken" => call.serve(|args, to| self.revoke_token(from, args, to)),
             "revokeWorker" => call.serve(|args, to| self.revoke_worker(from, args, to)),
             "getAuthority" => {
-                call.serve(|_: wire::BrasserieGetAuthorityArgs, to| self.authority(to));
+                call.serve(|_: wire::BrasserieGetAuthorityArgs, to| self.authority(&from, to));
             }
             "rotateAuthority" => call.serve(|args, to| self.rotate(from, args, to)),
             _ => call.unknown_method(),
@@ -91,7 +111,7 @@ impl Identities {
     }
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
-        let audit = self.audit.clone();
+        let (audit, caller) = (self.audit.clone(), from.clone());
         let token = number_of(&args.secret);
         let end = move |shard: &str, chain: &Result<_, NotAdmitted>| {
             let line = audit.call(&from, "join").on("worker", shard);
@@ -107,8 +127,8 @@ impl Identities {
                 return answer_with(to, refused, answer!(BrasserieJoinResult));
             }
         };
-        self.change_within(
-            &self.joining,
+        self.serve_within(
+            (&self.places.joining, &caller),
             to,
             move |guard| {
                 let chain = guard.join(&args.secret, &shard, &args.request);
@@ -128,35 +148,53 @@ impl Identities {
     }
 
     fn renew(&self, from: Principal, args: wire::BrasserieRenewCertificateArgs, to: Responder) {
-        let audit = self.audit.clone();
-        self.change(
-            to,
-            move |guard| {
-                let line = audit.call(&from, "renewCertificate");
-                let what = "renew a certificate";
-                let shard = shard_label(&from).ok_or_else(|| {
-                    NotAdmitted::BadTerms("only a worker has a certificate to renew".to_owned())
-                });
-                let chain = shard
-                    .clone()
-                    .and_then(|shard| guard.renew(&shard, &args.request));
-                match (&shard, &chain) {
-                    (Ok(shard), Ok(_)) => {
-                        if line.renewed(shard) {
-                            log(&from, what, &chain);
-                        }
+        let (audit, caller) = (self.audit.clone(), from.clone());
+        let end = move |chain: &Result<_, NotAdmitted>| {
+            let line = audit.call(&from, "renewCertificate");
+            let what = "renew a certificate";
+            match (shard_label(&from), chain) {
+                (Some(shard), Ok(_)) => {
+                    if line.renewed(&shard) {
+                        log(&from, what, chain);
                     }
-                    _ => end_admission(line, &from, what, &chain),
                 }
+                _ => end_admission(line, &from, what, chain),
+            }
+        };
+        let turn = match self.may_renew(&caller) {
+            Ok(turn) => turn,
+            Err(why) => {
+                let refused = Err(why);
+                end(&refused);
+                let refused = refused.map(issued);
+                return answer_with(to, refused, answer!(BrasserieRenewCertificateResult));
+            }
+        };
+        self.serve_within(
+            (&self.places.renewing, &caller),
+            to,
+            move |_| {
+                let chain = turn.renew(&args.request);
+                end(&chain);
                 Ok(issued(chain?))
             },
             answer!(BrasserieRenewCertificateResult),
         );
     }
 
+    /// Returns the right of a worker to renew its certificate now. Those who have none wait for nothing.
+    fn may_renew(&self, from: &Principal) -> Result<RenewalTurn, NotAdmitted> {
+        let guard = self.guard.as_ref().ok_or(NotAdmitted::Open)?;
+        let shard = shard_label(from).ok_or_else(|| {
+            NotAdmitted::BadTerms("only a worker has a certificate to renew".to_owned())
+        })?;
+        guard.begin_renewal(shard)
+    }
+
     fn certify(&self, from: Principal, args: wire::BrasserieCertifyArgs, to: Responder) {
-        let audit = self.audit.clone();
-        self.change(
+        let (audit, caller) = (self.audit.clone(), from.clone());
+        self.serve_within(
+            (&self.places.certifying, &caller),
             to,
             move |guard| {
                 let chain = match &from {
@@ -214,8 +252,9 @@ impl Identities {
     }
 
     fn create_token(&self, from: Principal, args: wire::BrasserieCreateTokenArgs, to: Responder) {
-        let audit = self.audit.clone();
-        self.change(
+        let (audit, caller) = (self.audit.clone(), from.clone());
+        self.serve_within(
+            (&self.places.changing, &caller),
             to,
             move |guard| {
                 let mut line = audit.call(&from, "createToken");
@@ -242,8 +281,9 @@ impl Identities {
         );
     }
 
-    fn list_tokens(&self, to: Responder) {
-        self.change(
+    fn list_tokens(&self, from: &Principal, to: Responder) {
+        self.serve_within(
+            (&self.places.answering, from),
             to,
             |guard| {
                 let tokens = guard.tokens().into_iter();
@@ -255,8 +295,9 @@ impl Identities {
     }
 
     fn revoke_token(&self, from: Principal, args: wire::BrasserieRevokeTokenArgs, to: Responder) {
-        let audit = self.audit.clone();
-        self.change(
+        let (audit, caller) = (self.audit.clone(), from.clone());
+        self.serve_within(
+            (&self.places.answering, &caller),
             to,
             move |guard| {
                 // Somebody may give a secret in place of the number.
@@ -272,8 +313,9 @@ impl Identities {
     }
 
     fn revoke_worker(&self, from: Principal, args: wire::BrasserieRevokeWorkerArgs, to: Responder) {
-        let audit = self.audit.clone();
-        self.change(
+        let (audit, caller) = (self.audit.clone(), from.clone());
+        self.serve_within(
+            (&self.places.answering, &caller),
             to,
             move |guard| {
                 let line = audit.call(&from, "revokeWorker").on("worker", &args.shard);
@@ -285,8 +327,9 @@ impl Identities {
         );
     }
 
-    fn authority(&self, to: Responder) {
-        self.change(
+    fn authority(&self, from: &Principal, to: Responder) {
+        self.serve_within(
+            (&self.places.answering, from),
             to,
             |guard| Ok(authority_status(guard.authority_state()?)),
             answer!(BrasserieGetAuthorityResult),
@@ -294,8 +337,9 @@ impl Identities {
     }
 
     fn rotate(&self, from: Principal, args: wire::BrasserieRotateAuthorityArgs, to: Responder) {
-        let audit = self.audit.clone();
-        self.change(
+        let (audit, caller) = (self.audit.clone(), from.clone());
+        self.serve_within(
+            (&self.places.changing, &caller),
             to,
             move |guard| {
                 let (step, what) = match (args.finish, args.force) {
@@ -323,21 +367,10 @@ impl Identities {
         );
     }
 
-    /// Serves a call of a caller with a proof on a thread that may wait for the disk.
-    fn change<T, R>(
+    /// Serves a call on a thread that may wait for the disk, if there is a place. The audit log has a bounded number of refusals for want of one.
+    fn serve_within<T, R>(
         &self,
-        to: Responder,
-        make: impl FnOnce(&Guard) -> Result<T, NotAdmitted> + Send + 'static,
-        answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
-    ) where
-        R: TSerializable,
-    {
-        self.change_within(&self.waiting, to, make, answer);
-    }
-
-    fn change_within<T, R>(
-        &self,
-        places: &Arc<Semaphore>,
+        (places, from): (&Arc<Semaphore>, &Principal),
         to: Responder,
         make: impl FnOnce(&Guard) -> Result<T, NotAdmitted> + Send + 'static,
         answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
@@ -348,6 +381,8 @@ impl Identities {
             return answer_with(to, Err(NotAdmitted::Open), answer);
         };
         let Ok(place) = Arc::clone(places).try_acquire_owned() else {
+            let line = self.audit.call(from, to.method());
+            line.end(Outcome::Refused, Some(&NotAdmitted::Busy));
             return answer_with(to, Err(NotAdmitted::Busy), answer);
         };
         tokio::task::spawn_blocking(move || {

@@ -3,10 +3,12 @@
 //! A scheduler that listens on loopback addresses alone has no authority, and accepts calls without any proof. Every other scheduler creates one
 //! at its first start, in `identity` in its data directory, and then accepts calls inside TLS only.
 
+mod disk;
 mod door;
 mod former;
 mod local;
 mod protection;
+mod renewals;
 mod revocation;
 mod rotation;
 mod tokens;
@@ -16,8 +18,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use brasserie_common::access::{
@@ -35,10 +37,13 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::audit::Audit;
+use disk::{Disk, Turn};
 use door::OwnSide;
 pub(crate) use former::FormerIdentity;
 pub(crate) use local::open as open_socket;
 pub(crate) use protection::Protection;
+pub(crate) use renewals::RenewalTurn;
+use renewals::Renewals;
 pub(crate) use rotation::{AuthorityState, RotationStep};
 pub(crate) use tokens::{KeptToken, NotAdmitted, Revoked, Terms, TokenAuthority};
 use tokens::{Person, Tokens};
@@ -127,10 +132,11 @@ pub(crate) struct Guard {
     plain: PlainPeers,
     /// Locked for moments only, as heartbeats and new connections read it.
     tokens: Mutex<Tokens>,
-    /// Locked by a change while it waits for the disk.
-    changing: Mutex<()>,
-    /// Why revocations that are in effect are not on disk; `None` if they are.
-    unkept: Mutex<Option<String>>,
+    /// The writes of the tokens and of the authority.
+    disk: Disk,
+    renewals: Renewals,
+    /// This guard, for a thread that writes.
+    me: Weak<Guard>,
     /// Ends the connections of those who may no longer call; set once the port is served.
     server: Mutex<Option<Disconnector>>,
     /// The number of changes that workers need to know.
@@ -200,7 +206,7 @@ impl Guard {
             tokens.bind(admin, &authority.hash());
         }
         let own = OwnSide::create(&authority, now)?;
-        let guard = Guard {
+        let guard = Arc::new_cyclic(|me| Guard {
             cluster: authority.cluster().clone(),
             side: Mutex::new(Side {
                 authority: Arc::new(authority),
@@ -212,16 +218,17 @@ impl Guard {
             locals: local::users(),
             plain,
             tokens: Mutex::new(tokens),
-            changing: Mutex::default(),
-            unkept: Mutex::default(),
+            disk: Disk::default(),
+            renewals: Renewals::default(),
+            me: Weak::clone(me),
             server: Mutex::default(),
             changes: watch::Sender::new(0),
             source: now.as_millis(),
             proofs: AtomicU64::new(0),
             host_name: net::host_name(),
             audit,
-        };
-        Ok(Some(Arc::new(guard)))
+        });
+        Ok(Some(guard))
     }
 
     fn authority(&self) -> Arc<Authority> {
@@ -236,7 +243,7 @@ impl Guard {
 
     /// Returns what workers need to know about certificates: those that are revoked, and the authorities of the others.
     pub(crate) fn news(&self) -> (Revoked, Vec<AuthorityHash>) {
-        let revoked = self.tokens.lock().revoked(Clock.wall());
+        let revoked = self.tokens.lock().revoked();
         (revoked, self.trusted())
     }
 
@@ -499,37 +506,31 @@ impl Guard {
         &self,
         make: impl FnOnce(&mut Tokens) -> Result<T, NotAdmitted>,
     ) -> Result<T, NotAdmitted> {
-        let _turn = self.changing.lock();
-        let (changed, made) = self.changed(make)?;
-        self.keep(&changed)?;
-        self.put_in_force(changed);
-        Ok(made)
-    }
-
-    /// Returns a changed copy of the tokens. Called while `changing` is locked.
-    fn changed<T>(
-        &self,
-        make: impl FnOnce(&mut Tokens) -> Result<T, NotAdmitted>,
-    ) -> Result<(Tokens, T), NotAdmitted> {
+        let turn = self.disk.turn()?;
         let mut tokens = self.tokens.lock();
         tokens.forget_ended(Clock.wall());
         let mut changed = tokens.clone();
         drop(tokens);
         let made = make(&mut changed)?;
-        Ok((changed, made))
-    }
-
-    fn put_in_force(&self, changed: Tokens) {
+        self.keep(&changed, &turn)?;
         let authority = self.authority().hash();
-        self.tokens.lock().replace(changed, &authority);
+        let has_revoked = self.tokens.lock().replace(changed, &authority);
+        if has_revoked {
+            // The change may have added a certificate that is revoked too.
+            self.tell_workers();
+        }
+        Ok(made)
     }
 
-    /// Writes the tokens, with all revocations that are in effect. Called while `changing` is locked.
-    fn keep(&self, tokens: &Tokens) -> Result<(), NotAdmitted> {
-        let text = tokens.to_json(MAX_TOKENS_BYTES)?;
-        write_secret(&self.folder.join(TOKENS), &text)?;
-        *self.unkept.lock() = None;
-        Ok(())
+    /// Writes a copy of the tokens, with all revocations that were in effect when it was made.
+    fn keep(&self, tokens: &Tokens, _: &Turn<'_>) -> Result<(), NotAdmitted> {
+        let text = tokens.to_json(MAX_TOKENS_BYTES);
+        let written = text.and_then(|text| Ok(write_secret(&self.folder.join(TOKENS), &text)?));
+        if written.is_ok() {
+            self.tokens.lock().note_kept(tokens.revocations());
+        }
+        self.disk.note(written.as_ref().err());
+        written
     }
 
     fn tell_workers(&self) {

@@ -54,6 +54,7 @@ impl Protection {
             return;
         };
         errors.extend(guard.unkept_problem());
+        errors.extend(guard.stalled_problem());
         errors.extend(guard.authority_problem());
         errors.extend(guard.rotation_problem(Clock.wall()));
         let late = guard.late_certificates();

@@ -19,6 +19,7 @@ use brasserie_common_identity::{
 };
 use brasserie_common_runtime::{Clock, files};
 
+use super::disk::Turn;
 use super::door::OwnSide;
 use super::tokens::Tokens;
 use super::{ADMIN_TOKEN, Guard, NotAdmitted};
@@ -61,12 +62,12 @@ impl Guard {
     /// Performs a step of a rotation. Waits for the disk.
     pub(crate) fn rotate(&self, step: RotationStep) -> Result<AuthorityState, NotAdmitted> {
         // Nobody gets a certificate meanwhile.
-        let _turn = self.changing.lock();
+        let turn = self.disk.turn()?;
         let tokens = self.tokens.lock().clone();
         let authority = self.authority();
         let is_under_way = authority.former().is_some();
         let next = match (step, is_under_way) {
-            (RotationStep::Begin, false) => self.begin_rotation(&authority)?,
+            (RotationStep::Begin, false) => self.begin_rotation(&authority, &turn)?,
             (RotationStep::Begin, true) => {
                 return refused(
                     "a rotation is under way already. See `brasserie ca status`, and finish it first: brasserie ca rotate --finish",
@@ -77,10 +78,10 @@ impl Guard {
             }
             (RotationStep::Finish, true) => {
                 check_that_none_is_behind(&authority, &tokens)?;
-                self.finish_rotation(&authority, tokens.clone())?
+                self.finish_rotation(&authority, tokens.clone(), &turn)?
             }
             (RotationStep::FinishAnyway, true) => {
-                self.finish_rotation(&authority, tokens.clone())?
+                self.finish_rotation(&authority, tokens.clone(), &turn)?
             }
         };
         let (authority, own) = next;
@@ -103,14 +104,14 @@ impl Guard {
         Ok(state)
     }
 
-    fn begin_rotation(&self, former: &Authority) -> Result<Next, NotAdmitted> {
+    fn begin_rotation(&self, former: &Authority, turn: &Turn<'_>) -> Result<Next, NotAdmitted> {
         let now = Clock.wall();
         let mut tokens = self.tokens.lock();
         tokens.bind_others(&former.hash());
         let kept = tokens.clone();
         drop(tokens);
         // The keys that were shown decide who may renew, also after a restart.
-        self.keep(&kept)?;
+        self.keep(&kept, turn)?;
         let made = former.successor(now)?;
         // It is of use before it is kept.
         let own = OwnSide::create(&made, now)?;
@@ -125,13 +126,14 @@ impl Guard {
         &self,
         authority: &Authority,
         mut tokens: Tokens,
+        turn: &Turn<'_>,
     ) -> Result<Next, NotAdmitted> {
         let now = Clock.wall();
         let behind = tokens.behind(now, authority.hash()).map(|(label, _)| label);
         let behind: Vec<ShardLabel> = behind.collect();
         tokens.end(now, &behind);
         // First, so that no crash leaves a shard that nobody can join as any more. Until the former authority is gone, its worker can renew.
-        self.keep(&tokens)?;
+        self.keep(&tokens, turn)?;
         self.tokens.lock().end(now, &behind);
         let left = authority.forget_former(&self.folder)?;
         let own = OwnSide::create(&left, now)?;

@@ -4,6 +4,7 @@ use std::fs;
 
 use brasserie_common_identity::{Credential, KeyRequest, Proven, proven};
 use brasserie_thrift::rpc::Doorkeeper as _;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 
@@ -194,7 +195,7 @@ fn a_join_is_refused_without_waiting_and_a_full_disk_is_no_refusal() {
         .expect("good terms");
     let secret = token.secret.reveal();
     // A change waits for the disk.
-    let turn = guard.changing.lock();
+    let turn = guard.disk.turn().expect("nobody else");
     let checked = guard.check_join(&"ab".repeat(32), &shard, b"");
     assert_eq!(checked, Err(NotAdmitted::Unknown));
     assert_eq!(guard.check_join(&secret, &shard, b""), Ok(()));
@@ -293,6 +294,71 @@ fn a_revocation_is_in_effect_before_the_disk_takes_it_and_kept_once_it_does() {
     let refused = again.authenticate(&secret, at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     assert!(again.tokens.lock().is_revoked(shard.as_str()));
+}
+
+#[tokio::test]
+async fn a_disk_that_does_not_answer_delays_neither_a_revocation_nor_the_end() {
+    let bench = Bench::new();
+    let guard = bench.guard();
+    let shard = Shard::try_from("w1").expect("a name");
+    join(&guard);
+    let (token, _) = guard
+        .create_token(Terms::person(Role::Viewer, MINUTE))
+        .expect("good terms");
+    let (secret, number) = (token.secret.reveal(), token.secret.number().to_string());
+    let mut changes = guard.changes();
+    changes.mark_unchanged();
+    // A change that keeps its turn stands for one that waits in the kernel.
+    let turn = guard.disk.turn().expect("nobody else");
+    let revoking = Arc::clone(&guard);
+    let revoking = tokio::task::spawn_blocking(move || revoking.revoke_token(&number));
+    changes.changed().await.expect("workers learn it");
+    let refused = guard.authenticate(&secret, at());
+    assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
+    let stop = CancellationToken::new();
+    stop.cancel();
+    Arc::clone(&guard).write_late(stop).await;
+    let failed = revoking.await.expect("it has ended").expect_err("not kept");
+    assert!(failed.to_string().contains("has not answered"), "{failed}");
+    let problem = guard.unkept_problem().expect("it is not on disk");
+    assert!(problem.contains("has not answered"), "{problem}");
+    let problem = guard.stalled_problem().expect("the disk hangs");
+    assert!(problem.contains("Revocations take effect"), "{problem}");
+    drop(turn);
+    guard.revoke_worker(&shard).expect("the disk answers");
+    assert_eq!(guard.unkept_problem().or(guard.stalled_problem()), None);
+    let again = bench.guard();
+    let refused = again.authenticate(&secret, at());
+    assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
+    assert!(again.tokens.lock().is_revoked(shard.as_str()));
+}
+
+#[test]
+fn a_shard_renews_once_at_a_time_and_once_in_a_minute_except_after_a_rotation() {
+    let bench = Bench::new();
+    let guard = bench.guard();
+    let label = |name| ShardLabel::of(&Shard::try_from(name).expect("a name"));
+    join(&guard);
+    let begin = |name| guard.begin_renewal(label(name));
+    let key = KeyRequest::create().expect("a key");
+    let early = Some(NotAdmitted::RenewedLately(label("w1")));
+    let turn = begin("w1").expect("the first");
+    assert_eq!(begin("w1").err(), early, "one is under way");
+    assert_eq!(begin("w2").err(), None);
+    // There was no place for the first.
+    drop(turn);
+    let turn = begin("w1").expect("nothing was done");
+    let renewed = turn.renew(key.request());
+    let own = key.with_chain(renewed.expect("a certificate"));
+    assert!(own.is_ok());
+    assert_eq!(begin("w1").err(), early, "it was a moment ago");
+    for step in [RotationStep::Begin, RotationStep::FinishAnyway] {
+        guard.rotate(step).expect("a folder");
+        let key = KeyRequest::create().expect("a key");
+        let turn = begin("w1").expect("the authorities are others");
+        turn.renew(key.request()).expect("a certificate");
+        assert_eq!(begin("w1").err(), early);
+    }
 }
 
 #[test]

@@ -21,8 +21,14 @@ use sha2::Digest as _;
 
 use super::LAPSED_FOR;
 
-/// The most tokens at a time: enough for each person and machine of a large cluster.
+/// The most tokens at a time: enough for each person and machine of a large cluster. Expired ones are kept as long as they are fewer.
 const MOST_TOKENS: usize = 10_000;
+/// The shards that are kept at least, also after their certificates have ended: more than most clusters ever have, and a file of some MiB.
+const LEAST_SHARDS: usize = 10_000;
+/// The revoked tokens of people that are kept at least, also after the certificates by them have expired.
+const LEAST_ENDED: usize = 4096;
+/// The most revoked shards, and the most revoked tokens, of which workers learn: a message of about 1 MiB.
+const MOST_TOLD: usize = 10_000;
 /// The longest life of a token for joining: who may add a machine to the cluster should not be forgotten.
 const LONGEST_JOIN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The longest life of a token for people.
@@ -291,9 +297,48 @@ pub(crate) struct Tokens {
     shards: BTreeMap<String, KeptShard>,
     /// The numbers of revoked tokens whose holders may still have certificates for calls to workers, and until when, in milliseconds.
     ended: BTreeMap<String, i64>,
+    /// The number of revocations since the start of the scheduler. A copy has those up to its own number.
+    #[serde(skip)]
+    revocations: u64,
+    /// Those that are in effect, but not on disk, with their numbers.
+    #[serde(skip)]
+    unkept: Vec<(u64, Revocation)>,
 }
 
-/// The certificates that are revoked and have not expired.
+/// A revocation. It takes effect before it is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Revocation {
+    /// The end of the token with this number, whose holder may have a certificate until then.
+    Token {
+        number: String,
+        certified_until: WallTime,
+    },
+    /// The end of all certificates of a shard, also of those that are not known: they live for `life` at most.
+    Shard {
+        shard: Shard,
+        now: WallTime,
+        life: Duration,
+    },
+}
+
+/// The records that are kept at least, however old they are. So a clock that is wrong for a while makes the scheduler forget nothing.
+#[derive(Clone, Copy, Debug)]
+struct Least {
+    tokens: usize,
+    shards: usize,
+    ended: usize,
+}
+
+impl Least {
+    /// One less than the most tokens, so that there is a place for the next one.
+    const KEPT: Least = Least {
+        tokens: MOST_TOKENS - 1,
+        shards: LEAST_SHARDS,
+        ended: LEAST_ENDED,
+    };
+}
+
+/// The certificates that are revoked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Revoked {
     /// The certificates of a shard that were issued before a second.
@@ -388,6 +433,10 @@ pub(crate) enum NotAdmitted {
     #[error("too many callers wait here already: try again later")]
     Busy,
     #[error(
+        "the certificate of the shard `{0}` is being renewed, or was less than a minute ago: try again later"
+    )]
+    RenewedLately(ShardLabel),
+    #[error(
         "it is in effect, but not on disk: {0}. The scheduler writes it as soon as the disk permits, and `brasserie status` names the problem \
          until then. If the scheduler ends before, the revocation is lost: repeat it then"
     )]
@@ -400,7 +449,10 @@ impl NotAdmitted {
     /// Returns whether the same call may succeed later.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
-            NotAdmitted::Busy | NotAdmitted::Failed(_) | NotAdmitted::ClockBehind(_) => true,
+            NotAdmitted::Busy
+            | NotAdmitted::RenewedLately(_)
+            | NotAdmitted::Failed(_)
+            | NotAdmitted::ClockBehind(_) => true,
             NotAdmitted::Unknown
             | NotAdmitted::Expired
             | NotAdmitted::Used
@@ -617,8 +669,9 @@ impl Tokens {
     }
 
     /// Puts a changed copy in its place. Certificates that were adopted since the copy was made stay known, and so do those of this authority
-    /// that were shown since.
-    pub(crate) fn replace(&mut self, changed: Tokens, authority: &AuthorityHash) {
+    /// that were shown since. Revocations since then stay in effect, also for certificates that the change has added. Returns whether there
+    /// were such.
+    pub(crate) fn replace(&mut self, changed: Tokens, authority: &AuthorityHash) -> bool {
         let before = std::mem::replace(self, changed);
         let current = authority.to_string();
         for (label, former) in before.shards {
@@ -638,6 +691,14 @@ impl Tokens {
                 kept.shown_key = shown_key;
             }
         }
+        let mut unkept = before.unkept;
+        unkept.retain(|(number, _)| *number > self.revocations);
+        for (_, revocation) in &unkept {
+            // It has succeeded before.
+            let _ = self.apply(revocation);
+        }
+        (self.unkept, self.revocations) = (unkept, before.revocations);
+        !self.unkept.is_empty()
     }
 
     /// Notes the key of a certificate that was issued for a shard.
@@ -704,17 +765,20 @@ impl Tokens {
         }
     }
 
-    /// Returns the certificates that are revoked and have not expired.
-    pub(crate) fn revoked(&self, now: WallTime) -> Revoked {
-        let now = now.as_millis();
+    /// Returns the certificates that are revoked, at most `MOST_TOLD` of each kind. No clock decides: that of the scheduler may be wrong, and
+    /// those of workers may be behind.
+    pub(crate) fn revoked(&self) -> Revoked {
         let shards = self.shards.iter();
-        let shards = shards.filter(|(_, kept)| kept.revoked_until_ms > now);
-        let shards = shards
-            .filter_map(|(label, kept)| Some((ShardLabel::from_label(label)?, kept.valid_from)));
-        let tokens = self.ended.iter().filter(|(_, until)| **until > now);
+        let shards = shards.filter(|(_, kept)| kept.revoked_until_ms > 0);
+        let shards = shards.filter_map(|(label, kept)| {
+            let revoked = (ShardLabel::from_label(label)?, kept.valid_from);
+            Some((kept.revoked_until_ms, revoked))
+        });
+        let tokens = self.ended.iter();
+        let tokens = tokens.map(|(number, until)| (*until, number.clone()));
         Revoked {
-            shards: shards.collect(),
-            tokens: tokens.map(|(number, _)| number.clone()).collect(),
+            shards: latest(shards, MOST_TOLD),
+            tokens: latest(tokens, MOST_TOLD),
         }
     }
 
@@ -794,8 +858,41 @@ impl Tokens {
         named.any(|kept| kept.is_revoked && kept.shard.as_str() == shard)
     }
 
+    /// Makes a revocation that is not on disk yet, and returns its number.
+    pub(crate) fn revoke_unkept(&mut self, revocation: Revocation) -> Result<u64, NotAdmitted> {
+        self.apply(&revocation)?;
+        self.revocations += 1;
+        self.unkept.push((self.revocations, revocation));
+        Ok(self.revocations)
+    }
+
+    /// Notes that a copy with this number of revocations is on disk.
+    pub(crate) fn note_kept(&mut self, revocations: u64) {
+        self.unkept.retain(|(number, _)| *number > revocations);
+    }
+
+    /// Returns the number of revocations since the start of the scheduler.
+    pub(crate) fn revocations(&self) -> u64 {
+        self.revocations
+    }
+
+    /// Returns whether all revocations up to this number are on disk.
+    pub(crate) fn are_kept(&self, revocations: u64) -> bool {
+        self.unkept.iter().all(|(number, _)| *number > revocations)
+    }
+
+    fn apply(&mut self, revocation: &Revocation) -> Result<(), NotAdmitted> {
+        match revocation {
+            Revocation::Token {
+                number,
+                certified_until,
+            } => self.revoke(number, *certified_until).map(|_| ()),
+            Revocation::Shard { shard, now, life } => self.revoke_shard(*now, shard, *life),
+        }
+    }
+
     /// Ends a token. Its holder may have a certificate until `certified_until`.
-    pub(crate) fn revoke(
+    fn revoke(
         &mut self,
         number: &str,
         certified_until: WallTime,
@@ -812,7 +909,7 @@ impl Tokens {
     }
 
     /// Ends all certificates of a shard, also those that are not known: they live for `life` at most.
-    pub(crate) fn revoke_shard(
+    fn revoke_shard(
         &mut self,
         now: WallTime,
         shard: &Shard,
@@ -834,15 +931,23 @@ impl Tokens {
         valid.map(|(number, token)| (number.as_str(), token))
     }
 
-    /// Forgets what decides nothing any more: the certificates of shards once they can no longer be renewed, revocations once the revoked
-    /// certificates have expired, and tokens some time after they have expired. Until then, their holders learn why they are refused.
+    /// Forgets what decides nothing any more, and only if there is much of it: the certificates of shards that can no longer be renewed,
+    /// revocations of tokens by which all certificates have expired, and expired tokens.
+    ///
+    /// Invariant: few records stay for ever. A clock that was ahead for a moment would otherwise revive revoked certificates once it is right.
     pub(crate) fn forget_ended(&mut self, now: WallTime) {
-        let expired = |token: &KeptToken| token.expires() + LONGEST_JOIN;
-        self.tokens.retain(|_, token| expired(token) > now);
-        self.ended.retain(|_, until| *until > now.as_millis());
-        let last = |kept: &KeptShard| kept.until_ms.max(kept.revoked_until_ms);
-        let lapsed = |kept: &KeptShard| WallTime::from_millis(last(kept)) + LAPSED_FOR;
-        self.shards.retain(|_, kept| lapsed(kept) > now);
+        self.forget_beyond(Least::KEPT, now);
+    }
+
+    fn forget_beyond(&mut self, least: Least, now: WallTime) {
+        forget(&mut self.tokens, least.tokens, now, KeptToken::expires);
+        forget(&mut self.ended, least.ended, now, |until| {
+            WallTime::from_millis(*until) + CLOCK_SKEW
+        });
+        forget(&mut self.shards, least.shards, now, |kept| {
+            let last = kept.until_ms.max(kept.revoked_until_ms);
+            WallTime::from_millis(last) + LAPSED_FOR
+        });
     }
 
     /// Returns the text of the file. Errors if it has more than `most` bytes: the next start could not read it.
@@ -859,6 +964,37 @@ impl Tokens {
     pub(crate) fn are_new(&self) -> bool {
         self.tokens.len() <= 1 && self.shards.is_empty() && self.ended.is_empty()
     }
+}
+
+/// Forgets records that have ended, those that ended first before others, until `least` are left.
+fn forget<V>(
+    records: &mut BTreeMap<String, V>,
+    least: usize,
+    now: WallTime,
+    end: impl Fn(&V) -> WallTime,
+) {
+    let excess = records.len().saturating_sub(least);
+    if excess == 0 {
+        return;
+    }
+    let ends = records
+        .iter()
+        .map(|(name, record)| (end(record), name.clone()));
+    let mut ended: Vec<_> = ends.filter(|(end, _)| *end <= now).collect();
+    ended.sort_unstable();
+    for (_, name) in ended.into_iter().take(excess) {
+        records.remove(&name);
+    }
+}
+
+/// Returns at most `most` values, those with the latest times.
+fn latest<V>(values: impl Iterator<Item = (i64, V)>, most: usize) -> Vec<V> {
+    let mut values: Vec<_> = values.collect();
+    if values.len() > most {
+        values.sort_unstable_by_key(|(until, _)| std::cmp::Reverse(*until));
+        values.truncate(most);
+    }
+    values.into_iter().map(|(_, value)| value).collect()
 }
 
 fn check(terms: &Terms) -> Result<(), NotAdmitted> {
@@ -926,6 +1062,11 @@ mod tests {
     const DAY: Duration = Duration::from_secs(86_400);
     const SECOND: Duration = Duration::from_secs(1);
     const NOW: WallTime = WallTime(1_700_000_000_000);
+    const NONE: Least = Least {
+        tokens: 0,
+        shards: 0,
+        ended: 0,
+    };
 
     fn join(uses: u32) -> Terms {
         Terms::joining(Duration::from_secs(1800), uses)
@@ -1080,7 +1221,12 @@ mod tests {
 
     #[test]
     fn a_revocation_is_kept_until_the_last_certificate_has_expired() {
-        let revoked = |tokens: &Tokens, at: WallTime| !tokens.revoked(at).shards.is_empty();
+        // The bounds are zero, so that only the time decides.
+        let revoked = |tokens: &Tokens, at: WallTime| {
+            let mut tokens = tokens.clone();
+            tokens.forget_beyond(NONE, at + LAPSED_FOR);
+            !tokens.revoked().shards.is_empty()
+        };
         let end = |tokens: &mut Tokens| tokens.revoke_shard(NOW + DAY, &shard("a"), SECOND);
         // The answer to the first request was lost, and the second certificate is valid for longer.
         let (mut tokens, own) = tokens(1);
@@ -1117,7 +1263,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_forgotten_once_nobody_can_renew_their_certificates() {
+    fn shards_are_forgotten_once_nobody_can_renew_their_certificates_and_there_are_many() {
         let (mut tokens, own) = tokens(2);
         admit(&mut tokens, NOW, &own, 1);
         let other = tokens.admit(NOW, &own, (&shard("b"), &[2]), DAY);
@@ -1125,11 +1271,93 @@ mod tests {
         tokens
             .revoke_shard(NOW, &shard("b"), 9 * DAY)
             .expect("it has joined");
+        tokens.forget_ended(NOW + 40 * DAY);
+        assert_eq!(tokens.shards.len(), 2, "there are few");
         for (days, left) in [(30, 2), (38, 1), (40, 0)] {
-            tokens.forget_ended(NOW + days * DAY);
+            tokens.forget_beyond(NONE, NOW + days * DAY);
             assert_eq!(tokens.shards.len(), left, "after {days} days");
         }
         assert!(tokens.are_new());
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_makes_the_scheduler_forget_neither_revocations_nor_tokens() {
+        let (mut tokens, own) = tokens(9);
+        let issued = admit(&mut tokens, NOW, &own, 1);
+        tokens
+            .revoke_shard(NOW, &shard("a"), 7 * DAY)
+            .expect("it has joined");
+        let (viewer, ended) = (secret(), secret());
+        for person in [&viewer, &ended] {
+            let terms = Terms::person(Role::Viewer, DAY);
+            tokens.add(NOW, person, terms).expect("good terms");
+        }
+        let number = ended.number().to_string();
+        let until = NOW + Duration::from_secs(600);
+        tokens.revoke(&number, until).expect("it is there");
+        let before = tokens.revoked();
+        tokens.forget_ended(NOW + 1000 * DAY);
+        // Each change then makes the scheduler forget, also one that adds a token.
+        let terms = Terms::person(Role::Viewer, DAY);
+        let added = tokens.add(NOW + 1000 * DAY, &secret(), terms);
+        added.expect("good terms");
+        assert_eq!(tokens.revoked(), before, "workers learn the same");
+        let refused = Err(NotAdmitted::Revoked(label("a")));
+        assert_eq!(tokens.check_shard(&label("a"), issued), refused);
+        assert!(tokens.renew(NOW, &label("a"), DAY).is_err());
+        tokens.person(NOW, &viewer).expect("it is valid again");
+        assert_eq!(tokens.person(NOW, &ended), Err(NotAdmitted::Unknown));
+    }
+
+    #[test]
+    fn a_record_is_forgotten_for_another_one_only_after_its_end_and_the_first_end_first() {
+        let mut records = BTreeMap::from([
+            ("last".to_owned(), NOW + DAY),
+            ("second".to_owned(), NOW),
+            ("first".to_owned(), NOW - DAY),
+        ]);
+        for (least, left) in [(3, 3), (2, 2), (0, 1)] {
+            forget(&mut records, least, NOW, |end| *end);
+            assert_eq!(records.len(), left, "at least {least}");
+            assert!(!records.contains_key("first") || least == 3);
+        }
+        assert!(records.contains_key("last"), "it has not ended");
+        let times = [(2, "b"), (3, "c"), (1, "a")];
+        assert_eq!(latest(times.into_iter(), 2), ["c", "b"]);
+        assert_eq!(latest(times.into_iter(), 3), ["b", "c", "a"]);
+    }
+
+    #[test]
+    fn a_revocation_during_a_change_also_ends_what_the_change_has_added() {
+        let (mut tokens, own) = tokens(9);
+        admit(&mut tokens, NOW, &own, 1);
+        let revocation = |shard| Revocation::Shard {
+            shard,
+            now: NOW,
+            life: DAY,
+        };
+        // Two changes are made one after the other, and the disk takes neither in time.
+        let mut first = tokens.clone();
+        let renewed = first.renew(NOW + SECOND, &label("a"), DAY);
+        let renewed = renewed.expect("not revoked").issued;
+        let missing = tokens.revoke_unkept(revocation(shard("b")));
+        assert_eq!(missing, Err(NotAdmitted::NoShard(shard("b"))));
+        let number = tokens.revoke_unkept(revocation(shard("a")));
+        let number = number.expect("it has joined");
+        tokens.note_kept(first.revocations());
+        assert!(tokens.replace(first, &AuthorityHash([0; 32])), "a new end");
+        let refused = Err(NotAdmitted::Revoked(label("a")));
+        assert_eq!(tokens.check_shard(&label("a"), renewed), refused);
+        assert!(!tokens.are_kept(number));
+        // The next copy has it.
+        let mut second = tokens.clone();
+        let (other, terms) = (secret(), join(1));
+        second.add(NOW, &other, terms).expect("good terms");
+        let joined = admit(&mut second, NOW, &other, 2);
+        tokens.note_kept(second.revocations());
+        assert!(!tokens.replace(second, &AuthorityHash([0; 32])));
+        assert!(tokens.are_kept(number));
+        assert_eq!(tokens.check_shard(&label("a"), joined), Ok(()));
     }
 
     #[test]
@@ -1198,12 +1426,16 @@ mod tests {
         assert_eq!(admitted, Err(NotAdmitted::NotForJoining));
         assert_eq!(tokens.valid(NOW).count(), 1);
         let number = own.number().to_string();
-        assert_eq!(tokens.revoked(NOW), Revoked::default());
+        assert_eq!(tokens.revoked(), Revoked::default());
         let until = NOW + Duration::from_secs(600);
         assert_eq!(tokens.revoke(&number, until), Ok(own.number()));
         assert_eq!(tokens.person(NOW, &own), Err(NotAdmitted::Unknown));
-        assert_eq!(tokens.revoked(NOW).tokens.concat(), number);
-        assert_eq!(tokens.revoked(until), Revoked::default());
+        // The clock of a worker may be a day behind, so that it accepts certificates for as long.
+        for (passed, is_told) in [(Duration::ZERO, true), (CLOCK_SKEW, false)] {
+            let mut later = tokens.clone();
+            later.forget_beyond(NONE, until + passed);
+            assert_eq!(later.revoked().tokens.contains(&number), is_told);
+        }
         let again = tokens.revoke(&number, until);
         assert_eq!(again, Err(NotAdmitted::NoToken(own.number())));
         let secret = tokens.revoke(&own.reveal(), until);

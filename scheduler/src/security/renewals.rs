@@ -1,0 +1,92 @@
+//! Bounds how often the certificate of a shard is renewed: each renewal writes the tokens, and the holder of a stolen key would otherwise keep
+//! the disk from all others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use brasserie_common::access::ShardLabel;
+use brasserie_common_identity::{AuthorityHash, CertificateDer};
+use parking_lot::Mutex;
+
+use super::{Guard, NotAdmitted};
+
+/// The shortest time between two renewals of a shard, or a quarter of the life of its certificates if that is shorter. A worker renews after half.
+const LEAST_PAUSE: Duration = Duration::from_secs(60);
+/// The same after a renewal that has failed.
+const FAILED_PAUSE: Duration = Duration::from_secs(1);
+
+/// The renewals that are under way, and those that were lately.
+#[derive(Default)]
+pub(super) struct Renewals(Mutex<BTreeMap<ShardLabel, Renewal>>);
+
+struct Renewal {
+    /// The authorities that were accepted. If there are others, a worker renews at once.
+    authorities: Vec<AuthorityHash>,
+    /// The time of the next one; `None` while this one is under way.
+    next: Option<Instant>,
+}
+
+/// The right to renew the certificate of a shard once.
+pub(crate) struct RenewalTurn {
+    guard: Arc<Guard>,
+    shard: ShardLabel,
+    /// The pause after it; zero if nothing was done.
+    pause: Duration,
+}
+
+impl Guard {
+    /// Begins a renewal. Errors if one is under way for this shard, or was lately. Does not wait for the disk.
+    pub(crate) fn begin_renewal(
+        self: &Arc<Self>,
+        shard: ShardLabel,
+    ) -> Result<RenewalTurn, NotAdmitted> {
+        let (now, authorities) = (Instant::now(), self.trusted());
+        let mut all = self.renewals.0.lock();
+        let is_too_early = |last: &Renewal| match last.next {
+            None => true,
+            Some(next) => now < next && last.authorities == authorities,
+        };
+        if all.get(&shard).is_some_and(is_too_early) {
+            return Err(NotAdmitted::RenewedLately(shard));
+        }
+        // Shards come and go.
+        all.retain(|_, last| last.next.is_none_or(|next| now < next));
+        let begun = Renewal {
+            authorities,
+            next: None,
+        };
+        all.insert(shard.clone(), begun);
+        Ok(RenewalTurn {
+            guard: Arc::clone(self),
+            shard,
+            pause: Duration::ZERO,
+        })
+    }
+}
+
+impl RenewalTurn {
+    /// Certifies another key of the shard. Waits for the disk.
+    pub(crate) fn renew(
+        mut self,
+        request: &[u8],
+    ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
+        let renewed = self.guard.renew(&self.shard, request);
+        self.pause = match &renewed {
+            Ok(_) => LEAST_PAUSE.min(self.guard.worker_life.0 / 4),
+            Err(_) => FAILED_PAUSE,
+        };
+        renewed
+    }
+}
+
+impl Drop for RenewalTurn {
+    fn drop(&mut self) {
+        let mut all = self.guard.renewals.0.lock();
+        if self.pause.is_zero() {
+            all.remove(&self.shard);
+        } else if let Some(renewal) = all.get_mut(&self.shard) {
+            renewal.next = Some(Instant::now() + self.pause);
+        }
+    }
+}
