@@ -564,7 +564,7 @@ fn check_thief(cluster: &Certified, stolen: &TestAuthority, at_worker: &PeerAddr
 }
 
 #[test]
-fn the_end_of_a_rotation_ends_the_connections_of_all_who_have_shown_a_certificate() {
+fn each_step_of_a_rotation_ends_the_connections_of_those_whose_certificates_it_ends() {
     let cluster = Certified::start(&[]);
     let (one, spec) = cluster.start_worker("w1");
     cluster.client.wait_healthy(1);
@@ -583,6 +583,10 @@ fn the_end_of_a_rotation_ends_the_connections_of_all_who_have_shown_a_certificat
     served(&admin, &at_scheduler, "getJobs");
     let mut at_scheduler_lost = admin.losses(&at_scheduler);
     cluster.asked(&["ca", "rotate"]);
+    runtime.block_on(async {
+        let lost = tokio::time::timeout(SOON, at_scheduler_lost.next()).await;
+        lost.expect("the connection at the scheduler is closed");
+    });
     cluster.wait_until_all_have_renewed();
     check_thief(&cluster, &stolen, &at_worker);
     // Workers that have not renewed may still fetch artifacts.
@@ -590,8 +594,6 @@ fn the_end_of_a_rotation_ends_the_connections_of_all_who_have_shown_a_certificat
     let mut at_worker_lost = other_worker.losses(&at_worker);
     cluster.asked(&["ca", "rotate", "--finish"]);
     runtime.block_on(async {
-        let lost = tokio::time::timeout(SOON, at_scheduler_lost.next()).await;
-        lost.expect("the connection at the scheduler is closed");
         let lost = tokio::time::timeout(SOON, at_worker_lost.next()).await;
         lost.expect("the connection at the worker is closed");
     });

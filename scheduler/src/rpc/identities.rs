@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{CallOrigin, Role, RunAs, SCHEDULER_CALLS, ShardLabel, TokenNumber};
+use brasserie_common::access::{CallOrigin, Role, RunAs, SCHEDULER_CALLS, ShardLabel};
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
 use brasserie_thrift::generated::brasserie as wire;
@@ -358,8 +358,8 @@ impl Identities {
                 line.changed(before, Some(json!({ "step": what, "authority": after })));
                 end_change(line, &from, what, &rotated);
                 if let (Ok(_), true) = (&rotated, args.finish) {
-                    // The caller gets its answer.
-                    guard.disconnect_replaced(token_of(&from));
+                    // This caller gets its answer.
+                    guard.disconnect_replaced(origin_of(&from));
                 }
                 Ok(authority_status(rotated?))
             },
@@ -500,9 +500,9 @@ fn shard_label(from: &Principal) -> Option<ShardLabel> {
     }
 }
 
-fn token_of(from: &Principal) -> Option<TokenNumber> {
+fn origin_of(from: &Principal) -> Option<&CallOrigin> {
     match from {
-        Principal::Authenticated(identity) => identity.token,
+        Principal::Authenticated(identity) => Some(&identity.from),
         Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
     }
 }

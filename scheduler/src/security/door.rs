@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use brasserie_common::access::{CallOrigin, Identity, IdentityProof, LocalUser, Role, ShardLabel};
 use brasserie_common::{Principal, WallTime};
 use brasserie_common_identity::{
-    Authority, CertificateDer, IdentityError, Life, Lifetime, Proven, client_config, proven,
-    server_config,
+    Authority, AuthorityHash, CertificateDer, IdentityError, Life, Lifetime, Proven, client_config,
+    proven, server_config,
 };
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{Credentials, Doorkeeper, THRIFT};
@@ -78,20 +78,20 @@ impl Guard {
         &self,
         shard: &ShardLabel,
         proven: &Proven,
-        is_current: bool,
+        issuer: Option<AuthorityHash>,
     ) -> Result<(), NotAdmitted> {
-        let (authority, issued) = (self.authority(), proven.issued);
+        let issued = proven.issued;
         let mut tokens = self.tokens.lock();
-        if !is_current {
+        let Some(authority) = issuer else {
             tokens.check_shard(shard, issued)?;
             return tokens.check_key(shard, proven.key);
-        }
+        };
         let until = proven.until;
-        tokens.adopt(shard, Life { issued, until });
+        let is_new = tokens.adopt(shard, Life { issued, until });
         tokens.check_shard(shard, issued)?;
         // A certificate that was issued may be lost on its way, so only one that is shown counts.
-        tokens.note_authority(shard, &authority.hash());
-        if tokens.note_shown_key(shard, proven.key) {
+        tokens.note_authority(shard, &authority);
+        if tokens.note_shown_key(shard, proven.key) || is_new {
             tracing::warn!(
                 %shard,
                 "a worker shows a valid certificate that this scheduler does not know. Another head node may have issued it, or this one before its \
@@ -104,15 +104,20 @@ impl Guard {
     /// Returns who the holder of a verified certificate is.
     fn holder(&self, from: SocketAddr, shown: &CertificateDer<'_>) -> Result<Identity, String> {
         let proven = proven(shown).map_err(|error| error.to_string())?;
-        let is_current = self.authority().has_issued(shown);
-        self.proven_holder(from, (proven, is_current), Clock.wall())
+        self.proven_holder(from, (proven, self.issuer(shown)), Clock.wall())
     }
 
-    /// Returns who the holder is of a certificate that proves this at a time, and whether the authority has issued it or a former one.
+    /// Returns the authority if it has issued a certificate; `None` if a former one has.
+    fn issuer(&self, shown: &CertificateDer<'_>) -> Option<AuthorityHash> {
+        let authority = self.authority();
+        authority.has_issued(shown).then(|| authority.hash())
+    }
+
+    /// Returns who the holder is of a certificate that proves this at a time. It has this issuer, or a former authority.
     pub(super) fn proven_holder(
         &self,
         from: SocketAddr,
-        (proven, is_current): (Proven, bool),
+        (proven, issuer): (Proven, Option<AuthorityHash>),
         now: WallTime,
     ) -> Result<Identity, String> {
         let (certified, is_valid) = (&proven.certified, now < proven.until);
@@ -125,7 +130,7 @@ impl Guard {
                 if now >= proven.until + LAPSED_FOR {
                     return Err(NotAdmitted::Lapsed.to_string());
                 }
-                let checked = self.check_worker(shard, &proven, is_current);
+                let checked = self.check_worker(shard, &proven, issuer);
                 checked.map_err(|error| error.to_string())?;
                 let role = if is_valid { Role::Worker } else { Role::Lapsed };
                 Ok(Identity {
@@ -135,7 +140,7 @@ impl Guard {
                 })
             }
             // Workers renew theirs with the new authority. Nobody else has a certificate for longer than minutes.
-            _ if !is_current => {
+            _ if issuer.is_none() => {
                 Err("its certificate is of an authority that was replaced".to_owned())
             }
             _ if !is_valid => Err("its certificate has expired".to_owned()),
@@ -226,8 +231,7 @@ impl Credentials for Guard {
         let proven = proven(shown).map_err(|error| error.to_string())?;
         match &proven.certified.shard {
             Some(shard) => {
-                let is_current = self.authority().has_issued(shown);
-                let checked = self.check_worker(shard, &proven, is_current);
+                let checked = self.check_worker(shard, &proven, self.issuer(shown));
                 checked.map_err(|error| error.to_string())
             }
             None => Err("its certificate is of no worker".to_owned()),

@@ -7,7 +7,7 @@ use brasserie_common_identity::CERTIFICATE;
 use brasserie_common_runtime::DataDir;
 use serde_json::json;
 
-use super::{FOLDER, SecurityError, SecurityWish, TOKENS, exists};
+use super::{FOLDER, SecurityError, SecurityWish, TOKENS, exists, find};
 use crate::audit::Audit;
 use crate::store::{FormerAuthority, LostRecords};
 
@@ -34,6 +34,10 @@ impl FormerIdentity {
         let Some(lost) = self.lost(&folder)? else {
             return Ok(wish);
         };
+        if lost == LostIdentity::Authority {
+            // The rest of it must come back together with the authority, or go.
+            find(&folder)?;
+        }
         if self.may_be_lost == LostRecords::None {
             return Err(lost.error(folder));
         }
@@ -100,6 +104,8 @@ impl LostIdentity {
 mod tests {
     use std::fs;
 
+    use brasserie_common_identity::KEY;
+
     use super::*;
 
     const USED: FormerIdentity = FormerIdentity {
@@ -137,11 +143,13 @@ mod tests {
             assert!(matches!(known, Ok(SecurityWish::AsFound)), "it has one");
             check(former, &[CERTIFICATE, TOKENS]).expect("nothing is lost");
         }
-        for files in [&[][..], &[TOKENS]] {
-            let lost = check(USED, files);
-            assert!(matches!(lost, Err(SecurityError::AuthorityLost { .. })));
-            let another = check(backup(USED), files);
-            assert!(matches!(another, Ok(SecurityWish::Secured)));
+        let lost = check(USED, &[]);
+        assert!(matches!(lost, Err(SecurityError::AuthorityLost { .. })));
+        let another = check(backup(USED), &[]);
+        assert!(matches!(another, Ok(SecurityWish::Secured)));
+        for former in [USED, backup(USED)] {
+            let half = check(former, &[KEY]);
+            assert!(matches!(half, Err(SecurityError::NoAuthority { .. })));
         }
         check(unknown, &[]).expect("perhaps it has had none");
     }

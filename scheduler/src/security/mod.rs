@@ -491,12 +491,12 @@ impl Guard {
         token.authority(&self.trusted())
     }
 
-    /// Closes the connections of people whose token names an authority that was replaced, except those of one token.
-    pub(crate) fn disconnect_replaced(&self, except: Option<TokenNumber>) {
+    /// Closes the connections of people whose token names an authority that was replaced, except one.
+    pub(crate) fn disconnect_replaced(&self, except: Option<&CallOrigin>) {
         let (trusted, tokens) = (self.trusted(), self.tokens.lock().clone());
         let is_replaced = |token| tokens.check_authority(token, &trusted).is_err();
         self.disconnect(|identity| {
-            let is_meant = identity.role != Role::Worker && identity.token != except;
+            let is_meant = identity.role != Role::Worker && Some(&identity.from) != except;
             is_meant && identity.token.is_some_and(is_replaced)
         });
     }

@@ -96,11 +96,8 @@ impl Guard {
             RotationStep::Finish | RotationStep::FinishAnyway => {}
         }
         self.tell_workers();
-        match step {
-            RotationStep::Begin => {}
-            // Workers that have renewed too: somebody else may have their former certificates. They come back at once, so this is last.
-            RotationStep::Finish | RotationStep::FinishAnyway => self.ask_for_proofs_anew(),
-        }
+        // Workers that have renewed too: somebody else may have their former certificates. They come back at once, so this is last.
+        self.ask_for_proofs_anew();
         Ok(state)
     }
 

@@ -119,7 +119,11 @@ fn the_certificate_of_a_person_is_worth_what_its_token_is_worth() {
     // A certificate gives no further one.
     let again = certify(&guard, &seen).map(|_| ());
     assert_eq!(again, Err(NotAdmitted::NoCertificate));
-    let late = guard.proven_holder(at(), (proven_by(&own), true), token_end);
+    let late = guard.proven_holder(
+        at(),
+        (proven_by(&own), Some(guard.authority().hash())),
+        token_end,
+    );
     assert_eq!(late, Err("its certificate has expired".to_owned()));
     let number = ana.token.expect("a number").to_string();
     guard.revoke_token(&number).expect("it is there");
@@ -176,7 +180,11 @@ fn a_worker_renews_an_expired_certificate_for_thirty_days() {
     let guard = bench.guard();
     let proven = proven_by(&join(&guard));
     let role = |at_time| {
-        let holder = guard.proven_holder(at(), (proven.clone(), true), at_time);
+        let holder = guard.proven_holder(
+            at(),
+            (proven.clone(), Some(guard.authority().hash())),
+            at_time,
+        );
         holder.map(|holder| holder.role)
     };
     assert_eq!(role(Clock.wall()), Ok(Role::Worker));

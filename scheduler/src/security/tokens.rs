@@ -212,6 +212,9 @@ struct KeptShard {
     /// The number of that token; empty if it is not known.
     #[serde(default)]
     joined_with: String,
+    /// The numbers of tokens with which it had joined before a revocation, as long as these tokens are kept. They admit it no more.
+    #[serde(default)]
+    refused_tokens: Vec<String>,
     /// The hash of the authority that has issued the last certificate that its worker has shown, or with which it has joined; empty if that
     /// is not known.
     authority: String,
@@ -237,6 +240,7 @@ impl KeptShard {
             is_revoked: false,
             joined: Digest::default(),
             joined_with: String::new(),
+            refused_tokens: Vec::new(),
             authority: String::new(),
             revoked_until_ms: 0,
             keys: Vec::new(),
@@ -590,7 +594,7 @@ impl Tokens {
         }
         let former = self.shards.get(ShardLabel::of(shard).as_str());
         // A worker that is started again with its token in a file must not undo the revocation.
-        if former.is_some_and(|it| it.is_revoked && it.joined_with == number.to_string()) {
+        if former.is_some_and(|it| it.refused_tokens.contains(&number.to_string())) {
             return Err(NotAdmitted::RevokedToken(shard.clone()));
         }
         let former = former.filter(|former| !former.is_revoked);
@@ -654,11 +658,13 @@ impl Tokens {
     }
 
     /// Notes a certificate of the authority that a shard has shown. If it was not known, another scheduler with this authority has issued it,
-    /// or this one did after the backup from which its directory was restored.
-    pub(crate) fn adopt(&mut self, shard: &ShardLabel, life: Life) {
+    /// or this one did after the backup from which its directory was restored. Returns whether the shard was not known.
+    pub(crate) fn adopt(&mut self, shard: &ShardLabel, life: Life) -> bool {
+        let shards = self.shards.len();
         if let Some(kept) = self.known(shard) {
             kept.note(life);
         }
+        self.shards.len() > shards
     }
 
     /// Returns the shard with this label, which is added if it is not known.
@@ -900,10 +906,11 @@ impl Tokens {
         // A text that is no number may be a secret, so nobody repeats it.
         let parsed = u64::from_str_radix(number, 16).map_err(|_| NotAdmitted::NoNumber)?;
         let missing = || NotAdmitted::NoToken(TokenNumber(parsed));
-        let ended = self.tokens.remove(number).ok_or_else(missing)?;
+        let number = TokenNumber(parsed).to_string();
+        let ended = self.tokens.remove(&number).ok_or_else(missing)?;
         if ended.role() != Some(Role::Worker) {
             let until = certified_until.as_millis();
-            self.ended.insert(number.to_owned(), until);
+            self.ended.insert(number, until);
         }
         Ok(TokenNumber(parsed))
     }
@@ -919,6 +926,11 @@ impl Tokens {
         let kept = kept.ok_or_else(|| NotAdmitted::NoShard(shard.clone()))?;
         kept.refuse_issued(now);
         kept.is_revoked = true;
+        kept.refused_tokens.push(kept.joined_with.clone());
+        let tokens = &self.tokens;
+        kept.refused_tokens
+            .retain(|number| tokens.contains_key(number));
+        kept.refused_tokens.dedup();
         let until = kept.until_ms.max((now + life).as_millis());
         kept.revoked_until_ms = kept.revoked_until_ms.max(until);
         Ok(())
@@ -1160,17 +1172,19 @@ mod tests {
         assert_eq!(taken, Err(NotAdmitted::Taken(a.clone())));
         assert_eq!(tokens.check_shard(&label, current), Ok(()));
         let refused = || NotAdmitted::Revoked(label.clone());
-        let mut own = own;
+        let (mut own, mut used) = (own, Vec::new());
         // The second key is certified and revoked in the same second as the first.
         for key in [8, 9] {
             tokens.revoke_shard(NOW, &a, DAY).expect("it has joined");
             assert_eq!(tokens.check_shard(&label, current), Err(refused()));
             assert_eq!(tokens.renew(NOW, &label, DAY), Err(refused()));
-            // The token that the shard has used does not undo the revocation.
-            let again = tokens.check_admission(NOW, &own, (&a, &[key]));
-            assert_eq!(again, Err(NotAdmitted::RevokedToken(a.clone())));
-            own = secret();
+            used.push(std::mem::replace(&mut own, secret()));
             tokens.add(NOW, &own, join(9)).expect("good terms");
+            // No token that the shard has used undoes the revocation.
+            for used in &used {
+                let again = tokens.check_admission(NOW, used, (&a, &[key]));
+                assert_eq!(again, Err(NotAdmitted::RevokedToken(a.clone())));
+            }
             // The new certificate is later than the revoked one, which stays revoked.
             let next = admit(&mut tokens, NOW, &own, key);
             assert_eq!(tokens.check_shard(&label, current), Err(refused()));
