@@ -197,7 +197,6 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use brasserie_thrift::generated::scheduler::BistroSchedulerGetJobsArgs;
@@ -217,7 +216,8 @@ mod tests {
     #[derive(Clone)]
     struct Slow {
         turns: Turns,
-        begun: Arc<AtomicUsize>,
+        /// The callers whose work has begun, in order.
+        begun: Arc<Mutex<Vec<Caller>>>,
         may_end: Arc<Semaphore>,
     }
 
@@ -226,8 +226,9 @@ mod tests {
             let (begun, may_end) = (Arc::clone(&self.begun), Arc::clone(&self.may_end));
             call.serve(|_: BistroSchedulerGetJobsArgs, to| {
                 self.turns.serve(to, |to| async move {
-                    begun.fetch_add(1, Ordering::SeqCst);
-                    may_end.acquire().await.expect("it stays open").forget();
+                    begun.lock().push(Caller::of(&to.principal()));
+                    let end = tokio::time::timeout(PATIENCE, may_end.acquire());
+                    end.await.expect("in time").expect("open").forget();
                     to.fail("done");
                 });
             });
@@ -254,7 +255,7 @@ mod tests {
         }
 
         fn begun(&self) -> usize {
-            self.begun.load(Ordering::SeqCst)
+            self.begun.lock().len()
         }
     }
 
@@ -320,11 +321,14 @@ mod tests {
         let local = tokio::time::timeout(PATIENCE, local.turn()).await;
         drop(local.expect("a local caller waits for nobody"));
         assert_eq!(slow.begun(), 2, "two at once");
-        slow.may_end.add_permits(4);
-        for other in [&mut second, &mut third] {
-            assert!(next_answer(other).await.contains("done"));
-        }
-        assert!(slow.begun() < 10, "the flood did not go first");
+        slow.may_end.add_permits(2);
+        assert!(next_answer(&mut second).await.contains("done"));
+        wait_until(|| slow.begun() == 4).await;
+        let third_caller = Caller::Connection(third.local_addr().expect("an address"));
+        let has_begun = slow.begun.lock().contains(&third_caller);
+        assert!(has_begun, "the flood has one of the two turns");
+        slow.may_end.add_permits(MAX_PLACES);
+        assert!(next_answer(&mut third).await.contains("done"));
     }
 
     #[test]
