@@ -473,7 +473,7 @@ fn a_revoked_certificate_proves_no_server_to_the_scheduler() {
     });
     cluster.asked(&["worker", "revoke", "w1"]);
     let seen = calls.load(Ordering::SeqCst);
-    // Until then, calls may end with the connection that the revocation closes.
+    // Calls may end with the connection that the revocation closes, until they are refused.
     wait_within(SOON, "the refusal of the stolen key", || {
         why().contains("is revoked").then_some(())
     });

@@ -18,8 +18,8 @@ use brasserie_thrift::generated::brasserie::{BrasserieJoinArgs, BrasserieJoinRes
 use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
 use integration_tests::e2e::{
     Admission, Finished, Network, PATIENCE, Process, SchedulerSpec, Secured, SmallDisk, Stage,
-    TestAuthority, WorkerSpec, address_of, certify, pool_through, python, try_call, wait_for,
-    warn_not_run,
+    TestAuthority, WorkerSpec, address_of, certify, pool_through, python, token_in, try_call,
+    wait_for, warn_not_run,
 };
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, HandshakeKind};
@@ -713,7 +713,7 @@ impl OnSmallDisk {
     fn token(&self, role: &str) -> PathBuf {
         let created = self.ask(&["token", "create", "--role", role]);
         assert_eq!(created.code, Some(0), "{}", created.output);
-        self.stage.write_secret(role, &created.output)
+        self.stage.write_secret(role, token_in(&created.output))
     }
 
     /// Asks for the status with the token in a file.
