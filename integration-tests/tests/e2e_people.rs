@@ -806,7 +806,11 @@ fn a_token_without_an_address_is_for_the_context_in_use() {
     assert_eq!(named.code, Some(0), "{}", named.output);
     let mut command = secured.stage.brasserie_command(&["audit"]);
     command.env("BRASSERIE_TOKEN", &operator);
+    let mut scheduler = stage.scheduler_program();
+    scheduler.args(["--config", "jobs.json", &token]);
     let named = secured.stage.finish("by the environment", command);
+        stage.brasserie(&["status", "--", &token]),
+        stage.finish("scheduler", scheduler),
     assert_eq!(named.code, Some(0), "{}", named.output);
     let secret = operator.rsplit('-').next().expect("a secret");
     let other = format!("brt1-{}-{secret}", "ab".repeat(32));
