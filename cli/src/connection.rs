@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use brasserie_common::InvocationId;
+use brasserie_common::access::INSIDE_TLS;
 use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
 use brasserie_common_identity::{CertificateDer, Credential, KeyRequest};
@@ -65,9 +66,6 @@ use crate::output::{print, print_json, shell_word, with_flag};
 
 /// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The end of the reason for which a scheduler refuses callers in plain text.
-const INSIDE_TLS: &str = "inside TLS only";
 
 /// The limit for the check whether a scheduler of several listens.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use brasserie_common::access::{
-    Identity, IdentityProof, MUST_JOIN_AGAIN, NO_AUTHORITY, Role, ShardLabel, TokenNumber,
+    INSIDE_TLS, Identity, IdentityProof, MUST_JOIN_AGAIN, NO_AUTHORITY, Role, ShardLabel,
+    TokenNumber,
 };
 use brasserie_common::text::printable;
 use brasserie_common::{Principal, ServiceAddress, Shard, Time, WallTime};
@@ -871,7 +872,9 @@ impl Doorkeeper for Member {
     }
 
     fn plain(&self, from: SocketAddr) -> Principal {
-        let why = "this worker takes calls inside TLS only, from its scheduler, other workers and people of its cluster";
+        let why = format!(
+            "this worker takes calls {INSIDE_TLS}, from its scheduler, other workers and people of its cluster"
+        );
         Principal::plain_stranger(from, why)
     }
 
