@@ -48,9 +48,10 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUnknownJobException,
 };
 use brasserie_thrift::rpc::{
-    CallError, CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, NotSent, PeerAddr,
+    CallError, CallTimeouts, ClientConfig, ClientPool, Credentials, NotSent, PeerAddr,
     Unknown as Unanswered,
 };
+use brasserie_worker::has_no_authority;
 use serde_json::Value;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
@@ -647,20 +648,15 @@ impl Connection {
         matches!(self.proof, Proof::Token(_)) && !is_near
     }
 
-    /// Returns whether the caller shows a token to a scheduler of this machine that answers without one. Such a scheduler without an authority
-    /// closes connections of TLS. The answer of another machine in plain text would prove nothing.
+    /// Returns whether the caller shows a token to a scheduler of this machine that says in plain text that it has no authority. Such a
+    /// scheduler closes connections of TLS. The answer of another machine in plain text would prove nothing.
     async fn needs_no_token(&self) -> bool {
         let address = self.peer.as_str();
         let Proof::Token(_) = &self.proof else {
             return false;
         };
         match Connection::new(address) {
-            Ok(plain) => {
-                let arguments = BrasserieGetClusterStatusArgs {};
-                let call = plain.pool.call(&plain.peer, "getClusterStatus", &arguments);
-                let answer: CallResult<BrasserieGetClusterStatusResult> = call.await;
-                matches!(answer, CallResult::Done(_))
-            }
+            Ok(plain) => has_no_authority(&plain.peer, CallTimeouts::DEFAULT).await,
             Err(_) => false,
         }
     }
