@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use brasserie_common::InvocationId;
+use brasserie_common::access::INSIDE_TLS;
 use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
 use brasserie_common_identity::{CertificateDer, Credential, KeyRequest};
@@ -47,9 +48,10 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUnknownJobException,
 };
 use brasserie_thrift::rpc::{
-    CallError, CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, NotSent, PeerAddr,
+    CallError, CallTimeouts, ClientConfig, ClientPool, Credentials, NotSent, PeerAddr,
     Unknown as Unanswered,
 };
+use brasserie_worker::has_no_authority;
 use serde_json::Value;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
@@ -65,9 +67,6 @@ use crate::output::{print, print_json, shell_word, with_flag};
 
 /// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The end of the reason for which a scheduler refuses callers in plain text.
-const INSIDE_TLS: &str = "inside TLS only";
 
 /// The limit for the check whether a scheduler of several listens.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -649,20 +648,15 @@ impl Connection {
         matches!(self.proof, Proof::Token(_)) && !is_near
     }
 
-    /// Returns whether the caller shows a token to a scheduler of this machine that answers without one. Such a scheduler without an authority
-    /// closes connections of TLS. The answer of another machine in plain text would prove nothing.
+    /// Returns whether the caller shows a token to a scheduler of this machine that says in plain text that it has no authority. Such a
+    /// scheduler closes connections of TLS. The answer of another machine in plain text would prove nothing.
     async fn needs_no_token(&self) -> bool {
         let address = self.peer.as_str();
         let Proof::Token(_) = &self.proof else {
             return false;
         };
         match Connection::new(address) {
-            Ok(plain) => {
-                let arguments = BrasserieGetClusterStatusArgs {};
-                let call = plain.pool.call(&plain.peer, "getClusterStatus", &arguments);
-                let answer: CallResult<BrasserieGetClusterStatusResult> = call.await;
-                matches!(answer, CallResult::Done(_))
-            }
+            Ok(plain) => has_no_authority(&plain.peer, CallTimeouts::DEFAULT).await,
             Err(_) => false,
         }
     }

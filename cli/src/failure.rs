@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use brasserie_common::text::shell_word;
 use brasserie_common_config::{ConfigErrors, nearest};
-use brasserie_common_identity::Token;
+use brasserie_common_identity::{TOKEN_IN_PLAIN_SIGHT, Token};
 use brasserie_common_runtime::telemetry;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::{Value, json};
@@ -128,21 +128,24 @@ pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
     failures.any(|failure| failure.ending == CommandEnding::Refused)
 }
 
-/// Returns the failure for a token among the words of the command line, which never repeats the token. Arguments after `--` are those of
-/// another program.
+/// Returns the failure for a token among the words of the command line, which never repeats the token. Arguments of `artifact hold`
+/// after `--` are those of another program.
 pub(crate) fn token_in_words(words: impl Iterator<Item = OsString>) -> Option<Failure> {
-    let words = words.take_while(|word| word != "--");
-    let mut words = words.map(|word| word.to_string_lossy().into_owned());
-    let word = words.find(|word| Token::is_in(word))?;
-    let number = Token::from_text(&word).map(|token| token.secret.number());
+    let words: Vec<_> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let starts_program = words.starts_with(&["artifact".to_owned(), "hold".to_owned()]);
+    let mut own = words
+        .iter()
+        .take_while(|word| !starts_program || *word != "--");
+    let word = own.find(|word| Token::is_in(word))?;
+    let number = Token::from_text(word).map(|token| token.secret.number());
     let number = number.map_or("NUMBER".to_owned(), |number| number.to_string());
-    let message = "the command line has a token in plain sight: it may now be in the shell's history, and every user of this machine can read \
-                   the command lines of processes";
     let remedy = format!(
         "Revoke the token with `brasserie token revoke {number}`, and get a new one. Keep that in a file of mode 0600, and name the file with \
          --token-file; BRASSERIE_TOKEN, contexts and standard input hide tokens too"
     );
-    Some(Failure::usage(message).remedy(remedy))
+    Some(Failure::usage(TOKEN_IN_PLAIN_SIGHT).remedy(remedy))
 }
 
 /// Splits advice off a message: the text from the first sentence on that begins after the end of another one, outside backticks. Messages of
@@ -440,7 +443,13 @@ mod tests {
             let words: Vec<OsString> = text.split(' ').map(OsString::from).collect();
             token_in_words(words.into_iter())
         };
-        for line in ["status", "--token-file", "--token-file=", "context use"] {
+        for line in [
+            "status",
+            "status --",
+            "--token-file",
+            "--token-file=",
+            "context use",
+        ] {
             let line = match line.ends_with('=') {
                 true => format!("{line}{token} --json"),
                 false => format!("{line} {token}"),

@@ -15,6 +15,9 @@ pub const MUST_JOIN_AGAIN: &str = "join again with a new token";
 /// The first words with which a scheduler without an authority refuses a worker that wants to join.
 pub const NO_AUTHORITY: &str = "the scheduler has no authority";
 
+/// The words with which a scheduler or a worker refuses callers in plain text. Advice may follow.
+pub const INSIDE_TLS: &str = "inside TLS only";
+
 /// The role of a caller. Its certificate or token proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {

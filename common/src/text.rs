@@ -4,8 +4,8 @@
 //! Names of jobs, nodes, workers and hosts and the errors of peers may be any text without NUL.
 
 /// Returns `text` on one line, with each control character escaped as in Rust's `Debug`: also newlines, tabs, the C1 controls that
-/// terminals take for escape sequences, and characters of format, which have no width or change the direction of the text around them. So
-/// names that differ look different.
+/// terminals take for escape sequences, and characters that are not seen, because they have no width or change only the text around them.
+/// So names that differ in such characters look different. Letters or spaces that look alike are not told apart.
 pub fn printable(text: &str) -> String {
     escape(text, |_| false)
 }
@@ -61,17 +61,19 @@ pub fn readable_bytes(bytes: u64) -> String {
 
 /// Returns whether a terminal may react to this character in another way than by showing it.
 fn is_unprintable(c: char) -> bool {
-    c.is_control() || is_format(c)
+    c.is_control() || is_unseen(c)
 }
 
-/// Returns whether `c` separates lines or paragraphs, or is of Unicode's category Cf (format): it joins, separates, marks or directs other
-/// characters, mostly without being seen. The list is that of Unicode 16 (<https://www.unicode.org/Public/16.0.0/ucd/UnicodeData.txt>).
-fn is_format(c: char) -> bool {
+/// Returns whether `c` separates lines or paragraphs, is of Unicode's category Cf (format), or has the property Default_Ignorable_Code_Point:
+/// it joins, separates, marks or directs other characters, mostly without being seen. The list is that of Unicode 16
+/// (<https://www.unicode.org/Public/16.0.0/ucd/DerivedCoreProperties.txt>).
+fn is_unseen(c: char) -> bool {
     matches!(c,
-        '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{180e}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206f}' | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0001}' | '\u{e0020}'..='\u{e007f}')
+        '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}' | '\u{8e2}'
+        | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn escape(text: &str, stays: impl Fn(char) -> bool) -> String {
@@ -79,7 +81,7 @@ fn escape(text: &str, stays: impl Fn(char) -> bool) -> String {
     for c in text.chars() {
         if stays(c) || !is_unprintable(c) {
             clean.push(c);
-        } else if is_format(c) {
+        } else if is_unseen(c) {
             clean.extend(c.escape_unicode());
         } else {
             clean.extend(c.escape_debug());
@@ -116,13 +118,16 @@ mod tests {
     }
 
     #[test]
-    fn names_that_look_alike_are_told_apart() {
+    fn names_that_differ_in_unseen_characters_are_told_apart() {
         for (name, shown) in [
             ("w1\u{200f}", r"w1\u{200f}"),
             ("w\u{200b}1", r"w\u{200b}1"),
             ("\u{feff}w1", r"\u{feff}w1"),
             ("w\u{ad}1", r"w\u{ad}1"),
             ("w1\u{e0041}", r"w1\u{e0041}"),
+            ("w1\u{fe0f}", r"w1\u{fe0f}"),
+            ("w\u{34f}1", r"w\u{34f}1"),
+            ("w1\u{3164}", r"w1\u{3164}"),
         ] {
             assert_eq!(printable(name), shown);
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -739,6 +739,43 @@ fn a_scheduler_that_asks_for_no_proof_has_a_context_without_a_token() {
     }
 }
 
+/// Passes plain connections on to a port of this machine, and closes those of TLS. Returns the address to call.
+fn without_tls(port: u16) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("its address").to_string();
+    let pass = |mut from: TcpStream, mut to: TcpStream| {
+        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+    };
+    std::thread::spawn(move || {
+        for caller in listener.incoming() {
+            let (caller, mut first) = (caller.expect("a caller"), [0]);
+            if caller.peek(&mut first).is_ok_and(|_| first != [0x16]) {
+                let server = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a server");
+                let copies = (caller.try_clone(), server.try_clone());
+                pass(copies.0.expect("a copy"), server);
+                pass(copies.1.expect("a copy"), caller);
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn a_scheduler_with_an_authority_that_answers_in_plain_text_is_not_said_to_have_none() {
+    let secured = Secured::start(&["--plain-loopback"]);
+    let file = secured.token_file("viewer", &secured.token(&["--role", "viewer"]));
+    let address = without_tls(secured.spec.port);
+    let named = ["status", "--scheduler", &address];
+    let plain = secured.stage.brasserie(&named);
+    assert_eq!(plain.code, Some(0), "{}", plain.output);
+    let shown = [&named[..], &["--token-file", &file]].concat();
+    let lost = secured.stage.brasserie(&shown);
+    assert_eq!(lost.code, Some(1), "{}", lost.output);
+    let is_told = lost.output.contains("cannot ask the scheduler");
+    let is_wrong = lost.output.contains("has no authority");
+    assert!(is_told && !is_wrong, "{}", lost.output);
+}
+
 #[test]
 fn contexts_that_are_added_at_the_same_time_are_all_kept() {
     let stage = Stage::new();
@@ -769,7 +806,11 @@ fn no_program_repeats_a_token_of_its_command_line() {
     let damaged = &token[..100];
     let mut worker = stage.worker_program();
     worker.args(["--scheduler", "127.0.0.1:1", "--join-token", &joining]);
+    let mut scheduler = stage.scheduler_program();
+    scheduler.args(["--config", "jobs.json", &token]);
     let finished = [
+        stage.brasserie(&["status", "--", &token]),
+        stage.finish("scheduler", scheduler),
         stage.brasserie(&["status", "--token-file", &token]),
         stage.brasserie(&["status", "--json", "--context", damaged]),
         stage.brasserie(&["token", "revoke", &joining]),

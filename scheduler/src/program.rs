@@ -1,10 +1,12 @@
 //! The program `brasserie-scheduler`: parses the command line, runs until a signal, and prints the reason of a failure.
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use brasserie_common_identity::{TOKEN_IN_PLAIN_SIGHT, Token};
 use brasserie_common_runtime::{LogFormat, ServiceManager, Shutdown, Verbosity, telemetry};
 use brasserie_scheduler_core::ExitReason;
 use clap::error::ErrorKind;
@@ -23,14 +25,15 @@ const WRONG_USAGE: u8 = 2;
 
 /// Runs the program and returns the exit code, as `--help` documents it.
 pub fn run() -> ExitCode {
+    // The parser's own message would repeat the token.
+    if Token::is_in_command_line() {
+        refuse(format!(
+            "{TOKEN_IN_PLAIN_SIGHT}. Revoke the token with `brasserie token revoke`; a scheduler needs none"
+        ));
+    }
     let flags = Flags::parse();
     let format = flags.log_format;
-    let options = match flags.into_options() {
-        Ok(options) => options,
-        Err(error) => Flags::command()
-            .error(ErrorKind::ValueValidation, error)
-            .exit(),
-    };
+    let options = flags.into_options().unwrap_or_else(|error| refuse(error));
     match serve(options, format) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -53,6 +56,12 @@ pub fn run() -> ExitCode {
             }
         }
     }
+}
+
+/// Prints why the command line cannot be used, and ends the process.
+fn refuse(why: impl Display) -> ! {
+    let mut command = Flags::command();
+    command.error(ErrorKind::ValueValidation, why).exit()
 }
 
 fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::{ServiceAddress, Shard, size};
 use brasserie_common_artifacts::{DiskFlag, USUAL_SERVED};
-use brasserie_common_identity::Token;
+use brasserie_common_identity::{TOKEN_IN_PLAIN_SIGHT, Token};
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
 use brasserie_common_runtime::{ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::CallTimeouts;
@@ -284,8 +284,7 @@ pub enum ConfigError {
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     #[error(
-        "the command line has a token in plain sight: it may now be in the shell's history, and every user of this machine can read the command \
-         lines of processes. Revoke the token with `brasserie token revoke`, and write --join-token @FILE, or - for standard input"
+        "{TOKEN_IN_PLAIN_SIGHT}. Revoke the token with `brasserie token revoke`, and write --join-token @FILE, or - for standard input"
     )]
     TokenInWords,
 }
@@ -295,7 +294,7 @@ impl Cli {
     pub fn parse_or_exit() -> StartOptions {
         let variable = std::env::var_os(TOKEN_VARIABLE);
         // The parser's own message would repeat the token.
-        let options = match std::env::args_os().any(|word| Token::is_in(&word.to_string_lossy())) {
+        let options = match Token::is_in_command_line() {
             true => Err(ConfigError::TokenInWords),
             false => Cli::parse().into_options(variable.as_deref()),
         };

@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use brasserie_common::access::{
-    Identity, IdentityProof, MUST_JOIN_AGAIN, NO_AUTHORITY, Role, ShardLabel, TokenNumber,
+    INSIDE_TLS, Identity, IdentityProof, MUST_JOIN_AGAIN, NO_AUTHORITY, Role, ShardLabel,
+    TokenNumber,
 };
 use brasserie_common::text::printable;
 use brasserie_common::{Principal, ServiceAddress, Shard, Time, WallTime};
@@ -54,6 +55,9 @@ const JOINING: &str = "joining.pem";
 pub const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
 /// The pause between two attempts to join or to renew, while the scheduler does not answer.
 pub(crate) const RETRY: Duration = Duration::from_secs(5);
+/// The number of calls at each address of a scheduler after which a worker waits no longer for those that do not answer, if another address
+/// is that of another cluster. With two addresses, that is a minute: a scheduler that restarts is back before.
+const PATIENT_ROUNDS: usize = 6;
 /// The longest time between two checks whether the certificate is to be renewed, as clocks may be set meanwhile; and the shortest time between
 /// two renewals, unless half of the certificate's life is shorter. So a worker whose clock is wrong by days does not renew all the time.
 const RENEWAL_CHECK: Duration = Duration::from_secs(60);
@@ -268,8 +272,8 @@ impl Membership {
         });
         let updates = Vec::new();
         let nothing = BistroSchedulerUpdateStatusBatchArgs { updates };
-        let mut others = 0;
-        for address in scheduler.members.iter().cycle() {
+        let mut findings = Findings::at(scheduler.members.len());
+        for (at, address) in scheduler.members.iter().enumerate().cycle() {
             // A call of workers that changes nothing.
             let called = pool.call::<_, BistroSchedulerUpdateStatusBatchResult>(
                 &self.scheduler(address),
@@ -277,11 +281,8 @@ impl Membership {
                 &nothing,
             );
             let called = called.await;
-            others = if called.is_of_other_authority() {
-                others + 1
-            } else {
-                0
-            };
+            let other = called.is_of_other_authority().then_some(());
+            let is_over = findings.note(at, other, is_taken(&called)).is_some();
             match called.into_result() {
                 Ok(_) => return false,
                 Err(CallError::Unknown(Unknown::Exception { message, .. })) => {
@@ -295,7 +296,7 @@ impl Membership {
                     return is_refused;
                 }
                 // The worker says so at its heartbeats, too.
-                Err(_) if others == scheduler.members.len() => return false,
+                Err(_) if is_over => return false,
                 Err(why) => {
                     tracing::warn!(scheduler = %address, "cannot ask yet whether the certificate is accepted, trying again: {why}");
                     tokio::time::sleep(RETRY).await;
@@ -489,9 +490,48 @@ fn says<T>(result: &CallResult<T>, words: &str) -> bool {
     }
 }
 
-/// Returns whether the scheduler at an address has no authority. Such a scheduler takes TLS for an error, so the worker asks in plain text, and
-/// without the secret.
-async fn has_no_authority(peer: &PeerAddr, timeouts: CallTimeouts) -> bool {
+/// The last findings at the addresses of a scheduler, each of which says why the worker is no member there; `None`: nothing
+/// speaks against it.
+struct Findings<T> {
+    last: Vec<Option<T>>,
+    /// The number of calls, at one address after the other, since one was taken by a peer that may be the scheduler.
+    calls: usize,
+}
+
+impl<T> Findings<T> {
+    fn at(addresses: usize) -> Self {
+        Findings {
+            last: (0..addresses).map(|_| None).collect(),
+            calls: 0,
+        }
+    }
+
+    /// Notes a call at an address. One that was not taken changes no finding. Returns a finding once there is no hope: each address has
+    /// one, or has had time to answer.
+    fn note(&mut self, at: usize, found: Option<T>, is_taken: bool) -> Option<T> {
+        self.calls += 1;
+        if found.is_none() && is_taken {
+            self.calls = 0;
+        }
+        if found.is_some() || is_taken {
+            self.last[at] = found;
+        }
+        let is_late = self.calls >= PATIENT_ROUNDS * self.last.len();
+        if is_late || self.last.iter().all(Option::is_some) {
+            return self.last.iter_mut().find_map(Option::take);
+        }
+        None
+    }
+}
+
+/// Returns whether a peer that may be the scheduler has taken the call.
+fn is_taken<T>(called: &CallResult<T>) -> bool {
+    !matches!(called, CallResult::NotSent(_))
+}
+
+/// Returns whether the scheduler at an address says that it has no authority. Such a scheduler takes TLS for an error, so this asks in plain
+/// text, and without a secret.
+pub async fn has_no_authority(peer: &PeerAddr, timeouts: CallTimeouts) -> bool {
     let pool = ClientPool::new(ClientConfig {
         timeouts,
         ..ClientConfig::default()
@@ -528,9 +568,11 @@ async fn join(
         shard: scheduler.shard.as_str().to_owned(),
         request: key.request().to_vec(),
     };
-    let (mut attempt, mut wrong) = (0, 0);
+    let mut findings = Findings::at(scheduler.members.len());
+    let mut attempt = 0;
     let chain = loop {
-        let member = &scheduler.members[attempt % scheduler.members.len()];
+        let at = attempt % scheduler.members.len();
+        let member = &scheduler.members[at];
         attempt += 1;
         // The hash in the token decides; the name is not known yet.
         let plain = PeerAddr::new(&member.host, member.port);
@@ -547,8 +589,7 @@ async fn join(
             false => None,
         };
         // An address may be that of another cluster, so each is tried.
-        wrong = if why.is_some() { wrong + 1 } else { 0 };
-        if let Some(why) = why.filter(|_| wrong == scheduler.members.len()) {
+        if let Some(why) = findings.note(at, why, is_taken(&called)) {
             return Err(why);
         }
         match answer(called.map(|result| (result.result_value, result.ex))) {
@@ -830,7 +871,8 @@ impl Member {
         match leads_to(shown, &newest, Clock.wall()) {
             true => Ok(()),
             false => Err(
-                "its certificate is of an authority that was replaced. A command that runs again gets a certificate of the new one; a second head                  node needs a copy of the new one"
+                "its certificate is of an authority that was replaced. A command that runs again gets a certificate of the new one; a second \
+                 head node needs a copy of the new one"
                     .to_owned(),
             ),
         }
@@ -871,7 +913,9 @@ impl Doorkeeper for Member {
     }
 
     fn plain(&self, from: SocketAddr) -> Principal {
-        let why = "this worker takes calls inside TLS only, from its scheduler, other workers and people of its cluster";
+        let why = format!(
+            "this worker takes calls {INSIDE_TLS}, from its scheduler, other workers and people of its cluster"
+        );
         Principal::plain_stranger(from, why)
     }
 
@@ -974,6 +1018,31 @@ mod tests {
     }
 
     #[test]
+    fn an_address_without_an_answer_hides_no_other_cluster() {
+        let dead = |findings: &mut Findings<u8>| findings.note(0, None, false);
+        let mut findings = Findings::at(2);
+        for round in 1..=PATIENT_ROUNDS {
+            assert_eq!(dead(&mut findings), None, "{round}");
+            let ended = findings.note(1, Some(7), false).is_some();
+            assert_eq!(ended, round == PATIENT_ROUNDS, "{round}");
+        }
+        // None of them is of another cluster.
+        let mut findings = Findings::at(1);
+        assert!((0..100).all(|_| dead(&mut findings).is_none()));
+        // Each has a finding, and the first does not answer at the moment.
+        let mut findings = Findings::at(2);
+        assert_eq!(findings.note(0, Some(1), false), None);
+        assert_eq!(dead(&mut findings), None);
+        assert_eq!(findings.note(1, Some(2), false), Some(1));
+        // The first may be the scheduler, and is too busy.
+        let mut findings = Findings::at(2);
+        for _ in 0..100 {
+            assert_eq!(findings.note(0, None, true), None);
+            assert_eq!(findings.note(1, Some(2), false), None);
+        }
+    }
+
+    #[test]
     fn news_that_were_overtaken_are_ignored() {
         let member = member(&authority());
         let news = |told: (i64, i64), shards: &[&str]| {
@@ -1046,7 +1115,8 @@ mod tests {
         all_are(&second, true);
         all_are(&first, false);
         let why = accepted(&first, Role::Scheduler).expect_err("a thief");
-        assert!(why.contains("was replaced"), "{why}");
+        let is_plain = !why.contains("  ");
+        assert!(why.contains("was replaced") && is_plain, "{why}");
         accepted(&first, Role::Worker).expect("it has not renewed yet");
         // The end of the rotation arrives before this worker has renewed again.
         let version = member.version();

@@ -29,7 +29,8 @@ const PERSON_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 #[command(after_help = "\
 Exit codes:
   0  the token is created or ended, and that is on disk; or the list is printed
-  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie token list` shows the result
+  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie token list` shows the result; `revoke`: or the
+     disk takes nothing, and the revocation is in effect, but not on disk yet
   2  wrong usage, or a file that cannot be read or used")]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]

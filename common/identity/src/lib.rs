@@ -16,7 +16,9 @@ pub use rustls::pki_types::CertificateDer;
 pub use tls::{
     Life, Proven, client_config, joining_client_config, proven, server_config, web_server_config,
 };
-pub use token::{MAX_TOKEN_BYTES, Secret, Token, TokenError, TokenForm, from_hex};
+pub use token::{
+    MAX_TOKEN_BYTES, Secret, TOKEN_IN_PLAIN_SIGHT, Token, TokenError, TokenForm, from_hex,
+};
 
 /// The reason why an identity cannot be created, read or kept.
 #[derive(Debug, thiserror::Error)]

@@ -24,6 +24,10 @@ const MANY_DIGITS: usize = 32;
 /// The size limit of a file with a token: many times that of a token.
 pub const MAX_TOKEN_BYTES: u64 = 4096;
 
+/// The reason for which a program refuses its command line, if [`Token::is_in_command_line`].
+pub const TOKEN_IN_PLAIN_SIGHT: &str = "the command line has a token in plain sight: it may now be in the shell's history, and \
+                                        every user of this machine can read the command lines of processes";
+
 /// A secret of 256 random bits. It shows itself in no log and in no message of an error.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; SECRET_BYTES]);
@@ -119,6 +123,11 @@ impl Token {
         };
         let mut forms = [JOIN, PERSON].into_iter();
         forms.any(|form| text.split(form).skip(1).any(has_digits))
+    }
+
+    /// Returns whether the command line of this process contains a token, so that its parser must not quote it in a message.
+    pub fn is_in_command_line() -> bool {
+        std::env::args_os().any(|word| Token::is_in(&word.to_string_lossy()))
     }
 
     /// Returns the text with the secret, to be shown once.

@@ -349,8 +349,19 @@ fn cannot_lock_folders(error: &io::Error) -> bool {
 /// releases the lock. Errors of the kind `Unsupported` say that the file system has no locks.
 pub fn lock(path: &Path) -> io::Result<File> {
     let file = open_lock(path)?;
-    file.lock()?;
+    file.lock().map_err(of_lock)?;
     Ok(file)
+}
+
+/// Returns the error of a lock. One that says that there are no locks gets the kind for that: NFS says so in its own way, if the server
+/// has no service for them.
+fn of_lock(error: io::Error) -> io::Error {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOLCK | Errno::EOPNOTSUPP) => {
+            io::Error::new(io::ErrorKind::Unsupported, error)
+        }
+        _ => error,
+    }
 }
 
 /// Opens the lock file.
@@ -698,6 +709,18 @@ fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, FileError> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_system_without_locks_is_told_from_other_errors() {
+        for (number, kind) in [
+            (Errno::ENOLCK, io::ErrorKind::Unsupported),
+            (Errno::EOPNOTSUPP, io::ErrorKind::Unsupported),
+            (Errno::EACCES, io::ErrorKind::PermissionDenied),
+        ] {
+            let error = io::Error::from_raw_os_error(number as i32);
+            assert_eq!(of_lock(error).kind(), kind, "{number}");
+        }
+    }
 
     #[test]
     fn a_secret_is_read_only_if_it_is_one() {

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use brasserie_common::access::{CallOrigin, Identity, IdentityProof, LocalUser, Role, ShardLabel};
+use brasserie_common::access::{
+    CallOrigin, INSIDE_TLS, Identity, IdentityProof, LocalUser, Role, ShardLabel,
+};
 use brasserie_common::{Principal, WallTime};
 use brasserie_common_identity::{
     Authority, AuthorityHash, CertificateDer, IdentityError, Life, Lifetime, Proven, client_config,
@@ -179,8 +181,10 @@ impl Doorkeeper for Guard {
             PlainPeers::All => Principal::Unauthenticated(from),
             PlainPeers::Loopback if is_local => Principal::Unauthenticated(from),
             PlainPeers::Loopback | PlainPeers::Strangers => {
-                let why = "this scheduler takes calls inside TLS only. A worker joins with --join-token, people use a token: see \
-                           `brasserie token --help`";
+                let why = format!(
+                    "this scheduler takes calls {INSIDE_TLS}. A worker joins with --join-token, people use a token: see \
+                     `brasserie token --help`"
+                );
                 Principal::plain_stranger(from, why)
             }
         }

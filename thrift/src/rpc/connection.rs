@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::access::CallOrigin;
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use thrift::protocol::{TInputProtocol, TMessageType};
 use thrift::{ApplicationError, ApplicationErrorKind};
 use tokio::io::Interest;
@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use super::budget::{CallRoom, Scope};
 use super::door::Doorkeeper;
 use super::frame::{self, Dialect, Envelope, FrameError, LENGTH_BYTES};
-use super::limits::{KEEP_BUFFER_BYTES, TURN_BYTES};
+use super::limits::TURN_BYTES;
 use super::outbox::{ConnectionOutbox, Doze};
 use super::protocol::{CallKind, MessageInput, MessageName, encode_frame};
 use super::responder::{AnswerState, IncomingCall, Responder, Service};
-use super::stream::{Proof, Stream, make_place};
+use super::stream::{Proof, Stream, drop_handled, make_place};
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
@@ -219,7 +219,7 @@ impl<S: Service> Connection<S> {
         if consumed > 0 {
             self.outbox.note_call();
         }
-        self.input.advance(consumed);
+        drop_handled(&mut self.input, consumed, self.outbox.spare_bytes());
         self.note_input(consumed);
         if ended.is_err() {
             // Tries to send the answers to the good frames before the bad one.
@@ -249,16 +249,13 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Updates the account, the clock and the size of the read buffer to its content.
+    /// Updates the account and the clock to the content of the read buffer.
     fn note_input(&mut self, consumed: usize) {
         self.outbox
             .rebook_input(self.booked_input, self.input.len());
         self.booked_input = self.input.len();
         if self.input.is_empty() {
             self.frame_since = None;
-            if self.input.capacity() > KEEP_BUFFER_BYTES {
-                self.input = BytesMut::new();
-            }
         } else if consumed > 0 || self.frame_since.is_none() {
             self.frame_since = Some(Instant::now());
         }

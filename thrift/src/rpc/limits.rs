@@ -158,7 +158,8 @@ pub(super) const READ_CHUNK_BYTES: usize = 8 * KIB;
 /// Minimum free space for a read. A buffer with less grows. The value is the longest heartbeat, so that a read is worth its system call.
 pub(super) const LEAST_READ_BYTES: usize = READ_CHUNK_BYTES / 4;
 
-/// An empty read buffer larger than this is freed, so that one long frame does not cost its size for the connection's life.
+/// A read buffer with more free space than this is replaced once frames were handled, so that one long frame does not cost its size for the
+/// connection's life. That of a stranger always is.
 pub(super) const KEEP_BUFFER_BYTES: usize = 64 * KIB;
 
 /// Replies are collected into chunks of about this size before they are written: the size of a socket buffer.

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::budget::{Account, Budget, CallRoom, Scope};
-use super::limits::{CALL_OVERHEAD_BYTES, Limits, REPLY_CHUNK_BYTES};
+use super::limits::{CALL_OVERHEAD_BYTES, KEEP_BUFFER_BYTES, Limits, REPLY_CHUNK_BYTES};
 
 /// The answers of a connection, shared by its task and the responders of its calls.
 pub(super) struct ConnectionOutbox {
@@ -186,6 +186,14 @@ impl ConnectionOutbox {
                 .max_frame_bytes
                 .min(limits.connection_allowance_bytes),
             false => limits.max_frame_bytes,
+        }
+    }
+
+    /// Returns the bytes of free memory that the connection may keep for the frames after those that were handled.
+    pub(super) fn spare_bytes(&self) -> usize {
+        match self.is_stranger.load(Ordering::Relaxed) {
+            true => 0,
+            false => KEEP_BUFFER_BYTES,
         }
     }
 

@@ -194,9 +194,31 @@ pub(super) fn make_place(input: &mut BytesMut) {
     if input.len() > Limits::DEFAULT.connection_allowance_bytes {
         return input.reserve(READ_CHUNK_BYTES);
     }
-    let mut larger = BytesMut::with_capacity(input.len() + READ_CHUNK_BYTES);
-    larger.extend_from_slice(input);
-    *input = larger;
+    *input = with_place(input);
+}
+
+/// Drops bytes from the front that are handled. The bytes after them move to a small buffer if the present one is larger than they are by
+/// more than `spare`, so that nobody holds the memory of a long frame with the first byte of the next.
+pub(super) fn drop_handled(input: &mut BytesMut, handled: usize, spare: usize) {
+    if handled == 0 {
+        return;
+    }
+    let capacity = input.capacity();
+    input.advance(handled);
+    if capacity <= input.len() + spare {
+        return;
+    }
+    *input = match input.is_empty() {
+        true => BytesMut::new(),
+        false => with_place(input),
+    };
+}
+
+/// Copies the bytes to a buffer with place for the next read.
+fn with_place(bytes: &[u8]) -> BytesMut {
+    let mut larger = BytesMut::with_capacity(bytes.len() + READ_CHUNK_BYTES);
+    larger.extend_from_slice(bytes);
+    larger
 }
 
 /// Returns whether a connection has failed because one side's certificate is of an authority that the other one does not trust.
@@ -368,6 +390,17 @@ mod tests {
         input.advance(input.len() - 1);
         make_place(&mut input);
         assert_eq!((input.capacity(), input.as_ptr()), (capacity, start));
+        // The first bytes of the next frame do not keep the memory of a long one.
+        for (rest, spare) in [(1, 0), (1, KEEP_BUFFER_BYTES), (0, KEEP_BUFFER_BYTES)] {
+            let most = rest + rest * READ_CHUNK_BYTES;
+            let mut input = BytesMut::from(&[7; 72 << 10][..]);
+            let handled = input.len() - rest;
+            drop_handled(&mut input, handled, spare);
+            assert_eq!(input.len(), rest);
+            // The whole buffer, also the part before the rest.
+            let taken_again = input.try_reclaim(most + 1 - rest);
+            assert!(!taken_again && input.capacity() <= most, "{rest}");
+        }
         // The copies of a long frame stay few.
         input.resize(1 << 20, 7);
         make_place(&mut input);

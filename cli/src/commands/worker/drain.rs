@@ -191,9 +191,10 @@ async fn wait_until_left(
                     return Ok(());
                 }
             }
-            Err(_) if closed_since.is_some() => return Ok(()),
-            Err(error) if is_refused(&error) => return Err(error),
-            Err(error) => of_scheduler.complain(format!("{error:#}; trying again")),
+            Err(error) => match still_asked(error, closed_since.is_some())? {
+                Some(why) => of_scheduler.complain(format!("{why:#}; trying again")),
+                None => return Ok(()),
+            },
         }
         // A worker that leaves closes its port and its connections in some order.
         unclear_since = match trouble.is_empty() {
@@ -206,6 +207,15 @@ async fn wait_until_left(
             ));
         }
         tokio::time::sleep(BETWEEN_CHECKS).await;
+    }
+}
+
+/// Returns why the scheduler is asked again after no answer; `None` if that is not needed, as the worker's port is closed. Errors if the
+/// scheduler refuses the caller, as it may still hear the worker.
+fn still_asked(error: anyhow::Error, is_closed: bool) -> Result<Option<anyhow::Error>> {
+    match is_refused(&error) {
+        true => Err(error),
+        false => Ok(Some(error).filter(|_| !is_closed)),
     }
 }
 
@@ -258,6 +268,15 @@ mod tests {
             sentence("w", 7, Some(SILENCE))
                 .ends_with("7 tasks still run on it; it kills its tasks in 20.0 s.")
         );
+    }
+
+    #[test]
+    fn a_refusal_does_not_show_that_a_worker_has_left() {
+        for is_closed in [false, true] {
+            still_asked(Failure::refused("no").into(), is_closed).expect_err("a refusal");
+            let again = still_asked(anyhow!("no answer"), is_closed).expect("no refusal");
+            assert_eq!(again.is_none(), is_closed);
+        }
     }
 
     #[test]

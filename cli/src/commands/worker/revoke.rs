@@ -10,13 +10,14 @@ use crate::output::printable;
 /// End the certificates of a worker at once, because its key may be known to others.
 ///
 /// Its connections close, and it can neither call the scheduler nor renew. The scheduler loses the worker as one that is silent, and its
-/// tasks run elsewhere. To let its worker join again, create a token for it (brasserie token create --role worker --shard NAME), remove
-/// `identity` in its data directory, and start it with the token
+/// tasks run elsewhere. To let it join again, create a token for it (brasserie token create --role worker --shard NAME), and start it in
+/// its data directory with --join-token and that token
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
   0  the certificates are revoked, and that is on disk
-  1  refused, or there is no such worker, and nothing has changed; or no answer
+  1  refused, or there is no such worker, and nothing has changed; or the disk takes nothing, and the revocation is in effect,
+     but not on disk yet; or no answer
   2  wrong usage, or a file that cannot be read or used")]
 pub(crate) struct RevokeArgs {
     #[command(flatten)]
