@@ -1060,11 +1060,11 @@ fn check(terms: &Terms) -> Result<(), NotAdmitted> {
     }
 }
 
-/// Returns whether a name has neither control or format characters, which make two names look the same, nor white space at an end.
+/// Returns whether a name has neither characters that are not seen, which make two names look the same, nor white space at an end.
 fn is_visible(name: &str) -> bool {
     // These three can be seen, but need an escape.
     let rest = name.replace(['\\', '\'', '"'], "");
-    name.trim() == name && rest.escape_debug().eq(rest.chars())
+    name.trim() == name && rest.escape_debug().eq(rest.chars()) && printable(name) == name
 }
 
 #[cfg(test)]
@@ -1500,6 +1500,7 @@ mod tests {
             person(Role::Submitter, Some("a\nb")),
             person(Role::Submitter, Some("ana\u{202e}")),
             person(Role::Submitter, Some("a\u{200b}na")),
+            person(Role::Submitter, Some("a\u{fe0f}na")),
             person(Role::Viewer, Some("ana")),
             Terms {
                 note: Some(String::new()),
