@@ -531,8 +531,11 @@ fn renewals_without_end_with_a_stolen_key_prevent_no_revocation() {
     });
     cluster.asked(&["token", "create", "--role", "viewer"]);
     cluster.asked(&["worker", "revoke", "w1"]);
-    let renewed = counts[0].load(Ordering::SeqCst);
-    assert!(renewed <= 1, "{renewed} renewals in a minute");
+    let [renewed, refused] = [0, 1].map(|at: usize| counts[at].load(Ordering::SeqCst));
+    assert!(
+        renewed < refused / 100,
+        "{renewed} renewals, {refused} refused"
+    );
     let audited = cluster.asked(&["audit", "--refused", "--what", "renewCertificate"]);
     assert!(audited.contains("is being renewed, or was"), "{audited}");
 }

@@ -1,8 +1,10 @@
 //! Tests more connections than a server accepts, and many at a time: workers can still reconnect, and connected ones are not lost.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,7 @@ use integration_tests::e2e::{Client, Stage, TestAuthority, address_of, range_con
 use integration_tests::fake_worker::FakeFleet;
 use integration_tests::hostile::Crowd;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::Pid;
 use serde_json::json;
 
 /// A server's limit of connections (`Limits::max_connections`), and some more.
@@ -182,29 +185,59 @@ fn a_thousand_workers_with_certificates_stay_healthy_when_their_scheduler_restar
 
 /// Jobs whose list is an answer of some hundred KiB.
 const JOBS: usize = 1000;
-/// Calls of `getJobs` on each of some connections. Their answers together take minutes, far longer than the limit below.
+/// Calls of `getJobs` on each of some connections. The scheduler refuses most of them, because one caller has at most [`PLACES`].
 const HEAVY: usize = 3000;
 const FLOODS: usize = 5;
+/// Calls of one caller that the scheduler lets wait or be at work (`MAX_PLACES` in `scheduler/src/turns.rs`).
+const PLACES: usize = 256;
+/// Connections whose calls are at work at the same time.
+const AT_WORK: usize = 2;
 
-/// Sends many calls of `getJobs` over one connection, and reads no answer.
-fn flood(port: u16) -> TcpStream {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the scheduler listens");
-    let call = b"\0\0\0\x0c\x82\x21\x01\x07getJobs\0";
-    stream.write_all(&call.repeat(HEAVY)).expect("it reads");
-    stream
-}
-
-#[test]
-fn heavy_calls_delay_neither_heartbeats_nor_others_and_end_with_their_connections() {
-    let _alone = alone();
-    let stage = Stage::new();
+/// Writes a configuration with many jobs that do not run.
+fn write_jobs(stage: &Stage) -> PathBuf {
     let mut config = range_config(1, None);
     for number in 0..JOBS {
         config[format!("bistro_job->j{number:04}")] =
             json!({ "command": ["true"], "enabled": false });
     }
-    let config = stage.write("config.json", &config.to_string());
-    let spec = stage.default_spec(&config);
+    stage.write("config.json", &config.to_string())
+}
+
+/// Sends many calls of `getJobs` over one connection, and reads no answer.
+fn flood(port: u16, calls: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the scheduler listens");
+    let call = b"\0\0\0\x0c\x82\x21\x01\x07getJobs\0";
+    stream.write_all(&call.repeat(calls)).expect("it reads");
+    stream
+}
+
+/// Reads the answers to a flood of this many calls.
+fn read_answers(mut stream: TcpStream, calls: usize) {
+    stream.set_read_timeout(Some(SOON)).expect("an option");
+    for _ in 0..calls {
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).expect("an answer");
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut answer).expect("a whole answer");
+        assert!(answer.len() > JOBS * 10, "{} bytes", answer.len());
+    }
+}
+
+/// Returns the processor time of a process in ticks of the kernel, with that of threads that have ended.
+fn processor_ticks(pid: Pid) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the program runs");
+    // The name is in brackets and may contain brackets and spaces. User and system time are the fields 14 and 15.
+    let (_, fields) = stat.rsplit_once(')').expect("a name");
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks = ticks.map(|ticks| ticks.parse::<u64>().expect("a number"));
+    ticks.sum()
+}
+
+#[test]
+fn heavy_calls_delay_neither_heartbeats_nor_others() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let spec = stage.default_spec(&write_jobs(&stage));
     let _scheduler = stage.start_scheduler(&spec);
     let worker = stage.start_worker(&stage.worker_spec("one", &spec));
     let client = Client::new(spec.port);
@@ -212,7 +245,7 @@ fn heavy_calls_delay_neither_heartbeats_nor_others_and_end_with_their_connection
     let before = worker.output().len();
 
     for closes in [false, true] {
-        let floods: Vec<TcpStream> = (0..FLOODS).map(|_| flood(spec.port)).collect();
+        let floods: Vec<TcpStream> = (0..FLOODS).map(|_| flood(spec.port, HEAVY)).collect();
         let kept = (!closes).then_some(floods);
         let began = Instant::now();
         // Workers send a heartbeat each second here, and each is answered within its two seconds.
@@ -226,4 +259,38 @@ fn heavy_calls_delay_neither_heartbeats_nor_others_and_end_with_their_connection
     client.wait_healthy(1);
     let output = worker.output();
     assert!(!output[before..].contains("fail"), "{output}");
+}
+
+#[test]
+fn heavy_calls_end_with_their_connections() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let spec = stage.default_spec(&write_jobs(&stage));
+    let scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    client.wait_until("the jobs", |status| {
+        status.jobs.iter().flatten().next().is_some()
+    });
+    let floods = || -> Vec<TcpStream> {
+        let floods = (0..AT_WORK).map(|_| flood(spec.port, PLACES));
+        floods.collect()
+    };
+
+    let before = processor_ticks(scheduler.id());
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for stream in floods() {
+            scope.spawn(move || read_answers(stream, PLACES));
+        }
+    });
+    let took = began.elapsed();
+    let all = processor_ticks(scheduler.id()) - before;
+
+    // The same calls for as long, but nobody waits for their answers.
+    let before = processor_ticks(scheduler.id());
+    drop(floods());
+    std::thread::sleep(took);
+    let wasted = processor_ticks(scheduler.id()) - before;
+    println!("{all} ticks for the answers within {took:?}, and {wasted} for nobody");
+    assert!(wasted * 2 < all, "{wasted} ticks of {all} are for nobody");
 }

@@ -342,6 +342,12 @@ impl SchedulerHandle {
             // A failed task has already logged its error.
             let _ = task.await;
         }
+        if let Some(guard) = self.guard {
+            // The last calls may have revoked something.
+            let over = CancellationToken::new();
+            over.cancel();
+            guard.write_late(over).await;
+        }
         self.stop_driver.disarm().cancel();
         let DriverState {
             store,

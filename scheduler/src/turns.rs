@@ -70,7 +70,7 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Creates turns for `at_once` calls from the network at a time, and one over the local socket.
+    /// Creates turns for `at_once` calls from the network at a time, and one turn for calls over the local socket, whatever `at_once` is.
     pub(crate) fn new(at_once: usize) -> Self {
         Turns(Arc::new(Shared {
             each: at_once.div_ceil(2),

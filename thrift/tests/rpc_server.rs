@@ -4,11 +4,15 @@ mod rpc_support;
 
 use rpc_support::*;
 
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use brasserie_thrift::rpc::Limits;
+use brasserie_thrift::rpc::{Disconnector, IncomingCall, Limits, Server, Service};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TMessageType;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 
 fn is_reply(reply: &RawReply, sequence: i32, expected: &Note) -> bool {
     match reply {
@@ -317,6 +321,69 @@ async fn a_responder_knows_that_its_connection_has_ended() {
     assert!(responder.is_gone());
     drop(responder);
     assert_eq!(server.handle.load().calls, 0);
+}
+
+/// A service that expels everybody at a call of `expel`.
+#[derive(Default)]
+struct Expelling {
+    server: OnceLock<Disconnector>,
+    /// The calls that have arrived, and whether their callers were expelled at the end of the call.
+    calls: Mutex<Vec<(String, bool)>>,
+}
+
+impl Expelling {
+    fn take_calls(&self) -> Vec<(String, bool)> {
+        std::mem::take(&mut self.calls.lock().expect("no test has failed"))
+    }
+}
+
+impl Service for Expelling {
+    fn call(&self, call: IncomingCall<'_>) {
+        let to = call.into_responder();
+        if to.method() == "expel" {
+            let server = self.server.get().expect("it is served");
+            server.disconnect(|_| true);
+        }
+        let call = (to.method().to_owned(), to.is_expelled());
+        self.calls.lock().expect("no test has failed").push(call);
+        to.reply(&NoteResult::default());
+    }
+}
+
+// One thread, so that the connection's task runs only while the test waits.
+#[tokio::test]
+async fn no_further_call_of_an_expelled_peer_reaches_the_service() {
+    let service = Arc::new(Expelling::default());
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::bind(any).await.expect("a port");
+    let end = CancellationToken::new();
+    let server = server.serve(Arc::clone(&service), Limits::DEFAULT, end);
+    assert!(service.server.set(server.disconnector()).is_ok());
+    let connect = async || RawClient {
+        stream: TcpStream::connect(server.local_addr())
+            .await
+            .expect("it listens"),
+    };
+    let frame = |method: &str| framed(&call(RawEncoding::Compact, method, 1, &note("", 0)));
+    let many = frame("change").repeat(100);
+
+    // The peer is expelled by its own call, and the others are in the same buffer.
+    let mut client = connect().await;
+    let calls = [frame("first"), frame("expel"), many.clone()].concat();
+    client.send(&calls).await;
+    while client.next_frame().await.is_some() {}
+    let expected = [("first".to_owned(), false), ("expel".to_owned(), true)];
+    assert_eq!(service.take_calls(), expected);
+
+    // The peer is expelled while its connection waits, and the kernel holds more calls.
+    let mut client = connect().await;
+    client.send(&frame("first")).await;
+    client.next_frame().await.expect("an answer");
+    let sent = client.stream.try_write(&many);
+    assert_eq!(sent.expect("the buffer is empty"), many.len());
+    server.disconnector().disconnect(|_| true);
+    while client.next_frame().await.is_some() {}
+    assert_eq!(service.take_calls(), [("first".to_owned(), false)]);
 }
 
 #[tokio::test]

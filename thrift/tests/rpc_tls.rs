@@ -636,6 +636,36 @@ async fn strangers_take_no_place_of_peers_that_have_proven_who_they_are() {
     }
 }
 
+#[tokio::test]
+async fn no_proven_caller_takes_all_places() {
+    let authority = authority();
+    let limits = Limits {
+        max_connections: 80,
+        ..Limits::DEFAULT
+    };
+    let server = serve(&authority, &scheduler(&authority), limits).await;
+    let peer = at(&server, &authority);
+    let (many, few) = (
+        worker(&authority, "many", now()),
+        worker(&authority, "few", now()),
+    );
+    let first = pool(&authority, Some(&few));
+    assert_eq!(who(&first, &peer).await, "worker few");
+    let mut lost = first.losses(&peer);
+    let greedy: Vec<ClientPool> = (0..90).map(|_| pool(&authority, Some(&many))).collect();
+    for pool in &greedy {
+        assert_eq!(who(pool, &peer).await, "worker many");
+    }
+    let late = pool(&authority, Some(&few));
+    assert_eq!(who(&late, &peer).await, "worker few");
+    assert!(server.handle.load().connections <= 81);
+    tokio::select! {
+        biased;
+        () = lost.next() => panic!("the caller with few connections has lost one"),
+        () = std::future::ready(()) => {}
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_sends_short_frames_only_and_hostile_ones_inside_tls_harm_nobody() {
     let authority = authority();

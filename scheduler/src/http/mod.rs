@@ -23,7 +23,7 @@ use brasserie_common::Principal;
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS};
 use brasserie_common::text::printable;
 use brasserie_common_runtime::net::host_name;
-use brasserie_scheduler_core::{Answer, FileList, MAX_LISTED_JOBS, Query};
+use brasserie_scheduler_core::{Answer, ClusterStatus, FileList, MAX_LISTED_JOBS, Query};
 use brasserie_thrift::generated::brasserie::{BrasserieGetJobStatusPageArgs, JobStatus};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -31,7 +31,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::inbox::{EventLane, Inbox};
-use crate::rpc::answers::{QueryFailure, job_status, job_status_page};
+use crate::rpc::answers::{JobStatuses, QueryFailure, job_status, job_status_page};
 use crate::rpc::render;
 use crate::security::Protection;
 use crate::turns::{Busy, Turn, Turns};
@@ -142,8 +142,9 @@ async fn status(
 ) -> Response {
     let answer = async {
         let turn = web.turn(&visitor, viewer.as_deref()).await?;
-        let (view, _) = view_of(&web, parameters, MAX_LISTED_JOBS).await?;
-        let document = move || axum::Json(view).into_response();
+        let parts = view_parts(&web, parameters, MAX_LISTED_JOBS).await?;
+        let protection = web.protection.clone();
+        let document = move || axum::Json(parts.into_view(&protection).0).into_response();
         Ok(turn.compute(document).await?)
     };
     match answer.await {
@@ -159,9 +160,13 @@ async fn page(
     Wanted(parameters): Parameters,
 ) -> Result<Response, NoAnswer> {
     let turn = web.turn(&visitor, viewer.as_deref()).await?;
-    let (view, selection) = view_of(&web, parameters, DEFAULT_ROWS).await?;
+    let parts = view_parts(&web, parameters, DEFAULT_ROWS).await?;
     let artifacts = artifacts(&web.inbox).await?;
-    let page = move || page::render(&view, &selection, &artifacts);
+    let protection = web.protection.clone();
+    let page = move || {
+        let (view, selection) = parts.into_view(&protection);
+        page::render(&view, &selection, &artifacts)
+    };
     let page = turn.compute(page).await?;
     Ok(match viewer {
         Some(Extension(viewer)) => login::with_logout(page, &viewer),
@@ -192,64 +197,89 @@ async fn artifacts(inbox: &Inbox) -> Result<PageArtifacts, NoAnswer> {
     })
 }
 
-/// Returns the cluster with the jobs that a query chooses, at most `limit` unless it gives another limit.
-async fn view_of(
+/// The core's answers of which a view of the cluster is made.
+struct ViewParts {
+    status: Box<ClusterStatus>,
+    jobs: SelectedJobs,
+    selection: Selection,
+    /// Maximum jobs of the view.
+    limit: usize,
+}
+
+/// The jobs that a selection chooses.
+enum SelectedJobs {
+    /// The most urgent ones, which are in the status of the cluster.
+    MostUrgent,
+    One(Box<JobStatus>),
+    Page(JobStatuses),
+}
+
+impl ViewParts {
+    /// Makes the view, which takes a while if the cluster is large.
+    fn into_view(self, protection: &Protection) -> (ClusterView, Selection) {
+        let mut status = render::cluster_status(*self.status);
+        match self.jobs {
+            SelectedJobs::MostUrgent => {}
+            SelectedJobs::One(job) => {
+                (status.jobs, status.more_jobs) = (Some(vec![*job]), Some(true));
+            }
+            SelectedJobs::Page(page) => {
+                let page = page.into_wire();
+                status.jobs = Some(page.jobs.unwrap_or_default());
+                status.more_jobs = Some(page.has_more.unwrap_or(false));
+            }
+        }
+        protection.note_in(&mut status);
+        let mut view = ClusterView::from(status);
+        if self.selection.job.is_some() {
+            view.more_jobs = view.jobs_total > view.jobs.len() as u64;
+        }
+        view.keep_jobs(self.limit);
+        (view, self.selection)
+    }
+}
+
+/// Queries the core for the cluster with the jobs that a query chooses, at most `limit` unless it gives another limit.
+async fn view_parts(
     web: &Web,
     parameters: Vec<(String, String)>,
     limit: usize,
-) -> Result<(ClusterView, Selection), NoAnswer> {
+) -> Result<ViewParts, NoAnswer> {
     let selection = Selection::from_parameters(parameters)?;
-    let view = cluster_view(web, &selection, limit).await?;
-    Ok((view, selection))
-}
-
-async fn cluster_view(
-    web: &Web,
-    selection: &Selection,
-    limit: usize,
-) -> Result<ClusterView, NoAnswer> {
     let limit = selection.limit.unwrap_or(limit).min(MAX_LISTED_JOBS);
     let inbox = &web.inbox;
-    let mut status = match ask(inbox, EventLane::Ordinary, Query::Status).await? {
-        Answer::Status(status) => render::cluster_status(*status),
-        _ => return Err(NoAnswer::Ending),
+    let Answer::Status(status) = ask(inbox, EventLane::Ordinary, Query::Status).await? else {
+        return Err(NoAnswer::Ending);
     };
-    let jobs = tokio::time::timeout(ANSWER_TIMEOUT, selected(inbox, selection, limit)).await;
+    let jobs = tokio::time::timeout(ANSWER_TIMEOUT, selected(inbox, &selection, limit)).await;
     let jobs = jobs.map_err(|_| NoAnswer::Late)??;
-    if let Some((jobs, more)) = jobs {
-        (status.jobs, status.more_jobs) = (Some(jobs), Some(more));
-    }
-    web.protection.note_in(&mut status);
-    let mut view = ClusterView::from(status);
-    if selection.job.is_some() {
-        view.more_jobs = view.jobs_total > view.jobs.len() as u64;
-    }
-    view.keep_jobs(limit);
-    Ok(view)
+    Ok(ViewParts {
+        status,
+        jobs,
+        selection,
+        limit,
+    })
 }
 
-/// Returns the jobs that a selection chooses, and whether others follow; `None` for the default.
+/// Returns the jobs that a selection chooses.
 async fn selected(
     inbox: &Inbox,
     selection: &Selection,
     limit: usize,
-) -> Result<Option<(Vec<JobStatus>, bool)>, QueryFailure> {
+) -> Result<SelectedJobs, QueryFailure> {
     let from = Principal::Own;
     if let Some(job) = &selection.job {
         let job = job_status(inbox, from, job.clone()).await?;
-        return Ok(Some((vec![job], true)));
+        return Ok(SelectedJobs::One(Box::new(job)));
     }
     let Some(after) = selection.after.clone() else {
-        return Ok(None);
+        return Ok(SelectedJobs::MostUrgent);
     };
     // Invariant: at most `MAX_LISTED_JOBS`.
     let limit = i32::try_from(limit).unwrap_or(i32::MAX);
     let args = BrasserieGetJobStatusPageArgs { after, limit };
     let page = job_status_page(inbox, from, args).await?;
-    Ok(Some((
-        page.jobs.unwrap_or_default(),
-        page.has_more.unwrap_or(false),
-    )))
+    Ok(SelectedJobs::Page(page))
 }
 
 /// Returns the reasons why no task starts. Never waits for the disk.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use brasserie_common::ids::NameError;
 use brasserie_common::logs::LineId;
-use brasserie_common::{JobId, ListedState, NodeId, Principal, TaskKey};
+use brasserie_common::{JobId, ListedState, NodeId, Principal, TaskKey, WallTime};
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::{Answer, CursorPlace, Query, TaskCursor, TaskList};
+use brasserie_scheduler_core::{Answer, CursorPlace, JobStatus, Query, TaskCursor, TaskList};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::generated::brasserie::{
@@ -35,7 +35,7 @@ use super::{artifact_pages, export, files, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
 use crate::security::Protection;
 use crate::store::{StoreError, Stories};
-use crate::turns::{Busy, Turns};
+use crate::turns::{Place, Turns};
 
 /// Maximum names in one histogram bucket, whatever the caller requests: people read them.
 const MAX_SAMPLES: usize = 1000;
@@ -63,8 +63,6 @@ pub(super) struct Answers {
 pub(crate) enum QueryFailure {
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    #[error(transparent)]
-    Busy(#[from] Busy),
     #[error("no configuration has been loaded yet")]
     NoConfig,
     #[error("no job is called `{0}`")]
@@ -324,7 +322,7 @@ impl Answers {
         self.later(to, move |inbox| async move {
             let page = job_status_page(&inbox, from, args).await?;
             Ok(BrasserieGetJobStatusPageResult {
-                result_value: Some(page),
+                result_value: Some(page.into_wire()),
             })
         });
     }
@@ -392,22 +390,45 @@ impl Answers {
 impl Answers {
     /// Returns the story of a task's last run. The store keeps stories on disk only, to save memory.
     pub(super) fn history(&self, args: BrasserieGetTaskHistoryArgs, to: Responder) {
-        let (stories, place) = (Arc::clone(&self.stories), self.reads.place(&to.principal()));
-        let read = async move {
-            let place = place?;
-            let task = TaskKey {
-                job: args.job.try_into()?,
-                node: args.node.try_into()?,
-            };
-            let read = async { place.turn().await.compute(move || stories.of(&task)).await };
-            let read = tokio::time::timeout(HISTORY_TIMEOUT, read).await;
-            let last = read.map_err(|_| QueryFailure::SlowDisk)???;
-            Ok(BrasserieGetTaskHistoryResult {
-                result_value: Some(render::history(last)),
-            })
+        let place = match self.reads.place(&to.principal()) {
+            Ok(place) => place,
+            Err(busy) => return to.fail(busy),
         };
-        tokio::spawn(async move { send(to, read.await) });
+        let stories = Arc::clone(&self.stories);
+        tokio::spawn(async move {
+            let answer = history(stories, args, place, &to).await;
+            if let Some(answer) = answer.transpose() {
+                send(to, answer);
+            }
+        });
     }
+}
+
+/// Reads the story of a task's last run in the caller's turn. Returns nothing if the connection of the call has ended by then.
+async fn history(
+    stories: Arc<Stories>,
+    args: BrasserieGetTaskHistoryArgs,
+    place: Place,
+    to: &Responder,
+) -> Result<Option<BrasserieGetTaskHistoryResult>, QueryFailure> {
+    let task = TaskKey {
+        job: args.job.try_into()?,
+        node: args.node.try_into()?,
+    };
+    let read = async {
+        let turn = place.turn().await;
+        match to.is_gone() {
+            true => Ok(None),
+            false => turn.compute(move || stories.of(&task)).await.map(Some),
+        }
+    };
+    let read = tokio::time::timeout(HISTORY_TIMEOUT, read).await;
+    let Some(last) = read.map_err(|_| QueryFailure::SlowDisk)?? else {
+        return Ok(None);
+    };
+    Ok(Some(BrasserieGetTaskHistoryResult {
+        result_value: Some(render::history(last?)),
+    }))
 }
 
 fn send<R: TSerializable>(to: Responder, answer: Result<R, QueryFailure>) {
@@ -459,25 +480,44 @@ async fn config(inbox: &Inbox, from: Principal) -> Result<Arc<Config>, QueryFail
     config.ok_or(QueryFailure::NoConfig)
 }
 
+/// The core's answer for one page of jobs, sorted by name.
+pub(crate) struct JobStatuses {
+    jobs: Vec<JobStatus>,
+    wall: WallTime,
+    /// The number of all jobs.
+    total: i64,
+    has_more: bool,
+}
+
+impl JobStatuses {
+    /// Makes the page, which takes a while if it has many jobs.
+    pub(crate) fn into_wire(self) -> wire::JobStatusPage {
+        let (jobs, fit) = render::fitting_jobs(self.jobs, self.wall);
+        wire::JobStatusPage {
+            jobs: Some(jobs),
+            total: Some(self.total),
+            has_more: Some(self.has_more || !fit),
+        }
+    }
+}
+
 /// Returns the status of one page of jobs, sorted by name.
 pub(crate) async fn job_status_page(
     inbox: &Inbox,
     from: Principal,
     args: BrasserieGetJobStatusPageArgs,
-) -> Result<wire::JobStatusPage, QueryFailure> {
+) -> Result<JobStatuses, QueryFailure> {
     let config = config(inbox, from.clone()).await?;
     let (jobs, after_page) = job_pages::jobs_after(&config, &args.after, args.limit);
     let names = jobs.iter().map(|job| job.name.as_str().to_owned());
     let names = names.collect();
     match inbox.query(from, Query::Jobs { names }).await? {
-        Answer::Jobs(jobs, wall) => {
-            let (jobs, fit) = render::fitting_jobs(jobs, wall);
-            Ok(wire::JobStatusPage {
-                jobs: Some(jobs),
-                total: Some(job_pages::total(&config)),
-                has_more: Some(after_page > 0 || !fit),
-            })
-        }
+        Answer::Jobs(jobs, wall) => Ok(JobStatuses {
+            jobs,
+            wall,
+            total: job_pages::total(&config),
+            has_more: after_page > 0,
+        }),
         _ => Err(QueryFailure::AnotherAnswer),
     }
 }

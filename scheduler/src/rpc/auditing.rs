@@ -34,10 +34,17 @@ impl Auditing {
         };
         let (audit, query) = (self.audit.clone(), query(args.query));
         tokio::spawn(async move {
-            let read = async { place.turn().await.compute(move || audit.page(&query)).await };
+            let read = async {
+                let turn = place.turn().await;
+                match to.is_gone() {
+                    true => Ok(None),
+                    false => turn.compute(move || audit.page(&query)).await.map(Some),
+                }
+            };
             let page = match tokio::time::timeout(READ_TIMEOUT, read).await {
-                Ok(Ok(Ok(page))) => page,
-                Ok(Ok(Err(error))) => {
+                Ok(Ok(None)) => return,
+                Ok(Ok(Some(Ok(page)))) => page,
+                Ok(Ok(Some(Err(error)))) => {
                     return to.fail(format!("cannot read the audit log: {error}"));
                 }
                 Ok(Err(_)) => return to.fail("the scheduler is ending"),

@@ -56,6 +56,8 @@ struct Places {
     changing: Arc<Semaphore>,
     /// Other calls of administrators, which wait for some seconds at most.
     answering: Arc<Semaphore>,
+    /// `getAuthority`, which viewers may make too.
+    reading: Arc<Semaphore>,
 }
 
 impl Default for Places {
@@ -67,6 +69,7 @@ impl Default for Places {
             certifying: places(),
             changing: places(),
             answering: places(),
+            reading: places(),
         }
     }
 }
@@ -112,14 +115,18 @@ impl Identities {
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
         let (audit, caller) = (self.audit.clone(), from.clone());
+        if self.guard.is_none() {
+            // Programs ask so whether there is an authority, so it is no attempt to join.
+            return answer_with(to, Err(NotAdmitted::Open), answer!(BrasserieJoinResult));
+        }
         let token = number_of(&args.secret);
         let end = move |shard: &str, chain: &Result<_, NotAdmitted>| {
             let line = audit.call(&from, "join").on("worker", shard);
             let line = line.shown_token(token);
             end_admission(line, &from, "join the cluster", chain);
         };
-        let shard = match self.may_join(&args) {
-            Ok(shard) => shard,
+        let (shard, turn) = match self.may_join(&args) {
+            Ok(may) => may,
             Err(why) => {
                 let refused = Err(why);
                 end(&args.shard, &refused);
@@ -131,7 +138,10 @@ impl Identities {
             (&self.places.joining, &caller),
             to,
             move |guard| {
-                let chain = guard.join(&args.secret, &shard, &args.request);
+                let chain = match turn {
+                    Some(turn) => turn.join_again(&args.secret, &shard, &args.request),
+                    None => guard.join(&args.secret, &shard, &args.request),
+                };
                 end(&args.shard, &chain);
                 Ok(issued(chain?))
             },
@@ -139,12 +149,17 @@ impl Identities {
         );
     }
 
-    /// Returns the shard for which a worker may join. Those who may not wait for nothing.
-    fn may_join(&self, args: &wire::BrasserieJoinArgs) -> Result<Shard, NotAdmitted> {
+    /// Returns the shard for which a worker may join, and the turn of a request that was admitted before: each of them writes the tokens, and
+    /// uses up nothing. Those who may not join wait for nothing.
+    fn may_join(
+        &self,
+        args: &wire::BrasserieJoinArgs,
+    ) -> Result<(Shard, Option<RenewalTurn>), NotAdmitted> {
         let guard = self.guard.as_ref().ok_or(NotAdmitted::Open)?;
         let shard = shard_of(args.shard.clone())?;
-        guard.check_join(&args.secret, &shard, &args.request)?;
-        Ok(shard)
+        let is_again = guard.check_join(&args.secret, &shard, &args.request)?;
+        let turn = is_again.then(|| guard.begin_renewal(ShardLabel::of(&shard)));
+        Ok((shard, turn.transpose()?))
     }
 
     fn renew(&self, from: Principal, args: wire::BrasserieRenewCertificateArgs, to: Responder) {
@@ -329,7 +344,7 @@ impl Identities {
 
     fn authority(&self, from: &Principal, to: Responder) {
         self.serve_within(
-            (&self.places.answering, from),
+            (&self.places.reading, from),
             to,
             |guard| Ok(authority_status(guard.authority_state()?)),
             answer!(BrasserieGetAuthorityResult),
@@ -386,6 +401,10 @@ impl Identities {
             return answer_with(to, Err(NotAdmitted::Busy), answer);
         };
         tokio::task::spawn_blocking(move || {
+            if to.is_expelled() {
+                // The caller was admitted by what is revoked since.
+                return;
+            }
             let outcome = make(&guard);
             drop(place);
             answer_with(to, outcome, answer);

@@ -125,7 +125,11 @@ impl WorkerPool {
         put(&mut known.accepted, shard.clone(), worker);
         drop(known);
         if let Some(guard) = &self.guard {
-            self.tell(guard, &shard);
+            // The number is read before the news, which may be newer, and never older.
+            let change = *guard.changes().borrow();
+            if let Some(address) = self.note_told(&shard, change) {
+                self.tell(&shard, &address, &wire_news(guard, change));
+            }
         }
     }
 
@@ -147,30 +151,43 @@ impl WorkerPool {
                     return;
                 },
             }
+            // The number is read before the news, which may be newer, and never older.
+            let change = *changes.borrow_and_update();
+            let news = wire_news(&guard, change);
             let shards: Vec<Shard> = self.known.lock().accepted.keys().cloned().collect();
             for shard in shards {
-                self.tell(&guard, &shard);
+                if let Some(address) = self.note_told(&shard, change) {
+                    self.tell(&shard, &address, &news);
+                    // Heartbeats need not wait until all workers are called.
+                    tokio::task::yield_now().await;
+                }
             }
         }
     }
 
-    /// Tells the worker of a shard about certificates, unless it knows. A call that fails is made again after its next heartbeat.
-    fn tell(&self, guard: &Guard, shard: &Shard) {
-        // The number is read before the news, which may be newer, and never older.
-        let change = *guard.changes().borrow();
-        let address = match self.known.lock().accepted.get_mut(shard) {
-            Some(worker) if !worker.way.is_plain && worker.told != Some(change) => {
-                worker.told = Some(change);
-                worker.way.address.clone()
-            }
-            Some(_) | None => return,
-        };
-        let arguments = BrasserieWorkerLearnCertificatesArgs {
-            news: wire_news(guard, change),
-        };
-        let (pool, peer) = self.to(shard, &address);
+    /// Notes that the worker of a shard is being told of a change of certificates, and returns its address. Returns nothing if the worker
+    /// knows of that change or a later one, or calls without a proof.
+    fn note_told(&self, shard: &Shard, change: u64) -> Option<ServiceAddress> {
+        let mut known = self.known.lock();
+        let worker = known.accepted.get_mut(shard)?;
+        let is_behind = worker.told.is_none_or(|told| told < change);
+        if worker.way.is_plain || !is_behind {
+            return None;
+        }
+        worker.told = Some(change);
+        Some(worker.way.address.clone())
+    }
+
+    /// Tells the worker of a shard about certificates. A call that fails is made again after its next heartbeat.
+    fn tell(
+        &self,
+        shard: &Shard,
+        address: &ServiceAddress,
+        news: &BrasserieWorkerLearnCertificatesArgs,
+    ) {
+        let (pool, peer) = self.to(shard, address);
         let (known, shard) = (Arc::clone(&self.known), shard.clone());
-        pool.call_then(&peer, "learnCertificates", &arguments, move |result| {
+        pool.call_then(&peer, "learnCertificates", news, move |result| {
             let result: CallResult<BrasserieWorkerLearnCertificatesResult> = result;
             let is_told = matches!(result, CallResult::Done(_));
             if let (false, Some(worker)) = (is_told, known.lock().accepted.get_mut(&shard)) {
@@ -198,7 +215,7 @@ impl WorkerPool {
     }
 }
 
-fn wire_news(guard: &Guard, number: u64) -> CertificateNews {
+fn wire_news(guard: &Guard, number: u64) -> BrasserieWorkerLearnCertificatesArgs {
     let (revoked, authorities) = guard.news();
     let shards = revoked.shards.into_iter();
     let shards = shards.map(|(label, before)| RevokedShard {
@@ -206,13 +223,14 @@ fn wire_news(guard: &Guard, number: u64) -> CertificateNews {
         issued_before: Some(before),
     });
     let authorities = authorities.into_iter().map(|hash| hash.0.to_vec());
-    CertificateNews {
+    let news = CertificateNews {
         shards: Some(shards.collect()),
         tokens: Some(revoked.tokens),
         authorities: Some(authorities.collect()),
         source: Some(guard.source()),
         number: i64::try_from(number).ok(),
-    }
+    };
+    BrasserieWorkerLearnCertificatesArgs { news }
 }
 
 #[cfg(test)]

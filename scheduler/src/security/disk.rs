@@ -58,7 +58,10 @@ impl Disk {
 
     fn turn_within(&self, longest: Duration) -> Result<Turn<'_>, NotAdmitted> {
         let changing = self.changing.try_lock_for(longest);
-        let changing = changing.ok_or_else(|| NotAdmitted::Failed(no_answer(longest)))?;
+        let changing = changing.ok_or_else(|| {
+            let queue = "too many changes of tokens and certificates wait for the disk of the scheduler: try again later";
+            NotAdmitted::Failed(self.stall().unwrap_or_else(|| queue.to_owned()))
+        })?;
         self.state.lock().busy_since = Some(Instant::now());
         Ok(Turn {
             disk: self,

@@ -306,19 +306,20 @@ impl Guard {
         self.cluster.of_shard(shard)
     }
 
-    /// Errors if a worker may not join. Does not wait for the disk, so that those without a good token wait in no queue.
+    /// Errors if a worker may not join. Returns whether the same request was admitted before. Does not wait for the disk, so that those without a good token wait in no queue.
     pub(crate) fn check_join(
         &self,
         secret: &str,
         shard: &Shard,
         request: &[u8],
-    ) -> Result<(), NotAdmitted> {
+    ) -> Result<bool, NotAdmitted> {
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
         let trusted = self.trusted();
         let tokens = self.tokens.lock();
         let checked = tokens.check_admission(Clock.wall(), &secret, (shard, request));
-        let (number, _) = checked?;
-        tokens.check_authority(number, &trusted)
+        let (number, is_again) = checked?;
+        tokens.check_authority(number, &trusted)?;
+        Ok(is_again)
     }
 
     /// Admits a worker that joins. Waits for the disk.
@@ -343,14 +344,18 @@ impl Guard {
         Ok(chain)
     }
 
-    /// Certifies another key of a worker that has a certificate. Waits for the disk.
+    /// Certifies another key of a worker that has a certificate, unless those since this second do not count any more. Waits for the disk.
     pub(crate) fn renew(
         &self,
         shard: &ShardLabel,
+        valid_from: i64,
         request: &[u8],
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
         let now = Clock.wall();
         let chain = self.change(|tokens| {
+            if tokens.valid_from(shard) != valid_from {
+                return Err(NotAdmitted::Revoked(shard.clone()));
+            }
             let life = tokens.renew(now, shard, self.worker_life.0)?;
             self.certify(tokens, request, (shard.clone(), None), life.issued)
         })?;

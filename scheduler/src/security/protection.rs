@@ -58,13 +58,14 @@ impl Protection {
         errors.extend(guard.authority_problem());
         errors.extend(guard.rotation_problem(Clock.wall()));
         let late = guard.late_certificates();
+        let tokens = guard.tokens.lock();
         for worker in status.workers.iter_mut().flatten() {
             let shard = worker.shard.as_deref().unwrap_or_default();
             let is_lost = worker.state.as_deref() == Some("lost");
             if is_lost {
                 continue;
             }
-            let revoked = guard.tokens.lock().is_revoked(shard).then(|| {
+            let revoked = tokens.is_revoked(shard).then(|| {
                 "is refused, because its certificate is revoked: its tasks run elsewhere once it is lost"
                     .to_owned()
             });

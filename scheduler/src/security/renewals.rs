@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use brasserie_common::Shard;
 use brasserie_common::access::ShardLabel;
 use brasserie_common_identity::{AuthorityHash, CertificateDer};
 use parking_lot::Mutex;
 
 use super::{Guard, NotAdmitted};
 
-/// The shortest time between two renewals of a shard, or a quarter of the life of its certificates if that is shorter. A worker renews after half.
-const LEAST_PAUSE: Duration = Duration::from_secs(60);
+/// The shortest time between two renewals of a shard, or a quarter of the life of its certificates if that is shorter. A worker renews after half
+/// of it, and once more if the answer was lost.
+const LEAST_PAUSE: Duration = Duration::from_secs(20);
 /// The same after a renewal that has failed.
 const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
@@ -31,6 +33,8 @@ struct Renewal {
 pub(crate) struct RenewalTurn {
     guard: Arc<Guard>,
     shard: ShardLabel,
+    /// The second since which certificates of the shard count. A later one says that it has joined anew or is revoked since.
+    valid_from: i64,
     /// The pause after it; zero if nothing was done.
     pause: Duration,
 }
@@ -57,9 +61,12 @@ impl Guard {
             next: None,
         };
         all.insert(shard.clone(), begun);
+        drop(all);
+        let valid_from = self.tokens.lock().valid_from(&shard);
         Ok(RenewalTurn {
             guard: Arc::clone(self),
             shard,
+            valid_from,
             pause: Duration::ZERO,
         })
     }
@@ -71,12 +78,27 @@ impl RenewalTurn {
         mut self,
         request: &[u8],
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
-        let renewed = self.guard.renew(&self.shard, request);
-        self.pause = match &renewed {
+        let renewed = self.guard.renew(&self.shard, self.valid_from, request);
+        self.pause_after(renewed)
+    }
+
+    /// Certifies a request of a worker again that has admitted it before. Waits for the disk.
+    pub(crate) fn join_again(
+        mut self,
+        secret: &str,
+        shard: &Shard,
+        request: &[u8],
+    ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
+        let joined = self.guard.join(secret, shard, request);
+        self.pause_after(joined)
+    }
+
+    fn pause_after<T>(&mut self, outcome: Result<T, NotAdmitted>) -> Result<T, NotAdmitted> {
+        self.pause = match &outcome {
             Ok(_) => LEAST_PAUSE.min(self.guard.worker_life.0 / 4),
             Err(_) => FAILED_PAUSE,
         };
-        renewed
+        outcome
     }
 }
 

@@ -114,7 +114,7 @@ impl Guard {
     }
 
     /// Writes revocations as soon as the disk takes them, and once more at the end, which waits for the disk for some seconds at most.
-    pub(super) async fn write_late(self: Arc<Self>, stop: CancellationToken) {
+    pub(crate) async fn write_late(self: Arc<Self>, stop: CancellationToken) {
         let mut is_over = false;
         while !is_over {
             tokio::select! {

@@ -55,8 +55,8 @@ type Next = (Authority, OwnSide);
 
 impl Guard {
     pub(crate) fn authority_state(&self) -> Result<AuthorityState, NotAdmitted> {
-        let tokens = self.tokens.lock().clone();
-        Ok(state(&self.authority(), &tokens)?)
+        let authority = self.authority();
+        Ok(state(&authority, &self.tokens.lock())?)
     }
 
     /// Performs a step of a rotation. Waits for the disk.
@@ -70,7 +70,7 @@ impl Guard {
             (RotationStep::Begin, false) => self.begin_rotation(&authority, &turn)?,
             (RotationStep::Begin, true) => {
                 return refused(
-                    "a rotation is under way already. See `brasserie ca status`, and finish it first: brasserie ca rotate --finish",
+                    "a rotation is under way already. See `brasserie ca status`, and finish it first: `brasserie ca rotate --finish`",
                 );
             }
             (RotationStep::Finish | RotationStep::FinishAnyway, false) => {
@@ -281,7 +281,9 @@ mod tests {
         assert!(enters(&former), "it must renew");
         assert!(!enters(&admin));
         let key = KeyRequest::create().expect("a key");
-        let renewed = guard.renew(&label, key.request()).expect("a certificate");
+        let valid_from = guard.tokens.lock().valid_from(&label);
+        let renewed = guard.renew(&label, valid_from, key.request());
+        let renewed = renewed.expect("a certificate");
         // The answer may be lost.
         let state = || guard.authority_state().expect("an authority");
         assert_eq!(state().behind, ["w1"]);
@@ -362,7 +364,7 @@ mod tests {
         guard.rotate(RotationStep::Begin).expect("a folder");
         let current = create(Terms::person(Role::Viewer, MINUTE));
         assert_eq!((shown(&former), authenticated(&former)), (Ok(()), Ok(())));
-        assert_eq!(guard.check_join(&joining, &shard, b""), Ok(()));
+        assert_eq!(guard.check_join(&joining, &shard, b""), Ok(false));
         use TokenAuthority::{Current, Former, Replaced};
         // The file of the administrator's token names the new authority.
         assert_eq!(
@@ -379,7 +381,10 @@ mod tests {
             (shown(&former), authenticated(&former)),
             (refused(), refused())
         );
-        assert_eq!(guard.check_join(&joining, &shard, b""), refused());
+        assert_eq!(
+            guard.check_join(&joining, &shard, b"").map(|_| ()),
+            refused()
+        );
         assert_eq!((shown(&current), authenticated(&current)), (Ok(()), Ok(())));
         // Its text names the former authority, whatever is kept.
         let old_text = Token {

@@ -206,7 +206,7 @@ fn a_join_is_refused_without_waiting_and_a_full_disk_is_no_refusal() {
     let turn = guard.disk.turn().expect("nobody else");
     let checked = guard.check_join(&"ab".repeat(32), &shard, b"");
     assert_eq!(checked, Err(NotAdmitted::Unknown));
-    assert_eq!(guard.check_join(&secret, &shard, b""), Ok(()));
+    assert_eq!(guard.check_join(&secret, &shard, b""), Ok(false));
     drop(turn);
     // A folder in the way of the temporary file stands for a disk that takes nothing.
     fs::create_dir(bench.file(".tokens.json.tmp")).expect("a folder");

@@ -209,9 +209,9 @@ struct KeptShard {
     is_revoked: bool,
     /// The token and the request with which it has joined; zero if another scheduler has admitted it.
     joined: Digest,
-    /// The number of that token; empty if it is not known.
+    /// The numbers of the tokens with which it has joined, as long as these are kept.
     #[serde(default)]
-    joined_with: String,
+    joined_with: Vec<String>,
     /// The numbers of tokens with which it had joined before a revocation, as long as these tokens are kept. They admit it no more.
     #[serde(default)]
     refused_tokens: Vec<String>,
@@ -239,7 +239,7 @@ impl KeptShard {
             valid_from: 0,
             is_revoked: false,
             joined: Digest::default(),
-            joined_with: String::new(),
+            joined_with: Vec::new(),
             refused_tokens: Vec::new(),
             authority: String::new(),
             revoked_until_ms: 0,
@@ -437,7 +437,7 @@ pub(crate) enum NotAdmitted {
     #[error("too many callers wait here already: try again later")]
     Busy,
     #[error(
-        "the certificate of the shard `{0}` is being renewed, or was less than a minute ago: try again later"
+        "the certificate of the shard `{0}` is being renewed, or was a moment ago: try again later"
     )]
     RenewedLately(ShardLabel),
     #[error(
@@ -638,10 +638,21 @@ impl Tokens {
             kept.refuse_issued(now);
             kept.is_revoked = false;
             kept.joined = Digest::of_joining(secret, request);
-            kept.joined_with = number.to_string();
+            kept.joined_with.push(number.to_string());
+            kept.joined_with.sort_unstable();
+            kept.joined_with.dedup();
+            let tokens = &self.tokens;
+            kept.joined_with
+                .retain(|number| tokens.contains_key(number));
             kept.keys.clear();
         }
         Ok((number, kept.issue(now, life)?))
+    }
+
+    /// Returns the second since which the certificates of a shard count.
+    pub(crate) fn valid_from(&self, shard: &ShardLabel) -> i64 {
+        let kept = self.shards.get(shard.as_str());
+        kept.map_or(0, |kept| kept.valid_from)
     }
 
     /// Returns the life of another certificate of a shard, to be issued now.
@@ -860,16 +871,32 @@ impl Tokens {
 
     /// Returns whether the certificates of a shard are revoked, and it has not joined again.
     pub(crate) fn is_revoked(&self, shard: &str) -> bool {
-        let mut named = self.shards.values();
-        named.any(|kept| kept.is_revoked && kept.shard.as_str() == shard)
+        let Ok(shard) = Shard::try_from(shard) else {
+            return false;
+        };
+        let kept = self.shards.get(ShardLabel::of(&shard).as_str());
+        kept.is_some_and(|kept| kept.is_revoked)
     }
 
     /// Makes a revocation that is not on disk yet, and returns its number.
     pub(crate) fn revoke_unkept(&mut self, revocation: Revocation) -> Result<u64, NotAdmitted> {
+        if let Revocation::Token { number, .. } = &revocation
+            && let Some(made) = self.unkept_end_of(number)
+        {
+            return Ok(made);
+        }
         self.apply(&revocation)?;
         self.revocations += 1;
         self.unkept.push((self.revocations, revocation));
         Ok(self.revocations)
+    }
+
+    /// Returns the number of the revocation of a token that is not on disk yet.
+    fn unkept_end_of(&self, token: &str) -> Option<u64> {
+        let ends_it =
+            |of: &Revocation| matches!(of, Revocation::Token { number, .. } if number == token);
+        let mut unkept = self.unkept.iter();
+        unkept.find(|(_, of)| ends_it(of)).map(|(made, _)| *made)
     }
 
     /// Notes that a copy with this number of revocations is on disk.
@@ -926,11 +953,10 @@ impl Tokens {
         let kept = kept.ok_or_else(|| NotAdmitted::NoShard(shard.clone()))?;
         kept.refuse_issued(now);
         kept.is_revoked = true;
-        kept.refused_tokens.push(kept.joined_with.clone());
+        kept.refused_tokens.append(&mut kept.joined_with);
         let tokens = &self.tokens;
         kept.refused_tokens
             .retain(|number| tokens.contains_key(number));
-        kept.refused_tokens.dedup();
         let until = kept.until_ms.max((now + life).as_millis());
         kept.revoked_until_ms = kept.revoked_until_ms.max(until);
         Ok(())
@@ -1454,6 +1480,26 @@ mod tests {
         assert_eq!(again, Err(NotAdmitted::NoToken(own.number())));
         let secret = tokens.revoke(&own.reveal(), until);
         assert_eq!(secret, Err(NotAdmitted::NoNumber));
+    }
+
+    #[test]
+    fn a_revocation_refuses_all_tokens_with_which_the_shard_has_joined() {
+        let (mut tokens, first) = tokens(9);
+        let (a, second) = (shard("a"), secret());
+        let longer = Terms {
+            lives_for: 20 * DAY,
+            ..join(9)
+        };
+        tokens.add(NOW, &second, longer).expect("good terms");
+        admit(&mut tokens, NOW, &second, 1);
+        let lapsed = NOW + 9 * DAY;
+        tokens.add(lapsed, &first, join(9)).expect("good terms");
+        admit(&mut tokens, lapsed, &first, 2);
+        tokens.revoke_shard(lapsed, &a, DAY).expect("it has joined");
+        for used in [&first, &second] {
+            let again = tokens.check_admission(lapsed, used, (&a, &[3]));
+            assert_eq!(again, Err(NotAdmitted::RevokedToken(a.clone())));
+        }
     }
 
     #[test]

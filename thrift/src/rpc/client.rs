@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use thrift::protocol::{TMessageType, TSerializable};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::door::Credentials;
 use super::frame::{ClientProtocol, Dialect};
-use super::limits::{CallTimeouts, Limits, USUAL_FRAME_BYTES};
+use super::limits::{CallTimeouts, Limits, MAX_LOOKUPS, USUAL_FRAME_BYTES};
 use super::link::{CallEnding, Done, Link, Overdue, Rejected, Sequence, Slot};
 use super::link_task::{ClosedBy, LinkTask};
 use super::outcome::{CallResult, NotSent, Unknown};
@@ -130,6 +130,8 @@ struct Inner {
     next_sequence: AtomicI32,
     credentials: Option<Arc<dyn Credentials>>,
     begin_lookup: BeginLookup,
+    /// The places of running lookups.
+    lookups: Arc<Semaphore>,
     shutdown: CancellationToken,
     _close_on_drop: DropGuard,
 }
@@ -137,7 +139,8 @@ struct Inner {
 /// A running DNS lookup of a peer's addresses.
 type Lookup = JoinHandle<io::Result<Vec<SocketAddr>>>;
 
-type BeginLookup = Box<dyn Fn(&PeerAddr) -> Lookup + Send + Sync>;
+/// Begins a lookup, which keeps its place until it ends, also if nobody waits for it any more.
+type BeginLookup = Box<dyn Fn(&PeerAddr, OwnedSemaphorePermit) -> Lookup + Send + Sync>;
 
 #[derive(Default)]
 struct Peer {
@@ -151,9 +154,13 @@ struct Peer {
 impl ClientPool {
     /// Creates a pool without connections.
     pub fn new(config: ClientConfig) -> Self {
-        let begin_lookup = |peer: &PeerAddr| {
+        let begin_lookup = |peer: &PeerAddr, place: OwnedSemaphorePermit| {
             let name = Arc::clone(&peer.address);
-            tokio::spawn(async move { Ok(tokio::net::lookup_host(&*name).await?.collect()) })
+            tokio::spawn(async move {
+                let found = tokio::net::lookup_host(&*name).await;
+                drop(place);
+                Ok(found?.collect())
+            })
         };
         ClientPool::with_lookup(config, Box::new(begin_lookup))
     }
@@ -170,6 +177,7 @@ impl ClientPool {
                 next_sequence: AtomicI32::new(1),
                 credentials: config.credentials,
                 begin_lookup,
+                lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
                 _close_on_drop: shutdown.clone().drop_guard(),
                 shutdown,
             }),
@@ -404,10 +412,7 @@ impl Inner {
                     (self.version(), Stream::plain(stream))
                 }
                 None => {
-                    let running = lookup.get_or_insert_with(|| (self.begin_lookup)(addr));
-                    let found = running.await;
-                    *lookup = None;
-                    let found = found.unwrap_or_else(|error| Err(error.into()));
+                    let found = self.look_up(addr, &mut lookup).await;
                     let tcp = connect(addr, found).await?;
                     (self.version(), self.secure(addr, tcp)?)
                 }
@@ -431,6 +436,28 @@ impl Inner {
                 peer: addr.to_string(),
             })
         })
+    }
+
+    /// Returns the addresses of a peer's name. Waits for the running lookup, or for a place and a new one. An IP address needs neither.
+    async fn look_up(
+        &self,
+        addr: &PeerAddr,
+        lookup: &mut Option<Lookup>,
+    ) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(literal) = addr.address.parse::<SocketAddr>() {
+            return Ok(vec![literal]);
+        }
+        let running = match lookup {
+            Some(running) => running,
+            None => {
+                let place = Arc::clone(&self.lookups).acquire_owned().await;
+                let place = place.expect("nobody closes the semaphore");
+                lookup.insert((self.begin_lookup)(addr, place))
+            }
+        };
+        let found = running.await;
+        *lookup = None;
+        found.unwrap_or_else(|error| Err(error.into()))
     }
 
     fn task(&self, stream: Stream, link: &Arc<Link>) -> LinkTask {
@@ -700,19 +727,23 @@ mod tests {
     use std::time::Duration;
 
     use tokio::net::TcpListener;
-    use tokio::sync::mpsc;
+    use tokio::sync::mpsc::{self, UnboundedReceiver};
     use tokio::time::timeout;
 
     use super::*;
     use crate::generated::brasserie::SlotUse;
 
-    #[tokio::test]
-    async fn a_lookup_serves_all_attempts_until_the_resolver_answers() {
-        let (begun, mut lookups) = mpsc::unbounded_channel();
-        let begin_lookup = move |_: &PeerAddr| {
+    /// Creates a pool whose lookups end when the test answers them or drops the sender of the answer.
+    fn pool_looking_up() -> (ClientPool, UnboundedReceiver<oneshot::Sender<SocketAddr>>) {
+        let (begun, lookups) = mpsc::unbounded_channel();
+        let begin_lookup = move |_: &PeerAddr, place: OwnedSemaphorePermit| -> Lookup {
             let (answer, answered) = oneshot::channel();
             begun.send(answer).expect("the test receives");
-            tokio::spawn(async move { Ok(vec![answered.await.map_err(io::Error::other)?]) })
+            tokio::spawn(async move {
+                let found = answered.await;
+                drop(place);
+                Ok(vec![found.map_err(io::Error::other)?])
+            })
         };
         let limit = Duration::from_secs(60);
         let config = ClientConfig {
@@ -728,6 +759,40 @@ mod tests {
             ..ClientConfig::default()
         };
         let pool = ClientPool::with_lookup(config, Box::new(begin_lookup));
+        (pool, lookups)
+    }
+
+    #[tokio::test]
+    async fn names_are_looked_up_some_at_a_time_and_ip_addresses_not_at_all() {
+        let (pool, mut lookups) = pool_looking_up();
+        let send = |peer: &PeerAddr| pool.send(peer, "note", &SlotUse::default());
+        let mut silent = Vec::new();
+        for number in 0..MAX_LOOKUPS {
+            let sent = send(&PeerAddr::new(&format!("silent{number}"), 1));
+            // Polls the attempt once and drops it, like a timeout. The lookup goes on.
+            assert!(timeout(Duration::ZERO, sent).await.is_err());
+            silent.push(lookups.try_recv().expect("a lookup has begun"));
+        }
+        let mut waits = Box::pin(send(&PeerAddr::new("worker", 1)));
+        assert!(timeout(Duration::ZERO, &mut waits).await.is_err());
+        assert!(lookups.try_recv().is_err(), "there is one lookup too many");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let addr = listener.local_addr().expect("a bound listener");
+        assert_eq!(send(&addr.into()).await, CallResult::Done(()));
+        assert!(lookups.try_recv().is_err(), "an IP address is looked up");
+        // One lookup fails, and its place is free.
+        drop(silent.pop());
+        let answer = tokio::select! {
+            ended = &mut waits => panic!("it ends without a lookup: {ended:?}"),
+            begun = lookups.recv() => begun.expect("the pool lives"),
+        };
+        answer.send(addr).expect("the lookup waits");
+        assert_eq!(waits.await, CallResult::Done(()));
+    }
+
+    #[tokio::test]
+    async fn a_lookup_serves_all_attempts_until_the_resolver_answers() {
+        let (pool, mut lookups) = pool_looking_up();
         let peer = PeerAddr::new("worker", 1);
         let send = || pool.send(&peer, "note", &SlotUse::default());
         for other in 2..4 {

@@ -43,8 +43,10 @@ pub(super) enum Close {
     MadeRoom,
     #[error("a frame was not complete after {0:?}")]
     SlowFrame(Duration),
-    #[error("the peer does not read the answers, or may no longer call")]
+    #[error("the peer does not read the answers")]
     Stalled,
+    #[error("the peer may no longer call, or must prove anew who it is")]
+    Expelled,
     #[error(
         "calls were not answered in time after the peer closed its side or the server began to shut down"
     )]
@@ -207,6 +209,11 @@ impl<S: Service> Connection<S> {
                 Ok(accepts) => accepts,
                 Err(scope) => break Some(scope),
             };
+            // Another thread, or the call before this one, may have revoked what the peer may do.
+            if self.outbox.is_expelled() {
+                ended = Err(Close::Expelled);
+                break None;
+            }
             if let Err(close) = take_frame(&*self.service, &self.outbox, payload, accepts) {
                 ended = Err(close);
                 break None;
@@ -222,7 +229,7 @@ impl<S: Service> Connection<S> {
         drop_handled(&mut self.input, consumed, self.outbox.spare_bytes());
         self.note_input(consumed);
         if ended.is_err() {
-            // Tries to send the answers to the good frames before the bad one.
+            // Tries to send the answers to the frames before the one at which it ended.
             self.flush()?;
         }
         ended
@@ -369,6 +376,7 @@ impl<S: Service> Connection<S> {
                 self.resume().await;
                 return Ok(());
             }
+            Doze::Doomed if outbox.is_expelled() => return Err(Close::Expelled),
             Doze::Doomed => return Err(Close::Stalled),
         }
         let room = outbox.budget().room();

@@ -165,6 +165,10 @@ pub(super) const KEEP_BUFFER_BYTES: usize = 64 * KIB;
 /// Replies are collected into chunks of about this size before they are written: the size of a socket buffer.
 pub(super) const REPLY_CHUNK_BYTES: usize = 64 * KIB;
 
+/// Maximum names that a client pool looks up at a time. Each lookup holds a thread of the runtime's blocking pool until the resolver answers
+/// or gives up. The limit is an eighth of that pool's 512 threads, so that a silent resolver leaves the others free.
+pub(super) const MAX_LOOKUPS: usize = 64;
+
 /// Interval at which a client checks for overdue calls with a function. It is a twentieth of a call's limit, so calls exceed their limit
 /// only slightly, and rare enough that scanning all calls of a link costs nothing.
 pub(super) const OVERDUE_CHECK: Duration = Duration::from_millis(100);

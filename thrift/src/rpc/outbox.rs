@@ -33,6 +33,8 @@ pub(super) struct ConnectionOutbox {
     needs_no_certificate: AtomicBool,
     /// Whether the server needs this connection's place.
     is_asked_to_leave: AtomicBool,
+    /// Whether the peer may no longer call. It stays set after the end of the connection.
+    is_expelled: AtomicBool,
     wake: Notify,
 }
 
@@ -63,8 +65,8 @@ enum Attention {
 }
 
 /// ```text
-/// Alive --too many unsent bytes--> Doomed
-///   \------the task ends-------------\--------> Closed
+/// Alive --too many unsent bytes, expelled--> Doomed
+///   \------the task ends-----------------------\--------> Closed
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -109,6 +111,7 @@ impl ConnectionOutbox {
             is_stranger: AtomicBool::new(false),
             needs_no_certificate: AtomicBool::new(false),
             is_asked_to_leave: AtomicBool::new(false),
+            is_expelled: AtomicBool::new(false),
             wake: Notify::new(),
         }
     }
@@ -202,6 +205,11 @@ impl ConnectionOutbox {
         self.state.lock().last_call = Instant::now();
     }
 
+    /// Returns the time of the last call.
+    pub(super) fn last_call(&self) -> Instant {
+        self.state.lock().last_call
+    }
+
     /// Returns the rank for eviction, or `None` unless the peer is a stranger without a call in flight.
     pub(super) fn idle_rank(&self) -> Option<IdleRank> {
         let has_calls = self.calls() > 0;
@@ -228,10 +236,16 @@ impl ConnectionOutbox {
         !self.needs_no_certificate.load(Ordering::Relaxed)
     }
 
-    /// Makes the connection's task close it, whatever its calls.
+    /// Makes the connection's task close it, whatever its calls. No further call begins.
     pub(super) fn expel(&self) {
+        self.is_expelled.store(true, Ordering::Release);
         self.state.lock().fate = Fate::Doomed;
         self.wake.notify_one();
+    }
+
+    /// Returns whether the peer may no longer call over this connection. A connection that ends for another reason does not count.
+    pub(super) fn is_expelled(&self) -> bool {
+        self.is_expelled.load(Ordering::Acquire)
     }
 
     /// Returns whether answers are discarded from now on.

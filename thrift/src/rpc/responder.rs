@@ -182,6 +182,13 @@ impl Responder {
         self.outbox.is_gone()
     }
 
+    /// Returns whether the server closes the connection because the caller may no longer call, or must prove anew who it is
+    /// ([`Disconnector`](super::Disconnector)). A service that performs a change later than the call asks first. The end of a connection for
+    /// another reason does not count: the change may take effect although no answer can arrive.
+    pub fn is_expelled(&self) -> bool {
+        self.outbox.is_expelled()
+    }
+
     /// Marks the caller as known to the service, so that the server does not close its connection to free a place. A service marks a peer
     /// whose call it has accepted as one of its worker or of its scheduler, never by its address.
     pub fn mark_known(&self) {

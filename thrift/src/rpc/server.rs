@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use brasserie_common::Principal;
-use brasserie_common::access::{CallOrigin, LocalUser};
+use brasserie_common::access::{CallOrigin, LocalUser, Role, ShardLabel, TokenNumber};
 use brasserie_common_runtime::net::descriptor_limit;
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
@@ -27,6 +27,9 @@ use super::limits::{
 use super::outbox::ConnectionOutbox;
 use super::responder::Service;
 use super::stream::{Socket, Stream};
+
+/// The most connections of one proven caller of which none is closed for others: more than programs of one person or one worker need.
+const LEAST_OF_A_CALLER: usize = 64;
 
 /// A port that is open but not served yet, so that its address can be published before there is a service.
 pub struct Server {
@@ -75,7 +78,8 @@ impl Disconnector {
         }
     }
 
-    /// Closes the connections of these peers, also those with calls in flight.
+    /// Closes the connections of these peers, also those with calls in flight. No further call of theirs reaches the service, except one
+    /// that a connection passes to it at that moment. The service may ask [`Responder::is_expelled`](super::Responder::is_expelled).
     pub fn disconnect(&self, is_meant: impl Fn(&Principal) -> bool) {
         let Some(server) = self.0.upgrade() else {
             return;
@@ -424,7 +428,28 @@ impl OpenConnections {
         }
         let leaving = |open: &&Arc<ConnectionOutbox>| open.is_asked_to_leave();
         let staying = self.open.len() - self.open.values().filter(leaving).count();
-        staying < limits.max_connections || self.evict()
+        staying < limits.max_connections || self.evict() || self.expel_from_largest_caller()
+    }
+
+    /// Closes the connection with the longest silence of the proven caller that has most of them, so that nobody with a token or a stolen key
+    /// keeps the others out. Returns `false` if no caller has many.
+    fn expel_from_largest_caller(&self) -> bool {
+        let mut callers: BTreeMap<CallerKey, Vec<&Arc<ConnectionOutbox>>> = BTreeMap::new();
+        for open in self.open.values().filter(|open| !open.is_expelled()) {
+            if let Some(caller) = CallerKey::of(&open.principal()) {
+                callers.entry(caller).or_default().push(open);
+            }
+        }
+        let largest = callers.into_values().max_by_key(Vec::len);
+        let largest = largest.filter(|of| of.len() > LEAST_OF_A_CALLER);
+        let silent = largest.and_then(|of| of.into_iter().min_by_key(|open| open.last_call()));
+        match silent {
+            Some(open) => {
+                open.expel();
+                true
+            }
+            None => false,
+        }
     }
 
     fn remove(&mut self, number: u64) {
@@ -438,6 +463,28 @@ impl OpenConnections {
                 self.arrivals.remove(&source);
             }
         }
+    }
+}
+
+/// A proven caller, whose connections count together.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum CallerKey {
+    Shard(ShardLabel),
+    Token(TokenNumber),
+    /// A scheduler, an administrator over the local socket, or a person's certificate without a token, by its machine.
+    Other(Role, Option<IpAddr>),
+}
+
+impl CallerKey {
+    fn of(principal: &Principal) -> Option<Self> {
+        let Principal::Authenticated(identity) = principal else {
+            return None;
+        };
+        Some(match (&identity.shard, identity.token) {
+            (Some(shard), _) => CallerKey::Shard(shard.clone()),
+            (None, Some(token)) => CallerKey::Token(token),
+            (None, None) => CallerKey::Other(identity.role, identity.from.machine()),
+        })
     }
 }
 
