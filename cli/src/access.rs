@@ -46,11 +46,20 @@ pub(crate) fn token(text: &str) -> Result<Token> {
 
 /// Reads a token from a file that nobody else may read, or from a scheduler's data directory.
 fn read(file: &Path) -> Result<String> {
-    let path = match file.is_dir() {
-        true => file.join(ADMIN_TOKEN),
-        false => file.to_owned(),
-    };
-    read_secret(&path, MAX_TOKEN_BYTES)
+    if !file.is_dir() {
+        return read_secret(file, MAX_TOKEN_BYTES);
+    }
+    let path = file.join(ADMIN_TOKEN);
+    let text = files::read_secret(&path, MAX_TOKEN_BYTES);
+    let text = text.map_err(|error| match &error {
+        FileError::Read { error: why, .. } if why.kind() == ErrorKind::NotFound => {
+            Failure::usage(error.to_string()).remedy(
+                "A scheduler without an authority has no such file and needs no token: leave the flag out. Another one writes it at its first start",
+            )
+        }
+        _ => unreadable(&path, &error),
+    });
+    Ok(text?)
 }
 
 /// Reads a text file that nobody else may read, because it has tokens.
@@ -128,5 +137,19 @@ impl Credentials for Person {
 impl fmt::Debug for Person {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Person(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_directory_without_a_token_says_that_none_may_be_needed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = token_in(folder.path()).expect_err("there is no token");
+        let failure = error.downcast_ref::<Failure>().expect("a failure");
+        let failure = format!("{failure:?}");
+        assert!(failure.contains("needs no token"), "{failure}");
     }
 }

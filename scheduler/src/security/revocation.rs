@@ -131,8 +131,12 @@ impl Guard {
                 let guard = Arc::clone(&self);
                 let all = guard.tokens.lock().revocations();
                 let wait = move || guard.wait_until_kept(all, failures);
-                // The status has its error, if there was one.
-                let _ = tokio::task::spawn_blocking(wait).await;
+                if let Ok(Err(why)) = tokio::task::spawn_blocking(wait).await {
+                    tracing::error!(
+                        "the scheduler ends with revocations that are not on disk, and that its next start does not know. Repeat them then \
+                         (brasserie token revoke, brasserie worker revoke): {why}"
+                    );
+                }
             }
         }
     }

@@ -1076,7 +1076,7 @@ fn check(terms: &Terms) -> Result<(), NotAdmitted> {
         return bad(format!("a note has 1 to {LONGEST_OWNER} bytes"));
     }
     match (&terms.owner, terms.role == Role::Submitter) {
-        (None, true) => bad("a submitter needs an owner, whose jobs it may change".to_owned()),
+        (None, true) => bad("a submitter needs an owner, whose jobs it may change (--owner NAME)".to_owned()),
         (Some(_), false) => bad("only submitters have an owner".to_owned()),
         (Some(owner), true) if !is_name(owner) => bad(format!(
             "the name of an owner has 1 to {LONGEST_OWNER} bytes"
