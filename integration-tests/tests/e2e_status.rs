@@ -69,10 +69,14 @@ fn the_page_and_the_command_line_show_one_document_in_the_same_words() {
     let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
     let client = Client::new(spec.port);
     client.wait_healthy(1);
-    client.wait_until("all tasks to be over", |status| {
-        let totals = status.job_totals.as_ref();
-        status.nodes_loaded == Some(true) && totals.is_some_and(|all| all.unsettled_jobs == Some(0))
-    });
+    client.wait_until(
+        "all tasks to be over, and the store to be measured",
+        |status| {
+            let totals = status.job_totals.as_ref();
+            let is_over = totals.is_some_and(|all| all.unsettled_jobs == Some(0));
+            status.nodes_loaded == Some(true) && is_over && status.store.is_some()
+        },
+    );
 
     let of_http = document(&spec.get("/status"));
     let of_command = document(&status(&stage, &spec, &["--json"]));
