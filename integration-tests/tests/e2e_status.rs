@@ -104,14 +104,7 @@ fn the_page_and_the_command_line_show_one_document_in_the_same_words() {
         assert!(text.contains(words), "{words}: {text}");
         assert!(page.contains(words), "{words}: {page}");
     }
-    let scheduler = format!("{}:{}", spec.address, spec.port);
-    let hint = format!("`brasserie job forgive JOB --scheduler {scheduler}`");
-    let order = ["! 2 tasks failed", &hint, "\nworker ", "\njob "];
-    let order = order.map(|words| {
-        text.find(words)
-            .unwrap_or_else(|| panic!("{words}: {text}"))
-    });
-    assert!(order.is_sorted(), "{text}");
+    assert_the_failure_leads_with_its_remedy(&spec, &text);
 
     let one = status(&stage, &spec, &["--job", "bad", "--json"]);
     let one_of_http = spec.get("/status?job=bad");
@@ -127,6 +120,17 @@ fn the_page_and_the_command_line_show_one_document_in_the_same_words() {
         assert!(told.contains("no job is called `nobody`"), "{told}");
     }
     assert_mistakes_in_a_query_are_named(&spec);
+}
+
+fn assert_the_failure_leads_with_its_remedy(spec: &SchedulerSpec, text: &str) {
+    let scheduler = format!("{}:{}", spec.address, spec.port);
+    let hint = format!("`brasserie job forgive JOB --scheduler {scheduler}`");
+    let order = ["! 2 tasks failed", &hint, "\nworker ", "\njob "];
+    let order = order.map(|words| {
+        text.find(words)
+            .unwrap_or_else(|| panic!("{words}: {text}"))
+    });
+    assert!(order.is_sorted(), "{text}");
 }
 
 fn assert_mistakes_in_a_query_are_named(spec: &SchedulerSpec) {
