@@ -25,7 +25,7 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
 };
 use brasserie_thrift::rpc::{
-    CallResult, ClientConfig, ClientPool, Doorkeeper, IncomingCall, Limits, PeerAddr, Server,
+    Authenticator, CallResult, ClientConfig, ClientPool, IncomingCall, Limits, PeerAddr, Server,
     Service, THRIFT,
 };
 use tokio::runtime::Runtime;
@@ -84,7 +84,7 @@ impl FakeFleet {
                     .trusted(brasserie_common_runtime::Clock.wall()),
                 THRIFT,
             );
-            let door = FleetDoor(tls.expect("a usable certificate"));
+            let authenticator = FleetCertificates(tls.expect("a usable certificate"));
             let (sender, _) = mpsc::channel();
             let peer = Arc::new(ServedScheduler {
                 pool: authority.pool(Some(&own)),
@@ -94,7 +94,7 @@ impl FakeFleet {
             });
             let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let server = runtime.block_on(Server::bind(any)).expect("a port is free");
-            let server = server.behind(Arc::new(door));
+            let server = server.authenticated_by(Arc::new(authenticator));
             runtime.spawn(sail(peer, server, shard, stop.clone()));
         }
         FakeFleet {
@@ -133,10 +133,10 @@ async fn sail(peer: Arc<ServedScheduler>, server: Server, shard: String, stop: C
     handle.stopped().await;
 }
 
-/// The door of a fleet's worker: all that have a certificate may call.
-struct FleetDoor(Arc<rustls::ServerConfig>);
+/// The callers of a fleet's worker: all that have a certificate may call.
+struct FleetCertificates(Arc<rustls::ServerConfig>);
 
-impl Doorkeeper for FleetDoor {
+impl Authenticator for FleetCertificates {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
         Some(Arc::clone(&self.0))
     }

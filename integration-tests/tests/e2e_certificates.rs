@@ -20,8 +20,8 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
 };
 use brasserie_thrift::rpc::{
-    CallError, CallResult, ClientPool, Doorkeeper, IncomingCall, Limits, PeerAddr, Server, Service,
-    THRIFT, Unknown,
+    Authenticator, CallError, CallResult, ClientPool, IncomingCall, Limits, PeerAddr, Server,
+    Service, THRIFT, Unknown,
 };
 use integration_tests::e2e::{
     Admission, Client, Finished, Process, SchedulerSpec, Stage, TestAuthority, WorkerSpec,
@@ -394,7 +394,7 @@ struct Posing {
     tls: Arc<rustls::ServerConfig>,
 }
 
-impl Doorkeeper for Posing {
+impl Authenticator for Posing {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
         Some(Arc::clone(&self.tls))
     }
@@ -441,10 +441,12 @@ async fn pose(port: u16, authority: &TestAuthority, own: &Credential) -> Arc<Ato
     let server = server.expect("the worker has left its port");
     let calls = Arc::new(AtomicUsize::new(0));
     let service = Counting(Arc::clone(&calls));
-    let door = Arc::new(Posing { tls });
-    let _handle = server
-        .behind(door)
-        .serve(service, Limits::default(), CancellationToken::new());
+    let authenticator = Arc::new(Posing { tls });
+    let _handle = server.authenticated_by(authenticator).serve(
+        service,
+        Limits::default(),
+        CancellationToken::new(),
+    );
     calls
 }
 

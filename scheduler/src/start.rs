@@ -35,7 +35,7 @@ use crate::perform::Performer;
 use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
-use crate::security::{self, FormerIdentity, Guard, Invitation, Protection, SecurityError};
+use crate::security::{self, FormerIdentity, Invitation, Protection, Security, SecurityError};
 use crate::sources::{
     ConfigFile, ConfigSource, InForce, InstanceNode, LoadedConfig, Periods, Proposals,
     SharedMemory, Sources, TellInForce,
@@ -106,7 +106,7 @@ pub struct SchedulerHandle {
     inbox: Inbox,
     thrift: ServerHandle,
     http_address: Option<SocketAddr>,
-    guard: Option<Arc<Guard>>,
+    security: Option<Arc<Security>>,
     audit: Audit,
     outside: Vec<JoinHandle<()>>,
     driver: JoinHandle<DriverState>,
@@ -130,7 +130,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (mut store, durable, past) = open_store(&options, &directory)?;
     let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
     first.check(&durable, options.unknown_keys)?;
-    let (guard, audit, server) = open_port(&options, &directory, (&mut store, &durable)).await?;
+    let (security, audit, server) = open_port(&options, &directory, (&mut store, &durable)).await?;
     let (http_listener, http_address) = bind_http(options.http_listen).await?;
 
     let (inbox, lanes) = lanes();
@@ -146,8 +146,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     tell_all(&mut scheduler, Clock, events);
     let (id, stories) = (scheduler.id(), store.stories());
     let (tell_in_force, in_force) = TellInForce::new(&scheduler);
-    let pool = worker_pool(options.call_timeouts, guard.clone());
-    let protection = Protection::new(guard.clone(), options.plain_peers).warned();
+    let pool = worker_pool(options.call_timeouts, security.clone());
+    let protection = Protection::new(security.clone(), options.plain_peers).warned();
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
@@ -183,13 +183,13 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         outside.push(web.start(listener, stop_outside.clone()));
     }
     let thrift = server.serve(service, Limits::default(), stop_outside.clone());
-    announce(id, (&thrift, http_address), (guard.as_ref(), &audit));
+    announce(id, (&thrift, http_address), (security.as_ref(), &audit));
     Ok(SchedulerHandle {
         id,
         inbox,
         thrift,
         http_address,
-        guard,
+        security,
         audit,
         outside,
         driver,
@@ -202,9 +202,11 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
 fn announce(
     id: SchedulerId,
     (thrift, http): (&ServerHandle, Option<SocketAddr>),
-    (guard, audit): (Option<&Arc<Guard>>, &Audit),
+    (security, audit): (Option<&Arc<Security>>, &Audit),
 ) {
-    guard.into_iter().for_each(|guard| guard.watch(thrift));
+    security
+        .into_iter()
+        .for_each(|security| security.watch(thrift));
     let thrift = thrift.local_addr();
     let started = json!({ "scheduler": id.to_string(), "address": thrift.to_string() });
     audit.own("start", Some(started));
@@ -262,14 +264,14 @@ fn tell_all(scheduler: &mut Scheduler, clock: Clock, events: impl IntoIterator<I
     }
 }
 
-fn worker_pool(timeouts: CallTimeouts, guard: Option<Arc<Guard>>) -> WorkerPool {
-    let credentials = guard.clone();
+fn worker_pool(timeouts: CallTimeouts, security: Option<Arc<Security>>) -> WorkerPool {
+    let credentials = security.clone();
     let pool = ClientPool::new(ClientConfig {
         timeouts,
-        credentials: credentials.map(|guard| guard as Arc<dyn Credentials>),
+        credentials: credentials.map(|security| security as Arc<dyn Credentials>),
         ..ClientConfig::default()
     });
-    WorkerPool::new(pool, guard)
+    WorkerPool::new(pool, security)
 }
 
 /// Runs the driver to its end, and returns the resources to close afterwards.
@@ -298,10 +300,10 @@ impl SchedulerHandle {
     ///
     /// The text has the token's secret, and is for a terminal alone.
     pub fn invite(&self) -> impl Future<Output = Option<Invitation>> + Send + use<> {
-        let (guard, address) = (self.guard.clone(), self.thrift_address());
+        let (security, address) = (self.security.clone(), self.thrift_address());
         async move {
-            let guard = guard?;
-            let invited = tokio::task::spawn_blocking(move || guard.invite(address)).await;
+            let security = security?;
+            let invited = tokio::task::spawn_blocking(move || security.invite(address)).await;
             invited
                 .ok()?
                 .inspect_err(|error| tracing::error!(%error, "cannot create a token for a worker"))
@@ -342,11 +344,11 @@ impl SchedulerHandle {
             // A failed task has already logged its error.
             let _ = task.await;
         }
-        if let Some(guard) = self.guard {
+        if let Some(security) = self.security {
             // The last calls may have revoked something.
             let over = CancellationToken::new();
             over.cancel();
-            guard.write_late(over).await;
+            security.write_late(over).await;
         }
         self.stop_driver.disarm().cancel();
         let DriverState {
@@ -518,13 +520,13 @@ impl FirstConfig {
     }
 }
 
-/// Opens the port for Thrift, behind the guard if the scheduler has an authority, and the audit log. Errors if the data directory has lost
+/// Opens the port for Thrift, which asks for proofs if the scheduler has an authority, and the audit log. Errors if the data directory has lost
 /// the authority that it had.
 async fn open_port(
     options: &StartOptions,
     directory: &DataDir,
     (store, durable): (&mut Store, &Durable),
-) -> Result<(Option<Arc<Guard>>, Audit, Server), StartError> {
+) -> Result<(Option<Arc<Security>>, Audit, Server), StartError> {
     let audit = Audit::open(directory, options.audit_keep)?;
     let former = FormerIdentity {
         authority: store.former_authority(),
@@ -534,18 +536,22 @@ async fn open_port(
     let security = former.check(directory, options.security, &audit)?;
     let wishes = (security, options.plain_peers);
     let life = options.worker_certificate_life;
-    let guard = Guard::open(directory, wishes, life, audit.clone())?;
-    store.note_authority(match &guard {
+    let security = Security::open(directory, wishes, life, audit.clone())?;
+    store.note_authority(match &security {
         Some(_) => FormerAuthority::Present,
         None => FormerAuthority::Absent,
     });
     let address = options.listen.socket();
     let bound = Server::bind(address).await;
     let server = bound.map_err(|error| StartError::Listen { address, error })?;
-    Ok(match guard {
-        Some(guard) => {
+    Ok(match security {
+        Some(security) => {
             let server = server.with_socket(security::open_socket(directory));
-            (Some(Arc::clone(&guard)), audit, server.behind(guard))
+            (
+                Some(Arc::clone(&security)),
+                audit,
+                server.authenticated_by(security),
+            )
         }
         None => (None, audit, server),
     })

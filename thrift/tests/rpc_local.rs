@@ -1,4 +1,4 @@
-//! Tests the local socket of a server: the kernel names its callers, and the door decides who they are.
+//! Tests the local socket of a server: the kernel names its callers, and the program decides who they are.
 
 mod rpc_support;
 
@@ -11,13 +11,13 @@ use brasserie_common::Principal;
 use brasserie_common::access::{CallOrigin, Identity, IdentityProof, LocalUser, Role};
 use brasserie_common_identity::CertificateDer;
 use brasserie_thrift::rpc::{
-    CallResult, ClientConfig, ClientPool, Doorkeeper, Limits, NotSent, PeerAddr, Server,
+    Authenticator, CallResult, ClientConfig, ClientPool, Limits, NotSent, PeerAddr, Server,
 };
 
 /// Knows one user of this machine, and nobody else.
-struct Door(u32);
+struct OneUser(u32);
 
-impl Doorkeeper for Door {
+impl Authenticator for OneUser {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
         None
     }
@@ -54,7 +54,7 @@ async fn callers_at_the_local_socket_are_users_of_this_machine() {
         let server = Server::bind(any).await.expect("a free port");
         let server = server
             .with_socket(Some(socket))
-            .behind(Arc::new(Door(known)));
+            .authenticated_by(Arc::new(OneUser(known)));
         let server = TestServer::serve(server, Limits::default());
         for (at, expected) in [(&peer, expected), (&server.peer(), "stranger: plain")] {
             let pool = ClientPool::new(ClientConfig::default());

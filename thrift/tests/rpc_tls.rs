@@ -18,8 +18,8 @@ use brasserie_common_identity::{
 };
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{
-    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Doorkeeper, Limits, NotSent,
-    PeerAddr, Server, THRIFT, Unknown,
+    Authenticator, CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Limits,
+    NotSent, PeerAddr, Server, THRIFT, Unknown,
 };
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -56,8 +56,8 @@ fn scheduler(authority: &Authority) -> Credential {
     made.expect("a credential")
 }
 
-/// The door of a scheduler.
-struct Door {
+/// Asks for proofs as a scheduler does.
+struct Proofs {
     tls: Arc<rustls::ServerConfig>,
     /// Whether all certificates are revoked.
     is_revoked: Arc<AtomicBool>,
@@ -67,11 +67,11 @@ struct Door {
     failed: Arc<Mutex<Vec<String>>>,
 }
 
-impl Door {
+impl Proofs {
     fn of(authority: &Authority, own: &Credential) -> Self {
         let trusted = [authority.certificate().clone()];
         let tls = server_config(own, &trusted, THRIFT).expect("a usable certificate");
-        Door {
+        Proofs {
             tls,
             is_revoked: Arc::default(),
             until: None,
@@ -80,7 +80,7 @@ impl Door {
     }
 }
 
-impl Doorkeeper for Door {
+impl Authenticator for Proofs {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
         Some(Arc::clone(&self.tls))
     }
@@ -123,13 +123,13 @@ impl Credentials for Shown {
 }
 
 async fn serve(authority: &Authority, own: &Credential, limits: Limits) -> TestServer {
-    serve_behind(Door::of(authority, own), limits).await
+    serve_with(Proofs::of(authority, own), limits).await
 }
 
-async fn serve_behind(door: Door, limits: Limits) -> TestServer {
+async fn serve_with(proofs: Proofs, limits: Limits) -> TestServer {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = Server::bind(any).await.expect("a port");
-    TestServer::serve(server.behind(Arc::new(door)), limits)
+    TestServer::serve(server.authenticated_by(Arc::new(proofs)), limits)
 }
 
 fn pool_with(tls: Arc<rustls::ClientConfig>) -> ClientPool {
@@ -204,9 +204,9 @@ async fn the_server_knows_who_calls_and_answers_inside_tls() {
 #[tokio::test]
 async fn a_caller_whose_token_has_expired_is_a_stranger_on_the_same_connection() {
     let authority = authority();
-    let mut door = Door::of(&authority, &scheduler(&authority));
-    door.until = Some(now());
-    let server = serve_behind(door, Limits::DEFAULT).await;
+    let mut proofs = Proofs::of(&authority, &scheduler(&authority));
+    proofs.until = Some(now());
+    let server = serve_with(proofs, Limits::DEFAULT).await;
     let pool = pool(&authority, Some(&worker(&authority, "w1", now())));
     let answer = who(&pool, &at(&server, &authority)).await;
     assert!(answer.starts_with("stranger: "), "{answer}");
@@ -216,9 +216,9 @@ async fn a_caller_whose_token_has_expired_is_a_stranger_on_the_same_connection()
 #[tokio::test]
 async fn peers_without_a_valid_certificate_are_strangers() {
     let authority = authority();
-    let door = Door::of(&authority, &scheduler(&authority));
-    let failed = Arc::clone(&door.failed);
-    let server = serve_behind(door, Limits::DEFAULT).await;
+    let proofs = Proofs::of(&authority, &scheduler(&authority));
+    let failed = Arc::clone(&proofs.failed);
+    let server = serve_with(proofs, Limits::DEFAULT).await;
     let peer = at(&server, &authority);
     let anonymous = pool(&authority, None);
     assert_eq!(who(&anonymous, &peer).await, "stranger: no certificate");
@@ -558,9 +558,9 @@ impl RawTls {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_resumed_proves_no_more_than_its_certificate_does_now() {
     let authority = authority();
-    let door = Door::of(&authority, &scheduler(&authority));
-    let is_revoked = Arc::clone(&door.is_revoked);
-    let server = serve_behind(door, Limits::DEFAULT).await;
+    let proofs = Proofs::of(&authority, &scheduler(&authority));
+    let is_revoked = Arc::clone(&proofs.is_revoked);
+    let server = serve_with(proofs, Limits::DEFAULT).await;
     let peer = at(&server, &authority);
     let own = worker(&authority, "w1", now());
     let tls =

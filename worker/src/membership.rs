@@ -36,8 +36,8 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUpdateStatusBatchArgs, BistroSchedulerUpdateStatusBatchResult,
 };
 use brasserie_thrift::rpc::{
-    CallError, CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Disconnector,
-    Doorkeeper, NotSent, PeerAddr, ServerHandle, THRIFT, Unknown,
+    Authenticator, CallError, CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials,
+    Disconnector, NotSent, PeerAddr, ServerHandle, THRIFT, Unknown,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -334,8 +334,8 @@ impl Membership {
         Some(member)
     }
 
-    /// Returns the door of the worker's port.
-    pub(crate) fn door(&self) -> Option<Arc<dyn Doorkeeper>> {
+    /// Returns what asks the callers of the worker's port who they are.
+    pub(crate) fn authenticator(&self) -> Option<Arc<dyn Authenticator>> {
         let member = self.0.clone()?;
         Some(member)
     }
@@ -907,7 +907,7 @@ impl Member {
     }
 }
 
-impl Doorkeeper for Member {
+impl Authenticator for Member {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
         Some(Arc::clone(&self.own.lock().server))
     }

@@ -320,8 +320,8 @@ async fn open_port(
 async fn bind(address: SocketAddr, membership: &Membership) -> Result<Server, StartError> {
     let bound = Server::bind(address).await;
     let server = bound.map_err(|error| StartError::Listen { address, error })?;
-    Ok(match membership.door() {
-        Some(door) => server.behind(door),
+    Ok(match membership.authenticator() {
+        Some(authenticator) => server.authenticated_by(authenticator),
         None => server,
     })
 }

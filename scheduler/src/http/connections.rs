@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::security::Guard;
+use crate::security::Security;
 
 /// Maximum open connections: enough for some browsers and probes, and far below the descriptors that workers need.
 const MAX_CONNECTIONS: usize = 128;
@@ -66,10 +66,10 @@ impl Visitor {
     }
 }
 
-/// Serves until `stop` is cancelled, and then at most [`DRAIN_TIMEOUT`] longer. With a guard, the port speaks TLS too.
+/// Serves until `stop` is cancelled, and then at most [`DRAIN_TIMEOUT`] longer. With an authority, the port speaks TLS too.
 pub(super) async fn serve(
     listener: TcpListener,
-    (app, guard): (Router, Option<Arc<Guard>>),
+    (app, security): (Router, Option<Arc<Security>>),
     stop: CancellationToken,
 ) {
     let app = TowerToHyperService::new(app);
@@ -95,8 +95,13 @@ pub(super) async fn serve(
                     continue;
                 };
                 is_refusing = false;
-                let (app, guard) = (app.clone(), guard.clone());
-                connections.spawn(converse((stream, peer), (app, guard), seat, stop.clone()));
+                let (app, security) = (app.clone(), security.clone());
+                connections.spawn(converse(
+                    (stream, peer),
+                    (app, security),
+                    seat,
+                    stop.clone(),
+                ));
             }
             // The peer has already given up.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -117,7 +122,7 @@ pub(super) async fn serve(
 /// Answers the one request of a connection.
 async fn converse(
     (stream, from): (TcpStream, SocketAddr),
-    (app, guard): (TowerToHyperService<Router>, Option<Arc<Guard>>),
+    (app, security): (TowerToHyperService<Router>, Option<Arc<Security>>),
     seat: Seat,
     stop: CancellationToken,
 ) {
@@ -129,9 +134,9 @@ async fn converse(
     };
     let conversation = async {
         let head_by = place.opened + HEAD_TIMEOUT;
-        match guard {
+        match security {
             // Errors are ignored: a browser may end its connection in any way.
-            Some(guard) => match timeout_at(head_by, shake_hands(stream, &guard)).await {
+            Some(security) => match timeout_at(head_by, shake_hands(stream, &security)).await {
                 Ok(Ok(Shaken::Tls(stream))) => answer(*stream, app, visitor(Transport::Tls)).await,
                 Ok(Ok(Shaken::Plain(stream))) => {
                     answer(stream, app, visitor(Transport::Plain)).await;
@@ -162,14 +167,14 @@ enum Shaken {
 }
 
 /// Waits for the first byte, and performs the handshake that it begins.
-async fn shake_hands(stream: TcpStream, guard: &Guard) -> io::Result<Shaken> {
+async fn shake_hands(stream: TcpStream, security: &Security) -> io::Result<Shaken> {
     let mut first = [0];
     let peeked = stream.peek(&mut first).await?;
     if peeked == 0 || first != [TLS_HANDSHAKE] {
         return Ok(Shaken::Plain(stream));
     }
     let reached = stream.local_addr()?.ip();
-    let tls = guard.web_tls(reached).map_err(io::Error::other)?;
+    let tls = security.web_tls(reached).map_err(io::Error::other)?;
     let stream = TlsAcceptor::from(tls).accept(stream).await?;
     Ok(Shaken::Tls(Box::new(stream)))
 }

@@ -13,8 +13,8 @@ use brasserie_common::access::{PAGES, callers};
 use brasserie_common_identity::Secret;
 use brasserie_common_runtime::Clock;
 
+use super::access::{PageAccess, Viewer, cookie};
 use super::connections::{Transport, Visitor};
-use super::gate::{Gate, Viewer, cookie};
 use super::headers::for_forms;
 use super::page::{Escaped, STYLE};
 use super::sessions::SESSION_LIFE;
@@ -29,11 +29,11 @@ const MAX_FORM_BYTES: usize = 16 << 10;
 const FORM_TIMEOUT: Duration = Duration::from_secs(5);
 const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 
-pub(super) fn router(gate: Gate) -> Router {
+pub(super) fn router(access: PageAccess) -> Router {
     Router::new()
         .route("/login", get(form).post(login))
         .route("/logout", post(logout))
-        .with_state(gate)
+        .with_state(access)
 }
 
 /// The fields of a form, or the parameters of a query.
@@ -86,7 +86,7 @@ impl Fields {
 }
 
 async fn form(
-    State(_): State<Gate>,
+    State(_): State<PageAccess>,
     Extension(visitor): Extension<Visitor>,
     Wanted(parameters): Wanted<Vec<(String, String)>>,
 ) -> Response {
@@ -128,7 +128,7 @@ fn set_cookie(visitor: &Visitor, (name, value): (&str, &str), life: Duration) ->
 }
 
 async fn login(
-    State(gate): State<Gate>,
+    State(access): State<PageAccess>,
     Extension(visitor): Extension<Visitor>,
     request: Request,
 ) -> Response {
@@ -142,24 +142,24 @@ async fn login(
         let problem = "The form was too old, or your browser takes no cookies. Try again.";
         return show_form(&visitor, next, StatusCode::FORBIDDEN, problem);
     }
-    let identity = match gate.guard.shown(fields.get("token"), visitor.from) {
+    let identity = match access.security.shown(fields.get("token"), visitor.from) {
         Ok(identity) => identity,
         Err(why) => {
             let why = why.to_string();
             let shown = fields.get("token");
-            gate.note_failure(&visitor, "/login", (shown, &why)).await;
+            access.note_failure(&visitor, "/login", (shown, &why)).await;
             return show_form(&visitor, next, StatusCode::UNAUTHORIZED, &why);
         }
     };
     let token = identity.token;
-    let id = token.map(|token| gate.sessions.open(token, Clock.now()));
+    let id = token.map(|token| access.sessions.open(token, Clock.now()));
     let Some(Ok(id)) = id else {
         return (StatusCode::SERVICE_UNAVAILABLE, "there is no session\n").into_response();
     };
-    gate.guard.note_login(identity);
+    access.security.note_login(identity);
     let opened = set_cookie(
         &visitor,
-        (gate.session_cookie(), &id.reveal()),
+        (access.session_cookie(), &id.reveal()),
         SESSION_LIFE,
     );
     redirect(
@@ -172,7 +172,7 @@ async fn login(
 }
 
 async fn logout(
-    State(gate): State<Gate>,
+    State(access): State<PageAccess>,
     Extension(visitor): Extension<Visitor>,
     viewer: Option<Extension<Viewer>>,
     request: Request,
@@ -186,10 +186,10 @@ async fn logout(
     if fields.is_none_or(|fields| fields.get("form") != session.form.reveal()) {
         return (StatusCode::FORBIDDEN, "this is no form of this session\n").into_response();
     }
-    if let Some(id) = cookie(&head.headers, gate.session_cookie()) {
-        gate.sessions.close(id);
+    if let Some(id) = cookie(&head.headers, access.session_cookie()) {
+        access.sessions.close(id);
     }
-    let ended = set_cookie(&visitor, (gate.session_cookie(), ""), Duration::ZERO);
+    let ended = set_cookie(&visitor, (access.session_cookie(), ""), Duration::ZERO);
     redirect("/login", [ended])
 }
 

@@ -1,7 +1,7 @@
 //! HTTP for people and probes: liveness, readiness, and an overview of the cluster as a page or as JSON.
 
+mod access;
 mod connections;
-mod gate;
 mod headers;
 mod hosts;
 mod login;
@@ -35,8 +35,8 @@ use crate::rpc::answers::{JobStatuses, QueryFailure, job_status, job_status_page
 use crate::rpc::render;
 use crate::security::Protection;
 use crate::turns::{Busy, Turn, Turns};
+use access::{PageAccess, Viewer};
 use connections::Visitor;
-use gate::{Gate, Viewer};
 use hosts::Hosts;
 use page::PageArtifacts;
 use selection::{BadSelection, Selection};
@@ -63,10 +63,10 @@ impl Web {
         protection: Protection,
         names: Vec<String>,
     ) -> Self {
-        if let Some(guard) = protection.guard() {
+        if let Some(security) = protection.security() {
             let own = host_name().into_iter().chain(["localhost".to_owned()]);
-            guard.add_web_names(names.iter().cloned().chain(own));
-            if let Err(error) = guard.web_tls(Ipv4Addr::LOCALHOST.into()) {
+            security.add_web_names(names.iter().cloned().chain(own));
+            if let Err(error) = security.web_tls(Ipv4Addr::LOCALHOST.into()) {
                 tracing::error!(%error, "the HTTP port cannot speak TLS: there is no certificate for its names. Check --http-host");
             }
         }
@@ -80,8 +80,12 @@ impl Web {
 
     /// Serves until `stop` is cancelled.
     pub(crate) fn start(self, listener: TcpListener, stop: CancellationToken) -> JoinHandle<()> {
-        let guard = self.protection.guard().cloned();
-        tokio::spawn(connections::serve(listener, (self.router(), guard), stop))
+        let security = self.protection.security().cloned();
+        tokio::spawn(connections::serve(
+            listener,
+            (self.router(), security),
+            stop,
+        ))
     }
 
     /// Waits for the turn of a visitor, who may be one with a token.
@@ -103,10 +107,10 @@ impl Web {
             .route("/health/ready", get(ready))
             .route("/status", get(status))
             .with_state(self.clone());
-        if let Some(guard) = self.protection.guard() {
-            let gate = Gate::new(guard);
-            let check = middleware::from_fn_with_state(gate.clone(), gate::check);
-            pages = pages.merge(login::router(gate)).layer(check);
+        if let Some(security) = self.protection.security() {
+            let access = PageAccess::new(security);
+            let check = middleware::from_fn_with_state(access.clone(), access::check);
+            pages = pages.merge(login::router(access)).layer(check);
         }
         pages
             .layer(middleware::from_fn_with_state(self.hosts, hosts::check))

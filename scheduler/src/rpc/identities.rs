@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{
-    AuthorityState, Guard, KeptToken, NotAdmitted, RenewalTurn, RotationStep, Terms, number_of,
+    AuthorityState, KeptToken, NotAdmitted, RenewalTurn, RotationStep, Security, Terms, number_of,
 };
 
 /// The most calls of one kind that wait at a time: enough that many workers join or renew their certificates at once.
@@ -39,9 +39,9 @@ macro_rules! answer {
     };
 }
 
-/// Serves the calls about identities. Without a guard, all are refused.
+/// Serves the calls about identities. Without an authority, all are refused.
 pub(super) struct Identities {
-    guard: Option<Arc<Guard>>,
+    security: Option<Arc<Security>>,
     places: Places,
     audit: Audit,
 }
@@ -75,9 +75,9 @@ impl Default for Places {
 }
 
 impl Identities {
-    pub(super) fn new(guard: Option<Arc<Guard>>, audit: Audit) -> Self {
+    pub(super) fn new(security: Option<Arc<Security>>, audit: Audit) -> Self {
         Identities {
-            guard,
+            security,
             audit,
             places: Places::default(),
         }
@@ -85,7 +85,7 @@ impl Identities {
 
     /// Serves a call about identities, and refuses all that are not known.
     pub(super) fn serve(&self, call: IncomingCall<'_>, from: Principal) {
-        if self.guard.is_some()
+        if self.security.is_some()
             && let Err(refusal) = from.check_proven(SCHEDULER_CALLS, call.method())
         {
             self.audit.not_permitted(&refusal);
@@ -115,7 +115,7 @@ impl Identities {
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
         let (audit, caller) = (self.audit.clone(), from.clone());
-        if self.guard.is_none() {
+        if self.security.is_none() {
             // Programs ask so whether there is an authority, so it is no attempt to join.
             return answer_with(to, Err(NotAdmitted::Open), answer!(BrasserieJoinResult));
         }
@@ -137,10 +137,10 @@ impl Identities {
         self.serve_within(
             (&self.places.joining, &caller),
             to,
-            move |guard| {
+            move |security| {
                 let chain = match turn {
                     Some(turn) => turn.join_again(&args.secret, &shard, &args.request),
-                    None => guard.join(&args.secret, &shard, &args.request),
+                    None => security.join(&args.secret, &shard, &args.request),
                 };
                 end(&args.shard, &chain);
                 Ok(issued(chain?))
@@ -155,10 +155,10 @@ impl Identities {
         &self,
         args: &wire::BrasserieJoinArgs,
     ) -> Result<(Shard, Option<RenewalTurn>), NotAdmitted> {
-        let guard = self.guard.as_ref().ok_or(NotAdmitted::Open)?;
+        let security = self.security.as_ref().ok_or(NotAdmitted::Open)?;
         let shard = shard_of(args.shard.clone())?;
-        let is_again = guard.check_join(&args.secret, &shard, &args.request)?;
-        let turn = is_again.then(|| guard.begin_renewal(ShardLabel::of(&shard)));
+        let is_again = security.check_join(&args.secret, &shard, &args.request)?;
+        let turn = is_again.then(|| security.begin_renewal(ShardLabel::of(&shard)));
         Ok((shard, turn.transpose()?))
     }
 
@@ -199,11 +199,11 @@ impl Identities {
 
     /// Returns the right of a worker to renew its certificate now. Those who have none wait for nothing.
     fn may_renew(&self, from: &Principal) -> Result<RenewalTurn, NotAdmitted> {
-        let guard = self.guard.as_ref().ok_or(NotAdmitted::Open)?;
+        let security = self.security.as_ref().ok_or(NotAdmitted::Open)?;
         let shard = shard_label(from).ok_or_else(|| {
             NotAdmitted::BadTerms("only a worker has a certificate to renew".to_owned())
         })?;
-        guard.begin_renewal(shard)
+        security.begin_renewal(shard)
     }
 
     fn certify(&self, from: Principal, args: wire::BrasserieCertifyArgs, to: Responder) {
@@ -211,9 +211,11 @@ impl Identities {
         self.serve_within(
             (&self.places.certifying, &caller),
             to,
-            move |guard| {
+            move |security| {
                 let chain = match &from {
-                    Principal::Authenticated(person) => guard.certify_person(person, &args.request),
+                    Principal::Authenticated(person) => {
+                        security.certify_person(person, &args.request)
+                    }
                     _ => Err(NotAdmitted::NoCertificate),
                 };
                 audit.call(&from, "certify").end_certificate(&chain);
@@ -230,8 +232,8 @@ impl Identities {
         args: &wire::BrasserieAuthenticateArgs,
         to: Responder,
     ) {
-        let look = || match &self.guard {
-            Some(guard) => guard.authenticate(&args.secret, address.clone()),
+        let look = || match &self.security {
+            Some(security) => security.authenticate(&args.secret, address.clone()),
             None => Err(NotAdmitted::Open),
         };
         let known = look().and_then(|identity| {
@@ -241,9 +243,12 @@ impl Identities {
         });
         let (result_value, ex) = match known {
             Ok(identity) => {
-                let life = self.guard.as_ref().zip(identity.token);
-                let life = life.and_then(|(guard, token)| guard.token_life(token));
-                let cluster = self.guard.as_ref().map(|guard| guard.cluster().to_owned());
+                let life = self.security.as_ref().zip(identity.token);
+                let life = life.and_then(|(security, token)| security.token_life(token));
+                let cluster = self
+                    .security
+                    .as_ref()
+                    .map(|security| security.cluster().to_owned());
                 let caller = wire::Caller {
                     role: Some(identity.role.name().to_owned()),
                     owner: identity.owner.as_deref().map(str::to_owned),
@@ -254,9 +259,9 @@ impl Identities {
                 (Some(caller), None)
             }
             Err(why) => {
-                if let Some(guard) = &self.guard {
+                if let Some(security) = &self.security {
                     let token = (&*args.secret, &*why.to_string());
-                    guard.note_false_token(&address, to.method(), token);
+                    security.note_false_token(&address, to.method(), token);
                 }
                 // The calls that follow are refused for the same reason, also to a client that does not look at this answer.
                 to.identify(Principal::stranger(address, why.to_string()));
@@ -271,7 +276,7 @@ impl Identities {
         self.serve_within(
             (&self.places.changing, &caller),
             to,
-            move |guard| {
+            move |security| {
                 let mut line = audit.call(&from, "createToken");
                 let created = terms(args.terms).and_then(|terms| {
                     let created_by = Some(creator(&from));
@@ -280,7 +285,7 @@ impl Identities {
                         ..terms
                     };
                     line.changed(None, Some(described(&terms)));
-                    guard.create_token(terms)
+                    security.create_token(terms)
                 });
                 let number = created.as_ref().ok();
                 let number = number.map(|(token, _)| token.secret.number().to_string());
@@ -289,7 +294,7 @@ impl Identities {
                 let (token, kept) = created?;
                 Ok(wire::CreatedToken {
                     token: Some(token.reveal()),
-                    status: Some(token_status(guard, number.unwrap_or_default(), kept)),
+                    status: Some(token_status(security, number.unwrap_or_default(), kept)),
                 })
             },
             answer!(BrasserieCreateTokenResult),
@@ -300,9 +305,9 @@ impl Identities {
         self.serve_within(
             (&self.places.answering, from),
             to,
-            |guard| {
-                let tokens = guard.tokens().into_iter();
-                let tokens = tokens.map(|(number, kept)| token_status(guard, number, kept));
+            |security| {
+                let tokens = security.tokens().into_iter();
+                let tokens = tokens.map(|(number, kept)| token_status(security, number, kept));
                 Ok(tokens.collect())
             },
             answer!(BrasserieListTokensResult),
@@ -314,12 +319,12 @@ impl Identities {
         self.serve_within(
             (&self.places.answering, &caller),
             to,
-            move |guard| {
+            move |security| {
                 // Somebody may give a secret in place of the number.
                 let is_number = u64::from_str_radix(&args.number, 16).is_ok();
                 let number = if is_number { &*args.number } else { "" };
                 let line = audit.call(&from, "revokeToken").on("token", number);
-                let revoked = guard.revoke_token(&args.number);
+                let revoked = security.revoke_token(&args.number);
                 end_change(line, &from, "revoke a token", &revoked);
                 revoked
             },
@@ -332,9 +337,9 @@ impl Identities {
         self.serve_within(
             (&self.places.answering, &caller),
             to,
-            move |guard| {
+            move |security| {
                 let line = audit.call(&from, "revokeWorker").on("worker", &args.shard);
-                let revoked = shard_of(args.shard).and_then(|shard| guard.revoke_worker(&shard));
+                let revoked = shard_of(args.shard).and_then(|shard| security.revoke_worker(&shard));
                 end_change(line, &from, "revoke the certificates of a shard", &revoked);
                 revoked
             },
@@ -346,7 +351,7 @@ impl Identities {
         self.serve_within(
             (&self.places.reading, from),
             to,
-            |guard| Ok(authority_status(guard.authority_state()?)),
+            |security| Ok(authority_status(security.authority_state()?)),
             answer!(BrasserieGetAuthorityResult),
         );
     }
@@ -356,25 +361,25 @@ impl Identities {
         self.serve_within(
             (&self.places.changing, &caller),
             to,
-            move |guard| {
+            move |security| {
                 let (step, what) = match (args.finish, args.force) {
                     (false, _) => (RotationStep::Begin, "rotate the authority"),
                     (true, false) => (RotationStep::Finish, "finish the rotation"),
                     (true, true) => (RotationStep::FinishAnyway, "finish the rotation by force"),
                 };
                 let mut line = audit.call(&from, "rotateAuthority");
-                let before = guard
+                let before = security
                     .authority_state()
                     .ok()
                     .as_ref()
                     .map(described_authority);
-                let rotated = guard.rotate(step);
+                let rotated = security.rotate(step);
                 let after = rotated.as_ref().ok().map(described_authority);
                 line.changed(before, Some(json!({ "step": what, "authority": after })));
                 end_change(line, &from, what, &rotated);
                 if let (Ok(_), true) = (&rotated, args.finish) {
                     // This caller gets its answer.
-                    guard.disconnect_replaced(origin_of(&from));
+                    security.disconnect_replaced(origin_of(&from));
                 }
                 Ok(authority_status(rotated?))
             },
@@ -387,12 +392,12 @@ impl Identities {
         &self,
         (places, from): (&Arc<Semaphore>, &Principal),
         to: Responder,
-        make: impl FnOnce(&Guard) -> Result<T, NotAdmitted> + Send + 'static,
+        make: impl FnOnce(&Security) -> Result<T, NotAdmitted> + Send + 'static,
         answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
     ) where
         R: TSerializable,
     {
-        let Some(guard) = self.guard.clone() else {
+        let Some(security) = self.security.clone() else {
             return answer_with(to, Err(NotAdmitted::Open), answer);
         };
         let Ok(place) = Arc::clone(places).try_acquire_owned() else {
@@ -405,7 +410,7 @@ impl Identities {
                 // The caller was admitted by what is revoked since.
                 return;
             }
-            let outcome = make(&guard);
+            let outcome = make(&security);
             drop(place);
             answer_with(to, outcome, answer);
         });
@@ -567,8 +572,8 @@ fn accounts(asked: Vec<String>) -> Result<Vec<RunAs>, NotAdmitted> {
     asked.into_iter().map(account).collect()
 }
 
-fn token_status(guard: &Guard, number: String, kept: KeptToken) -> wire::TokenStatus {
-    let authority = guard.authority_of(&kept);
+fn token_status(security: &Security, number: String, kept: KeptToken) -> wire::TokenStatus {
+    let authority = security.authority_of(&kept);
     let (created, expires) = (kept.created(), kept.expires());
     let count = |uses: u32| i32::try_from(uses).unwrap_or(i32::MAX);
     let role = kept.role();

@@ -13,7 +13,7 @@ use brasserie_thrift::rpc::{CallResult, ClientPool, ClientProtocol, PeerAddr};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::security::Guard;
+use crate::security::Security;
 
 /// Maximum remembered workers. Beyond the limit all are forgotten, and each worker's next heartbeat adds itself again.
 const MAX_KNOWN: usize = 65_536;
@@ -22,8 +22,8 @@ const MAX_KNOWN: usize = 65_536;
 #[derive(Clone)]
 pub(crate) struct WorkerPool {
     pool: ClientPool,
-    /// The guard, if there is one, makes calls go inside TLS, and each worker proves first that it is the one of the shard.
-    guard: Option<Arc<Guard>>,
+    /// The identity of a scheduler with an authority makes calls go inside TLS, and each worker proves first that it is the one of the shard.
+    security: Option<Arc<Security>>,
     known: Arc<Mutex<KnownWorkers>>,
 }
 
@@ -76,10 +76,10 @@ fn put<V>(map: &mut BTreeMap<Shard, V>, shard: Shard, value: V) {
 }
 
 impl WorkerPool {
-    pub(crate) fn new(pool: ClientPool, guard: Option<Arc<Guard>>) -> Self {
+    pub(crate) fn new(pool: ClientPool, security: Option<Arc<Security>>) -> Self {
         WorkerPool {
             pool,
-            guard,
+            security,
             known: Arc::default(),
         }
     }
@@ -124,11 +124,11 @@ impl WorkerPool {
         };
         put(&mut known.accepted, shard.clone(), worker);
         drop(known);
-        if let Some(guard) = &self.guard {
+        if let Some(security) = &self.security {
             // The number is read before the news, which may be newer, and never older.
-            let change = *guard.changes().borrow();
+            let change = *security.changes().borrow();
             if let Some(address) = self.note_told(&shard, change) {
-                self.tell(&shard, &address, &wire_news(guard, change));
+                self.tell(&shard, &address, &wire_news(security, change));
             }
         }
     }
@@ -140,10 +140,10 @@ impl WorkerPool {
 
     /// Tells all workers about each change of certificates, until the scheduler stops.
     pub(crate) async fn spread_news(self, stop: CancellationToken) {
-        let Some(guard) = self.guard.clone() else {
+        let Some(security) = self.security.clone() else {
             return;
         };
-        let mut changes = guard.changes();
+        let mut changes = security.changes();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -153,7 +153,7 @@ impl WorkerPool {
             }
             // The number is read before the news, which may be newer, and never older.
             let change = *changes.borrow_and_update();
-            let news = wire_news(&guard, change);
+            let news = wire_news(&security, change);
             let shards: Vec<Shard> = self.known.lock().accepted.keys().cloned().collect();
             for shard in shards {
                 if let Some(address) = self.note_told(&shard, change) {
@@ -196,7 +196,7 @@ impl WorkerPool {
         });
     }
 
-    /// Returns the client pool and the peer by which to call the worker of a shard at this address. With a guard, it must prove the shard,
+    /// Returns the client pool and the peer by which to call the worker of a shard at this address. With an authority, it must prove the shard,
     /// unless workers on this machine need no proof and it is one.
     pub(super) fn to(&self, shard: &Shard, address: &ServiceAddress) -> (ClientPool, PeerAddr) {
         let (protocol, is_plain) = match self.known.lock().way(shard, address) {
@@ -204,19 +204,19 @@ impl WorkerPool {
             None => (ClientProtocol::default(), false),
         };
         let peer = PeerAddr::new(&address.host, address.port);
-        let peer = match &self.guard {
+        let peer = match &self.security {
             None => peer,
-            Some(guard) => match guard.plain_host(&address.host).filter(|_| is_plain) {
+            Some(security) => match security.plain_host(&address.host).filter(|_| is_plain) {
                 Some(host) => PeerAddr::new(host, address.port),
-                None => peer.proving(&guard.name_of(&ShardLabel::of(shard))),
+                None => peer.proving(&security.name_of(&ShardLabel::of(shard))),
             },
         };
         (self.pool.speaking(protocol), peer)
     }
 }
 
-fn wire_news(guard: &Guard, number: u64) -> BrasserieWorkerLearnCertificatesArgs {
-    let (revoked, authorities) = guard.news();
+fn wire_news(security: &Security, number: u64) -> BrasserieWorkerLearnCertificatesArgs {
+    let (revoked, authorities) = security.news();
     let shards = revoked.shards.into_iter();
     let shards = shards.map(|(label, before)| RevokedShard {
         shard: Some(label.as_str().to_owned()),
@@ -227,7 +227,7 @@ fn wire_news(guard: &Guard, number: u64) -> BrasserieWorkerLearnCertificatesArgs
         shards: Some(shards.collect()),
         tokens: Some(revoked.tokens),
         authorities: Some(authorities.collect()),
-        source: Some(guard.source()),
+        source: Some(security.source()),
         number: i64::try_from(number).ok(),
     };
     BrasserieWorkerLearnCertificatesArgs { news }
@@ -275,21 +275,21 @@ mod tests {
         Principal::Unauthenticated(SocketAddr::from(([127, 0, 0, 1], 1)))
     }
 
-    fn guarded(bench: &Bench, plain: PlainPeers) -> (WorkerPool, Arc<Guard>) {
-        let guard = bench.guard_for(plain);
+    fn guarded(bench: &Bench, plain: PlainPeers) -> (WorkerPool, Arc<Security>) {
+        let security = bench.security_for(plain);
         let pool = ClientPool::new(ClientConfig::default());
-        (WorkerPool::new(pool, Some(Arc::clone(&guard))), guard)
+        (WorkerPool::new(pool, Some(Arc::clone(&security))), security)
     }
 
     #[tokio::test]
     async fn the_shard_of_a_call_decides_what_the_worker_must_prove() {
         let bench = Bench::new();
-        let (pool, guard) = guarded(&bench, PlainPeers::Strangers);
+        let (pool, security) = guarded(&bench, PlainPeers::Strangers);
         let named = |name: &str, address: &ServiceAddress| {
             let (_, peer) = pool.to(&shard(name), address);
             peer.name().map(str::to_owned)
         };
-        let wanted = |name: &str| Some(guard.name_of(&ShardLabel::of(&shard(name))));
+        let wanted = |name: &str| Some(security.name_of(&ShardLabel::of(&shard(name))));
         let (one, two) = (at("10.0.0.1"), at("10.0.0.2"));
         let compact = ClientProtocol::default();
         pool.accepted(pool.heard(&worker("w2", &two), compact, &proven("w2")));

@@ -150,10 +150,10 @@ impl SchedulerService {
         (stories, files, protection, audit): (Stories, Files, Protection, Audit),
     ) -> Self {
         let logs = Logs::new(inbox.clone(), pool.clone());
-        let guard = protection.guard().cloned();
+        let security = protection.security().cloned();
         let answers = Answers::new(inbox.clone(), logs, stories, protection);
         let jobs = Jobs::new(inbox.clone(), Arc::clone(&room), audit.clone());
-        let plans = Plans::new(inbox.clone(), proposals, audit.clone(), guard.is_some());
+        let plans = Plans::new(inbox.clone(), proposals, audit.clone(), security.is_some());
         let forgetting = Forgetting::new(inbox.clone(), Arc::clone(&room), audit.clone());
         let ordering = Ordering::new(inbox.clone(), Arc::clone(&room), audit.clone());
         SchedulerService {
@@ -166,7 +166,7 @@ impl SchedulerService {
             forgetting,
             files,
             ordering,
-            identities: Identities::new(guard, audit.clone()),
+            identities: Identities::new(security, audit.clone()),
             auditing: Auditing::new(audit.clone()),
             audit,
         }

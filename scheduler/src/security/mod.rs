@@ -1,10 +1,10 @@
-//! The callers of the scheduler: its authority, its tokens, and the door of its port.
+//! The callers of the scheduler: its authority, its tokens, and the proofs at its port.
 //!
 //! A scheduler that listens on loopback addresses alone has no authority, and accepts calls without any proof. Every other scheduler creates one
 //! at its first start, in `identity` in its data directory, and then accepts calls inside TLS only.
 
+mod authentication;
 mod disk;
-mod door;
 mod former;
 mod local;
 mod protection;
@@ -37,8 +37,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::audit::Audit;
+use authentication::OwnSide;
 use disk::{Disk, Turn};
-use door::OwnSide;
 pub(crate) use former::FormerIdentity;
 pub(crate) use local::open as open_socket;
 pub(crate) use protection::Protection;
@@ -122,7 +122,7 @@ pub enum SecurityError {
 }
 
 /// The identity of a scheduler with an authority.
-pub(crate) struct Guard {
+pub(crate) struct Security {
     cluster: Cluster,
     side: Mutex<Side>,
     folder: PathBuf,
@@ -135,8 +135,8 @@ pub(crate) struct Guard {
     /// The writes of the tokens and of the authority.
     disk: Disk,
     renewals: Renewals,
-    /// This guard, for a thread that writes.
-    me: Weak<Guard>,
+    /// This value, for a thread that writes.
+    me: Weak<Security>,
     /// Ends the connections of those who may no longer call; set once the port is served.
     server: Mutex<Option<Disconnector>>,
     /// The number of changes that workers need to know.
@@ -167,7 +167,7 @@ impl fmt::Display for Invitation {
     }
 }
 
-impl Guard {
+impl Security {
     /// Opens the identity in a data directory; `None` if the scheduler has no authority.
     pub(crate) fn open(
         directory: &DataDir,
@@ -206,7 +206,7 @@ impl Guard {
             tokens.bind(admin, &authority.hash());
         }
         let own = OwnSide::create(&authority, now)?;
-        let guard = Arc::new_cyclic(|me| Guard {
+        let security = Arc::new_cyclic(|me| Security {
             cluster: authority.cluster().clone(),
             side: Mutex::new(Side {
                 authority: Arc::new(authority),
@@ -228,7 +228,7 @@ impl Guard {
             host_name: net::host_name(),
             audit,
         });
-        Ok(Some(guard))
+        Ok(Some(security))
     }
 
     fn authority(&self) -> Arc<Authority> {
@@ -273,7 +273,7 @@ impl Guard {
         }
     }
 
-    /// Lets the guard close connections of this server.
+    /// Lets revocations close connections of this server.
     pub(crate) fn watch(&self, server: &ServerHandle) {
         *self.server.lock() = Some(server.disconnector());
     }

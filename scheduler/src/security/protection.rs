@@ -11,7 +11,7 @@ use brasserie_thrift::generated::brasserie as wire;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Guard, PlainPeers};
+use super::{PlainPeers, Security};
 
 /// The time before the end of an unfinished rotation from which `status` names it: a third of the longest.
 const FINISH_WITHIN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -19,23 +19,23 @@ const FINISH_WITHIN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The protection of a scheduler's ports.
 #[derive(Clone)]
 pub(crate) struct Protection {
-    guard: Option<Arc<Guard>>,
+    security: Option<Arc<Security>>,
     plain: PlainPeers,
 }
 
 impl Protection {
-    pub(crate) fn new(guard: Option<Arc<Guard>>, plain: PlainPeers) -> Self {
-        Protection { guard, plain }
+    pub(crate) fn new(security: Option<Arc<Security>>, plain: PlainPeers) -> Self {
+        Protection { security, plain }
     }
 
-    pub(crate) fn guard(&self) -> Option<&Arc<Guard>> {
-        self.guard.as_ref()
+    pub(crate) fn security(&self) -> Option<&Arc<Security>> {
+        self.security.as_ref()
     }
 
     /// Writes revocations that the disk has not taken, as soon as it does.
     pub(crate) fn write_late(&self, stop: CancellationToken) -> Option<JoinHandle<()>> {
-        let guard = Arc::clone(self.guard.as_ref()?);
-        Some(tokio::spawn(guard.write_late(stop)))
+        let security = Arc::clone(self.security.as_ref()?);
+        Some(tokio::spawn(security.write_late(stop)))
     }
 
     /// Logs a flag that opens the ports.
@@ -50,15 +50,15 @@ impl Protection {
     pub(crate) fn note_in(&self, status: &mut wire::ClusterStatus) {
         let errors = status.errors.get_or_insert_default();
         errors.extend(self.open_flag());
-        let Some(guard) = &self.guard else {
+        let Some(security) = &self.security else {
             return;
         };
-        errors.extend(guard.unkept_problem());
-        errors.extend(guard.stalled_problem());
-        errors.extend(guard.authority_problem());
-        errors.extend(guard.rotation_problem(Clock.wall()));
-        let late = guard.late_certificates();
-        let tokens = guard.tokens.lock();
+        errors.extend(security.unkept_problem());
+        errors.extend(security.stalled_problem());
+        errors.extend(security.authority_problem());
+        errors.extend(security.rotation_problem(Clock.wall()));
+        let late = security.late_certificates();
+        let tokens = security.tokens.lock();
         for worker in status.workers.iter_mut().flatten() {
             let shard = worker.shard.as_deref().unwrap_or_default();
             let is_lost = worker.state.as_deref() == Some("lost");
@@ -77,7 +77,7 @@ impl Protection {
     }
 
     fn open_flag(&self) -> Option<String> {
-        let text = match (self.plain, &self.guard) {
+        let text = match (self.plain, &self.security) {
             (PlainPeers::All, _) => {
                 "--insecure-network: everybody who reaches the ports of this scheduler can run programs on its workers. Start it without the \
                  flag, and let workers join: see `brasserie token --help`"
@@ -100,7 +100,7 @@ fn late_renewal(left: Duration) -> String {
     format!("has not renewed its certificate, {end}: its log says why")
 }
 
-impl Guard {
+impl Security {
     fn authority_problem(&self) -> Option<String> {
         let life = Life::of(self.authority().certificate()).ok()?;
         let left = life.last_third(Clock.wall())?;
@@ -150,38 +150,38 @@ mod tests {
         }
     }
 
-    fn errors(guard: Option<&Arc<Guard>>, plain: PlainPeers) -> Vec<String> {
+    fn errors(security: Option<&Arc<Security>>, plain: PlainPeers) -> Vec<String> {
         let mut status = status();
-        Protection::new(guard.cloned(), plain).note_in(&mut status);
+        Protection::new(security.cloned(), plain).note_in(&mut status);
         status.errors.unwrap_or_default()
     }
 
     #[test]
     fn a_rotation_that_nobody_finishes_is_a_problem() {
         let bench = Bench::new();
-        let guard = bench.guard();
+        let security = bench.security();
         let after = |days: u64| Clock.wall() + Duration::from_secs(days * 24 * 60 * 60);
-        assert_eq!(guard.rotation_problem(after(100)), None);
-        guard.rotate(RotationStep::Begin).expect("a folder");
-        assert_eq!(guard.rotation_problem(after(1)), None);
-        let soon = guard.rotation_problem(after(61)).expect("a problem");
+        assert_eq!(security.rotation_problem(after(100)), None);
+        security.rotate(RotationStep::Begin).expect("a folder");
+        assert_eq!(security.rotation_problem(after(1)), None);
+        let soon = security.rotation_problem(after(61)).expect("a problem");
         assert!(soon.contains("ends by itself in"), "{soon}");
-        let over = guard.rotation_problem(after(91)).expect("a problem");
+        let over = security.rotation_problem(after(91)).expect("a problem");
         assert!(over.contains("has ended by itself"), "{over}");
-        guard
+        security
             .rotate(RotationStep::Finish)
             .expect("nobody is behind");
-        assert_eq!(guard.rotation_problem(after(91)), None);
+        assert_eq!(security.rotation_problem(after(91)), None);
     }
 
     #[test]
     fn flags_and_late_certificates_are_problems() {
         let bench = Bench::new();
-        let guard = bench.guard();
+        let security = bench.security();
         assert!(errors(None, PlainPeers::Loopback).is_empty());
-        assert!(errors(Some(&guard), PlainPeers::Strangers).is_empty());
+        assert!(errors(Some(&security), PlainPeers::Strangers).is_empty());
         assert!(errors(None, PlainPeers::All)[0].contains("--insecure-network"));
-        assert!(errors(Some(&guard), PlainPeers::Loopback)[0].contains("--plain-loopback"));
+        assert!(errors(Some(&security), PlainPeers::Loopback)[0].contains("--plain-loopback"));
 
         let now = Clock.wall();
         let mut tokens = Tokens::default();
@@ -194,8 +194,8 @@ mod tests {
             let admitted = tokens.admit(now, &secret, (&shard, &[1]), life);
             admitted.expect("a token for two");
         }
-        *guard.tokens.lock() = tokens;
-        let protection = Protection::new(Some(Arc::clone(&guard)), PlainPeers::Strangers);
+        *security.tokens.lock() = tokens;
+        let protection = Protection::new(Some(Arc::clone(&security)), PlainPeers::Strangers);
         let workers = || {
             let mut status = status();
             protection.note_in(&mut status);
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(before[1].problems, None, "a lost worker cannot renew");
 
         let shard = Shard::try_from("a").expect("a name");
-        guard.revoke_worker(&shard).expect("it has joined");
+        security.revoke_worker(&shard).expect("it has joined");
         let problems = workers()[0].problems.clone().unwrap_or_default();
         assert!(problems[0].contains("is revoked"), "{problems:?}");
     }

@@ -10,7 +10,7 @@ use brasserie_common::access::ShardLabel;
 use brasserie_common_identity::{AuthorityHash, CertificateDer};
 use parking_lot::Mutex;
 
-use super::{Guard, NotAdmitted};
+use super::{NotAdmitted, Security};
 
 /// The shortest time between two renewals of a shard, or a quarter of the life of its certificates if that is shorter. A worker renews after half
 /// of it, and once more if the answer was lost.
@@ -31,7 +31,7 @@ struct Renewal {
 
 /// The right to renew the certificate of a shard once.
 pub(crate) struct RenewalTurn {
-    guard: Arc<Guard>,
+    security: Arc<Security>,
     shard: ShardLabel,
     /// The second since which certificates of the shard count. A later one says that it has joined anew or is revoked since.
     valid_from: i64,
@@ -39,7 +39,7 @@ pub(crate) struct RenewalTurn {
     pause: Duration,
 }
 
-impl Guard {
+impl Security {
     /// Begins a renewal. Errors if one is under way for this shard, or was lately. Does not wait for the disk.
     pub(crate) fn begin_renewal(
         self: &Arc<Self>,
@@ -64,7 +64,7 @@ impl Guard {
         drop(all);
         let valid_from = self.tokens.lock().valid_from(&shard);
         Ok(RenewalTurn {
-            guard: Arc::clone(self),
+            security: Arc::clone(self),
             shard,
             valid_from,
             pause: Duration::ZERO,
@@ -78,7 +78,7 @@ impl RenewalTurn {
         mut self,
         request: &[u8],
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
-        let renewed = self.guard.renew(&self.shard, self.valid_from, request);
+        let renewed = self.security.renew(&self.shard, self.valid_from, request);
         self.pause_after(renewed)
     }
 
@@ -89,13 +89,13 @@ impl RenewalTurn {
         shard: &Shard,
         request: &[u8],
     ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
-        let joined = self.guard.join(secret, shard, request);
+        let joined = self.security.join(secret, shard, request);
         self.pause_after(joined)
     }
 
     fn pause_after<T>(&mut self, outcome: Result<T, NotAdmitted>) -> Result<T, NotAdmitted> {
         self.pause = match &outcome {
-            Ok(_) => LEAST_PAUSE.min(self.guard.worker_life.0 / 4),
+            Ok(_) => LEAST_PAUSE.min(self.security.worker_life.0 / 4),
             Err(_) => FAILED_PAUSE,
         };
         outcome
@@ -104,7 +104,7 @@ impl RenewalTurn {
 
 impl Drop for RenewalTurn {
     fn drop(&mut self) {
-        let mut all = self.guard.renewals.0.lock();
+        let mut all = self.security.renewals.0.lock();
         if self.pause.is_zero() {
             all.remove(&self.shard);
         } else if let Some(renewal) = all.get_mut(&self.shard) {

@@ -20,12 +20,12 @@ use brasserie_common_runtime::Clock;
 use tokio_util::sync::CancellationToken;
 
 use super::tokens::Revocation;
-use super::{Guard, NotAdmitted};
+use super::{NotAdmitted, Security};
 
 /// The time between attempts to write revocations that the disk has not taken, as of the store.
 const RETRY: Duration = Duration::from_secs(1);
 
-impl Guard {
+impl Security {
     /// Ends a token, and the connections of its holders, also if the disk takes nothing. Waits for the disk for some seconds at most.
     pub(crate) fn revoke_token(&self, number: &str) -> Result<(), NotAdmitted> {
         let ended = u64::from_str_radix(number, 16).ok().map(TokenNumber);
@@ -79,12 +79,12 @@ impl Guard {
     /// Makes a thread write the revocations that are not on disk, unless one does so already. Returns the number of writes that have failed.
     fn write_apart(&self) -> io::Result<u64> {
         self.disk.ensure_thread(|| {
-            // Invariant: a guard is in an `Arc`, and is borrowed here.
-            let Some(guard) = self.me.upgrade() else {
+            // Invariant: this value is in an `Arc`, and is borrowed here.
+            let Some(security) = self.me.upgrade() else {
                 return Err(io::Error::other("the scheduler ends"));
             };
             let named = std::thread::Builder::new().name("revocations".to_owned());
-            named.spawn(move || guard.write_all_unkept()).map(|_| ())
+            named.spawn(move || security.write_all_unkept()).map(|_| ())
         })
     }
 
@@ -128,9 +128,9 @@ impl Guard {
                 continue;
             };
             if is_over {
-                let guard = Arc::clone(&self);
-                let all = guard.tokens.lock().revocations();
-                let wait = move || guard.wait_until_kept(all, failures);
+                let security = Arc::clone(&self);
+                let all = security.tokens.lock().revocations();
+                let wait = move || security.wait_until_kept(all, failures);
                 if let Ok(Err(why)) = tokio::task::spawn_blocking(wait).await {
                     tracing::error!(
                         "the scheduler ends with revocations that are not on disk, and that its next start does not know. Repeat them then \

@@ -19,10 +19,10 @@ use brasserie_common_identity::{
 };
 use brasserie_common_runtime::{Clock, files};
 
+use super::authentication::OwnSide;
 use super::disk::Turn;
-use super::door::OwnSide;
 use super::tokens::Tokens;
-use super::{ADMIN_TOKEN, Guard, NotAdmitted};
+use super::{ADMIN_TOKEN, NotAdmitted, Security};
 
 /// The most shards that a refusal names.
 const MOST_NAMED: usize = 10;
@@ -53,7 +53,7 @@ pub(crate) struct AuthorityState {
 /// The authority after a step, and the scheduler's own certificate by it.
 type Next = (Authority, OwnSide);
 
-impl Guard {
+impl Security {
     pub(crate) fn authority_state(&self) -> Result<AuthorityState, NotAdmitted> {
         let authority = self.authority();
         Ok(state(&authority, &self.tokens.lock())?)
@@ -220,7 +220,7 @@ mod tests {
     use brasserie_common::access::Role;
     use brasserie_common::{Principal, Shard};
     use brasserie_common_identity::{CertificateDer, Certified, KeyRequest, Lifetime};
-    use brasserie_thrift::rpc::{Credentials as _, Doorkeeper as _};
+    use brasserie_thrift::rpc::{Authenticator as _, Credentials as _};
 
     use super::*;
     use crate::security::tests::Bench;
@@ -228,10 +228,10 @@ mod tests {
 
     const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
 
-    /// Returns whether the door lets the holder of these certificates in.
-    fn enters(guard: &Guard, chain: &[CertificateDer<'static>]) -> bool {
+    /// Returns whether the holder of these certificates is admitted.
+    fn enters(security: &Security, chain: &[CertificateDer<'static>]) -> bool {
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
-        matches!(guard.identify(from, chain), Principal::Authenticated(_))
+        matches!(security.identify(from, chain), Principal::Authenticated(_))
     }
 
     /// Returns a certificate of a shard for a key that the scheduler has never seen.
@@ -249,91 +249,93 @@ mod tests {
         forged.expect("a certificate")
     }
 
-    fn join(guard: &Guard, shard: &Shard) -> Vec<CertificateDer<'static>> {
-        let (token, _) = guard
+    fn join(security: &Security, shard: &Shard) -> Vec<CertificateDer<'static>> {
+        let (token, _) = security
             .create_token(Terms::joining(MINUTE, 1))
             .expect("good terms");
         let key = KeyRequest::create().expect("a key");
-        let joined = guard.join(&token.secret.reveal(), shard, key.request());
+        let joined = security.join(&token.secret.reveal(), shard, key.request());
         joined.expect("a certificate")
     }
 
     #[test]
     fn a_worker_is_behind_until_it_shows_its_new_certificate_and_people_of_before_are_refused() {
         let bench = Bench::new();
-        let guard = bench.guard();
+        let security = bench.security();
         let shard = Shard::try_from("w1").expect("a shard");
         let label = ShardLabel::of(&shard);
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
-        let former = join(&guard, &shard);
-        let (token, _) = guard
+        let former = join(&security, &shard);
+        let (token, _) = security
             .create_token(Terms::person(Role::Admin, MINUTE))
             .expect("good terms");
-        let admin = guard.authenticate(&token.secret.reveal(), from);
+        let admin = security.authenticate(&token.secret.reveal(), from);
         let key = KeyRequest::create().expect("a key");
-        let admin = guard.certify_person(&admin.expect("a person"), key.request());
+        let admin = security.certify_person(&admin.expect("a person"), key.request());
         let admin = admin.expect("a certificate");
-        let enters = |chain: &[CertificateDer<'static>]| enters(&guard, chain);
+        let enters = |chain: &[CertificateDer<'static>]| enters(&security, chain);
         assert!(enters(&former) && enters(&admin));
 
-        let begun = guard.rotate(RotationStep::Begin).expect("a folder");
+        let begun = security.rotate(RotationStep::Begin).expect("a folder");
         assert_eq!(begun.behind, ["w1"]);
         assert!(enters(&former), "it must renew");
         assert!(!enters(&admin));
         let key = KeyRequest::create().expect("a key");
-        let valid_from = guard.tokens.lock().valid_from(&label);
-        let renewed = guard.renew(&label, valid_from, key.request());
+        let valid_from = security.tokens.lock().valid_from(&label);
+        let renewed = security.renew(&label, valid_from, key.request());
         let renewed = renewed.expect("a certificate");
         // The answer may be lost.
-        let state = || guard.authority_state().expect("an authority");
+        let state = || security.authority_state().expect("an authority");
         assert_eq!(state().behind, ["w1"]);
         assert!(enters(&renewed));
         assert_eq!(state().behind, [""; 0]);
-        let version = guard.version();
-        guard.rotate(RotationStep::Finish).expect("none is behind");
+        let version = security.version();
+        security
+            .rotate(RotationStep::Finish)
+            .expect("none is behind");
         assert!(
-            guard.version() > version,
+            security.version() > version,
             "calls leave over new connections"
         );
 
-        guard.accepts(&renewed).expect("the worker of its shard");
-        let version = guard.version();
-        guard.revoke_worker(&shard).expect("it has joined");
-        assert!(guard.version() > version);
-        let why = guard.accepts(&renewed).expect_err("it is revoked");
+        security.accepts(&renewed).expect("the worker of its shard");
+        let version = security.version();
+        security.revoke_worker(&shard).expect("it has joined");
+        assert!(security.version() > version);
+        let why = security.accepts(&renewed).expect_err("it is revoked");
         assert!(why.contains("is revoked"), "{why}");
-        let again = join(&guard, &shard);
-        guard.accepts(&again).expect("it has joined again");
-        guard.accepts(&renewed).expect_err("it stays revoked");
+        let again = join(&security, &shard);
+        security.accepts(&again).expect("it has joined again");
+        security.accepts(&renewed).expect_err("it stays revoked");
     }
 
     #[test]
     fn a_certificate_of_the_former_authority_counts_only_for_a_known_key_of_its_shard() {
         let bench = Bench::new();
-        let guard = bench.guard();
+        let security = bench.security();
         let shard = |name| Shard::try_from(name).expect("a shard");
-        let stolen = guard.authority();
-        let joined = join(&guard, &shard("w1"));
+        let stolen = security.authority();
+        let joined = join(&security, &shard("w1"));
         // Another head node has admitted this worker.
         let adopted = forged(&stolen, &shard("w2"));
-        assert!(enters(&guard, &adopted));
-        guard.rotate(RotationStep::Begin).expect("a folder");
+        assert!(enters(&security, &adopted));
+        security.rotate(RotationStep::Begin).expect("a folder");
         // The scheduler knows the keys also after a restart.
-        for guard in [Arc::clone(&guard), bench.guard()] {
-            assert!(enters(&guard, &joined) && enters(&guard, &adopted));
-            guard.accepts(&joined).expect("the worker of its shard");
+        for security in [Arc::clone(&security), bench.security()] {
+            assert!(enters(&security, &joined) && enters(&security, &adopted));
+            security.accepts(&joined).expect("the worker of its shard");
             for name in ["w1", "w2", "unknown"] {
                 let forged = forged(&stolen, &shard(name));
                 let from = SocketAddr::from(([10, 0, 0, 1], 1));
-                let refused = guard.identify(from, &forged);
+                let refused = security.identify(from, &forged);
                 let Principal::Stranger(refused) = refused else {
                     panic!("{name}: {refused}");
                 };
                 let remedy = format!("brasserie worker revoke {name}");
                 assert!(refused.why.contains(&remedy), "{}", refused.why);
-                guard.accepts(&forged).expect_err("it poses as a worker");
+                security.accepts(&forged).expect_err("it poses as a worker");
             }
-            let state = guard.authority_state().expect("an authority");
+            let state = security.authority_state().expect("an authority");
             assert_eq!(state.behind, ["w1", "w2"], "a forged one adds no shard");
         }
     }
@@ -341,37 +343,39 @@ mod tests {
     #[test]
     fn a_token_ends_with_the_authority_that_it_names() {
         let bench = Bench::new();
-        let guard = bench.guard();
+        let security = bench.security();
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
         let shard = Shard::try_from("w1").expect("a shard");
-        let create = |terms| guard.create_token(terms).expect("good terms").0;
+        let create = |terms| security.create_token(terms).expect("good terms").0;
         let former = create(Terms::person(Role::Viewer, MINUTE));
         let joining = create(Terms::joining(MINUTE, 1)).secret.reveal();
-        let shown = |token: &Token| guard.shown(&token.reveal(), from).map(|_| ());
+        let shown = |token: &Token| security.shown(&token.reveal(), from).map(|_| ());
         let authenticated = |token: &Token| {
-            let known = guard.authenticate(&token.secret.reveal(), from);
+            let known = security.authenticate(&token.secret.reveal(), from);
             known.map(|_| ())
         };
         let names = || {
-            let mut names: Vec<_> = guard
+            let mut names: Vec<_> = security
                 .tokens()
                 .iter()
-                .map(|(_, kept)| guard.authority_of(kept))
+                .map(|(_, kept)| security.authority_of(kept))
                 .collect();
             names.sort_by_key(|name| name.map(TokenAuthority::name));
             names
         };
-        guard.rotate(RotationStep::Begin).expect("a folder");
+        security.rotate(RotationStep::Begin).expect("a folder");
         let current = create(Terms::person(Role::Viewer, MINUTE));
         assert_eq!((shown(&former), authenticated(&former)), (Ok(()), Ok(())));
-        assert_eq!(guard.check_join(&joining, &shard, b""), Ok(false));
+        assert_eq!(security.check_join(&joining, &shard, b""), Ok(false));
         use TokenAuthority::{Current, Former, Replaced};
         // The file of the administrator's token names the new authority.
         assert_eq!(
             names(),
             [Some(Current), Some(Current), Some(Former), Some(Former)]
         );
-        guard.rotate(RotationStep::Finish).expect("none is behind");
+        security
+            .rotate(RotationStep::Finish)
+            .expect("none is behind");
         assert_eq!(
             names(),
             [Some(Current), Some(Current), Some(Replaced), Some(Replaced)]
@@ -382,7 +386,7 @@ mod tests {
             (refused(), refused())
         );
         assert_eq!(
-            guard.check_join(&joining, &shard, b"").map(|_| ()),
+            security.check_join(&joining, &shard, b"").map(|_| ()),
             refused()
         );
         assert_eq!((shown(&current), authenticated(&current)), (Ok(()), Ok(())));
@@ -397,16 +401,16 @@ mod tests {
     #[test]
     fn a_crash_before_the_last_step_leaves_no_shard_that_nobody_can_join_as() {
         let bench = Bench::new();
-        let guard = bench.guard();
+        let security = bench.security();
         let shard = Shard::try_from("w1").expect("a shard");
-        join(&guard, &shard);
-        guard.rotate(RotationStep::Begin).expect("a folder");
+        join(&security, &shard);
+        security.rotate(RotationStep::Begin).expect("a folder");
         // The file of the authority cannot be replaced.
-        let path = guard.folder.join("authority.pem");
+        let path = security.folder.join("authority.pem");
         std::fs::remove_file(&path).expect("it is there");
         std::fs::create_dir(&path).expect("a folder");
-        let failed = guard.rotate(RotationStep::FinishAnyway);
+        let failed = security.rotate(RotationStep::FinishAnyway);
         assert!(matches!(failed, Err(NotAdmitted::Failed(_))), "{failed:?}");
-        join(&guard, &shard);
+        join(&security, &shard);
     }
 }

@@ -1,16 +1,16 @@
-//! Tests who passes the scheduler's door, and what its first start leaves.
+//! Tests whom the scheduler admits, and what its first start leaves.
 
 use std::fs;
 
 use brasserie_common_identity::{Credential, KeyRequest, Proven, proven};
-use brasserie_thrift::rpc::Doorkeeper as _;
+use brasserie_thrift::rpc::Authenticator as _;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A data directory, and what opens the guard in it.
+/// A data directory, and what opens the identity in it.
 pub(crate) struct Bench {
     directory: DataDir,
     audit: Audit,
@@ -29,7 +29,7 @@ impl Bench {
         }
     }
 
-    fn try_open(&self, wish: SecurityWish) -> Result<Option<Arc<Guard>>, SecurityError> {
+    fn try_open(&self, wish: SecurityWish) -> Result<Option<Arc<Security>>, SecurityError> {
         self.try_open_for(wish, PlainPeers::Strangers)
     }
 
@@ -37,9 +37,9 @@ impl Bench {
         &self,
         wish: SecurityWish,
         plain: PlainPeers,
-    ) -> Result<Option<Arc<Guard>>, SecurityError> {
+    ) -> Result<Option<Arc<Security>>, SecurityError> {
         let wishes = (wish, plain);
-        Guard::open(
+        Security::open(
             &self.directory,
             wishes,
             Lifetime::WORKER.0,
@@ -47,12 +47,12 @@ impl Bench {
         )
     }
 
-    pub(crate) fn guard(&self) -> Arc<Guard> {
-        self.guard_for(PlainPeers::Strangers)
+    pub(crate) fn security(&self) -> Arc<Security> {
+        self.security_for(PlainPeers::Strangers)
     }
 
-    /// Opens the guard, which treats peers without TLS in this way.
-    pub(crate) fn guard_for(&self, plain: PlainPeers) -> Arc<Guard> {
+    /// Opens the identity, which treats peers without TLS in this way.
+    pub(crate) fn security_for(&self, plain: PlainPeers) -> Arc<Security> {
         let opened = self.try_open_for(SecurityWish::Secured, plain);
         opened.expect("an authority").expect("an authority")
     }
@@ -66,9 +66,9 @@ fn at() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 7))
 }
 
-/// Returns the caller that the door sees behind a certificate.
-fn behind(guard: &Guard, own: &Credential) -> Principal {
-    guard.identify(at(), &[own.certificate().clone()])
+/// Returns who the holder of a certificate is to the scheduler.
+fn caller_with(security: &Security, own: &Credential) -> Principal {
+    security.identify(at(), &[own.certificate().clone()])
 }
 
 /// Returns why the caller is a stranger.
@@ -80,15 +80,15 @@ fn why(caller: &Principal) -> &str {
 }
 
 /// Returns the identity of the holder of a new token.
-fn person(guard: &Guard, terms: Terms) -> Identity {
-    let (token, _) = guard.create_token(terms).expect("good terms");
-    let shown = guard.authenticate(&token.secret.reveal(), at());
+fn person(security: &Security, terms: Terms) -> Identity {
+    let (token, _) = security.create_token(terms).expect("good terms");
+    let shown = security.authenticate(&token.secret.reveal(), at());
     shown.expect("a valid token")
 }
 
-fn certify(guard: &Guard, person: &Identity) -> Result<Credential, NotAdmitted> {
+fn certify(security: &Security, person: &Identity) -> Result<Credential, NotAdmitted> {
     let key = KeyRequest::create().expect("a key");
-    let chain = guard.certify_person(person, key.request())?;
+    let chain = security.certify_person(person, key.request())?;
     Ok(key.with_chain(chain).expect("its key"))
 }
 
@@ -99,16 +99,16 @@ fn proven_by(own: &Credential) -> Proven {
 #[test]
 fn the_certificate_of_a_person_is_worth_what_its_token_is_worth() {
     let bench = Bench::new();
-    let guard = bench.guard();
+    let security = bench.security();
     let terms = Terms {
         owner: Some("ana".to_owned()),
         ..Terms::person(Role::Submitter, MINUTE)
     };
-    let ana = person(&guard, terms);
-    let own = certify(&guard, &ana).expect("a person with a token");
+    let ana = person(&security, terms);
+    let own = certify(&security, &ana).expect("a person with a token");
     let token_end = ana.until.expect("a token expires");
     assert!(proven_by(&own).until <= token_end, "it outlives the token");
-    let Principal::Authenticated(seen) = behind(&guard, &own) else {
+    let Principal::Authenticated(seen) = caller_with(&security, &own) else {
         panic!("a valid certificate is refused");
     };
     assert_eq!(
@@ -117,40 +117,43 @@ fn the_certificate_of_a_person_is_worth_what_its_token_is_worth() {
     );
     assert_eq!(seen.until, Some(proven_by(&own).until));
     // A certificate gives no further one.
-    let again = certify(&guard, &seen).map(|_| ());
+    let again = certify(&security, &seen).map(|_| ());
     assert_eq!(again, Err(NotAdmitted::NoCertificate));
-    let late = guard.proven_holder(
+    let late = security.proven_holder(
         at(),
-        (proven_by(&own), Some(guard.authority().hash())),
+        (proven_by(&own), Some(security.authority().hash())),
         token_end,
     );
     assert_eq!(late, Err("its certificate has expired".to_owned()));
     let number = ana.token.expect("a number").to_string();
-    guard.revoke_token(&number).expect("it is there");
-    assert!(why(&behind(&guard, &own)).contains("no such token"));
-    assert_eq!(certify(&guard, &ana).map(|_| ()), Err(NotAdmitted::Unknown));
+    security.revoke_token(&number).expect("it is there");
+    assert!(why(&caller_with(&security, &own)).contains("no such token"));
+    assert_eq!(
+        certify(&security, &ana).map(|_| ()),
+        Err(NotAdmitted::Unknown)
+    );
 }
 
 #[test]
 fn a_certificate_without_a_token_is_for_calls_to_workers_only() {
     let bench = Bench::new();
-    let guard = bench.guard();
-    let user = guard.locals[0].clone();
-    let Principal::Authenticated(local) = guard.local(user) else {
+    let security = bench.security();
+    let user = security.locals[0].clone();
+    let Principal::Authenticated(local) = security.local(user) else {
         panic!("the scheduler's own user is refused");
     };
-    let own = certify(&guard, &local).expect("a user of the local socket");
-    let caller = behind(&guard, &own);
+    let own = certify(&security, &local).expect("a user of the local socket");
+    let caller = caller_with(&security, &own);
     assert!(why(&caller).contains("goes back to no token"), "{caller:?}");
 }
 
 /// Joins as the worker `w1` with a new token.
-fn join(guard: &Guard) -> Credential {
-    let (token, _) = guard
+fn join(security: &Security) -> Credential {
+    let (token, _) = security
         .create_token(Terms::joining(MINUTE, 1))
         .expect("good terms");
     let (key, shard) = (KeyRequest::create().expect("a key"), Shard::try_from("w1"));
-    let chain = guard.join(
+    let chain = security.join(
         &token.secret.reveal(),
         &shard.expect("a name"),
         key.request(),
@@ -162,27 +165,27 @@ fn join(guard: &Guard) -> Credential {
 #[test]
 fn a_shard_that_another_machine_has_taken_over_has_one_key() {
     let bench = Bench::new();
-    let guard = bench.guard();
-    let first = join(&guard);
+    let security = bench.security();
+    let first = join(&security);
     // Its certificate has expired.
     let label = proven_by(&first).certified.shard.expect("a shard");
     let now = Clock.wall();
-    guard.tokens.lock().end(now, [&label]);
-    let second = join(&guard);
-    let caller = behind(&guard, &second);
+    security.tokens.lock().end(now, [&label]);
+    let second = join(&security);
+    let caller = caller_with(&security, &second);
     assert!(matches!(caller, Principal::Authenticated(_)), "{caller:?}");
-    assert!(why(&behind(&guard, &first)).contains("is revoked"));
+    assert!(why(&caller_with(&security, &first)).contains("is revoked"));
 }
 
 #[test]
 fn a_worker_renews_an_expired_certificate_for_thirty_days() {
     let bench = Bench::new();
-    let guard = bench.guard();
-    let proven = proven_by(&join(&guard));
+    let security = bench.security();
+    let proven = proven_by(&join(&security));
     let role = |at_time| {
-        let holder = guard.proven_holder(
+        let holder = security.proven_holder(
             at(),
-            (proven.clone(), Some(guard.authority().hash())),
+            (proven.clone(), Some(security.authority().hash())),
             at_time,
         );
         holder.map(|holder| holder.role)
@@ -196,26 +199,26 @@ fn a_worker_renews_an_expired_certificate_for_thirty_days() {
 #[test]
 fn a_join_is_refused_without_waiting_and_a_full_disk_is_no_refusal() {
     let bench = Bench::new();
-    let guard = bench.guard();
+    let security = bench.security();
     let shard = Shard::try_from("w1").expect("a name");
-    let (token, _) = guard
+    let (token, _) = security
         .create_token(Terms::joining(MINUTE, 1))
         .expect("good terms");
     let secret = token.secret.reveal();
     // A change waits for the disk.
-    let turn = guard.disk.turn().expect("nobody else");
-    let checked = guard.check_join(&"ab".repeat(32), &shard, b"");
+    let turn = security.disk.turn().expect("nobody else");
+    let checked = security.check_join(&"ab".repeat(32), &shard, b"");
     assert_eq!(checked, Err(NotAdmitted::Unknown));
-    assert_eq!(guard.check_join(&secret, &shard, b""), Ok(false));
+    assert_eq!(security.check_join(&secret, &shard, b""), Ok(false));
     drop(turn);
     // A folder in the way of the temporary file stands for a disk that takes nothing.
     fs::create_dir(bench.file(".tokens.json.tmp")).expect("a folder");
     let key = KeyRequest::create().expect("a key");
-    let full = guard.join(&secret, &shard, key.request()).map(|_| ());
+    let full = security.join(&secret, &shard, key.request()).map(|_| ());
     let why = full.expect_err("a full disk");
     assert!(why.is_temporary(), "{why}");
     fs::remove_dir(bench.file(".tokens.json.tmp")).expect("it is there");
-    guard
+    security
         .join(&secret, &shard, key.request())
         .expect("the token is not used up");
 }
@@ -223,20 +226,23 @@ fn a_join_is_refused_without_waiting_and_a_full_disk_is_no_refusal() {
 #[test]
 fn a_clock_that_was_set_back_renews_the_schedulers_own_certificate() {
     let now = Clock.wall();
-    assert!(!door::wants_renewal(now, now));
-    assert!(door::wants_renewal(now, now - MINUTE));
-    assert!(door::wants_renewal(now, now + Lifetime::SCHEDULER.0));
+    assert!(!authentication::wants_renewal(now, now));
+    assert!(authentication::wants_renewal(now, now - MINUTE));
+    assert!(authentication::wants_renewal(
+        now,
+        now + Lifetime::SCHEDULER.0
+    ));
 }
 
 #[test]
 fn a_first_start_that_was_cut_off_begins_anew() {
     let bench = Bench::new();
-    let first = bench.guard().cluster().to_owned();
+    let first = bench.security().cluster().to_owned();
     // Only the certificate was not written yet.
     fs::remove_file(bench.file(CERTIFICATE)).expect("a certificate");
     let opened = bench.try_open(SecurityWish::AsFound);
     assert!(opened.expect("as if it were new").is_none());
-    let second = bench.guard();
+    let second = bench.security();
     assert_ne!(second.cluster(), first);
     let token = fs::read_to_string(bench.file(ADMIN_TOKEN)).expect("a token");
     let admin = second
@@ -248,7 +254,7 @@ fn a_first_start_that_was_cut_off_begins_anew() {
 #[test]
 fn an_authority_that_is_lost_or_unreadable_is_not_replaced() {
     let bench = Bench::new();
-    join(&bench.guard());
+    join(&bench.security());
     let kept = fs::read(bench.file(CERTIFICATE)).expect("a certificate");
     fs::remove_file(bench.file(CERTIFICATE)).expect("a certificate");
     let refused = |wish| match bench.try_open(wish) {
@@ -263,7 +269,7 @@ fn an_authority_that_is_lost_or_unreadable_is_not_replaced() {
     fs::remove_file(bench.file(TOKENS)).expect("tokens");
     assert!(refused(SecurityWish::Secured).contains("Restore authority.pem"));
     fs::write(bench.file(CERTIFICATE), kept).expect("a folder");
-    bench.guard();
+    bench.security();
     let folder = bench.directory.path().join(FOLDER);
     fs::rename(&folder, bench.directory.path().join("elsewhere")).expect("a folder");
     fs::write(&folder, "a file in its place").expect("a file");
@@ -274,31 +280,31 @@ fn an_authority_that_is_lost_or_unreadable_is_not_replaced() {
 #[test]
 fn a_revocation_is_in_effect_before_the_disk_takes_it_and_kept_once_it_does() {
     let bench = Bench::new();
-    let guard = bench.guard();
+    let security = bench.security();
     let shard = Shard::try_from("w1").expect("a name");
-    join(&guard);
-    let (token, _) = guard
+    join(&security);
+    let (token, _) = security
         .create_token(Terms::person(Role::Viewer, MINUTE))
         .expect("good terms");
     let (secret, number) = (token.secret.reveal(), token.secret.number().to_string());
-    let mut changes = guard.changes();
+    let mut changes = security.changes();
     changes.mark_unchanged();
     fs::create_dir(bench.file(".tokens.json.tmp")).expect("a folder in its way");
-    let failed = guard.revoke_token(&number).expect_err("it is not kept");
+    let failed = security.revoke_token(&number).expect_err("it is not kept");
     assert!(matches!(failed, NotAdmitted::NotKept(_)), "{failed}");
     assert!(changes.has_changed().expect("it lives"), "workers learn it");
-    let refused = guard.authenticate(&secret, at());
+    let refused = security.authenticate(&secret, at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
-    guard.revoke_worker(&shard).expect_err("it is not kept");
-    assert!(guard.tokens.lock().is_revoked(shard.as_str()));
-    guard.write_unkept();
-    let problem = guard.unkept_problem().expect("the disk takes nothing");
+    security.revoke_worker(&shard).expect_err("it is not kept");
+    assert!(security.tokens.lock().is_revoked(shard.as_str()));
+    security.write_unkept();
+    let problem = security.unkept_problem().expect("the disk takes nothing");
     assert!(problem.contains("not on disk") && problem.contains(TOKENS));
     fs::remove_dir(bench.file(".tokens.json.tmp")).expect("it is there");
-    guard.write_unkept();
-    assert_eq!(guard.unkept_problem(), None);
-    drop(guard);
-    let again = bench.guard();
+    security.write_unkept();
+    assert_eq!(security.unkept_problem(), None);
+    drop(security);
+    let again = bench.security();
     let refused = again.authenticate(&secret, at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     assert!(again.tokens.lock().is_revoked(shard.as_str()));
@@ -307,35 +313,38 @@ fn a_revocation_is_in_effect_before_the_disk_takes_it_and_kept_once_it_does() {
 #[tokio::test]
 async fn a_disk_that_does_not_answer_delays_neither_a_revocation_nor_the_end() {
     let bench = Bench::new();
-    let guard = bench.guard();
+    let security = bench.security();
     let shard = Shard::try_from("w1").expect("a name");
-    join(&guard);
-    let (token, _) = guard
+    join(&security);
+    let (token, _) = security
         .create_token(Terms::person(Role::Viewer, MINUTE))
         .expect("good terms");
     let (secret, number) = (token.secret.reveal(), token.secret.number().to_string());
-    let mut changes = guard.changes();
+    let mut changes = security.changes();
     changes.mark_unchanged();
     // A change that keeps its turn stands for one that waits in the kernel.
-    let turn = guard.disk.turn().expect("nobody else");
-    let revoking = Arc::clone(&guard);
+    let turn = security.disk.turn().expect("nobody else");
+    let revoking = Arc::clone(&security);
     let revoking = tokio::task::spawn_blocking(move || revoking.revoke_token(&number));
     changes.changed().await.expect("workers learn it");
-    let refused = guard.authenticate(&secret, at());
+    let refused = security.authenticate(&secret, at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     let stop = CancellationToken::new();
     stop.cancel();
-    Arc::clone(&guard).write_late(stop).await;
+    Arc::clone(&security).write_late(stop).await;
     let failed = revoking.await.expect("it has ended").expect_err("not kept");
     assert!(failed.to_string().contains("has not answered"), "{failed}");
-    let problem = guard.unkept_problem().expect("it is not on disk");
+    let problem = security.unkept_problem().expect("it is not on disk");
     assert!(problem.contains("has not answered"), "{problem}");
-    let problem = guard.stalled_problem().expect("the disk hangs");
+    let problem = security.stalled_problem().expect("the disk hangs");
     assert!(problem.contains("Revocations take effect"), "{problem}");
     drop(turn);
-    guard.revoke_worker(&shard).expect("the disk answers");
-    assert_eq!(guard.unkept_problem().or(guard.stalled_problem()), None);
-    let again = bench.guard();
+    security.revoke_worker(&shard).expect("the disk answers");
+    assert_eq!(
+        security.unkept_problem().or(security.stalled_problem()),
+        None
+    );
+    let again = bench.security();
     let refused = again.authenticate(&secret, at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     assert!(again.tokens.lock().is_revoked(shard.as_str()));
@@ -344,10 +353,10 @@ async fn a_disk_that_does_not_answer_delays_neither_a_revocation_nor_the_end() {
 #[test]
 fn a_shard_renews_once_at_a_time_and_once_in_a_minute_except_after_a_rotation() {
     let bench = Bench::new();
-    let guard = bench.guard();
+    let security = bench.security();
     let label = |name| ShardLabel::of(&Shard::try_from(name).expect("a name"));
-    join(&guard);
-    let begin = |name| guard.begin_renewal(label(name));
+    join(&security);
+    let begin = |name| security.begin_renewal(label(name));
     let key = KeyRequest::create().expect("a key");
     let early = Some(NotAdmitted::RenewedLately(label("w1")));
     let turn = begin("w1").expect("the first");
@@ -361,7 +370,7 @@ fn a_shard_renews_once_at_a_time_and_once_in_a_minute_except_after_a_rotation() 
     assert!(own.is_ok());
     assert_eq!(begin("w1").err(), early, "it was a moment ago");
     for step in [RotationStep::Begin, RotationStep::FinishAnyway] {
-        guard.rotate(step).expect("a folder");
+        security.rotate(step).expect("a folder");
         let key = KeyRequest::create().expect("a key");
         let turn = begin("w1").expect("the authorities are others");
         turn.renew(key.request()).expect("a certificate");
@@ -374,7 +383,7 @@ fn files_of_an_identity_that_others_may_use_are_refused() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let bench = Bench::new();
-    bench.guard();
+    bench.security();
     let set_mode = |file: &str, mode| {
         let mode = fs::Permissions::from_mode(mode);
         fs::set_permissions(bench.file(file), mode).expect("its own");
@@ -400,6 +409,6 @@ fn files_of_an_identity_that_others_may_use_are_refused() {
         };
         assert!(refused.to_string().contains("cp -p"), "{refused}");
         fs::rename(&target, &kept).expect("a file");
-        bench.guard();
+        bench.security();
     }
 }

@@ -8,10 +8,10 @@ use brasserie_common::access::{CallOrigin, Identity, TokenNumber};
 use brasserie_common::{Principal, WallTime};
 use brasserie_common_identity::{IdentityError, Lifetime, Token, TokenForm, web_server_config};
 use brasserie_common_runtime::Clock;
-use brasserie_thrift::rpc::Doorkeeper as _;
+use brasserie_thrift::rpc::Authenticator as _;
 
-use super::door::wants_renewal;
-use super::{Guard, NotAdmitted, Side};
+use super::authentication::wants_renewal;
+use super::{NotAdmitted, Security, Side};
 
 /// The most addresses in the certificate besides the names: more than a machine has. A scheduler that listens on all addresses learns its own
 /// from the connections.
@@ -33,7 +33,7 @@ impl WebSide {
     }
 }
 
-impl Guard {
+impl Security {
     /// Adds names to the certificate for browsers: host names, or addresses.
     pub(crate) fn add_web_names(&self, names: impl IntoIterator<Item = String>) {
         let web = &mut self.side.lock().web;

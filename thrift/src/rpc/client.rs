@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::door::Credentials;
+use super::authentication::Credentials;
 use super::frame::{ClientProtocol, Dialect};
 use super::limits::{CallTimeouts, Limits, MAX_LOOKUPS, USUAL_FRAME_BYTES};
 use super::link::{CallEnding, Done, Link, Overdue, Rejected, Sequence, Slot};

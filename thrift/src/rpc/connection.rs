@@ -13,8 +13,8 @@ use tokio::io::Interest;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::authentication::Authenticator;
 use super::budget::{CallRoom, Scope};
-use super::door::Doorkeeper;
 use super::frame::{self, Dialect, Envelope, FrameError, LENGTH_BYTES};
 use super::limits::TURN_BYTES;
 use super::outbox::{ConnectionOutbox, Doze};
@@ -74,7 +74,7 @@ pub enum Accepts {
 
 pub(super) struct Connection<S> {
     stream: Stream,
-    door: Arc<dyn Doorkeeper>,
+    authenticator: Arc<dyn Authenticator>,
     outbox: Arc<ConnectionOutbox>,
     service: Arc<S>,
     phase: ConnectionPhase,
@@ -103,7 +103,7 @@ pub(super) struct Connection<S> {
 impl<S: Service> Connection<S> {
     pub(super) fn new(
         stream: Stream,
-        door: Arc<dyn Doorkeeper>,
+        authenticator: Arc<dyn Authenticator>,
         outbox: Arc<ConnectionOutbox>,
         service: Arc<S>,
     ) -> Self {
@@ -111,7 +111,7 @@ impl<S: Service> Connection<S> {
         let first_call_by = Some(now + outbox.limits().first_call_timeout);
         Connection {
             stream,
-            door,
+            authenticator,
             outbox,
             service,
             phase: ConnectionPhase::Open,
@@ -297,7 +297,7 @@ impl<S: Service> Connection<S> {
             (self.outbox.peer(), self.stream.proof())
             && error.kind() == io::ErrorKind::InvalidData
         {
-            self.door.failed(from, &error.to_string());
+            self.authenticator.failed(from, &error.to_string());
         }
     }
 
@@ -307,7 +307,7 @@ impl<S: Service> Connection<S> {
             CallOrigin::Network(address) => address,
             CallOrigin::Local(user) => {
                 self.outbox.note_no_certificate();
-                return self.outbox.identify(self.door.local(user));
+                return self.outbox.identify(self.authenticator.local(user));
             }
         };
         match self.stream.proof() {
@@ -315,15 +315,17 @@ impl<S: Service> Connection<S> {
             Proof::Incomplete => {}
             Proof::Plain => {
                 self.outbox.note_no_certificate();
-                self.outbox.identify(self.door.plain(from));
+                self.outbox.identify(self.authenticator.plain(from));
             }
             Proof::Certificates(shown) => {
                 if shown.is_empty() {
                     self.outbox.note_no_certificate();
                 }
-                self.outbox.identify(self.door.identify(from, shown));
+                self.outbox
+                    .identify(self.authenticator.identify(from, shown));
                 // A revocation in the meantime has closed the connections of those who were known, and this peer was not.
-                self.outbox.identify(self.door.identify(from, shown));
+                self.outbox
+                    .identify(self.authenticator.identify(from, shown));
             }
         }
     }

@@ -7,7 +7,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::Interest;
 use tokio_util::sync::CancellationToken;
 
-use super::door::Credentials;
+use super::authentication::Credentials;
 use super::frame::{self, LENGTH_BYTES};
 use super::limits::{CallTimeouts, KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES};
 use super::link::{Leftovers, Link, Sequence, Useless};

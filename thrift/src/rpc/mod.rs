@@ -22,10 +22,10 @@
 //!   many unanswered calls, only health calls are accepted, from a reserve ([`Service::call_from_reserve`]). When all connections are
 //!   taken, a new one replaces the oldest idle stranger ([`Responder::mark_known`]).
 
+mod authentication;
 mod budget;
 mod client;
 mod connection;
-mod door;
 mod frame;
 mod limits;
 mod link;
@@ -37,9 +37,9 @@ mod responder;
 mod server;
 mod stream;
 
+pub use authentication::{Authenticator, Credentials, THRIFT};
 pub use client::{ClientConfig, ClientPool, ConnectionLosses, PeerAddr};
 pub use connection::Accepts;
-pub use door::{Credentials, Doorkeeper, THRIFT};
 pub use frame::ClientProtocol;
 pub use limits::{CallTimeouts, Limits};
 pub use outcome::{CallError, CallResult, NotSent, Unknown};

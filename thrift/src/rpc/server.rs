@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::authentication::{Authenticator, NoAuthentication};
 use super::budget::Budget;
 use super::connection::{Close, Connection};
-use super::door::{Doorkeeper, OpenDoor};
 use super::frame::{Foreign, FrameError};
 use super::limits::{
     ACCEPT_RETRY, FOREIGN_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES,
@@ -37,7 +37,7 @@ pub struct Server {
     /// A local socket, which takes the same calls.
     socket: Option<UnixListener>,
     local_addr: SocketAddr,
-    door: Arc<dyn Doorkeeper>,
+    authenticator: Arc<dyn Authenticator>,
 }
 
 /// A running server. Dropping the handle does not stop the server; cancelling the token given to [`Server::serve`] does.
@@ -133,16 +133,19 @@ impl Server {
             listener,
             socket: None,
             local_addr,
-            door: Arc::new(OpenDoor),
+            authenticator: Arc::new(NoAuthentication),
         })
     }
 
-    /// Lets this doorkeeper decide who the peers are. Without one, the server asks no peer for a proof.
-    pub fn behind(self, door: Arc<dyn Doorkeeper>) -> Server {
-        Server { door, ..self }
+    /// Lets this authenticator decide who the peers are. Without one, the server asks no peer for a proof.
+    pub fn authenticated_by(self, authenticator: Arc<dyn Authenticator>) -> Server {
+        Server {
+            authenticator,
+            ..self
+        }
     }
 
-    /// Takes calls also at this local socket, and asks the doorkeeper about its users.
+    /// Takes calls also at this local socket, and asks the authenticator about its users.
     pub fn with_socket(self, socket: Option<UnixListener>) -> Server {
         Server { socket, ..self }
     }
@@ -161,7 +164,7 @@ impl Server {
     ) -> ServerHandle {
         // The other half of the descriptors is for the process itself: its files, and its own calls to peers.
         limits.max_connections = limits.max_connections.min(descriptor_limit() / 2).max(1);
-        let asks = self.door.tls().is_some();
+        let asks = self.authenticator.tls().is_some();
         limits.max_strangers = match asks {
             true => limits.max_strangers.min(limits.max_connections.div_ceil(2)),
             // No peer can prove anything.
@@ -187,7 +190,7 @@ impl Server {
         for listener in [Listener::Tcp(self.listener)].into_iter().chain(socket) {
             let acceptor = Acceptor {
                 listener,
-                door: Arc::clone(&self.door),
+                authenticator: Arc::clone(&self.authenticator),
                 service: Arc::clone(&service),
                 shared: Arc::clone(&shared),
                 shutdown: shutdown.clone(),
@@ -284,7 +287,7 @@ impl Listener {
 
 struct Acceptor<S> {
     listener: Listener,
-    door: Arc<dyn Doorkeeper>,
+    authenticator: Arc<dyn Authenticator>,
     service: Arc<S>,
     shared: Arc<ServerState>,
     shutdown: CancellationToken,
@@ -336,12 +339,12 @@ impl<S: Service> Acceptor<S> {
             return;
         }
         let tls = match &stream {
-            Socket::Tcp(_) => self.door.tls(),
+            Socket::Tcp(_) => self.authenticator.tls(),
             Socket::Local(_) => None,
         };
         let stream = Stream::accepted(stream, tls);
-        let (door, service) = (Arc::clone(&self.door), Arc::clone(&self.service));
-        let connection = Connection::new(stream, door, outbox, service);
+        let (authenticator, service) = (Arc::clone(&self.authenticator), Arc::clone(&self.service));
+        let connection = Connection::new(stream, authenticator, outbox, service);
         let shutdown = self.shutdown.clone();
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {

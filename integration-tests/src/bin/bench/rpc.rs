@@ -16,7 +16,7 @@ use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
 };
 use brasserie_thrift::rpc::{
-    CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, Doorkeeper, IncomingCall,
+    Authenticator, CallResult, CallTimeouts, ClientConfig, ClientPool, Credentials, IncomingCall,
     Limits, PeerAddr, Server, Service, THRIFT,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -93,7 +93,7 @@ impl Service for Alive {
     }
 }
 
-/// The door and the caller's side of a server with this authority.
+/// The server's side and the caller's of a server with this authority.
 #[derive(Debug)]
 struct Sides {
     server: Arc<rustls::ServerConfig>,
@@ -115,7 +115,7 @@ impl Sides {
     }
 }
 
-impl Doorkeeper for Sides {
+impl Authenticator for Sides {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
         Some(Arc::clone(&self.server))
     }
@@ -145,7 +145,7 @@ fn thrift_rate(
         let sides = authority.map(|authority| Arc::new(Sides::of(authority)));
         let mut server = Server::bind(any_port()).await.expect("a port is free");
         if let Some(sides) = sides.clone() {
-            server = server.behind(sides);
+            server = server.authenticated_by(sides);
         }
         let stop = CancellationToken::new();
         let handle = server.serve(Alive, Limits::DEFAULT, stop.clone());

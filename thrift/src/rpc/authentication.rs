@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ServerConfig};
 pub const THRIFT: &[u8] = b"thrift";
 
 /// Decides who the peers of a server are. The tasks of connections call its functions, which must not block.
-pub trait Doorkeeper: Send + Sync + 'static {
+pub trait Authenticator: Send + Sync + 'static {
     /// Returns the configuration of TLS for a new connection; `None` if this port does not speak TLS.
     fn tls(&self) -> Option<Arc<ServerConfig>>;
 
@@ -35,9 +35,9 @@ pub trait Doorkeeper: Send + Sync + 'static {
 }
 
 /// Asks no peer who it is.
-pub(super) struct OpenDoor;
+pub(super) struct NoAuthentication;
 
-impl Doorkeeper for OpenDoor {
+impl Authenticator for NoAuthentication {
     fn tls(&self) -> Option<Arc<ServerConfig>> {
         None
     }

@@ -16,15 +16,15 @@ use super::connections::{Transport, Visitor};
 use super::failure;
 use super::page::InUrl;
 use super::sessions::{Session, Sessions};
-use crate::security::Guard;
+use crate::security::Security;
 
 /// The wait before a false token is answered.
 const FAILURE_DELAY: Duration = Duration::from_millis(500);
 
-/// The gate of a scheduler with an authority.
+/// The tokens and sessions that open the pages of a scheduler with an authority.
 #[derive(Clone)]
-pub(super) struct Gate {
-    pub guard: Arc<Guard>,
+pub(super) struct PageAccess {
+    pub security: Arc<Security>,
     pub sessions: Sessions,
     session_cookie: Arc<str>,
 }
@@ -37,12 +37,12 @@ pub(super) struct Viewer {
     pub session: Option<Session>,
 }
 
-impl Gate {
-    pub(super) fn new(guard: &Arc<Guard>) -> Self {
-        Gate {
-            guard: Arc::clone(guard),
+impl PageAccess {
+    pub(super) fn new(security: &Arc<Security>) -> Self {
+        PageAccess {
+            security: Arc::clone(security),
             sessions: Sessions::default(),
-            session_cookie: format!("brasserie-session-{}", guard.cluster()).into(),
+            session_cookie: format!("brasserie-session-{}", security.cluster()).into(),
         }
     }
 
@@ -55,7 +55,7 @@ impl Gate {
     /// Audits that somebody has shown a false token, and why it is false, and waits so that trying many takes long. The connection may be closed
     /// meanwhile.
     pub(super) async fn note_failure(&self, visitor: &Visitor, page: &str, token: (&str, &str)) {
-        self.guard
+        self.security
             .note_false_token(&visitor.from.into(), page, token);
         visitor.idle(tokio::time::sleep(FAILURE_DELAY)).await;
     }
@@ -69,7 +69,7 @@ impl Gate {
             (Some(shown), None) => {
                 let token = shown.to_str().ok().and_then(bearer);
                 let token = token.ok_or("the Authorization header is not `Bearer TOKEN`")?;
-                let identity = self.guard.shown(token, visitor.from);
+                let identity = self.security.shown(token, visitor.from);
                 Ok(Some(Viewer {
                     identity: Arc::new(identity.map_err(|why| why.to_string())?),
                     session: None,
@@ -82,7 +82,7 @@ impl Gate {
         let session = self
             .sessions
             .find(cookie(headers, self.session_cookie())?, Clock.now())?;
-        let identity = self.guard.holder_of(session.token, visitor.from).ok()?;
+        let identity = self.security.holder_of(session.token, visitor.from).ok()?;
         Some(Viewer {
             identity: Arc::new(identity),
             session: Some(session),
@@ -90,7 +90,7 @@ impl Gate {
     }
 
     fn is_open_to(&self, visitor: &Visitor) -> bool {
-        let principal = self.guard.without_token(visitor.from);
+        let principal = self.security.without_token(visitor.from);
         matches!(principal, Principal::Unauthenticated(_))
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
 
 /// Answers requests of those who may see the page, and tells the others what to do.
 pub(super) async fn check(
-    State(gate): State<Gate>,
+    State(access): State<PageAccess>,
     visitor: axum::Extension<Visitor>,
     mut request: Request,
     next: Next,
@@ -120,7 +120,7 @@ pub(super) async fn check(
     let Some(allowed) = callers(PAGES, path) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let is_open = gate.is_open_to(&visitor);
+    let is_open = access.is_open_to(&visitor);
     let is_local = visitor.from.ip().to_canonical().is_loopback();
     let is_probe = path.starts_with("/health");
     if visitor.transport == Transport::Plain && !is_local && !is_open && !is_probe {
@@ -136,7 +136,7 @@ pub(super) async fn check(
     if allowed == Callers::Anyone {
         return next.run(request).await;
     }
-    match gate.viewer(headers, &visitor) {
+    match access.viewer(headers, &visitor) {
         Ok(Some(viewer)) if allowed.include(Some(viewer.identity.role)) => {
             request.extensions_mut().insert(viewer);
             next.run(request).await
@@ -151,7 +151,7 @@ pub(super) async fn check(
         Err(why) => {
             let shown = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
             let shown = shown.and_then(bearer).unwrap_or_default();
-            gate.note_failure(&visitor, path, (shown, &why)).await;
+            access.note_failure(&visitor, path, (shown, &why)).await;
             refused(path, &why)
         }
     }

@@ -1,4 +1,4 @@
-//! The door of the scheduler's port, and its own side of TLS.
+//! Asks the peers of the scheduler's port who they are, and holds its own side of TLS.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use brasserie_common_identity::{
     proven, server_config,
 };
 use brasserie_common_runtime::Clock;
-use brasserie_thrift::rpc::{Credentials, Doorkeeper, THRIFT};
+use brasserie_thrift::rpc::{Authenticator, Credentials, THRIFT};
 
-use super::{Guard, LAPSED_FOR, NotAdmitted, PlainPeers, Side};
+use super::{LAPSED_FOR, NotAdmitted, PlainPeers, Security, Side};
 use crate::audit::RefusalReason;
 
 /// The scheduler's certificate in the form that TLS takes, for calls in both directions.
@@ -46,7 +46,7 @@ impl OwnSide {
     }
 }
 
-impl Guard {
+impl Security {
     /// Calls `look` with the scheduler's side of TLS, renewed if it is time.
     fn own<T>(&self, look: impl FnOnce(&OwnSide) -> T) -> T {
         let now = Clock.wall();
@@ -170,7 +170,7 @@ pub(super) fn wants_renewal(issued: WallTime, now: WallTime) -> bool {
     now < issued || now >= issued + Lifetime::SCHEDULER.0 / 2
 }
 
-impl Doorkeeper for Guard {
+impl Authenticator for Security {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
         Some(self.own(|own| Arc::clone(&own.server)))
     }
@@ -225,7 +225,7 @@ impl Doorkeeper for Guard {
     }
 }
 
-impl Credentials for Guard {
+impl Credentials for Security {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
         self.own(|own| Arc::clone(&own.client))
     }
@@ -247,8 +247,8 @@ impl Credentials for Guard {
     }
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for Security {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Guard({})", self.cluster)
+        write!(f, "Security({})", self.cluster)
     }
 }
