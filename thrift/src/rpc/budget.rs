@@ -1,5 +1,6 @@
 //! Counts the calls and bytes in flight on all connections of a server.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -7,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
-use super::limits::{Limits, REFUSAL_PAUSE};
+use super::limits::{Limits, MAX_REFUSALS_KNOWN, REFUSAL_PAUSE, SAME_REFUSAL_PAUSE};
 
 /// Counters of one server. A connection that exceeds them is not read for a while, and then refuses all but health calls.
 pub(super) struct Budget {
@@ -27,7 +28,28 @@ pub(super) struct Budget {
 #[derive(Default)]
 struct Refusals {
     since_logged: u64,
-    logged: Option<Instant>,
+    /// The texts of the last lines, and when they were logged, the oldest first.
+    logged: VecDeque<(Instant, String)>,
+}
+
+impl Refusals {
+    /// Counts a refusal. Returns the number of those since the last line if this one may be logged now.
+    fn note(&mut self, now: Instant, text: &str) -> Option<u64> {
+        self.since_logged += 1;
+        let within = |at: &Instant, pause| now.duration_since(*at) < pause;
+        while let Some((at, _)) = self.logged.front()
+            && (!within(at, SAME_REFUSAL_PAUSE) || self.logged.len() > MAX_REFUSALS_KNOWN)
+        {
+            self.logged.pop_front();
+        }
+        let last = self.logged.back();
+        let is_soon = last.is_some_and(|(at, _)| within(at, REFUSAL_PAUSE));
+        if is_soon || self.logged.iter().any(|(_, known)| known == text) {
+            return None;
+        }
+        self.logged.push_back((now, text.to_owned()));
+        Some(std::mem::take(&mut self.since_logged))
+    }
 }
 
 /// The bytes held by one connection. Only bytes above the allowance are charged to the budget.
@@ -71,18 +93,10 @@ impl Budget {
         }
     }
 
-    /// Counts a call that was refused because of who made it. Returns the number of those since the last line of the log if another line
-    /// may be written now.
-    pub(super) fn count_refusal(&self) -> Option<u64> {
-        let now = Instant::now();
-        let mut refusals = self.refusals.lock();
-        refusals.since_logged += 1;
-        let is_soon = |last: Instant| now.duration_since(last) < REFUSAL_PAUSE;
-        if refusals.logged.is_some_and(is_soon) {
-            return None;
-        }
-        refusals.logged = Some(now);
-        Some(std::mem::take(&mut refusals.since_logged))
+    /// Counts a call that was refused with this text because of who made it. Returns the number of those since the last line of the log if
+    /// a line with this text may be written now.
+    pub(super) fn count_refusal(&self, text: &str) -> Option<u64> {
+        self.refusals.lock().note(Instant::now(), text)
     }
 
     pub(super) fn begin_stranger(&self) {
@@ -167,6 +181,8 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn budget() -> Budget {
@@ -177,6 +193,24 @@ mod tests {
             connection_allowance_bytes: 10,
             ..Limits::DEFAULT
         })
+    }
+
+    #[test]
+    fn a_refusal_is_logged_at_once_and_again_a_minute_later() {
+        let mut refusals = Refusals::default();
+        let start = Instant::now();
+        let mut note =
+            |seconds: u64, text: &str| refusals.note(start + Duration::from_secs(seconds), text);
+        assert_eq!(note(0, "w1 is revoked"), Some(1));
+        assert_eq!(note(0, "a flood"), None, "a line each second at most");
+        let repeated = (1..60).filter_map(|second| note(second, "w1 is revoked"));
+        assert_eq!(repeated.count(), 0);
+        assert_eq!(note(59, "w2 is revoked"), Some(61));
+        assert_eq!(note(60, "w1 is revoked"), Some(1));
+        assert_eq!(note(61, "w2 is revoked"), None);
+        let texts = (100..1000).filter_map(|second| note(second, &second.to_string()));
+        assert_eq!(texts.count(), 900);
+        assert!(refusals.logged.len() <= MAX_REFUSALS_KNOWN + 1);
     }
 
     #[test]

@@ -185,6 +185,12 @@ pub(super) const FOREIGN_PAUSE: Duration = Duration::from_secs(60);
 /// Time between two log lines about calls that were refused because of who made them, so that strangers do not fill the log.
 pub(super) const REFUSAL_PAUSE: Duration = Duration::from_secs(1);
 
+/// The same for lines with the same text, so that a caller that repeats its call does not fill the log.
+pub(super) const SAME_REFUSAL_PAUSE: Duration = Duration::from_secs(60);
+
+/// The most texts of such lines that are remembered. Others count as new.
+pub(super) const MAX_REFUSALS_KNOWN: usize = 64;
+
 /// Pause after a failed `accept`: long enough not to spin while descriptors are exhausted, and short compared with every timeout.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 

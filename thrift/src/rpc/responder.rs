@@ -230,10 +230,11 @@ impl Responder {
 
     /// Answers that the caller may not make this call, and logs that.
     pub fn refuse(self, refusal: &NotPermitted) {
-        if let Some(count) = self.outbox.budget().count_refusal() {
-            tracing::warn!(from = %refusal.caller, count, "{refusal}");
+        let text = refusal.to_string();
+        if let Some(count) = self.outbox.budget().count_refusal(&text) {
+            tracing::warn!(from = %refusal.caller, count, "{text}");
         }
-        self.exception(ApplicationErrorKind::Unknown, &refusal.to_string());
+        self.exception(ApplicationErrorKind::Unknown, &text);
     }
 
     /// Answers that the arguments are invalid, with an exception that the method does not declare.
