@@ -38,6 +38,8 @@ pub const EXCLUDED: &str = "excluded";
 pub const DECOMMISSIONING: &str = "decommissioning";
 /// The state of a healthy worker that gets nothing any more.
 pub const DECOMMISSIONED: &str = "decommissioned";
+/// The state of a worker that the scheduler refuses, as its certificate is revoked, until it is lost.
+pub const REVOKED: &str = "revoked";
 
 /// The state of one scheduler's cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -274,8 +276,8 @@ pub struct WorkerView {
     pub address: String,
     /// The worker instance, START:RAND.
     pub instance: String,
-    /// `joining`, `healthy`, `draining` (healthy, and accepts no more tasks), `unhealthy` or `lost`. A healthy worker with an order has the
-    /// state of the order: `excluded`, `decommissioning` or `decommissioned`.
+    /// `joining`, `healthy`, `draining` (healthy, and accepts no more tasks), `unhealthy`, `revoked` or `lost`. A healthy worker with an order has
+    /// the state of the order: `excluded`, `decommissioning` or `decommissioned`.
     pub state: String,
     /// Tasks that run on the worker, including `unsure` and `standby`.
     pub running: u64,

@@ -137,8 +137,8 @@ struct WorkerStatus {
   2: string hostname,
   // HOST:PORT
   3: string address,
-  // "joining", "healthy", "draining" (healthy, and accepts no more tasks), "unhealthy" or "lost". A healthy worker with an order has the
-  // state of the order.
+  // "joining", "healthy", "draining" (healthy, and accepts no more tasks), "unhealthy", "revoked" (it is refused until it is lost) or
+  // "lost". A healthy worker with an order has the state of the order.
   4: string state,
   5: common.BistroInstanceID instance,
   6: i32 runningTasks,

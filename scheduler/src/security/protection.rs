@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::WallTime;
+use brasserie_common::cluster_view::REVOKED;
+use brasserie_common::text::counted;
 use brasserie_common::time::readable_duration;
 use brasserie_common_identity::Life;
 use brasserie_common_runtime::Clock;
@@ -11,6 +13,7 @@ use brasserie_thrift::generated::brasserie as wire;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::rotation::named;
 use super::{PlainPeers, Security};
 
 /// The time before the end of an unfinished rotation from which `status` names it: a third of the longest.
@@ -57,6 +60,7 @@ impl Protection {
         errors.extend(security.stalled_problem());
         errors.extend(security.authority_problem());
         errors.extend(security.rotation_problem(Clock.wall()));
+        errors.extend(security.shut_out_problem(Clock.wall()));
         let late = security.late_certificates();
         let tokens = security.tokens.lock();
         for worker in status.workers.iter_mut().flatten() {
@@ -65,7 +69,11 @@ impl Protection {
             if is_lost {
                 continue;
             }
-            let revoked = tokens.is_revoked(shard).then(|| {
+            let is_revoked = tokens.is_revoked(shard);
+            if is_revoked {
+                worker.state = Some(REVOKED.to_owned());
+            }
+            let revoked = is_revoked.then(|| {
                 "is refused, because its certificate is revoked: its tasks run elsewhere once it is lost"
                     .to_owned()
             });
@@ -124,6 +132,22 @@ impl Security {
         Some(format!(
             "the replacement of the authority is not finished, and {end}. Finish it: brasserie ca rotate --finish"
         ))
+    }
+
+    /// Returns which workers the end of a rotation has shut out, and what to do.
+    fn shut_out_problem(&self, now: WallTime) -> Option<String> {
+        let trusted = self.trusted();
+        let shut_out = self.tokens.lock().shut_out(now, &trusted);
+        let count = shut_out.len() as u64;
+        let were = if count == 1 { "was" } else { "were" };
+        (count > 0).then(|| {
+            format!(
+                "{} {were} shut out by the replacement of the authority: {}. Let each join again: end it, and start it in its data directory with \
+                 --join-token and a token of `brasserie token create --role worker`. For one that is gone for good: `brasserie worker revoke NAME`",
+                counted(count, "worker"),
+                named(&shut_out)
+            )
+        })
     }
 }
 
@@ -208,7 +232,10 @@ mod tests {
 
         let shard = Shard::try_from("a").expect("a name");
         security.revoke_worker(&shard).expect("it has joined");
-        let problems = workers()[0].problems.clone().unwrap_or_default();
+        let revoked = workers();
+        let problems = revoked[0].problems.clone().unwrap_or_default();
         assert!(problems[0].contains("is revoked"), "{problems:?}");
+        let states = [0, 1].map(|at: usize| revoked[at].state.as_deref());
+        assert_eq!(states, [Some("revoked"), Some("lost")]);
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use brasserie_common::WallTime;
 use brasserie_common::access::{ShardLabel, TokenNumber};
+use brasserie_common::text::printable;
 use brasserie_common_identity::{
     Authority, AuthorityHash, Cluster, IdentityError, MAX_TOKEN_BYTES, Token, write_secret,
 };
@@ -24,7 +25,7 @@ use super::disk::Turn;
 use super::tokens::Tokens;
 use super::{ADMIN_TOKEN, NotAdmitted, Security};
 
-/// The most shards that a refusal names.
+/// The most shards that a refusal or a problem names.
 const MOST_NAMED: usize = 10;
 
 /// A step of a rotation.
@@ -128,10 +129,11 @@ impl Security {
         let now = Clock.wall();
         let behind = tokens.behind(now, authority.hash()).map(|(label, _)| label);
         let behind: Vec<ShardLabel> = behind.collect();
-        tokens.end(now, &behind);
+        let former = authority.former();
+        tokens.end(now, former, &behind);
         // First, so that no crash leaves a shard that nobody can join as any more. Until the former authority is gone, its worker can renew.
         self.keep(&tokens, turn)?;
-        self.tokens.lock().end(now, &behind);
+        self.tokens.lock().end(now, former, &behind);
         let left = authority.forget_former(&self.folder)?;
         let own = OwnSide::create(&left, now)?;
         Ok((left, own))
@@ -192,21 +194,23 @@ fn check_that_none_is_behind(authority: &Authority, tokens: &Tokens) -> Result<(
     if behind.is_empty() {
         return Ok(());
     }
-    let named = behind.iter().take(MOST_NAMED);
-    let named: Vec<_> = named
-        .map(|name| brasserie_common::text::printable(name).to_string())
-        .collect();
-    let (count, more) = (behind.len(), behind.len() - named.len());
-    let more = match more {
+    refused(format!(
+        "{} workers have certificates of the former authority: {}. A worker renews within seconds of its next heartbeat. One that stays away has \
+         to join again after --force: it is started in its data directory with --join-token and a token of `brasserie token create --role worker`",
+        behind.len(),
+        named(&behind)
+    ))
+}
+
+/// Formats the names of shards, of which it has the first ones.
+pub(super) fn named(shards: &[String]) -> String {
+    let first = shards.iter().take(MOST_NAMED);
+    let first: Vec<_> = first.map(|name| printable(name).to_string()).collect();
+    let more = match shards.len() - first.len() {
         0 => String::new(),
         more => format!(" and {more} others"),
     };
-    refused(format!(
-        "{count} workers have certificates of the former authority: {}{more}. A worker renews within seconds of its next heartbeat. One that \
-         stays away has to join again after --force: with `brasserie token create --role worker`, and without the folder `identity` in its data \
-         directory",
-        named.join(", ")
-    ))
+    format!("{}{more}", first.join(", "))
 }
 
 fn refused<T>(why: impl Into<String>) -> Result<T, NotAdmitted> {
@@ -396,6 +400,44 @@ mod tests {
             ..current
         };
         assert_eq!(shown(&old_text), refused());
+    }
+
+    #[test]
+    fn workers_that_a_rotation_has_shut_out_are_named_until_they_join_again_or_are_revoked() {
+        let bench = Bench::new();
+        let security = bench.security();
+        let shards = ["w1", "w2", "w3"].map(|name| Shard::try_from(name).expect("a shard"));
+        for shard in &shards {
+            join(&security, shard);
+        }
+        // An earlier release has not noted whose certificate it was.
+        let label = ShardLabel::of(&shards[1]);
+        let mut text = security.tokens.lock().to_json(usize::MAX).expect("JSON");
+        let mut kept: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        kept["shards"][label.as_str()]["authority"] = "".into();
+        text = serde_json::to_vec(&kept).expect("JSON");
+        *security.tokens.lock() = serde_json::from_slice(&text).expect("tokens");
+        let shut_out = |security: &Security| {
+            let trusted = security.trusted();
+            security.tokens.lock().shut_out(Clock.wall(), &trusted)
+        };
+        security.rotate(RotationStep::Begin).expect("a folder");
+        assert_eq!(shut_out(&security), [""; 0], "they renew");
+        security.rotate(RotationStep::FinishAnyway).expect("forced");
+        assert_eq!(shut_out(&bench.security()), ["w1", "w2", "w3"]);
+        join(&security, &shards[0]);
+        security.revoke_worker(&shards[2]).expect("it has joined");
+        assert_eq!(shut_out(&security), ["w2"]);
+        let later = Clock.wall() + 31 * 24 * 60 * MINUTE;
+        let trusted = security.trusted();
+        let forgotten = security.tokens.lock().shut_out(later, &trusted);
+        assert_eq!(forgotten, [""; 0], "nobody could have renewed either");
+        let names: Vec<String> = (10..22).map(|number: u8| number.to_string()).collect();
+        assert!(
+            named(&names).ends_with("19 and 2 others"),
+            "{}",
+            named(&names)
+        );
     }
 
     #[test]

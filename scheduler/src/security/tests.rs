@@ -170,7 +170,7 @@ fn a_shard_that_another_machine_has_taken_over_has_one_key() {
     // Its certificate has expired.
     let label = proven_by(&first).certified.shard.expect("a shard");
     let now = Clock.wall();
-    security.tokens.lock().end(now, [&label]);
+    security.tokens.lock().end(now, None, [&label]);
     let second = join(&security);
     let caller = caller_with(&security, &second);
     assert!(matches!(caller, Principal::Authenticated(_)), "{caller:?}");

@@ -405,7 +405,7 @@ pub(crate) enum NotAdmitted {
     NoCertificate,
     #[error(
         "the certificate of the shard `{0}` is of the authority that a rotation replaces, and not for a key that this scheduler knows of the shard. \
-         If this is the worker of the shard, end its certificates, remove `identity` in its data directory, and start it with a new token: \
+         If this is the worker of the shard, end it and its certificates, and start it in its data directory with --join-token and a new token: \
          brasserie worker revoke {0}; brasserie token create --role worker"
     )]
     OtherKey(ShardLabel),
@@ -769,15 +769,33 @@ impl Tokens {
         })
     }
 
-    /// Ends the certificates of shards whose authority is gone, so that their workers may join again.
+    /// Returns the shards whose last certificate is of an authority that is not accepted any more, and could otherwise be renewed.
+    pub(crate) fn shut_out(&self, now: WallTime, trusted: &[AuthorityHash]) -> Vec<String> {
+        let trusted: Vec<String> = trusted.iter().map(AuthorityHash::to_string).collect();
+        let is_shut_out = |kept: &&KeptShard| {
+            let until = WallTime::from_millis(kept.until_ms) + LAPSED_FOR;
+            let is_known = !kept.authority.is_empty();
+            is_known && !trusted.contains(&kept.authority) && !kept.is_revoked && now < until
+        };
+        let shut_out = self.shards.values().filter(is_shut_out);
+        shut_out
+            .map(|kept| kept.shard.as_str().to_owned())
+            .collect()
+    }
+
+    /// Ends the certificates of shards whose authority, the former one, is gone, so that their workers may join again.
     pub(crate) fn end<'a>(
         &mut self,
         now: WallTime,
+        former: Option<AuthorityHash>,
         shards: impl IntoIterator<Item = &'a ShardLabel>,
     ) {
         for shard in shards {
             if let Some(kept) = self.shards.get_mut(shard.as_str()) {
                 (kept.until_ms, kept.newest_until_ms) = (now.as_millis(), now.as_millis());
+                if let (true, Some(former)) = (kept.authority.is_empty(), &former) {
+                    kept.authority = former.to_string();
+                }
             }
         }
     }
