@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use brasserie_common::access::{Role, TokenNumber};
 use brasserie_common::{Principal, WallTime};
-use brasserie_common_identity::{CertificateDer, Credential, KeyRequest, Lifetime, server_config};
+use brasserie_common_identity::{
+    CertificateDer, Credential, KeyRequest, Lifetime, proven, server_config,
+};
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie::{
     BrasserieRenewCertificateArgs, BrasserieRenewCertificateResult, ClusterStatus,
@@ -98,8 +100,39 @@ impl Certified {
         TokenNumber(u64::from_str_radix(number, 16).expect("hex digits"))
     }
 
+    /// Runs a command that must print JSON.
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.asked(&[arguments, &["--json"]].concat())).expect("JSON")
+    }
+
     fn ca(&self) -> Value {
-        serde_json::from_str(&self.asked(&["ca", "status", "--json"])).expect("JSON")
+        self.json(&["ca", "status"])
+    }
+
+    /// Makes a worker start with a new token for its shard.
+    fn give_token(&self, spec: &mut WorkerSpec) {
+        let create = [
+            "token",
+            "create",
+            "--role",
+            "worker",
+            "--shard",
+            &spec.shard,
+        ];
+        let token = self.asked(&create);
+        let token = self.stage.write_secret("join", token_in(&token));
+        spec.flags
+            .push(format!("--join-token=@{}", token.display()));
+    }
+
+    /// Returns the problem of workers that a rotation has shut out.
+    fn shut_out(&self) -> Option<String> {
+        let status = self.json(&["status"]);
+        let errors = status["errors"].as_array().expect("a list").iter();
+        let mut errors = errors.filter_map(Value::as_str);
+        errors
+            .find(|error| error.contains("shut out"))
+            .map(str::to_owned)
     }
 
     fn wait_until_all_have_renewed(&self) {
@@ -338,7 +371,7 @@ fn certificates_and_the_authority_are_replaced_while_tasks_run_and_no_heartbeat_
 
 #[test]
 fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
-    let cluster = Certified::start(&[]);
+    let mut cluster = Certified::start(&[]);
     let (_stays, _) = cluster.start_worker("stays");
     let (mut leaves, leaves_spec) = cluster.start_worker("leaves");
     cluster.client.wait_healthy(2);
@@ -350,20 +383,102 @@ fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
     let refused = cluster.ask(&["ca", "rotate", "--finish"]);
     assert_eq!(refused.code, Some(1), "{}", refused.output);
     assert!(refused.output.contains("leaves"), "{}", refused.output);
+    assert_eq!(cluster.shut_out(), None);
     cluster.asked(&["ca", "rotate", "--finish", "--force"]);
     let back = cluster.stage.start_worker(&leaves_spec);
     back.wait_for_output("its authority was replaced while this worker was away");
+    assert!(back.output().contains("--join-token"), "{}", back.output());
     drop(back);
+    cluster.scheduler.kill_program();
+    cluster.scheduler = cluster.stage.start_scheduler(&cluster.spec);
+    cluster.scheduler.wait_for_output("the scheduler is up");
+    let shut_out = cluster.shut_out().expect("a problem");
+    assert!(shut_out.contains("authority: leaves."), "{shut_out}");
     // The remedy of the message.
-    fs::remove_dir_all(leaves_spec.data_dir.join("identity")).expect("a folder");
-    let token = cluster.asked(&["token", "create", "--role", "worker", "--shard", "leaves"]);
-    let token = cluster.stage.write_secret("join", token_in(&token));
     let mut spec = leaves_spec;
-    spec.flags
-        .push(format!("--join-token=@{}", token.display()));
-    let _again = cluster.stage.start_worker(&spec);
+    cluster.give_token(&mut spec);
+    let again = cluster.stage.start_worker(&spec);
     let client = TestAuthority::of(&cluster.spec).client(cluster.spec.port);
     client.wait_healthy(2);
+    assert_eq!(cluster.shut_out(), None);
+    again.wait_for_output("joined the cluster");
+    let output = again.output();
+    assert!(!output.contains("left another"), "{output}");
+}
+
+/// Returns the name of the cluster in the certificate that a worker has.
+fn cluster_of(worker: &WorkerSpec) -> String {
+    let read = Credential::read(&worker.data_dir.join("identity/worker.pem"));
+    let own = read.expect("whole").expect("a certificate");
+    let proven = proven(own.certificate()).expect("a certificate of a cluster");
+    proven.certified.cluster.to_string()
+}
+
+#[test]
+fn a_worker_moves_to_another_cluster_by_a_token_of_it_and_by_nothing_else() {
+    let (first, second) = (Certified::start(&[]), Certified::start(&[]));
+    let (mut worker, mut spec) = first.start_worker("w1");
+    first.client.wait_healthy(1);
+    worker.kill_with_keeper();
+    let left = cluster_of(&spec);
+    let usual = spec.flags.clone();
+    spec.scheduler = format!("127.0.0.1:{}", second.spec.port);
+    // A token of the cluster that the worker knows, one that no scheduler proves, and none that can be read.
+    let text = format!("brj1-{}-{}", "ab".repeat(32), "cd".repeat(32));
+    let unknown = first.stage.write_secret("unknown", &text);
+    let missing = first.stage.path("missing");
+    first.give_token(&mut spec);
+    let known = spec.flags.pop().expect("a token");
+    let flag = |path: &Path| format!("--join-token=@{}", path.display());
+    let keeps = "the worker keeps the certificate that it has";
+    for (token, wanted) in [
+        (known, ""),
+        (flag(&unknown), keeps),
+        (flag(&missing), keeps),
+    ] {
+        spec.flags = [&usual[..], &[token]].concat();
+        let mut stays = first.stage.start_worker(&spec);
+        stays.wait_for_output("has another authority than the certificate of this worker");
+        assert!(stays.output().contains(wanted), "{}", stays.output());
+        assert_eq!(cluster_of(&spec), left);
+        stays.kill_with_keeper();
+    }
+    spec.flags = usual;
+    second.give_token(&mut spec);
+    let moved = first.stage.start_worker(&spec);
+    second.client.wait_healthy(1);
+    moved.wait_for_output("left another one");
+    let joined = cluster_of(&spec);
+    assert_eq!(joined, second.ca()["trust_domain"]);
+    let output = moved.output();
+    assert!(
+        output.contains(&left) && output.contains(&joined),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_revoked_worker_is_shown_as_such_at_once_and_fills_no_log() {
+    let cluster = Certified::start(&[]);
+    let (worker, _) = cluster.start_worker("w1");
+    cluster.client.wait_healthy(1);
+    cluster.asked(&["worker", "revoke", "w1"]);
+    let listed = cluster.asked(&["worker", "list"]);
+    assert!(listed.contains("revoked"), "{listed}");
+    let listed = cluster.json(&["worker", "list"]);
+    assert_eq!(listed["workers"][0]["state"], "revoked", "{listed}");
+    let status = cluster.asked(&["status"]);
+    assert!(status.contains("worker `w1` is revoked"), "{status}");
+    wait_for("some refused heartbeats", || {
+        let refused = cluster.json(&["status"])["refused_calls"]["proof"].as_u64();
+        (refused? >= 4).then_some(())
+    });
+    for process in [&worker, &cluster.scheduler] {
+        let output = process.output();
+        let lines = output.lines();
+        let lines = lines.filter(|line| line.contains("processHeartbeat is not permitted"));
+        assert_eq!(lines.count(), 1, "{output}");
+    }
 }
 
 #[test]

@@ -211,6 +211,16 @@ impl OwnSide {
     }
 }
 
+/// The scheduler's answer about a worker's certificate.
+enum Acceptance {
+    /// The scheduler accepts it, or refuses the call for another reason.
+    Accepted,
+    /// There is none, or the scheduler refuses it for good.
+    MustJoin,
+    /// No address has a scheduler with an authority that the worker trusts.
+    OtherAuthority,
+}
+
 /// Returns whether a worker with this data directory has joined a cluster. A certificate that cannot be read counts too, so that the worker
 /// does not start without it.
 pub(crate) fn has_joined(data_dir: &Path) -> bool {
@@ -220,8 +230,8 @@ pub(crate) fn has_joined(data_dir: &Path) -> bool {
 impl Membership {
     /// Reads the membership, or joins with the token that the operator has given. Without either, the worker is no member.
     ///
-    /// A token is for a worker without a certificate, or with one that the scheduler refuses for good. Both wait for the scheduler, however long
-    /// that takes.
+    /// A token is for a worker without a certificate, or with one that the scheduler refuses for good, or for one that moves to a scheduler with
+    /// another authority. All wait for the scheduler, however long that takes.
     pub(crate) async fn establish(
         data_dir: &Path,
         token: Option<TokenPlace>,
@@ -238,32 +248,78 @@ impl Membership {
             return Ok(Membership(None));
         }
         let scheduler = only_one?;
-        let member = |credential: Credential, is_new: bool| {
-            let member = Member::of(&credential, is_new, &folder, &scheduler.shard)?;
+        let member = |credential: &Credential, is_new: bool| {
+            let member = Member::of(credential, is_new, &folder, &scheduler.shard)?;
             Ok::<_, MembershipError>(Membership(Some(Arc::new(member))))
         };
         let mut own = match kept {
-            Some(kept) => member(kept, false)?,
+            Some(kept) => member(&kept, false)?,
             None => Membership(None),
         };
-        if let Some(place) = token
-            && own.must_join(scheduler, timeouts).await
-        {
-            let token = read_token(place).await?;
-            let joined = join(kept_request(&folder)?, scheduler, &token, timeouts).await?;
-            joined.write(&folder.join(OWN))?;
-            tracing::info!(shard = scheduler.shard.as_str(), "joined the cluster");
-            own = member(joined, true)?;
+        if let Some(place) = token {
+            let joined = match own.acceptance(scheduler, timeouts).await {
+                Acceptance::Accepted => None,
+                Acceptance::MustJoin => {
+                    let token = read_token(place).await?;
+                    Some(join(kept_request(&folder)?, scheduler, &token, timeouts).await?)
+                }
+                Acceptance::OtherAuthority => {
+                    match own.move_by(place, &folder, scheduler, timeouts).await {
+                        Err(why) if !matches!(why, MembershipError::NotAdmitted(_)) => {
+                            tracing::warn!("the worker keeps the certificate that it has: {why}");
+                            // A later start may need the request again.
+                            return Ok(own);
+                        }
+                        moved => moved?,
+                    }
+                }
+            };
+            if let Some(joined) = joined {
+                let new = member(&joined, true)?;
+                joined.write(&folder.join(OWN))?;
+                own.log_join(&new, &scheduler.shard);
+                own = new;
+            }
         }
         forget_request(&folder)?;
         Ok(own)
     }
 
-    /// Returns whether the worker has no certificate, or one that the scheduler refuses for good. Waits for its answer, as joining does: before
-    /// that, no scheduler gives the worker anything to do.
-    async fn must_join(&self, scheduler: &SchedulerOptions, timeouts: CallTimeouts) -> bool {
+    /// Joins anew with a token of an authority that the kept certificate does not know; `None` if it knows that one. The scheduler must prove the
+    /// token's authority.
+    async fn move_by(
+        &self,
+        place: TokenPlace,
+        folder: &Path,
+        scheduler: &SchedulerOptions,
+        timeouts: CallTimeouts,
+    ) -> Result<Option<Credential>, MembershipError> {
+        let token = read_token(place).await?;
+        let member = self.0.as_ref();
+        if member.is_some_and(|member| member.trusts(token.authority)) {
+            return Ok(None);
+        }
+        let joined = join(kept_request(folder)?, scheduler, &token, timeouts).await?;
+        Ok(Some(joined))
+    }
+
+    /// Logs that this membership was replaced.
+    fn log_join(&self, joined: &Membership, shard: &Shard) {
+        let shard = shard.as_str();
+        match (&self.0, &joined.0) {
+            (Some(from), Some(to)) if from.cluster != to.cluster => {
+                let (from, to) = (&from.cluster, &to.cluster);
+                tracing::warn!(shard, %from, %to, "joined the cluster, and left another one, as the operator has given a token for this one");
+            }
+            _ => tracing::info!(shard, "joined the cluster"),
+        }
+    }
+
+    /// Returns what the scheduler says about the certificate that the worker has. Waits for its answer, as joining does: before that, no
+    /// scheduler gives the worker anything to do.
+    async fn acceptance(&self, scheduler: &SchedulerOptions, timeouts: CallTimeouts) -> Acceptance {
         if !self.is_member() {
-            return true;
+            return Acceptance::MustJoin;
         }
         let pool = ClientPool::new(ClientConfig {
             timeouts,
@@ -284,26 +340,24 @@ impl Membership {
             let other = called.is_of_other_authority().then_some(());
             let is_over = findings.note(at, other, is_taken(&called)).is_some();
             match called.into_result() {
-                Ok(_) => return false,
+                Ok(_) => return Acceptance::Accepted,
                 Err(CallError::Unknown(Unknown::Exception { message, .. })) => {
-                    let is_refused = message.contains(MUST_JOIN_AGAIN);
-                    if is_refused {
-                        tracing::warn!(
-                            "the worker joins again, as its scheduler has said: {}",
-                            printable(&message)
-                        );
+                    if !message.contains(MUST_JOIN_AGAIN) {
+                        return Acceptance::Accepted;
                     }
-                    return is_refused;
+                    let why = printable(&message);
+                    tracing::warn!("the worker joins again, as its scheduler has said: {why}");
+                    return Acceptance::MustJoin;
                 }
                 // The worker says so at its heartbeats, too.
-                Err(_) if is_over => return false,
+                Err(_) if is_over => return Acceptance::OtherAuthority,
                 Err(why) => {
                     tracing::warn!(scheduler = %address, "cannot ask yet whether the certificate is accepted, trying again: {why}");
                     tokio::time::sleep(RETRY).await;
                 }
             }
         }
-        false
+        Acceptance::OtherAuthority
     }
 
     pub(crate) fn is_member(&self) -> bool {
@@ -730,6 +784,11 @@ impl Member {
         }
     }
 
+    /// Returns whether the worker's certificate was issued with this authority among those that it trusts.
+    fn trusts(&self, authority: AuthorityHash) -> bool {
+        self.own.lock().authorities.contains(&authority.0)
+    }
+
     /// Makes further calls go over new connections.
     fn call_anew(&self) {
         self.proofs.fetch_add(1, Ordering::SeqCst);
@@ -758,10 +817,9 @@ impl Member {
     fn other_authority(&self) -> String {
         format!(
             "The scheduler there has another authority than the certificate of this worker. Either it is the scheduler of another cluster than {}, \
-             or its authority was replaced while this worker was away. In that case, remove {} and join again with a new token: brasserie token \
-             create --role worker",
-            self.cluster,
-            self.folder.display()
+             or its authority was replaced while this worker was away. In that case, end this worker, and start it in its data directory with \
+             --join-token and a token of an administrator of that scheduler: brasserie token create --role worker",
+            self.cluster
         )
     }
 
@@ -1124,6 +1182,12 @@ mod tests {
         assert!(member.version() > version, "servers prove themselves anew");
         accepted(&first, Role::Worker).expect_err("it had to renew");
         accepted(&second, Role::Worker).expect("a worker");
+        let trusted = [&first, &second, &third].map(|one| member.trusts(one.hash()));
+        assert_eq!(
+            trusted,
+            [true, true, false],
+            "a token of another one moves it"
+        );
         // It was away meanwhile, and another rotation has begun.
         member.learn(trusts(&[&third, &second]));
         all_are(&third, true);
