@@ -55,6 +55,8 @@ const JOINING: &str = "joining.pem";
 pub const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
 /// The pause between two attempts to join or to renew, while the scheduler does not answer.
 pub(crate) const RETRY: Duration = Duration::from_secs(5);
+/// The time after which a failure to renew is logged again, while its reason is the same.
+const LOG_PAUSE: Duration = Duration::from_secs(60);
 /// The number of calls at each address of a scheduler after which a worker waits no longer for those that do not answer, if another address
 /// is that of another cluster. With two addresses, that is a minute: a scheduler that restarts is back before.
 const PATIENT_ROUNDS: usize = 6;
@@ -436,7 +438,7 @@ impl Membership {
         let Some(member) = self.0.clone() else {
             return;
         };
-        let mut wait = RETRY;
+        let (mut wait, mut logged) = (RETRY, LoggedFailure::default());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -455,14 +457,33 @@ impl Membership {
             match member.renew(&pool, &peer).await {
                 Ok(until) => {
                     tracing::info!(until = %until.as_secs(), "renewed the certificate");
+                    logged = LoggedFailure::default();
                     wait = member.time_to_check();
                 }
                 Err(why) => {
-                    tracing::warn!("cannot renew the certificate, trying again: {why}");
+                    if logged.is_due(Clock.now(), &why) {
+                        tracing::warn!("cannot renew the certificate, trying again: {why}");
+                    }
                     wait = RETRY;
                 }
             }
         }
+    }
+}
+
+/// The last failure to renew that was logged.
+#[derive(Debug, Default)]
+struct LoggedFailure(Option<(Time, String)>);
+
+impl LoggedFailure {
+    /// Returns whether a failure is to be logged now: at once if its reason is another one, and later only from time to time.
+    fn is_due(&mut self, now: Time, why: &str) -> bool {
+        let is_logged = |(at, logged): &(Time, String)| logged == why && now.since(*at) < LOG_PAUSE;
+        let is_due = !self.0.as_ref().is_some_and(is_logged);
+        if is_due {
+            self.0 = Some((now, why.to_owned()));
+        }
+        is_due
     }
 }
 
@@ -1073,6 +1094,20 @@ mod tests {
             kept.time_to_renewal(kept.since, kept.issued + life),
             Duration::ZERO
         );
+    }
+
+    #[test]
+    fn a_failing_renewal_is_logged_at_once_and_then_each_minute() {
+        let mut logged = LoggedFailure::default();
+        let mut is_due = |seconds: u64, why| {
+            let now = Time::ZERO + Duration::from_secs(seconds);
+            logged.is_due(now, why)
+        };
+        assert!(is_due(0, "revoked"));
+        assert!(!(5..60).any(|second| is_due(second, "revoked")));
+        assert!(is_due(60, "revoked"));
+        assert!(is_due(61, "no answer") && is_due(62, "revoked"));
+        assert!(!is_due(63, "revoked"));
     }
 
     #[test]
