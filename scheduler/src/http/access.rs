@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use brasserie_common::Principal;
 use brasserie_common::access::{Callers, Identity, PAGES, callers};
 use brasserie_common_runtime::Clock;
+use brasserie_thrift::rpc::Authenticator as _;
 
 use super::connections::{Transport, Visitor};
 use super::failure;
@@ -69,7 +70,7 @@ impl PageAccess {
             (Some(shown), None) => {
                 let token = shown.to_str().ok().and_then(bearer);
                 let token = token.ok_or("the Authorization header is not `Bearer TOKEN`")?;
-                let identity = self.security.shown(token, visitor.from);
+                let identity = self.security.authenticate_token(token, visitor.from);
                 Ok(Some(Viewer {
                     identity: Arc::new(identity.map_err(|why| why.to_string())?),
                     session: None,
@@ -82,15 +83,15 @@ impl PageAccess {
         let session = self
             .sessions
             .find(cookie(headers, self.session_cookie())?, Clock.now())?;
-        let identity = self.security.holder_of(session.token, visitor.from).ok()?;
+        let person = self.security.token_holder(session.token).ok()?;
         Some(Viewer {
-            identity: Arc::new(identity),
+            identity: Arc::new(person.identity(visitor.from)),
             session: Some(session),
         })
     }
 
     fn is_open_to(&self, visitor: &Visitor) -> bool {
-        let principal = self.security.without_token(visitor.from);
+        let principal = self.security.plain(visitor.from);
         matches!(principal, Principal::Unauthenticated(_))
     }
 }

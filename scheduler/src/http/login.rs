@@ -142,7 +142,10 @@ async fn login(
         let problem = "The form was too old, or your browser takes no cookies. Try again.";
         return show_form(&visitor, next, StatusCode::FORBIDDEN, problem);
     }
-    let identity = match access.security.shown(fields.get("token"), visitor.from) {
+    let identity = match access
+        .security
+        .authenticate_token(fields.get("token"), visitor.from)
+    {
         Ok(identity) => identity,
         Err(why) => {
             let why = why.to_string();

@@ -15,13 +15,14 @@ use tokio::sync::Semaphore;
 
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{
-    AuthorityState, KeptToken, NotAdmitted, RenewalTurn, RotationStep, Security, Terms, number_of,
+    AuthorityState, NotAdmitted, RenewalTurn, RotationStep, Security, Terms, TokenRecord,
+    token_number,
 };
 
 /// The most calls of one kind that wait at a time: enough that many workers join or renew their certificates at once.
 const MOST_WAITING: usize = 64;
 /// The most shards that `AuthorityStatus` names.
-const MOST_BEHIND: usize = 1000;
+const MOST_NOT_RENEWED: usize = 1000;
 
 /// Makes the result struct of a call from its value, or from the reason why there is none.
 macro_rules! answer {
@@ -119,7 +120,7 @@ impl Identities {
             // Programs ask so whether there is an authority, so it is no attempt to join.
             return answer_with(to, Err(NotAdmitted::Open), answer!(BrasserieJoinResult));
         }
-        let token = number_of(&args.secret);
+        let token = token_number(&args.secret);
         let end = move |shard: &str, chain: &Result<_, NotAdmitted>| {
             let line = audit.call(&from, "join").on("worker", shard);
             let line = line.shown_token(token);
@@ -306,7 +307,7 @@ impl Identities {
             (&self.places.answering, from),
             to,
             |security| {
-                let tokens = security.tokens().into_iter();
+                let tokens = security.valid_tokens().into_iter();
                 let tokens = tokens.map(|(number, kept)| token_status(security, number, kept));
                 Ok(tokens.collect())
             },
@@ -453,7 +454,7 @@ fn end_admission<T>(
 fn end_change<T>(line: OpenLine, from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
     log(from, &line.subject(what), outcome);
     match outcome {
-        Err(why @ (NotAdmitted::Failed(_) | NotAdmitted::NotKept(_))) => {
+        Err(why @ (NotAdmitted::Failed(_) | NotAdmitted::NotWritten(_))) => {
             line.end(Outcome::Failed, Some(why))
         }
         outcome => line.end_as(outcome),
@@ -492,13 +493,13 @@ fn creator(from: &Principal) -> String {
 
 /// Describes an authority, with the number of shards that still have certificates of the former one.
 fn described_authority(state: &AuthorityState) -> Value {
-    json!({ "hash": state.hash.to_string(), "behind": state.behind.len() })
+    json!({ "hash": state.hash.to_string(), "behind": state.not_renewed.len() })
 }
 
 fn log<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
     match outcome {
         Ok(_) => tracing::info!(%from, "accepted the request to {what}"),
-        Err(why @ NotAdmitted::NotKept(_)) => {
+        Err(why @ NotAdmitted::NotWritten(_)) => {
             tracing::error!(%from, %why, "did not finish the request to {what}");
         }
         Err(why) => tracing::warn!(%from, %why, "refused the request to {what}"),
@@ -572,7 +573,7 @@ fn accounts(asked: Vec<String>) -> Result<Vec<RunAs>, NotAdmitted> {
     asked.into_iter().map(account).collect()
 }
 
-fn token_status(security: &Security, number: String, kept: KeptToken) -> wire::TokenStatus {
+fn token_status(security: &Security, number: String, kept: TokenRecord) -> wire::TokenStatus {
     let authority = security.authority_of(&kept);
     let (created, expires) = (kept.created(), kept.expires());
     let count = |uses: u32| i32::try_from(uses).unwrap_or(i32::MAX);
@@ -598,8 +599,8 @@ fn token_status(security: &Security, number: String, kept: KeptToken) -> wire::T
 }
 
 fn authority_status(state: AuthorityState) -> wire::AuthorityStatus {
-    let behind_count = i64::try_from(state.behind.len()).unwrap_or(i64::MAX);
-    let behind = state.behind.into_iter().take(MOST_BEHIND);
+    let behind_count = i64::try_from(state.not_renewed.len()).unwrap_or(i64::MAX);
+    let behind = state.not_renewed.into_iter().take(MOST_NOT_RENEWED);
     wire::AuthorityStatus {
         cluster: Some(state.cluster.to_string()),
         hash: Some(state.hash.to_string()),
