@@ -43,6 +43,7 @@ use tokio::sync::watch;
 
 use crate::audit::Audit;
 use authentication::RpcTls;
+pub(crate) use certificates::IssuedChain;
 pub use folder::SecurityError;
 use folder::write_registry;
 pub(crate) use local_socket::open as open_local_socket;
