@@ -17,7 +17,7 @@ use brasserie_thrift::rpc;
 use clap::{Args, Parser};
 
 use crate::audit::MOST_KEPT;
-use crate::security::{PlainPeers, SecurityWish};
+use crate::security::{AuthorityCreation, PlainPeers};
 use crate::sources::{ConfigSource, Periods};
 use crate::start::{DirectoryOrigin, NewCluster, StartOptions};
 
@@ -388,9 +388,9 @@ impl Flags {
         let workers = &self.workers;
         Ok(StartOptions {
             listen: ListenAddress::check(self.listen, exposure).map_err(FlagsError::Listen)?,
-            security: match self.insecure_network || is_local {
-                true => SecurityWish::AsFound,
-                false => SecurityWish::Secured,
+            authority_creation: match self.insecure_network || is_local {
+                true => AuthorityCreation::Never,
+                false => AuthorityCreation::IfMissing,
             },
             plain_peers: match (self.insecure_network, self.plain_loopback) {
                 (true, _) => PlainPeers::All,
@@ -523,21 +523,21 @@ mod tests {
         let of = |flags: &[&str]| {
             let options = parse(flags).unwrap().into_options();
             options
-                .map(|options| (options.security, options.plain_peers))
+                .map(|options| (options.authority_creation, options.plain_peers))
                 .map_err(|e| e.to_string())
         };
         let (wide, pages) = (["--listen", "0.0.0.0:1"], ["--http-listen", "[::]:2"]);
         let strangers = PlainPeers::Strangers;
-        assert_eq!(of(&[]), Ok((SecurityWish::AsFound, strangers)));
-        assert_eq!(of(&wide), Ok((SecurityWish::Secured, strangers)));
+        assert_eq!(of(&[]), Ok((AuthorityCreation::Never, strangers)));
+        assert_eq!(of(&wide), Ok((AuthorityCreation::IfMissing, strangers)));
         let bistro = [wide[0], wide[1], "--plain-loopback"];
         assert_eq!(
             of(&bistro),
-            Ok((SecurityWish::Secured, PlainPeers::Loopback))
+            Ok((AuthorityCreation::IfMissing, PlainPeers::Loopback))
         );
-        assert_eq!(of(&pages), Ok((SecurityWish::Secured, strangers)));
+        assert_eq!(of(&pages), Ok((AuthorityCreation::IfMissing, strangers)));
         let open = ["--insecure-network", wide[0], wide[1], pages[0], pages[1]];
-        assert_eq!(of(&open), Ok((SecurityWish::AsFound, PlainPeers::All)));
+        assert_eq!(of(&open), Ok((AuthorityCreation::Never, PlainPeers::All)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use brasserie_scheduler_core::{LACKS_INPUT, STORE_FAILS};
 pub use files::input_fault;
 pub use inbox::Stopped;
 pub use program::run;
-pub use security::{PlainPeers, SecurityError, SecurityWish};
+pub use security::{AuthorityCreation, PlainPeers, SecurityError};
 pub use sources::{ConfigSource, Periods};
 pub use start::{
     DirectoryOrigin, EndError, NewCluster, SchedulerHandle, StartError, StartOptions, start,

@@ -35,7 +35,7 @@ use crate::perform::Performer;
 use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
 use crate::rpc::workers::Workers;
-use crate::security::{self, FormerIdentity, Invitation, Protection, Security, SecurityError};
+use crate::security::{self, Invitation, LostIdentityCheck, Protection, Security, SecurityError};
 use crate::sources::{
     ConfigFile, ConfigSource, InForce, InstanceNode, LoadedConfig, Periods, Proposals,
     SharedMemory, Sources, TellInForce,
@@ -147,7 +147,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let (id, stories) = (scheduler.id(), store.stories());
     let (tell_in_force, in_force) = TellInForce::new(&scheduler);
     let pool = worker_pool(options.call_timeouts, security.clone());
-    let protection = Protection::new(security.clone(), options.plain_peers).warned();
+    let protection = Protection::new(security.clone(), options.plain_peers).log_open_flag();
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
@@ -177,7 +177,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let sources = sources.run(stop_outside.clone());
     let mut outside = vec![tokio::spawn(sources), tokio::spawn(files)];
     outside.push(audit.watch(inbox.clone(), stop_outside.clone()));
-    outside.extend(protection.write_late(stop_outside.clone()));
+    outside.extend(protection.write_revocations(stop_outside.clone()));
     if let Some(listener) = http_listener {
         let web = http::Web::new(service.for_pages(), protection, options.http_hosts);
         outside.push(web.start(listener, stop_outside.clone()));
@@ -206,7 +206,7 @@ fn announce(
 ) {
     security
         .into_iter()
-        .for_each(|security| security.watch(thrift));
+        .for_each(|security| security.set_server(thrift));
     let thrift = thrift.local_addr();
     let started = json!({ "scheduler": id.to_string(), "address": thrift.to_string() });
     audit.own("start", Some(started));
@@ -348,7 +348,7 @@ impl SchedulerHandle {
             // The last calls may have revoked something.
             let over = CancellationToken::new();
             over.cancel();
-            security.write_late(over).await;
+            security.write_revocations(over).await;
         }
         self.stop_driver.disarm().cancel();
         let DriverState {
@@ -528,15 +528,15 @@ async fn open_port(
     (store, durable): (&mut Store, &Durable),
 ) -> Result<(Option<Arc<Security>>, Audit, Server), StartError> {
     let audit = Audit::open(directory, options.audit_keep)?;
-    let former = FormerIdentity {
+    let check = LostIdentityCheck {
         authority: store.former_authority(),
         has_records: durable.cluster.is_some(),
         may_be_lost: options.directory.lost_records(),
     };
-    let security = former.check(directory, options.security, &audit)?;
-    let wishes = (security, options.plain_peers);
+    let creation = check.check(directory, options.authority_creation, &audit)?;
+    let choices = (creation, options.plain_peers);
     let life = options.worker_certificate_life;
-    let security = Security::open(directory, wishes, life, audit.clone())?;
+    let security = Security::open(directory, choices, life, audit.clone())?;
     store.note_authority(match &security {
         Some(_) => FormerAuthority::Present,
         None => FormerAuthority::Absent,
@@ -546,7 +546,7 @@ async fn open_port(
     let server = bound.map_err(|error| StartError::Listen { address, error })?;
     Ok(match security {
         Some(security) => {
-            let server = server.with_socket(security::open_socket(directory));
+            let server = server.with_socket(security::open_local_socket(directory));
             (
                 Some(Arc::clone(&security)),
                 audit,

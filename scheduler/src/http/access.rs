@@ -1,4 +1,4 @@
-//! Decides who sees a page of a scheduler that asks for proofs: by the token of a program, or by the session of a browser.
+//! Decides which callers see a page of a scheduler that asks for proofs: by the token of a program, or by the session of a browser.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use brasserie_common::Principal;
 use brasserie_common::access::{Callers, Identity, PAGES, callers};
 use brasserie_common_runtime::Clock;
+use brasserie_thrift::rpc::Authenticator as _;
 
 use super::connections::{Transport, Visitor};
 use super::failure;
@@ -33,7 +34,7 @@ pub(super) struct PageAccess {
 #[derive(Clone)]
 pub(super) struct Viewer {
     pub identity: Arc<Identity>,
-    /// A browser's; programs show their token.
+    /// The session of a browser. Programs show their token.
     pub session: Option<Session>,
 }
 
@@ -52,24 +53,28 @@ impl PageAccess {
         &self.session_cookie
     }
 
-    /// Audits that somebody has shown a false token, and why it is false, and waits so that trying many takes long. The connection may be closed
-    /// meanwhile.
-    pub(super) async fn note_failure(&self, visitor: &Visitor, page: &str, token: (&str, &str)) {
+    /// Audits that the caller has shown a false token, and why the token is false. Waits so that trying many takes long; the connection may be
+    /// closed meanwhile.
+    pub(super) async fn note_false_token(
+        &self,
+        visitor: &Visitor,
+        page: &str,
+        token: (&str, &str),
+    ) {
         self.security
             .note_false_token(&visitor.from.into(), page, token);
         visitor.idle(tokio::time::sleep(FAILURE_DELAY)).await;
     }
 
-    /// Returns who sends a request; `None` if it shows neither a token nor a session. Errors if its token is not valid.
+    /// Returns the caller that sends a request; `None` if it shows neither a token nor a session. Errors if its token is not valid.
     fn viewer(&self, headers: &HeaderMap, visitor: &Visitor) -> Result<Option<Viewer>, String> {
-        let mut shown = headers.get_all(AUTHORIZATION).iter();
-        match (shown.next(), shown.next()) {
-            (None, _) => Ok(self.in_session(headers, visitor)),
-            (Some(_), Some(_)) => Err("there is more than one Authorization header".to_owned()),
-            (Some(shown), None) => {
-                let token = shown.to_str().ok().and_then(bearer);
-                let token = token.ok_or("the Authorization header is not `Bearer TOKEN`")?;
-                let identity = self.security.shown(token, visitor.from);
+        match headers.get_all(AUTHORIZATION).iter().count() {
+            0 => Ok(self.viewer_in_session(headers, visitor)),
+            2.. => Err("there is more than one Authorization header".to_owned()),
+            1 => {
+                let token = bearer_token(headers)
+                    .ok_or("the Authorization header is not `Bearer TOKEN`")?;
+                let identity = self.security.authenticate_token(token, visitor.from);
                 Ok(Some(Viewer {
                     identity: Arc::new(identity.map_err(|why| why.to_string())?),
                     session: None,
@@ -78,21 +83,27 @@ impl PageAccess {
         }
     }
 
-    fn in_session(&self, headers: &HeaderMap, visitor: &Visitor) -> Option<Viewer> {
+    fn viewer_in_session(&self, headers: &HeaderMap, visitor: &Visitor) -> Option<Viewer> {
         let session = self
             .sessions
             .find(cookie(headers, self.session_cookie())?, Clock.now())?;
-        let identity = self.security.holder_of(session.token, visitor.from).ok()?;
+        let person = self.security.token_holder(session.token).ok()?;
         Some(Viewer {
-            identity: Arc::new(identity),
+            identity: Arc::new(person.identity(visitor.from)),
             session: Some(session),
         })
     }
 
+    /// Returns whether this caller needs no proof.
     fn is_open_to(&self, visitor: &Visitor) -> bool {
-        let principal = self.security.without_token(visitor.from);
+        let principal = self.security.plain(visitor.from);
         matches!(principal, Principal::Unauthenticated(_))
     }
+}
+
+/// Returns the token in the first header `Authorization`.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    headers.get(AUTHORIZATION)?.to_str().ok().and_then(bearer)
 }
 
 /// Returns the token of `Bearer TOKEN`.
@@ -109,7 +120,7 @@ pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     pairs.find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Answers requests of those who may see the page, and tells the others what to do.
+/// Answers requests of callers that may see the page. Refusals say what to do.
 pub(super) async fn check(
     State(access): State<PageAccess>,
     visitor: axum::Extension<Visitor>,
@@ -147,18 +158,17 @@ pub(super) async fn check(
             failure(path, StatusCode::FORBIDDEN, &why)
         }
         Ok(None) if is_open => next.run(request).await,
-        Ok(None) => unproven(&request),
+        Ok(None) => ask_for_token(&request),
         Err(why) => {
-            let shown = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
-            let shown = shown.and_then(bearer).unwrap_or_default();
-            access.note_failure(&visitor, path, (shown, &why)).await;
-            refused(path, &why)
+            let shown = bearer_token(headers).unwrap_or_default();
+            access.note_false_token(&visitor, path, (shown, &why)).await;
+            unauthorized(path, &why)
         }
     }
 }
 
-/// Answers a request without any proof: sends a browser to the page where its user can show a token.
-fn unproven(request: &Request) -> Response {
+/// Answers a request without a proof: sends a browser to the page where its user can show a token.
+fn ask_for_token(request: &Request) -> Response {
     let accepts = request.headers().get(ACCEPT);
     let accepts = accepts.and_then(|value| value.to_str().ok());
     let is_browser = accepts.is_some_and(|accepts| accepts.contains("text/html"));
@@ -168,14 +178,14 @@ fn unproven(request: &Request) -> Response {
         let login = format!("/login?next={}", InUrl(wanted));
         return (StatusCode::SEE_OTHER, [(LOCATION, login)]).into_response();
     }
-    refused(
+    unauthorized(
         request.uri().path(),
         "this page needs a token in the header `Authorization: Bearer TOKEN`. `brasserie token create --role viewer` prints one; browsers \
          show theirs at /login",
     )
 }
 
-fn refused(path: &str, why: &str) -> Response {
+fn unauthorized(path: &str, why: &str) -> Response {
     let asks = [(WWW_AUTHENTICATE, "Bearer realm=\"brasserie\"")];
     (asks, failure(path, StatusCode::UNAUTHORIZED, why)).into_response()
 }

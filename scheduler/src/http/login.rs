@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Query as Wanted, Request, State};
+use axum::extract::{Query, Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderMap, LOCATION, SET_COOKIE};
 use axum::http::{StatusCode, Uri};
 use axum::response::{Html, IntoResponse, Response};
@@ -27,8 +27,10 @@ const FORM_LIFE: Duration = Duration::from_secs(60 * 60);
 const MAX_FORM_BYTES: usize = 16 << 10;
 /// The limit for the arrival of a form, which browsers send at once.
 const FORM_TIMEOUT: Duration = Duration::from_secs(5);
+/// The type of a form's body.
 const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 
+/// Serves the paths of the form.
 pub(super) fn router(access: PageAccess) -> Router {
     Router::new()
         .route("/login", get(form).post(login))
@@ -65,8 +67,8 @@ impl Fields {
         }
     }
 
-    /// Reads the form of a request.
-    async fn of_form(visitor: &Visitor, headers: &HeaderMap, body: Body) -> Option<Self> {
+    /// Reads the form of a request; `None` if it has none.
+    async fn read_form(visitor: &Visitor, headers: &HeaderMap, body: Body) -> Option<Self> {
         let kind = headers.get(CONTENT_TYPE)?.to_str().ok()?;
         if !kind
             .split(';')
@@ -80,15 +82,15 @@ impl Fields {
         let read = tokio::time::timeout(FORM_TIMEOUT, to_bytes(body, MAX_FORM_BYTES));
         let bytes = visitor.idle(read).await.ok()?.ok()?;
         let query = format!("/?{}", std::str::from_utf8(&bytes).ok()?);
-        let Wanted(fields) = Wanted::try_from_uri(&query.parse::<Uri>().ok()?).ok()?;
+        let Query(fields) = Query::try_from_uri(&query.parse::<Uri>().ok()?).ok()?;
         Some(Fields(fields))
     }
 }
 
+/// Serves the form.
 async fn form(
-    State(_): State<PageAccess>,
     Extension(visitor): Extension<Visitor>,
-    Wanted(parameters): Wanted<Vec<(String, String)>>,
+    Query(parameters): Query<Vec<(String, String)>>,
 ) -> Response {
     let fields = Fields(parameters);
     show_form(&visitor, fields.next(), StatusCode::OK, "")
@@ -118,6 +120,7 @@ fn show_form(visitor: &Visitor, next: &str, code: StatusCode, problem: &str) -> 
     response
 }
 
+/// Returns the value of a header `Set-Cookie`.
 fn set_cookie(visitor: &Visitor, (name, value): (&str, &str), life: Duration) -> String {
     let secure = match visitor.transport {
         Transport::Tls => "; Secure",
@@ -127,13 +130,14 @@ fn set_cookie(visitor: &Visitor, (name, value): (&str, &str), life: Duration) ->
     format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
 }
 
+/// Opens a session for the token of a form.
 async fn login(
     State(access): State<PageAccess>,
     Extension(visitor): Extension<Visitor>,
     request: Request,
 ) -> Response {
     let (head, body) = request.into_parts();
-    let Some(fields) = Fields::of_form(&visitor, &head.headers, body).await else {
+    let Some(fields) = Fields::read_form(&visitor, &head.headers, body).await else {
         return (StatusCode::BAD_REQUEST, "this is not the form of /login\n").into_response();
     };
     let next = fields.next();
@@ -142,12 +146,17 @@ async fn login(
         let problem = "The form was too old, or your browser takes no cookies. Try again.";
         return show_form(&visitor, next, StatusCode::FORBIDDEN, problem);
     }
-    let identity = match access.security.shown(fields.get("token"), visitor.from) {
+    let identity = match access
+        .security
+        .authenticate_token(fields.get("token"), visitor.from)
+    {
         Ok(identity) => identity,
         Err(why) => {
             let why = why.to_string();
             let shown = fields.get("token");
-            access.note_failure(&visitor, "/login", (shown, &why)).await;
+            access
+                .note_false_token(&visitor, "/login", (shown, &why))
+                .await;
             return show_form(&visitor, next, StatusCode::UNAUTHORIZED, &why);
         }
     };
@@ -171,6 +180,7 @@ async fn login(
     )
 }
 
+/// Ends the session of a form.
 async fn logout(
     State(access): State<PageAccess>,
     Extension(visitor): Extension<Visitor>,
@@ -182,8 +192,8 @@ async fn logout(
     let Some(session) = session else {
         return (StatusCode::BAD_REQUEST, "there is no session to end\n").into_response();
     };
-    let fields = Fields::of_form(&visitor, &head.headers, body).await;
-    if fields.is_none_or(|fields| fields.get("form") != session.form.reveal()) {
+    let fields = Fields::read_form(&visitor, &head.headers, body).await;
+    if fields.is_none_or(|fields| fields.get("form") != session.form_secret.reveal()) {
         return (StatusCode::FORBIDDEN, "this is no form of this session\n").into_response();
     }
     if let Some(id) = cookie(&head.headers, access.session_cookie()) {
@@ -203,7 +213,7 @@ fn redirect(to: &str, cookies: impl IntoIterator<Item = String>) -> Response {
     response
 }
 
-/// Adds to a page who sees it, and the form that ends the session.
+/// Adds the role and the owner of the viewer to a page, and the form that ends the session.
 pub(super) fn with_logout(page: String, viewer: &Viewer) -> Response {
     let Some(session) = &viewer.session else {
         return Html(page).into_response();
@@ -218,7 +228,7 @@ pub(super) fn with_logout(page: String, viewer: &Viewer) -> Response {
         "<form method=\"post\" action=\"/logout\"><p>You are here as {}. <input type=\"hidden\" name=\"form\" value=\"{}\">\
          <button>Log out</button></p></form></body>",
         Escaped(&who),
-        session.form.reveal()
+        session.form_secret.reveal()
     );
     let mut response = Html(page.replacen("</body>", &form, 1)).into_response();
     for_forms(response.headers_mut());

@@ -233,7 +233,7 @@ impl ViewParts {
                 status.more_jobs = Some(page.has_more.unwrap_or(false));
             }
         }
-        protection.note_in(&mut status);
+        protection.add_problems(&mut status);
         let mut view = ClusterView::from(status);
         if self.selection.job.is_some() {
             view.more_jobs = view.jobs_total > view.jobs.len() as u64;

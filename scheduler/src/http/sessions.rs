@@ -14,7 +14,7 @@ pub(super) const SESSION_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// The most sessions: several for each person of a large cluster. The oldest one ends for the next.
 const MOST_SESSIONS: usize = 4096;
 /// The most sessions of one token, so that no holder of one ends those of others: a browser or two of each member of a team that shares it.
-const MOST_OF_TOKEN: usize = 64;
+const MOST_SESSIONS_OF_TOKEN: usize = 64;
 
 /// The sessions, by the SHA-256 of their ids.
 #[derive(Clone, Default)]
@@ -23,25 +23,32 @@ pub(super) struct Sessions(Arc<Mutex<BTreeMap<[u8; 32], Session>>>);
 /// A session of a browser.
 #[derive(Clone)]
 pub(super) struct Session {
-    /// The token that it has shown. Its end is the session's end.
+    /// The token that the browser has shown. The session ends with it.
     pub token: TokenNumber,
     /// The secret in the forms of this session, which pages of other sites do not know.
-    pub form: Secret,
+    pub form_secret: Secret,
     ends: Time,
 }
 
 impl Sessions {
     /// Opens a session, and returns its id.
     pub(super) fn open(&self, token: TokenNumber, now: Time) -> Result<Secret, IdentityError> {
-        let (id, form) = (Secret::random()?, Secret::random()?);
+        let (id, form_secret) = (Secret::random()?, Secret::random()?);
         let ends = now + SESSION_LIFE;
         let mut sessions = self.0.lock();
         sessions.retain(|_, session| session.ends > now);
-        end_oldest(&mut sessions, MOST_OF_TOKEN, |session| {
+        end_oldest(&mut sessions, MOST_SESSIONS_OF_TOKEN, |session| {
             session.token == token
         });
         end_oldest(&mut sessions, MOST_SESSIONS, |_| true);
-        sessions.insert(id.digest(), Session { token, form, ends });
+        sessions.insert(
+            id.digest(),
+            Session {
+                token,
+                form_secret,
+                ends,
+            },
+        );
         Ok(id)
     }
 
@@ -53,6 +60,7 @@ impl Sessions {
         session.filter(|session| session.ends > now).cloned()
     }
 
+    /// Ends the session with this id, in hex digits.
     pub(super) fn close(&self, id: &str) {
         if let Ok(id) = Secret::from_digits(id) {
             self.0.lock().remove(&id.digest());
@@ -125,7 +133,7 @@ mod tests {
         let now = at(MOST_SESSIONS);
         assert!(sessions.find(&other, now).is_some());
         let left = ids.iter().filter(|id| sessions.find(id, now).is_some());
-        assert_eq!(left.count(), MOST_OF_TOKEN);
+        assert_eq!(left.count(), MOST_SESSIONS_OF_TOKEN);
         assert!(sessions.find(&ids[MOST_SESSIONS], now).is_some());
     }
 }

@@ -306,7 +306,7 @@ impl Answers {
         self.later(to, move |inbox| async move {
             let status = expect_answer!(inbox.query(from, Query::Status).await?, Answer::Status)?;
             let mut status = render::cluster_status(*status);
-            protection.note_in(&mut status);
+            protection.add_problems(&mut status);
             Ok(BrasserieGetClusterStatusResult {
                 result_value: Some(status),
             })

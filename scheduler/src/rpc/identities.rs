@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{CallOrigin, Role, RunAs, SCHEDULER_CALLS, ShardLabel};
+use brasserie_common::access::{CallOrigin, Identity, Role, RunAs, SCHEDULER_CALLS, ShardLabel};
+use brasserie_common::text::printable;
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
 use brasserie_thrift::generated::brasserie as wire;
@@ -15,13 +16,14 @@ use tokio::sync::Semaphore;
 
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{
-    AuthorityState, KeptToken, NotAdmitted, RenewalTurn, RotationStep, Security, Terms, number_of,
+    AuthorityState, IssuedChain, NotAdmitted, RenewalTurn, RotationStep, Security, Terms,
+    TokenRecord, token_number,
 };
 
 /// The most calls of one kind that wait at a time: enough that many workers join or renew their certificates at once.
 const MOST_WAITING: usize = 64;
 /// The most shards that `AuthorityStatus` names.
-const MOST_BEHIND: usize = 1000;
+const MOST_NOT_RENEWED: usize = 1000;
 
 /// Makes the result struct of a call from its value, or from the reason why there is none.
 macro_rules! answer {
@@ -101,12 +103,12 @@ impl Identities {
             }
             "createToken" => call.serve(|args, to| self.create_token(from, args, to)),
             "listTokens" => {
-                call.serve(|_: wire::BrasserieListTokensArgs, to| self.list_tokens(&from, to));
+                call.serve(|_: wire::BrasserieListTokensArgs, to| self.list_tokens(from, to));
             }
             "revokeToken" => call.serve(|args, to| self.revoke_token(from, args, to)),
             "revokeWorker" => call.serve(|args, to| self.revoke_worker(from, args, to)),
             "getAuthority" => {
-                call.serve(|_: wire::BrasserieGetAuthorityArgs, to| self.authority(&from, to));
+                call.serve(|_: wire::BrasserieGetAuthorityArgs, to| self.get_authority(from, to));
             }
             "rotateAuthority" => call.serve(|args, to| self.rotate(from, args, to)),
             _ => call.unknown_method(),
@@ -114,112 +116,104 @@ impl Identities {
     }
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
         if self.security.is_none() {
-            // Programs ask so whether there is an authority, so it is no attempt to join.
+            // Programs find out in this way whether there is an authority, so it is no attempt to join.
             return answer_with(to, Err(NotAdmitted::Open), answer!(BrasserieJoinResult));
         }
-        let token = number_of(&args.secret);
-        let end = move |shard: &str, chain: &Result<_, NotAdmitted>| {
-            let line = audit.call(&from, "join").on("worker", shard);
-            let line = line.shown_token(token);
-            end_admission(line, &from, "join the cluster", chain);
-        };
-        let (shard, turn) = match self.may_join(&args) {
-            Ok(may) => may,
+        let token = token_number(&args.secret);
+        let record =
+            move |(audit, from): (&Audit, &Principal), shard: &str, chain: &IssuedChain| {
+                let line = audit.call(from, "join").on("worker", shard);
+                let line = line.shown_token(token);
+                record_admission(line, from, "join the cluster", chain);
+            };
+        let (shard, turn) = match self.check_join(&args) {
+            Ok(checked) => checked,
             Err(why) => {
-                let refused = Err(why);
-                end(&args.shard, &refused);
-                let refused = refused.map(issued);
-                return answer_with(to, refused, answer!(BrasserieJoinResult));
+                record((&self.audit, &from), &args.shard, &Err(why.clone()));
+                return answer_with(to, Err(why), answer!(BrasserieJoinResult));
             }
         };
         self.serve_within(
-            (&self.places.joining, &caller),
-            to,
-            move |security| {
+            &self.places.joining,
+            (from, to),
+            move |security, by| {
                 let chain = match turn {
                     Some(turn) => turn.join_again(&args.secret, &shard, &args.request),
                     None => security.join(&args.secret, &shard, &args.request),
                 };
-                end(&args.shard, &chain);
-                Ok(issued(chain?))
+                record(by, &args.shard, &chain);
+                Ok(wire_chain(chain?))
             },
             answer!(BrasserieJoinResult),
         );
     }
 
     /// Returns the shard for which a worker may join, and the turn of a request that was admitted before: each of them writes the tokens, and
-    /// uses up nothing. Those who may not join wait for nothing.
-    fn may_join(
+    /// uses up nothing. Errors at once if the worker may not join.
+    fn check_join(
         &self,
         args: &wire::BrasserieJoinArgs,
     ) -> Result<(Shard, Option<RenewalTurn>), NotAdmitted> {
         let security = self.security.as_ref().ok_or(NotAdmitted::Open)?;
-        let shard = shard_of(args.shard.clone())?;
+        let shard = parse_shard(args.shard.clone())?;
         let is_again = security.check_join(&args.secret, &shard, &args.request)?;
         let turn = is_again.then(|| security.begin_renewal(ShardLabel::of(&shard)));
         Ok((shard, turn.transpose()?))
     }
 
     fn renew(&self, from: Principal, args: wire::BrasserieRenewCertificateArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
-        let end = move |chain: &Result<_, NotAdmitted>| {
-            let line = audit.call(&from, "renewCertificate");
+        let record = |(audit, from): (&Audit, &Principal), chain: &IssuedChain| {
+            let line = audit.call(from, "renewCertificate");
             let what = "renew a certificate";
-            match (shard_label(&from), chain) {
+            match (certified_shard(from), chain) {
                 (Some(shard), Ok(_)) => {
-                    if line.renewed(&shard) {
-                        log(&from, what, chain);
+                    if line.renewed(shard) {
+                        log_outcome(from, what, chain);
                     }
                 }
-                _ => end_admission(line, &from, what, chain),
+                _ => record_admission(line, from, what, chain),
             }
         };
-        let turn = match self.may_renew(&caller) {
+        let turn = match self.begin_renewal(&from) {
             Ok(turn) => turn,
             Err(why) => {
-                let refused = Err(why);
-                end(&refused);
-                let refused = refused.map(issued);
-                return answer_with(to, refused, answer!(BrasserieRenewCertificateResult));
+                record((&self.audit, &from), &Err(why.clone()));
+                return answer_with(to, Err(why), answer!(BrasserieRenewCertificateResult));
             }
         };
         self.serve_within(
-            (&self.places.renewing, &caller),
-            to,
-            move |_| {
+            &self.places.renewing,
+            (from, to),
+            move |_, by| {
                 let chain = turn.renew(&args.request);
-                end(&chain);
-                Ok(issued(chain?))
+                record(by, &chain);
+                Ok(wire_chain(chain?))
             },
             answer!(BrasserieRenewCertificateResult),
         );
     }
 
-    /// Returns the right of a worker to renew its certificate now. Those who have none wait for nothing.
-    fn may_renew(&self, from: &Principal) -> Result<RenewalTurn, NotAdmitted> {
+    /// Returns the right of a worker to renew its certificate now. Errors at once if the worker has none.
+    fn begin_renewal(&self, from: &Principal) -> Result<RenewalTurn, NotAdmitted> {
         let security = self.security.as_ref().ok_or(NotAdmitted::Open)?;
-        let shard = shard_label(from).ok_or_else(|| {
+        let shard = certified_shard(from).cloned().ok_or_else(|| {
             NotAdmitted::BadTerms("only a worker has a certificate to renew".to_owned())
         })?;
         security.begin_renewal(shard)
     }
 
     fn certify(&self, from: Principal, args: wire::BrasserieCertifyArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
         self.serve_within(
-            (&self.places.certifying, &caller),
-            to,
-            move |security| {
-                let chain = match &from {
-                    Principal::Authenticated(person) => {
-                        security.certify_person(person, &args.request)
-                    }
-                    _ => Err(NotAdmitted::NoCertificate),
+            &self.places.certifying,
+            (from, to),
+            move |security, (audit, from)| {
+                let chain = match identity_of(from) {
+                    Some(person) => security.certify_person(person, &args.request),
+                    None => Err(NotAdmitted::NoCertificate),
                 };
-                audit.call(&from, "certify").end_certificate(&chain);
-                Ok(issued(chain?))
+                audit.call(from, "certify").end_certificate(&chain);
+                Ok(wire_chain(chain?))
             },
             answer!(BrasserieCertifyResult),
         );
@@ -232,14 +226,14 @@ impl Identities {
         args: &wire::BrasserieAuthenticateArgs,
         to: Responder,
     ) {
-        let look = || match &self.security {
+        let authenticate = || match &self.security {
             Some(security) => security.authenticate(&args.secret, address.clone()),
             None => Err(NotAdmitted::Open),
         };
-        let known = look().and_then(|identity| {
+        let known = authenticate().and_then(|identity| {
             to.identify(Principal::Authenticated(Arc::new(identity)));
-            // A revocation in the meantime has closed the connections of those who were known, and this caller was not.
-            look()
+            // A revocation in the meantime has closed the connections of known callers, and this caller was not known.
+            authenticate()
         });
         let (result_value, ex) = match known {
             Ok(identity) => {
@@ -263,7 +257,7 @@ impl Identities {
                     let token = (&*args.secret, &*why.to_string());
                     security.note_false_token(&address, to.method(), token);
                 }
-                // The calls that follow are refused for the same reason, also to a client that does not look at this answer.
+                // The calls that follow are refused for the same reason, also to a client that does not check this answer.
                 to.identify(Principal::stranger(address, why.to_string()));
                 (None, Some(exception(&why)))
             }
@@ -272,25 +266,24 @@ impl Identities {
     }
 
     fn create_token(&self, from: Principal, args: wire::BrasserieCreateTokenArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
         self.serve_within(
-            (&self.places.changing, &caller),
-            to,
-            move |security| {
-                let mut line = audit.call(&from, "createToken");
-                let created = terms(args.terms).and_then(|terms| {
-                    let created_by = Some(creator(&from));
+            &self.places.changing,
+            (from, to),
+            move |security, (audit, from)| {
+                let mut line = audit.call(from, "createToken");
+                let created = parse_terms(args.terms).and_then(|terms| {
+                    let created_by = Some(creator(from));
                     let terms = Terms {
                         created_by,
                         ..terms
                     };
-                    line.changed(None, Some(described(&terms)));
+                    line.changed(None, Some(describe_terms(&terms)));
                     security.create_token(terms)
                 });
                 let number = created.as_ref().ok();
                 let number = number.map(|(token, _)| token.secret.number().to_string());
                 let line = line.on("token", number.as_deref().unwrap_or_default());
-                end_change(line, &from, "create a token", &created);
+                record_change(line, from, "create a token", &created);
                 let (token, kept) = created?;
                 Ok(wire::CreatedToken {
                     token: Some(token.reveal()),
@@ -301,12 +294,12 @@ impl Identities {
         );
     }
 
-    fn list_tokens(&self, from: &Principal, to: Responder) {
+    fn list_tokens(&self, from: Principal, to: Responder) {
         self.serve_within(
-            (&self.places.answering, from),
-            to,
-            |security| {
-                let tokens = security.tokens().into_iter();
+            &self.places.answering,
+            (from, to),
+            |security, _| {
+                let tokens = security.valid_tokens().into_iter();
                 let tokens = tokens.map(|(number, kept)| token_status(security, number, kept));
                 Ok(tokens.collect())
             },
@@ -315,17 +308,16 @@ impl Identities {
     }
 
     fn revoke_token(&self, from: Principal, args: wire::BrasserieRevokeTokenArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
         self.serve_within(
-            (&self.places.answering, &caller),
-            to,
-            move |security| {
+            &self.places.answering,
+            (from, to),
+            move |security, (audit, from)| {
                 // Somebody may give a secret in place of the number.
                 let is_number = u64::from_str_radix(&args.number, 16).is_ok();
                 let number = if is_number { &*args.number } else { "" };
-                let line = audit.call(&from, "revokeToken").on("token", number);
+                let line = audit.call(from, "revokeToken").on("token", number);
                 let revoked = security.revoke_token(&args.number);
-                end_change(line, &from, "revoke a token", &revoked);
+                record_change(line, from, "revoke a token", &revoked);
                 revoked
             },
             |outcome| wire::BrasserieRevokeTokenResult { ex: outcome.err() },
@@ -333,53 +325,52 @@ impl Identities {
     }
 
     fn revoke_worker(&self, from: Principal, args: wire::BrasserieRevokeWorkerArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
         self.serve_within(
-            (&self.places.answering, &caller),
-            to,
-            move |security| {
-                let line = audit.call(&from, "revokeWorker").on("worker", &args.shard);
-                let revoked = shard_of(args.shard).and_then(|shard| security.revoke_worker(&shard));
-                end_change(line, &from, "revoke the certificates of a shard", &revoked);
+            &self.places.answering,
+            (from, to),
+            move |security, (audit, from)| {
+                let line = audit.call(from, "revokeWorker").on("worker", &args.shard);
+                let revoked =
+                    parse_shard(args.shard).and_then(|shard| security.revoke_worker(&shard));
+                record_change(line, from, "revoke the certificates of a shard", &revoked);
                 revoked
             },
             |outcome| wire::BrasserieRevokeWorkerResult { ex: outcome.err() },
         );
     }
 
-    fn authority(&self, from: &Principal, to: Responder) {
+    fn get_authority(&self, from: Principal, to: Responder) {
         self.serve_within(
-            (&self.places.reading, from),
-            to,
-            |security| Ok(authority_status(security.authority_state()?)),
+            &self.places.reading,
+            (from, to),
+            |security, _| Ok(authority_status(security.authority_state()?)),
             answer!(BrasserieGetAuthorityResult),
         );
     }
 
     fn rotate(&self, from: Principal, args: wire::BrasserieRotateAuthorityArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
         self.serve_within(
-            (&self.places.changing, &caller),
-            to,
-            move |security| {
+            &self.places.changing,
+            (from, to),
+            move |security, (audit, from)| {
                 let (step, what) = match (args.finish, args.force) {
                     (false, _) => (RotationStep::Begin, "rotate the authority"),
                     (true, false) => (RotationStep::Finish, "finish the rotation"),
                     (true, true) => (RotationStep::FinishAnyway, "finish the rotation by force"),
                 };
-                let mut line = audit.call(&from, "rotateAuthority");
+                let mut line = audit.call(from, "rotateAuthority");
                 let before = security
                     .authority_state()
                     .ok()
                     .as_ref()
-                    .map(described_authority);
+                    .map(describe_authority);
                 let rotated = security.rotate(step);
-                let after = rotated.as_ref().ok().map(described_authority);
+                let after = rotated.as_ref().ok().map(describe_authority);
                 line.changed(before, Some(json!({ "step": what, "authority": after })));
-                end_change(line, &from, what, &rotated);
+                record_change(line, from, what, &rotated);
                 if let (Ok(_), true) = (&rotated, args.finish) {
                     // This caller gets its answer.
-                    security.disconnect_replaced(origin_of(&from));
+                    security.disconnect_replaced(identity_of(from).map(|identity| &identity.from));
                 }
                 Ok(authority_status(rotated?))
             },
@@ -387,12 +378,13 @@ impl Identities {
         );
     }
 
-    /// Serves a call on a thread that may wait for the disk, if there is a place. The audit log has a bounded number of refusals for want of one.
+    /// Serves a call on a thread that may wait for the disk, if there is a place. The audit log has a bounded number of refusals for want of a
+    /// place. `make` receives the audit log and the caller.
     fn serve_within<T, R>(
         &self,
-        (places, from): (&Arc<Semaphore>, &Principal),
-        to: Responder,
-        make: impl FnOnce(&Security) -> Result<T, NotAdmitted> + Send + 'static,
+        places: &Arc<Semaphore>,
+        (from, to): (Principal, Responder),
+        make: impl FnOnce(&Security, (&Audit, &Principal)) -> Result<T, NotAdmitted> + Send + 'static,
         answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
     ) where
         R: TSerializable,
@@ -401,16 +393,17 @@ impl Identities {
             return answer_with(to, Err(NotAdmitted::Open), answer);
         };
         let Ok(place) = Arc::clone(places).try_acquire_owned() else {
-            let line = self.audit.call(from, to.method());
+            let line = self.audit.call(&from, to.method());
             line.end(Outcome::Refused, Some(&NotAdmitted::Busy));
             return answer_with(to, Err(NotAdmitted::Busy), answer);
         };
+        let audit = self.audit.clone();
         tokio::task::spawn_blocking(move || {
             if to.is_expelled() {
-                // The caller was admitted by what is revoked since.
+                // The token or certificate of the caller is revoked since.
                 return;
             }
-            let outcome = make(&security);
+            let outcome = make(&security, (&audit, &from));
             drop(place);
             answer_with(to, outcome, answer);
         });
@@ -429,8 +422,8 @@ fn answer_with<T, R: TSerializable>(
     }
 }
 
-/// Logs whether a worker was admitted. Strangers may ask, so the logs have some of the refusals.
-fn end_admission<T>(
+/// Audits and logs whether a worker was admitted. Strangers may ask, so both logs have some of the refusals.
+fn record_admission<T>(
     line: OpenLine,
     from: &Principal,
     what: &str,
@@ -445,15 +438,20 @@ fn end_admission<T>(
         Err(why) => line.refused(RefusalReason::Join, why),
     };
     if is_written {
-        log(from, &subject, outcome);
+        log_outcome(from, &subject, outcome);
     }
 }
 
-/// Logs an administrator's change.
-fn end_change<T>(line: OpenLine, from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
-    log(from, &line.subject(what), outcome);
+/// Audits and logs a change of an administrator.
+fn record_change<T>(
+    line: OpenLine,
+    from: &Principal,
+    what: &str,
+    outcome: &Result<T, NotAdmitted>,
+) {
+    log_outcome(from, &line.subject(what), outcome);
     match outcome {
-        Err(why @ (NotAdmitted::Failed(_) | NotAdmitted::NotKept(_))) => {
+        Err(why @ (NotAdmitted::Failed(_) | NotAdmitted::NotWritten(_))) => {
             line.end(Outcome::Failed, Some(why))
         }
         outcome => line.end_as(outcome),
@@ -461,7 +459,7 @@ fn end_change<T>(line: OpenLine, from: &Principal, what: &str, outcome: &Result<
 }
 
 /// Describes the terms of a token, which are no secret.
-fn described(terms: &Terms) -> Value {
+fn describe_terms(terms: &Terms) -> Value {
     let accounts: Vec<String> = terms.run_as.iter().map(ToString::to_string).collect();
     json!({
         "role": terms.role.name(),
@@ -491,14 +489,14 @@ fn creator(from: &Principal) -> String {
 }
 
 /// Describes an authority, with the number of shards that still have certificates of the former one.
-fn described_authority(state: &AuthorityState) -> Value {
-    json!({ "hash": state.hash.to_string(), "behind": state.behind.len() })
+fn describe_authority(state: &AuthorityState) -> Value {
+    json!({ "hash": state.hash.to_string(), "behind": state.not_renewed.len() })
 }
 
-fn log<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
+fn log_outcome<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
     match outcome {
         Ok(_) => tracing::info!(%from, "accepted the request to {what}"),
-        Err(why @ NotAdmitted::NotKept(_)) => {
+        Err(why @ NotAdmitted::NotWritten(_)) => {
             tracing::error!(%from, %why, "did not finish the request to {what}");
         }
         Err(why) => tracing::warn!(%from, %why, "refused the request to {what}"),
@@ -511,35 +509,32 @@ fn exception(why: &impl Display) -> wire::NotAdmittedException {
     }
 }
 
-fn issued(chain: Vec<CertificateDer<'static>>) -> wire::IssuedCertificate {
+fn wire_chain(chain: Vec<CertificateDer<'static>>) -> wire::IssuedCertificate {
     wire::IssuedCertificate {
         chain: Some(chain.iter().map(|one| one.to_vec()).collect()),
     }
 }
 
-fn shard_label(from: &Principal) -> Option<ShardLabel> {
+fn certified_shard(from: &Principal) -> Option<&ShardLabel> {
+    identity_of(from)?.shard.as_ref()
+}
+
+fn identity_of(from: &Principal) -> Option<&Identity> {
     match from {
-        Principal::Authenticated(identity) => identity.shard.clone(),
+        Principal::Authenticated(identity) => Some(identity),
         Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
     }
 }
 
-fn origin_of(from: &Principal) -> Option<&CallOrigin> {
-    match from {
-        Principal::Authenticated(identity) => Some(&identity.from),
-        Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
-    }
-}
-
-fn shard_of(text: String) -> Result<Shard, NotAdmitted> {
+fn parse_shard(text: String) -> Result<Shard, NotAdmitted> {
     Shard::try_from(text).map_err(|error| NotAdmitted::BadTerms(format!("the shard: {error}")))
 }
 
-fn terms(asked: wire::TokenTerms) -> Result<Terms, NotAdmitted> {
+fn parse_terms(asked: wire::TokenTerms) -> Result<Terms, NotAdmitted> {
     let role = asked.role.unwrap_or_default();
     let known = Role::from_name(&role);
     let role = known.ok_or_else(|| {
-        let role = brasserie_common::text::printable(&role);
+        let role = printable(&role);
         NotAdmitted::BadTerms(format!(
             "`{role}` is no role; there are worker, admin, operator, submitter and viewer"
         ))
@@ -552,18 +547,18 @@ fn terms(asked: wire::TokenTerms) -> Result<Terms, NotAdmitted> {
         role,
         lives_for: Duration::from_secs(seconds),
         uses: u32::try_from(uses).unwrap_or_default(),
-        shard: asked.shard.map(shard_of).transpose()?,
+        shard: asked.shard.map(parse_shard).transpose()?,
         owner: asked.owner,
-        run_as: accounts(asked.run_as.unwrap_or_default())?,
+        run_as: parse_accounts(asked.run_as.unwrap_or_default())?,
         note: asked.note,
         created_by: None,
     })
 }
 
-fn accounts(asked: Vec<String>) -> Result<Vec<RunAs>, NotAdmitted> {
+fn parse_accounts(asked: Vec<String>) -> Result<Vec<RunAs>, NotAdmitted> {
     let account = |text: String| {
         RunAs::from_text(&text).ok_or_else(|| {
-            let text = brasserie_common::text::printable(&text);
+            let text = printable(&text);
             NotAdmitted::BadTerms(format!(
                 "`{text}` is no account: write USER or USER:GROUP, each by name or number"
             ))
@@ -572,7 +567,7 @@ fn accounts(asked: Vec<String>) -> Result<Vec<RunAs>, NotAdmitted> {
     asked.into_iter().map(account).collect()
 }
 
-fn token_status(security: &Security, number: String, kept: KeptToken) -> wire::TokenStatus {
+fn token_status(security: &Security, number: String, kept: TokenRecord) -> wire::TokenStatus {
     let authority = security.authority_of(&kept);
     let (created, expires) = (kept.created(), kept.expires());
     let count = |uses: u32| i32::try_from(uses).unwrap_or(i32::MAX);
@@ -598,14 +593,14 @@ fn token_status(security: &Security, number: String, kept: KeptToken) -> wire::T
 }
 
 fn authority_status(state: AuthorityState) -> wire::AuthorityStatus {
-    let behind_count = i64::try_from(state.behind.len()).unwrap_or(i64::MAX);
-    let behind = state.behind.into_iter().take(MOST_BEHIND);
+    let count = i64::try_from(state.not_renewed.len()).unwrap_or(i64::MAX);
+    let shards = state.not_renewed.into_iter().take(MOST_NOT_RENEWED);
     wire::AuthorityStatus {
         cluster: Some(state.cluster.to_string()),
         hash: Some(state.hash.to_string()),
         expires_ms: Some(state.expires.as_millis()),
         former: state.former.map(|former| former.to_string()),
-        behind: Some(behind.collect()),
-        behind_count: Some(behind_count),
+        behind: Some(shards.collect()),
+        behind_count: Some(count),
     }
 }

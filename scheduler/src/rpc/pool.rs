@@ -126,7 +126,7 @@ impl WorkerPool {
         drop(known);
         if let Some(security) = &self.security {
             // The number is read before the news, which may be newer, and never older.
-            let change = *security.changes().borrow();
+            let change = *security.news_version().borrow();
             if let Some(address) = self.note_told(&shard, change) {
                 self.tell(&shard, &address, &wire_news(security, change));
             }
@@ -143,7 +143,7 @@ impl WorkerPool {
         let Some(security) = self.security.clone() else {
             return;
         };
-        let mut changes = security.changes();
+        let mut changes = security.news_version();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -208,7 +208,7 @@ impl WorkerPool {
             None => peer,
             Some(security) => match security.plain_host(&address.host).filter(|_| is_plain) {
                 Some(host) => PeerAddr::new(host, address.port),
-                None => peer.proving(&security.name_of(&ShardLabel::of(shard))),
+                None => peer.proving(&security.certified_name(&ShardLabel::of(shard))),
             },
         };
         (self.pool.speaking(protocol), peer)
@@ -216,7 +216,7 @@ impl WorkerPool {
 }
 
 fn wire_news(security: &Security, number: u64) -> BrasserieWorkerLearnCertificatesArgs {
-    let (revoked, authorities) = security.news();
+    let (revoked, authorities) = security.certificate_news();
     let shards = revoked.shards.into_iter();
     let shards = shards.map(|(label, before)| RevokedShard {
         shard: Some(label.as_str().to_owned()),
@@ -289,7 +289,7 @@ mod tests {
             let (_, peer) = pool.to(&shard(name), address);
             peer.name().map(str::to_owned)
         };
-        let wanted = |name: &str| Some(security.name_of(&ShardLabel::of(&shard(name))));
+        let wanted = |name: &str| Some(security.certified_name(&ShardLabel::of(&shard(name))));
         let (one, two) = (at("10.0.0.1"), at("10.0.0.2"));
         let compact = ClientProtocol::default();
         pool.accepted(pool.heard(&worker("w2", &two), compact, &proven("w2")));

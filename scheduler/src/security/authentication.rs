@@ -1,4 +1,4 @@
-//! Asks the peers of the scheduler's port who they are, and holds its own side of TLS.
+//! Identifies the peers of the scheduler's Thrift port, and holds its own side of TLS for calls.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,66 +16,69 @@ use brasserie_common_identity::{
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::{Authenticator, Credentials, THRIFT};
 
-use super::{LAPSED_FOR, NotAdmitted, PlainPeers, Security, Side};
+use super::registry::LAPSED_FOR;
+use super::{NotAdmitted, OwnCertificates, PlainPeers, Security};
 use crate::audit::RefusalReason;
 
 /// The scheduler's certificate in the form that TLS takes, for calls in both directions.
-pub(super) struct OwnSide {
+pub(super) struct RpcTls {
     server: Arc<rustls::ServerConfig>,
     client: Arc<rustls::ClientConfig>,
     issued: WallTime,
-    /// The end of a rotation that nobody finishes.
+    /// The time at which the rotation that is under way ends by itself.
     former_until: Option<WallTime>,
     /// The number of authorities whose certificates are accepted.
-    trusts: usize,
+    trusted: usize,
 }
 
-impl OwnSide {
+impl RpcTls {
     /// Creates a key and its certificate. They are in memory only: the next start creates others.
     pub(super) fn create(authority: &Authority, now: WallTime) -> Result<Self, IdentityError> {
         let own = authority.credential(Role::Scheduler, now, Lifetime::SCHEDULER)?;
         let trusted = authority.trusted(now);
         let former_until = authority.former_until().filter(|_| trusted.len() > 1);
-        Ok(OwnSide {
+        Ok(RpcTls {
             server: server_config(&own, &trusted, THRIFT)?,
             client: client_config(Some(&own), &trusted, THRIFT)?,
             issued: now,
             former_until,
-            trusts: trusted.len(),
+            trusted: trusted.len(),
         })
     }
 }
 
 impl Security {
-    /// Calls `look` with the scheduler's side of TLS, renewed if it is time.
-    fn own<T>(&self, look: impl FnOnce(&OwnSide) -> T) -> T {
+    /// Calls `read` with the scheduler's side of TLS, renewed if it is time.
+    fn with_rpc_tls<T>(&self, read: impl FnOnce(&RpcTls) -> T) -> T {
         let now = Clock.wall();
-        let mut side = self.side.lock();
-        let Side { authority, own, .. } = &mut *side;
-        let trusted = own.trusts;
-        let has_ended = own.former_until.is_some_and(|until| now >= until);
-        if has_ended || wants_renewal(own.issued, now) {
-            match OwnSide::create(authority, now) {
-                Ok(renewed) => *own = renewed,
+        let mut own = self.own.lock();
+        let OwnCertificates {
+            authority, rpc_tls, ..
+        } = &mut *own;
+        let trusted = rpc_tls.trusted;
+        let has_ended = rpc_tls.former_until.is_some_and(|until| now >= until);
+        if has_ended || needs_renewal(rpc_tls.issued, now) {
+            match RpcTls::create(authority, now) {
+                Ok(renewed) => *rpc_tls = renewed,
                 // The old one is good for as long again, and each new connection tries again.
                 Err(error) => tracing::error!(%error, "cannot renew the scheduler's certificate"),
             }
         }
-        let (seen, has_ended) = (look(own), own.trusts < trusted);
-        drop(side);
+        let (found, has_ended) = (read(rpc_tls), rpc_tls.trusted < trusted);
+        drop(own);
         if has_ended {
             tracing::warn!(
                 "a rotation of the authority was not finished in time: certificates of the former one are not accepted any more"
             );
-            self.tell_workers();
-            self.ask_for_proofs_anew();
+            self.notify_workers();
+            self.reconnect_certified_peers();
             self.disconnect_replaced(None);
         }
-        seen
+        found
     }
 
     /// Errors if a certificate of a shard is revoked, or of a former authority and not for a key of the shard: somebody else may have the key of
-    /// that authority. `is_current`: the authority has issued it, not a former one.
+    /// that authority. `issuer` is the current authority; `None` means a former one.
     fn check_worker(
         &self,
         shard: &ShardLabel,
@@ -83,17 +86,17 @@ impl Security {
         issuer: Option<AuthorityHash>,
     ) -> Result<(), NotAdmitted> {
         let issued = proven.issued;
-        let mut tokens = self.tokens.lock();
+        let mut registry = self.registry.lock();
         let Some(authority) = issuer else {
-            tokens.check_shard(shard, issued)?;
-            return tokens.check_key(shard, proven.key);
+            registry.check_shard(shard, issued)?;
+            return registry.check_key(shard, proven.key);
         };
         let until = proven.until;
-        let is_new = tokens.adopt(shard, Life { issued, until });
-        tokens.check_shard(shard, issued)?;
+        let is_new = registry.note_certificate(shard, Life { issued, until });
+        registry.check_shard(shard, issued)?;
         // A certificate that was issued may be lost on its way, so only one that is shown counts.
-        tokens.note_authority(shard, &authority);
-        if tokens.note_shown_key(shard, proven.key) || is_new {
+        registry.note_authority(shard, &authority);
+        if registry.note_shown_key(shard, proven.key) || is_new {
             tracing::warn!(
                 %shard,
                 "a worker shows a valid certificate that this scheduler does not know. Another head node may have issued it, or this one before its \
@@ -103,8 +106,12 @@ impl Security {
         Ok(())
     }
 
-    /// Returns who the holder of a verified certificate is.
-    fn holder(&self, from: SocketAddr, shown: &CertificateDer<'_>) -> Result<Identity, String> {
+    /// Returns the holder of a certificate that the handshake has verified.
+    fn certificate_holder(
+        &self,
+        from: SocketAddr,
+        shown: &CertificateDer<'_>,
+    ) -> Result<Identity, String> {
         let proven = proven(shown).map_err(|error| error.to_string())?;
         self.proven_holder(from, (proven, self.issuer(shown)), Clock.wall())
     }
@@ -115,7 +122,7 @@ impl Security {
         authority.has_issued(shown).then(|| authority.hash())
     }
 
-    /// Returns who the holder is of a certificate that proves this at a time. It has this issuer, or a former authority.
+    /// Returns the holder of a certificate that proves this at a time. It has this issuer, or that is a former authority.
     pub(super) fn proven_holder(
         &self,
         from: SocketAddr,
@@ -152,7 +159,7 @@ impl Security {
                 let token = certified.token.ok_or(
                     "its certificate is for calls to workers only, as it goes back to no token",
                 )?;
-                let person = self.holder_of_token(token);
+                let person = self.token_holder(token);
                 let person = person.map_err(|error| error.to_string())?;
                 Ok(Identity {
                     until: Some(person.until.min(proven.until)),
@@ -164,20 +171,20 @@ impl Security {
     }
 }
 
-/// Returns whether the scheduler wants a new certificate for itself: from half of the life of the one that was issued at this time, or if the
+/// Returns whether the scheduler needs a new certificate for itself: from half of the life of the one that was issued at this time, or if the
 /// clock was set back.
-pub(super) fn wants_renewal(issued: WallTime, now: WallTime) -> bool {
+pub(super) fn needs_renewal(issued: WallTime, now: WallTime) -> bool {
     now < issued || now >= issued + Lifetime::SCHEDULER.0 / 2
 }
 
 impl Authenticator for Security {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
-        Some(self.own(|own| Arc::clone(&own.server)))
+        Some(self.with_rpc_tls(|tls| Arc::clone(&tls.server)))
     }
 
     fn plain(&self, from: SocketAddr) -> Principal {
         let is_local = from.ip().to_canonical().is_loopback();
-        match self.plain {
+        match self.plain_peers {
             PlainPeers::All => Principal::Unauthenticated(from),
             PlainPeers::Loopback if is_local => Principal::Unauthenticated(from),
             PlainPeers::Loopback | PlainPeers::Strangers => {
@@ -195,7 +202,7 @@ impl Authenticator for Security {
             let why = "the caller has neither a certificate nor a token";
             return Principal::stranger(from, why);
         };
-        match self.holder(from, first) {
+        match self.certificate_holder(from, first) {
             Ok(identity) => Principal::Authenticated(Arc::new(identity)),
             Err(why) => {
                 // The certificate is of the authority or a former one: the handshake has verified that.
@@ -215,7 +222,7 @@ impl Authenticator for Security {
     }
 
     fn local(&self, user: LocalUser) -> Principal {
-        let known = self.locals.iter().find(|known| known.uid == user.uid);
+        let known = self.local_admins.iter().find(|known| known.uid == user.uid);
         let Some(known) = known else {
             let why = "the local socket is for the scheduler's own user and root. Ask an administrator for a token: `brasserie token create`";
             return Principal::stranger(CallOrigin::Local(user), why);
@@ -227,7 +234,7 @@ impl Authenticator for Security {
 
 impl Credentials for Security {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
-        self.own(|own| Arc::clone(&own.client))
+        self.with_rpc_tls(|tls| Arc::clone(&tls.client))
     }
 
     fn accepts(&self, shown: &[CertificateDer<'static>]) -> Result<(), String> {
@@ -243,7 +250,7 @@ impl Credentials for Security {
     }
 
     fn version(&self) -> u64 {
-        self.proofs.load(Ordering::SeqCst)
+        self.credentials_version.load(Ordering::SeqCst)
     }
 }
 

@@ -23,26 +23,29 @@ const FINISH_WITHIN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 #[derive(Clone)]
 pub(crate) struct Protection {
     security: Option<Arc<Security>>,
-    plain: PlainPeers,
+    plain_peers: PlainPeers,
 }
 
 impl Protection {
-    pub(crate) fn new(security: Option<Arc<Security>>, plain: PlainPeers) -> Self {
-        Protection { security, plain }
+    pub(crate) fn new(security: Option<Arc<Security>>, plain_peers: PlainPeers) -> Self {
+        Protection {
+            security,
+            plain_peers,
+        }
     }
 
     pub(crate) fn security(&self) -> Option<&Arc<Security>> {
         self.security.as_ref()
     }
 
-    /// Writes revocations that the disk has not taken, as soon as it does.
-    pub(crate) fn write_late(&self, stop: CancellationToken) -> Option<JoinHandle<()>> {
+    /// Starts a task that writes revocations that the disk has not taken, as soon as it does.
+    pub(crate) fn write_revocations(&self, stop: CancellationToken) -> Option<JoinHandle<()>> {
         let security = Arc::clone(self.security.as_ref()?);
-        Some(tokio::spawn(security.write_late(stop)))
+        Some(tokio::spawn(security.write_revocations(stop)))
     }
 
     /// Logs a flag that opens the ports.
-    pub(crate) fn warned(self) -> Self {
+    pub(crate) fn log_open_flag(self) -> Self {
         if let Some(text) = self.open_flag() {
             tracing::warn!("{text}");
         }
@@ -50,26 +53,26 @@ impl Protection {
     }
 
     /// Adds the problems of the protection to those of the cluster and its workers.
-    pub(crate) fn note_in(&self, status: &mut wire::ClusterStatus) {
+    pub(crate) fn add_problems(&self, status: &mut wire::ClusterStatus) {
         let errors = status.errors.get_or_insert_default();
         errors.extend(self.open_flag());
         let Some(security) = &self.security else {
             return;
         };
-        errors.extend(security.unkept_problem());
-        errors.extend(security.stalled_problem());
+        errors.extend(security.unwritten_problem());
+        errors.extend(security.stall_problem());
         errors.extend(security.authority_problem());
         errors.extend(security.rotation_problem(Clock.wall()));
         errors.extend(security.shut_out_problem(Clock.wall()));
-        let late = security.late_certificates();
-        let tokens = security.tokens.lock();
+        let registry = security.registry.lock();
+        let overdue = registry.overdue_certificates(Clock.wall(), security.worker_life);
         for worker in status.workers.iter_mut().flatten() {
             let shard = worker.shard.as_deref().unwrap_or_default();
             let is_lost = worker.state.as_deref() == Some("lost");
             if is_lost {
                 continue;
             }
-            let is_revoked = tokens.is_revoked(shard);
+            let is_revoked = registry.is_revoked(shard);
             if is_revoked {
                 worker.state = Some(REVOKED.to_owned());
             }
@@ -77,15 +80,15 @@ impl Protection {
                 "is refused, because its certificate is revoked: its tasks run elsewhere once it is lost"
                     .to_owned()
             });
-            let late = late.get(shard).map(|left| late_renewal(*left));
-            for problem in revoked.into_iter().chain(late) {
+            let overdue = overdue.get(shard).map(|left| overdue_renewal(*left));
+            for problem in revoked.into_iter().chain(overdue) {
                 worker.problems.get_or_insert_default().push(problem);
             }
         }
     }
 
     fn open_flag(&self) -> Option<String> {
-        let text = match (self.plain, &self.security) {
+        let text = match (self.plain_peers, &self.security) {
             (PlainPeers::All, _) => {
                 "--insecure-network: everybody who reaches the ports of this scheduler can run programs on its workers. Start it without the \
                  flag, and let workers join: see `brasserie token --help`"
@@ -100,7 +103,7 @@ impl Protection {
     }
 }
 
-fn late_renewal(left: Duration) -> String {
+fn overdue_renewal(left: Duration) -> String {
     let end = match left.is_zero() {
         true => "which has expired".to_owned(),
         false => format!("which expires in {}", readable_duration(left)),
@@ -137,7 +140,7 @@ impl Security {
     /// Returns which workers the end of a rotation has shut out, and what to do.
     fn shut_out_problem(&self, now: WallTime) -> Option<String> {
         let trusted = self.trusted();
-        let shut_out = self.tokens.lock().shut_out(now, &trusted);
+        let shut_out = self.registry.lock().shut_out(now, &trusted);
         let count = shut_out.len() as u64;
         let were = if count == 1 { "was" } else { "were" };
         (count > 0).then(|| {
@@ -158,8 +161,8 @@ mod tests {
     use brasserie_common_identity::Secret;
 
     use super::*;
+    use crate::security::registry::Registry;
     use crate::security::tests::Bench;
-    use crate::security::tokens::Tokens;
     use crate::security::{RotationStep, Terms};
 
     fn status() -> wire::ClusterStatus {
@@ -176,7 +179,7 @@ mod tests {
 
     fn errors(security: Option<&Arc<Security>>, plain: PlainPeers) -> Vec<String> {
         let mut status = status();
-        Protection::new(security.cloned(), plain).note_in(&mut status);
+        Protection::new(security.cloned(), plain).add_problems(&mut status);
         status.errors.unwrap_or_default()
     }
 
@@ -208,7 +211,7 @@ mod tests {
         assert!(errors(Some(&security), PlainPeers::Loopback)[0].contains("--plain-loopback"));
 
         let now = Clock.wall();
-        let mut tokens = Tokens::default();
+        let mut tokens = Registry::default();
         let secret = Secret::random().expect("entropy");
         let terms = Terms::joining(Duration::from_secs(60), 2);
         tokens.add(now, &secret, terms).expect("good terms");
@@ -218,11 +221,11 @@ mod tests {
             let admitted = tokens.admit(now, &secret, (&shard, &[1]), life);
             admitted.expect("a token for two");
         }
-        *security.tokens.lock() = tokens;
+        *security.registry.lock() = tokens;
         let protection = Protection::new(Some(Arc::clone(&security)), PlainPeers::Strangers);
         let workers = || {
             let mut status = status();
-            protection.note_in(&mut status);
+            protection.add_problems(&mut status);
             status.workers.unwrap_or_default()
         };
         let before = workers();

@@ -1,7 +1,7 @@
 //! Revocations. They take effect before they are on disk, so that a full disk, or one that does not answer, keeps no stolen key in use.
 //!
 //! ```text
-//! (made) --in memory, workers notified, connections closed--> in effect --the disk takes it--> kept
+//! (made) --in memory, workers notified, connections closed--> in effect --the disk takes it--> on disk
 //!                                                                |  ^
 //!                                                                +--+ it does not: status names it, another attempt each second
 //! ```
@@ -19,7 +19,7 @@ use brasserie_common_identity::Lifetime;
 use brasserie_common_runtime::Clock;
 use tokio_util::sync::CancellationToken;
 
-use super::tokens::Revocation;
+use super::registry::Revocation;
 use super::{NotAdmitted, Security};
 
 /// The time between attempts to write revocations that the disk has not taken, as of the store.
@@ -51,86 +51,89 @@ impl Security {
             life: self.worker_life.0,
         };
         self.revoke(revocation, || {
-            self.call_anew();
+            self.reconnect_to_workers();
             self.disconnect(is_meant);
         })
     }
 
     fn revoke(&self, revocation: Revocation, cut_off: impl FnOnce()) -> Result<(), NotAdmitted> {
-        let number = self.tokens.lock().revoke_unkept(revocation)?;
-        self.tell_workers();
+        let number = self.registry.lock().revoke_in_memory(revocation)?;
+        self.notify_workers();
         cut_off();
-        let written = self.write_apart().map_err(|error| error.to_string());
-        let kept = written.and_then(|failures| self.wait_until_kept(number, failures));
-        kept.map_err(NotAdmitted::NotKept)
+        let written = self.write_in_thread().map_err(|error| error.to_string());
+        let kept = written.and_then(|failures| self.wait_until_written(number, failures));
+        kept.map_err(NotAdmitted::NotWritten)
     }
 
     /// Waits until all revocations up to this number are on disk, for some seconds at most. Errors if a write fails after the first `failures`.
-    fn wait_until_kept(&self, number: u64, failures: u64) -> Result<(), String> {
-        self.disk
-            .wait(failures, || self.tokens.lock().are_kept(number))
+    fn wait_until_written(&self, number: u64, failures: u64) -> Result<(), String> {
+        self.writes
+            .wait(failures, || self.registry.lock().are_written(number))
     }
 
-    fn are_all_kept(&self) -> bool {
-        let tokens = self.tokens.lock();
-        tokens.are_kept(tokens.revocations())
+    fn are_all_written(&self) -> bool {
+        let registry = self.registry.lock();
+        registry.are_written(registry.revocations())
     }
 
     /// Makes a thread write the revocations that are not on disk, unless one does so already. Returns the number of writes that have failed.
-    fn write_apart(&self) -> io::Result<u64> {
-        self.disk.ensure_thread(|| {
+    fn write_in_thread(&self) -> io::Result<u64> {
+        self.writes.ensure_thread(|| {
             // Invariant: this value is in an `Arc`, and is borrowed here.
-            let Some(security) = self.me.upgrade() else {
+            let Some(security) = self.weak_self.upgrade() else {
                 return Err(io::Error::other("the scheduler ends"));
             };
             let named = std::thread::Builder::new().name("revocations".to_owned());
-            named.spawn(move || security.write_all_unkept()).map(|_| ())
+            named.spawn(move || security.write_until_done()).map(|_| ())
         })
     }
 
-    fn write_all_unkept(&self) {
+    fn write_until_done(&self) {
         loop {
-            let is_written = self.write_unkept();
-            if self.disk.ends_thread(|| !is_written || self.are_all_kept()) {
+            let is_written = self.write_once();
+            if self
+                .writes
+                .ends_thread(|| !is_written || self.are_all_written())
+            {
                 return;
             }
         }
     }
 
     /// Returns the problem of revocations that are not on disk.
-    pub(super) fn unkept_problem(&self) -> Option<String> {
-        let why = self.disk.problem().filter(|_| !self.are_all_kept())?;
+    pub(super) fn unwritten_problem(&self) -> Option<String> {
+        let why = self.writes.problem().filter(|_| !self.are_all_written())?;
         Some(format!(
             "revocations are in effect, but not on disk: a restart of the scheduler would lose them. It tries to write them each second: {why}"
         ))
     }
 
     /// Returns the problem of a disk that does not answer.
-    pub(super) fn stalled_problem(&self) -> Option<String> {
-        let why = self.disk.stall()?;
+    pub(super) fn stall_problem(&self) -> Option<String> {
+        let why = self.writes.stall()?;
         Some(format!(
             "{why}: until it does, no worker joins or renews its certificate, and no token is created. Revocations take effect"
         ))
     }
 
     /// Writes revocations as soon as the disk takes them, and once more at the end, which waits for the disk for some seconds at most.
-    pub(crate) async fn write_late(self: Arc<Self>, stop: CancellationToken) {
+    pub(crate) async fn write_revocations(self: Arc<Self>, stop: CancellationToken) {
         let mut is_over = false;
         while !is_over {
             tokio::select! {
                 () = stop.cancelled() => is_over = true,
                 () = tokio::time::sleep(RETRY) => {}
             }
-            if self.are_all_kept() {
+            if self.are_all_written() {
                 continue;
             }
-            let Ok(failures) = self.write_apart() else {
+            let Ok(failures) = self.write_in_thread() else {
                 continue;
             };
             if is_over {
                 let security = Arc::clone(&self);
-                let all = security.tokens.lock().revocations();
-                let wait = move || security.wait_until_kept(all, failures);
+                let all = security.registry.lock().revocations();
+                let wait = move || security.wait_until_written(all, failures);
                 if let Ok(Err(why)) = tokio::task::spawn_blocking(wait).await {
                     tracing::error!(
                         "the scheduler ends with revocations that are not on disk, and that its next start does not know. Repeat them then \
@@ -142,16 +145,16 @@ impl Security {
     }
 
     /// Writes the revocations that are not on disk. Returns whether all that were made before are there now.
-    pub(super) fn write_unkept(&self) -> bool {
-        let Ok(turn) = self.disk.turn() else {
+    pub(super) fn write_once(&self) -> bool {
+        let Ok(turn) = self.writes.turn() else {
             return false;
         };
-        if self.are_all_kept() {
+        if self.are_all_written() {
             return true;
         }
-        let had_failed = self.disk.problem().is_some();
-        let tokens = self.tokens.lock().clone();
-        let is_written = self.keep(&tokens, &turn).is_ok();
+        let had_failed = self.writes.problem().is_some();
+        let copy = self.registry.lock().clone();
+        let is_written = self.write(&copy, &turn).is_ok();
         if is_written && had_failed {
             tracing::info!("the revocations that the disk had not taken are on disk");
         }

@@ -9,21 +9,19 @@
 //!
 //! Somebody else may have that key, so a certificate of the former authority counts only for a key of its shard that the scheduler knows.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use brasserie_common::WallTime;
-use brasserie_common::access::{ShardLabel, TokenNumber};
+use brasserie_common::access::ShardLabel;
 use brasserie_common::text::printable;
-use brasserie_common_identity::{
-    Authority, AuthorityHash, Cluster, IdentityError, MAX_TOKEN_BYTES, Token, write_secret,
-};
-use brasserie_common_runtime::{Clock, files};
+use brasserie_common_identity::{Authority, AuthorityHash, Cluster, IdentityError};
+use brasserie_common_runtime::Clock;
 
-use super::authentication::OwnSide;
-use super::disk::Turn;
-use super::tokens::Tokens;
-use super::{ADMIN_TOKEN, NotAdmitted, Security};
+use super::authentication::RpcTls;
+use super::folder::set_authority_of_admin_token;
+use super::registry::Registry;
+use super::writes::WriteTurn;
+use super::{NotAdmitted, Security};
 
 /// The most shards that a refusal or a problem names.
 const MOST_NAMED: usize = 10;
@@ -48,23 +46,24 @@ pub(crate) struct AuthorityState {
     /// The authority that a rotation replaces.
     pub former: Option<AuthorityHash>,
     /// The shards whose valid certificates are of that authority.
-    pub behind: Vec<String>,
+    pub not_renewed: Vec<String>,
 }
 
 /// The authority after a step, and the scheduler's own certificate by it.
-type Next = (Authority, OwnSide);
+type Successor = (Authority, RpcTls);
 
 impl Security {
+    /// Returns the authority and the rotation that is under way.
     pub(crate) fn authority_state(&self) -> Result<AuthorityState, NotAdmitted> {
         let authority = self.authority();
-        Ok(state(&authority, &self.tokens.lock())?)
+        Ok(state(&authority, &self.registry.lock())?)
     }
 
     /// Performs a step of a rotation. Waits for the disk.
     pub(crate) fn rotate(&self, step: RotationStep) -> Result<AuthorityState, NotAdmitted> {
         // Nobody gets a certificate meanwhile.
-        let turn = self.disk.turn()?;
-        let tokens = self.tokens.lock().clone();
+        let turn = self.writes.turn()?;
+        let registry = self.registry.lock().clone();
         let authority = self.authority();
         let is_under_way = authority.former().is_some();
         let next = match (step, is_under_way) {
@@ -78,97 +77,79 @@ impl Security {
                 return refused("no rotation is under way");
             }
             (RotationStep::Finish, true) => {
-                check_that_none_is_behind(&authority, &tokens)?;
-                self.finish_rotation(&authority, tokens.clone(), &turn)?
+                check_all_renewed(&authority, &registry)?;
+                self.finish_rotation(&authority, registry.clone(), &turn)?
             }
             (RotationStep::FinishAnyway, true) => {
-                self.finish_rotation(&authority, tokens.clone(), &turn)?
+                self.finish_rotation(&authority, registry.clone(), &turn)?
             }
         };
-        let (authority, own) = next;
-        let state = state(&authority, &tokens)?;
-        let mut side = self.side.lock();
-        (side.authority, side.own) = (Arc::new(authority), own);
-        side.web.forget_certificate();
-        drop(side);
+        let (authority, rpc_tls) = next;
+        let state = state(&authority, &registry)?;
+        let mut own = self.own.lock();
+        (own.authority, own.rpc_tls) = (Arc::new(authority), rpc_tls);
+        own.web_tls.forget_certificate();
+        drop(own);
         match step {
             // Workers that have renewed accept the new certificate alone.
-            RotationStep::Begin => self.call_anew(),
+            RotationStep::Begin => self.reconnect_to_workers(),
             RotationStep::Finish | RotationStep::FinishAnyway => {}
         }
-        self.tell_workers();
-        // Workers that have renewed too: somebody else may have their former certificates. They come back at once, so this is last.
-        self.ask_for_proofs_anew();
+        self.notify_workers();
+        // This includes workers that have renewed: somebody else may have their former certificates. Workers come back at once, so this is last.
+        self.reconnect_certified_peers();
         Ok(state)
     }
 
-    fn begin_rotation(&self, former: &Authority, turn: &Turn<'_>) -> Result<Next, NotAdmitted> {
+    fn begin_rotation(
+        &self,
+        former: &Authority,
+        turn: &WriteTurn<'_>,
+    ) -> Result<Successor, NotAdmitted> {
         let now = Clock.wall();
-        let mut tokens = self.tokens.lock();
-        tokens.bind_others(&former.hash());
-        let kept = tokens.clone();
-        drop(tokens);
+        let mut registry = self.registry.lock();
+        registry.set_missing_authorities(&former.hash());
+        let copy = registry.clone();
+        drop(registry);
         // The keys that were shown decide who may renew, also after a restart.
-        self.keep(&kept, turn)?;
+        self.write(&copy, turn)?;
         let made = former.successor(now)?;
-        // It is of use before it is kept.
-        let own = OwnSide::create(&made, now)?;
+        // An authority that is written can certify the scheduler.
+        let rpc_tls = RpcTls::create(&made, now)?;
         made.write(&self.folder)?;
-        if let Some(admin) = follow(&self.folder, &made)? {
-            self.tokens.lock().bind(admin, &made.hash());
+        if let Some(admin) = set_authority_of_admin_token(&self.folder, &made)? {
+            self.registry.lock().set_authority(admin, &made.hash());
         }
-        Ok((made, own))
+        Ok((made, rpc_tls))
     }
 
     fn finish_rotation(
         &self,
         authority: &Authority,
-        mut tokens: Tokens,
-        turn: &Turn<'_>,
-    ) -> Result<Next, NotAdmitted> {
+        mut registry: Registry,
+        turn: &WriteTurn<'_>,
+    ) -> Result<Successor, NotAdmitted> {
         let now = Clock.wall();
-        let behind = tokens.behind(now, authority.hash()).map(|(label, _)| label);
-        let behind: Vec<ShardLabel> = behind.collect();
+        let not_renewed = registry.not_renewed(now, authority.hash());
+        let not_renewed: Vec<ShardLabel> = not_renewed.map(|(label, _)| label).collect();
         let former = authority.former();
-        tokens.end(now, former, &behind);
-        // First, so that no crash leaves a shard that nobody can join as any more. Until the former authority is gone, its worker can renew.
-        self.keep(&tokens, turn)?;
-        self.tokens.lock().end(now, former, &behind);
+        registry.end_certificates(now, former, &not_renewed);
+        // The registry is written first, so that no crash leaves a shard that nobody can join as any more. Until the former authority is gone, the
+        // worker of the shard can renew.
+        self.write(&registry, turn)?;
+        self.registry
+            .lock()
+            .end_certificates(now, former, &not_renewed);
         let left = authority.forget_former(&self.folder)?;
-        let own = OwnSide::create(&left, now)?;
-        Ok((left, own))
+        let rpc_tls = RpcTls::create(&left, now)?;
+        Ok((left, rpc_tls))
     }
 }
 
-/// Makes the administrator's token name this authority, and returns its number. Its secret stays the same. A file with anything else stays as
-/// it is.
-pub(super) fn follow(
-    folder: &Path,
-    authority: &Authority,
-) -> Result<Option<TokenNumber>, IdentityError> {
-    let path = folder.join(ADMIN_TOKEN);
-    let Ok(text) = files::read_regular(&path, MAX_TOKEN_BYTES) else {
-        return Ok(None);
-    };
-    let token = String::from_utf8(text).ok();
-    let Some(token) = token.and_then(|text| Token::from_text(&text).ok()) else {
-        return Ok(None);
-    };
-    let number = token.secret.number();
-    if token.authority != authority.hash() {
-        let token = Token {
-            authority: authority.hash(),
-            ..token
-        };
-        write_secret(&path, format!("{}\n", token.reveal()).as_bytes())?;
-    }
-    Ok(Some(number))
-}
-
-fn state(authority: &Authority, tokens: &Tokens) -> Result<AuthorityState, IdentityError> {
+fn state(authority: &Authority, registry: &Registry) -> Result<AuthorityState, IdentityError> {
     let former = authority.former();
-    let behind = match former {
-        Some(_) => names_behind(authority, tokens),
+    let not_renewed = match former {
+        Some(_) => names_not_renewed(authority, registry),
         None => Vec::new(),
     };
     Ok(AuthorityState {
@@ -176,29 +157,30 @@ fn state(authority: &Authority, tokens: &Tokens) -> Result<AuthorityState, Ident
         hash: authority.hash(),
         expires: authority.until()?,
         former,
-        behind,
+        not_renewed,
     })
 }
 
-fn names_behind(authority: &Authority, tokens: &Tokens) -> Vec<String> {
-    let behind = tokens.behind(Clock.wall(), authority.hash());
-    behind.map(|(_, shard)| shard.as_str().to_owned()).collect()
+fn names_not_renewed(authority: &Authority, registry: &Registry) -> Vec<String> {
+    let shards = registry.not_renewed(Clock.wall(), authority.hash());
+    shards.map(|(_, shard)| shard.as_str().to_owned()).collect()
 }
 
-fn check_that_none_is_behind(authority: &Authority, tokens: &Tokens) -> Result<(), NotAdmitted> {
+/// Errors if workers still have certificates of the former authority.
+fn check_all_renewed(authority: &Authority, registry: &Registry) -> Result<(), NotAdmitted> {
     if authority.trusted(Clock.wall()).len() == 1 {
-        // The rotation has ended by itself, and they are shut out already.
+        // The rotation has ended by itself, and such workers are shut out already.
         return Ok(());
     }
-    let behind = names_behind(authority, tokens);
-    if behind.is_empty() {
+    let shards = names_not_renewed(authority, registry);
+    if shards.is_empty() {
         return Ok(());
     }
     refused(format!(
         "{} workers have certificates of the former authority: {}. A worker renews within seconds of its next heartbeat. One that stays away has \
          to join again after --force: it is started in its data directory with --join-token and a token of `brasserie token create --role worker`",
-        behind.len(),
-        named(&behind)
+        shards.len(),
+        named(&shards)
     ))
 }
 
@@ -223,7 +205,7 @@ mod tests {
 
     use brasserie_common::access::Role;
     use brasserie_common::{Principal, Shard};
-    use brasserie_common_identity::{CertificateDer, Certified, KeyRequest, Lifetime};
+    use brasserie_common_identity::{CertificateDer, Certified, KeyRequest, Lifetime, Token};
     use brasserie_thrift::rpc::{Authenticator as _, Credentials as _};
 
     use super::*;
@@ -281,18 +263,18 @@ mod tests {
         assert!(enters(&former) && enters(&admin));
 
         let begun = security.rotate(RotationStep::Begin).expect("a folder");
-        assert_eq!(begun.behind, ["w1"]);
+        assert_eq!(begun.not_renewed, ["w1"]);
         assert!(enters(&former), "it must renew");
         assert!(!enters(&admin));
         let key = KeyRequest::create().expect("a key");
-        let valid_from = security.tokens.lock().valid_from(&label);
+        let valid_from = security.registry.lock().valid_from(&label);
         let renewed = security.renew(&label, valid_from, key.request());
         let renewed = renewed.expect("a certificate");
         // The answer may be lost.
         let state = || security.authority_state().expect("an authority");
-        assert_eq!(state().behind, ["w1"]);
+        assert_eq!(state().not_renewed, ["w1"]);
         assert!(enters(&renewed));
-        assert_eq!(state().behind, [""; 0]);
+        assert_eq!(state().not_renewed, [""; 0]);
         let version = security.version();
         security
             .rotate(RotationStep::Finish)
@@ -340,7 +322,11 @@ mod tests {
                 security.accepts(&forged).expect_err("it poses as a worker");
             }
             let state = security.authority_state().expect("an authority");
-            assert_eq!(state.behind, ["w1", "w2"], "a forged one adds no shard");
+            assert_eq!(
+                state.not_renewed,
+                ["w1", "w2"],
+                "a forged one adds no shard"
+            );
         }
     }
 
@@ -353,14 +339,18 @@ mod tests {
         let create = |terms| security.create_token(terms).expect("good terms").0;
         let former = create(Terms::person(Role::Viewer, MINUTE));
         let joining = create(Terms::joining(MINUTE, 1)).secret.reveal();
-        let shown = |token: &Token| security.shown(&token.reveal(), from).map(|_| ());
+        let shown = |token: &Token| {
+            security
+                .authenticate_token(&token.reveal(), from)
+                .map(|_| ())
+        };
         let authenticated = |token: &Token| {
             let known = security.authenticate(&token.secret.reveal(), from);
             known.map(|_| ())
         };
         let names = || {
             let mut names: Vec<_> = security
-                .tokens()
+                .valid_tokens()
                 .iter()
                 .map(|(_, kept)| security.authority_of(kept))
                 .collect();
@@ -412,14 +402,14 @@ mod tests {
         }
         // An earlier release has not noted whose certificate it was.
         let label = ShardLabel::of(&shards[1]);
-        let mut text = security.tokens.lock().to_json(usize::MAX).expect("JSON");
+        let mut text = security.registry.lock().to_json(usize::MAX).expect("JSON");
         let mut kept: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         kept["shards"][label.as_str()]["authority"] = "".into();
         text = serde_json::to_vec(&kept).expect("JSON");
-        *security.tokens.lock() = serde_json::from_slice(&text).expect("tokens");
+        *security.registry.lock() = serde_json::from_slice(&text).expect("a registry");
         let shut_out = |security: &Security| {
             let trusted = security.trusted();
-            security.tokens.lock().shut_out(Clock.wall(), &trusted)
+            security.registry.lock().shut_out(Clock.wall(), &trusted)
         };
         security.rotate(RotationStep::Begin).expect("a folder");
         assert_eq!(shut_out(&security), [""; 0], "they renew");
@@ -430,7 +420,7 @@ mod tests {
         assert_eq!(shut_out(&security), ["w2"]);
         let later = Clock.wall() + 31 * 24 * 60 * MINUTE;
         let trusted = security.trusted();
-        let forgotten = security.tokens.lock().shut_out(later, &trusted);
+        let forgotten = security.registry.lock().shut_out(later, &trusted);
         assert_eq!(forgotten, [""; 0], "nobody could have renewed either");
         let names: Vec<String> = (10..22).map(|number: u8| number.to_string()).collect();
         assert!(

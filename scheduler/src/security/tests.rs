@@ -1,11 +1,16 @@
-//! Tests whom the scheduler admits, and what its first start leaves.
+//! Tests which callers the scheduler admits, and which files its first start leaves.
 
 use std::fs;
+use std::net::SocketAddr;
 
-use brasserie_common_identity::{Credential, KeyRequest, Proven, proven};
+use brasserie_common::Shard;
+use brasserie_common::access::Role;
+use brasserie_common_identity::{CERTIFICATE, Credential, KEY, KeyRequest, Proven, proven};
 use brasserie_thrift::rpc::Authenticator as _;
 use tokio_util::sync::CancellationToken;
 
+use super::folder::{ADMIN_TOKEN, FOLDER, TOKENS};
+use super::registry::LAPSED_FOR;
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -29,19 +34,22 @@ impl Bench {
         }
     }
 
-    fn try_open(&self, wish: SecurityWish) -> Result<Option<Arc<Security>>, SecurityError> {
-        self.try_open_for(wish, PlainPeers::Strangers)
+    fn try_open(
+        &self,
+        creation: AuthorityCreation,
+    ) -> Result<Option<Arc<Security>>, SecurityError> {
+        self.try_open_for(creation, PlainPeers::Strangers)
     }
 
     fn try_open_for(
         &self,
-        wish: SecurityWish,
+        creation: AuthorityCreation,
         plain: PlainPeers,
     ) -> Result<Option<Arc<Security>>, SecurityError> {
-        let wishes = (wish, plain);
+        let choices = (creation, plain);
         Security::open(
             &self.directory,
-            wishes,
+            choices,
             Lifetime::WORKER.0,
             self.audit.clone(),
         )
@@ -53,7 +61,7 @@ impl Bench {
 
     /// Opens the identity, which treats peers without TLS in this way.
     pub(crate) fn security_for(&self, plain: PlainPeers) -> Arc<Security> {
-        let opened = self.try_open_for(SecurityWish::Secured, plain);
+        let opened = self.try_open_for(AuthorityCreation::IfMissing, plain);
         opened.expect("an authority").expect("an authority")
     }
 
@@ -138,7 +146,7 @@ fn the_certificate_of_a_person_is_worth_what_its_token_is_worth() {
 fn a_certificate_without_a_token_is_for_calls_to_workers_only() {
     let bench = Bench::new();
     let security = bench.security();
-    let user = security.locals[0].clone();
+    let user = security.local_admins[0].clone();
     let Principal::Authenticated(local) = security.local(user) else {
         panic!("the scheduler's own user is refused");
     };
@@ -170,7 +178,10 @@ fn a_shard_that_another_machine_has_taken_over_has_one_key() {
     // Its certificate has expired.
     let label = proven_by(&first).certified.shard.expect("a shard");
     let now = Clock.wall();
-    security.tokens.lock().end(now, None, [&label]);
+    security
+        .registry
+        .lock()
+        .end_certificates(now, None, [&label]);
     let second = join(&security);
     let caller = caller_with(&security, &second);
     assert!(matches!(caller, Principal::Authenticated(_)), "{caller:?}");
@@ -206,7 +217,7 @@ fn a_join_is_refused_without_waiting_and_a_full_disk_is_no_refusal() {
         .expect("good terms");
     let secret = token.secret.reveal();
     // A change waits for the disk.
-    let turn = security.disk.turn().expect("nobody else");
+    let turn = security.writes.turn().expect("nobody else");
     let checked = security.check_join(&"ab".repeat(32), &shard, b"");
     assert_eq!(checked, Err(NotAdmitted::Unknown));
     assert_eq!(security.check_join(&secret, &shard, b""), Ok(false));
@@ -226,9 +237,9 @@ fn a_join_is_refused_without_waiting_and_a_full_disk_is_no_refusal() {
 #[test]
 fn a_clock_that_was_set_back_renews_the_schedulers_own_certificate() {
     let now = Clock.wall();
-    assert!(!authentication::wants_renewal(now, now));
-    assert!(authentication::wants_renewal(now, now - MINUTE));
-    assert!(authentication::wants_renewal(
+    assert!(!authentication::needs_renewal(now, now));
+    assert!(authentication::needs_renewal(now, now - MINUTE));
+    assert!(authentication::needs_renewal(
         now,
         now + Lifetime::SCHEDULER.0
     ));
@@ -240,13 +251,13 @@ fn a_first_start_that_was_cut_off_begins_anew() {
     let first = bench.security().cluster().to_owned();
     // Only the certificate was not written yet.
     fs::remove_file(bench.file(CERTIFICATE)).expect("a certificate");
-    let opened = bench.try_open(SecurityWish::AsFound);
+    let opened = bench.try_open(AuthorityCreation::Never);
     assert!(opened.expect("as if it were new").is_none());
     let second = bench.security();
     assert_ne!(second.cluster(), first);
     let token = fs::read_to_string(bench.file(ADMIN_TOKEN)).expect("a token");
     let admin = second
-        .shown(&token, at())
+        .authenticate_token(&token, at())
         .expect("the token of this authority");
     assert_eq!(admin.role, Role::Admin);
 }
@@ -257,23 +268,23 @@ fn an_authority_that_is_lost_or_unreadable_is_not_replaced() {
     join(&bench.security());
     let kept = fs::read(bench.file(CERTIFICATE)).expect("a certificate");
     fs::remove_file(bench.file(CERTIFICATE)).expect("a certificate");
-    let refused = |wish| match bench.try_open(wish) {
+    let refused = |creation| match bench.try_open(creation) {
         Ok(_) => panic!("the scheduler starts without its authority"),
         Err(error) => error.to_string(),
     };
-    for wish in [SecurityWish::AsFound, SecurityWish::Secured] {
-        let why = refused(wish);
+    for creation in [AuthorityCreation::Never, AuthorityCreation::IfMissing] {
+        let why = refused(creation);
         assert!(why.contains("Restore authority.pem"), "{why}");
     }
     // A key alone, and a path that leads nowhere.
     fs::remove_file(bench.file(TOKENS)).expect("tokens");
-    assert!(refused(SecurityWish::Secured).contains("Restore authority.pem"));
+    assert!(refused(AuthorityCreation::IfMissing).contains("Restore authority.pem"));
     fs::write(bench.file(CERTIFICATE), kept).expect("a folder");
     bench.security();
     let folder = bench.directory.path().join(FOLDER);
     fs::rename(&folder, bench.directory.path().join("elsewhere")).expect("a folder");
     fs::write(&folder, "a file in its place").expect("a file");
-    let why = refused(SecurityWish::AsFound);
+    let why = refused(AuthorityCreation::Never);
     assert!(why.contains("cannot read"), "{why}");
 }
 
@@ -287,27 +298,29 @@ fn a_revocation_is_in_effect_before_the_disk_takes_it_and_kept_once_it_does() {
         .create_token(Terms::person(Role::Viewer, MINUTE))
         .expect("good terms");
     let (secret, number) = (token.secret.reveal(), token.secret.number().to_string());
-    let mut changes = security.changes();
+    let mut changes = security.news_version();
     changes.mark_unchanged();
     fs::create_dir(bench.file(".tokens.json.tmp")).expect("a folder in its way");
     let failed = security.revoke_token(&number).expect_err("it is not kept");
-    assert!(matches!(failed, NotAdmitted::NotKept(_)), "{failed}");
+    assert!(matches!(failed, NotAdmitted::NotWritten(_)), "{failed}");
     assert!(changes.has_changed().expect("it lives"), "workers learn it");
     let refused = security.authenticate(&secret, at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     security.revoke_worker(&shard).expect_err("it is not kept");
-    assert!(security.tokens.lock().is_revoked(shard.as_str()));
-    security.write_unkept();
-    let problem = security.unkept_problem().expect("the disk takes nothing");
+    assert!(security.registry.lock().is_revoked(shard.as_str()));
+    security.write_once();
+    let problem = security
+        .unwritten_problem()
+        .expect("the disk takes nothing");
     assert!(problem.contains("not on disk") && problem.contains(TOKENS));
     fs::remove_dir(bench.file(".tokens.json.tmp")).expect("it is there");
-    security.write_unkept();
-    assert_eq!(security.unkept_problem(), None);
+    security.write_once();
+    assert_eq!(security.unwritten_problem(), None);
     drop(security);
     let again = bench.security();
     let refused = again.authenticate(&secret, at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
-    assert!(again.tokens.lock().is_revoked(shard.as_str()));
+    assert!(again.registry.lock().is_revoked(shard.as_str()));
 }
 
 #[tokio::test]
@@ -320,10 +333,10 @@ async fn a_disk_that_does_not_answer_delays_neither_a_revocation_nor_the_end() {
         .create_token(Terms::person(Role::Viewer, MINUTE))
         .expect("good terms");
     let (secret, number) = (token.secret.reveal(), token.secret.number().to_string());
-    let mut changes = security.changes();
+    let mut changes = security.news_version();
     changes.mark_unchanged();
     // A change that keeps its turn stands for one that waits in the kernel.
-    let turn = security.disk.turn().expect("nobody else");
+    let turn = security.writes.turn().expect("nobody else");
     let revoking = Arc::clone(&security);
     let revoking = tokio::task::spawn_blocking(move || revoking.revoke_token(&number));
     changes.changed().await.expect("workers learn it");
@@ -331,23 +344,23 @@ async fn a_disk_that_does_not_answer_delays_neither_a_revocation_nor_the_end() {
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     let stop = CancellationToken::new();
     stop.cancel();
-    Arc::clone(&security).write_late(stop).await;
+    Arc::clone(&security).write_revocations(stop).await;
     let failed = revoking.await.expect("it has ended").expect_err("not kept");
     assert!(failed.to_string().contains("has not answered"), "{failed}");
-    let problem = security.unkept_problem().expect("it is not on disk");
+    let problem = security.unwritten_problem().expect("it is not on disk");
     assert!(problem.contains("has not answered"), "{problem}");
-    let problem = security.stalled_problem().expect("the disk hangs");
+    let problem = security.stall_problem().expect("the disk hangs");
     assert!(problem.contains("Revocations take effect"), "{problem}");
     drop(turn);
     security.revoke_worker(&shard).expect("the disk answers");
     assert_eq!(
-        security.unkept_problem().or(security.stalled_problem()),
+        security.unwritten_problem().or(security.stall_problem()),
         None
     );
     let again = bench.security();
     let refused = again.authenticate(&secret, at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
-    assert!(again.tokens.lock().is_revoked(shard.as_str()));
+    assert!(again.registry.lock().is_revoked(shard.as_str()));
 }
 
 #[test]
@@ -395,7 +408,7 @@ fn files_of_an_identity_that_others_may_use_are_refused() {
         (CERTIFICATE, "chmod go-w"),
     ] {
         set_mode(file, 0o666);
-        let Err(refused) = bench.try_open(SecurityWish::Secured) else {
+        let Err(refused) = bench.try_open(AuthorityCreation::IfMissing) else {
             panic!("the scheduler starts with {file} in the hands of others");
         };
         let said = format!("{command} {}", bench.file(file).display());
@@ -404,7 +417,7 @@ fn files_of_an_identity_that_others_may_use_are_refused() {
         let (kept, target) = (bench.file(file), bench.file("elsewhere"));
         fs::rename(&kept, &target).expect("a file");
         std::os::unix::fs::symlink(&target, &kept).expect("a link");
-        let Err(refused) = bench.try_open(SecurityWish::Secured) else {
+        let Err(refused) = bench.try_open(AuthorityCreation::IfMissing) else {
             panic!("the scheduler follows a link to {file}");
         };
         assert!(refused.to_string().contains("cp -p"), "{refused}");

@@ -11,7 +11,7 @@ use brasserie_scheduler_core::credits::RequestPolicy;
 use brasserie_scheduler_core::{Durable, Options, Retention, SlotStrategy};
 use brasserie_thrift::rpc::CallTimeouts;
 
-use crate::security::{PlainPeers, SecurityWish};
+use crate::security::{AuthorityCreation, PlainPeers};
 use crate::sources::{ConfigSource, Periods};
 use crate::store::{DirectoryUse, LostRecords, UsedBy};
 
@@ -70,8 +70,8 @@ pub struct StartOptions {
     /// Treatment of unknown keys in a config file.
     pub unknown_keys: UnknownKeys,
     pub listen: ListenAddress,
-    /// Whether peers must prove who they are.
-    pub security: SecurityWish,
+    /// Whether the start creates an authority. With one, peers must prove who they are.
+    pub authority_creation: AuthorityCreation,
     /// The treatment of peers without TLS, if peers must prove who they are.
     pub plain_peers: PlainPeers,
     /// How long the certificates of workers are valid.
@@ -115,7 +115,7 @@ impl StartOptions {
             config,
             unknown_keys: UnknownKeys::default(),
             listen: ListenAddress::ANY_LOOPBACK_PORT,
-            security: SecurityWish::default(),
+            authority_creation: AuthorityCreation::default(),
             plain_peers: PlainPeers::default(),
             worker_certificate_life: Lifetime::WORKER.0,
             audit_keep: USUAL_AUDIT_KEEP,

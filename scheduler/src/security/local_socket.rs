@@ -50,7 +50,7 @@ fn listener(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Returns the users who may call as administrators: the one that this program runs as, and root.
-pub(super) fn users() -> Vec<LocalUser> {
+pub(super) fn admins() -> Vec<LocalUser> {
     let (own, root) = (geteuid(), Uid::from_raw(0));
     let mut uids = vec![own, root];
     uids.dedup();
@@ -88,7 +88,7 @@ mod tests {
             let connected = tokio::net::UnixStream::connect(&path).await;
             let (accepted, _) = listener.accept().await.expect("a connection");
             let uid = accepted.peer_cred().expect("credentials").uid();
-            assert!(connected.is_ok() && users().iter().any(|user| user.uid == uid));
+            assert!(connected.is_ok() && admins().iter().any(|user| user.uid == uid));
         }
     }
 

@@ -7,13 +7,14 @@ use brasserie_common_identity::CERTIFICATE;
 use brasserie_common_runtime::DataDir;
 use serde_json::json;
 
-use super::{FOLDER, SecurityError, SecurityWish, TOKENS, exists, find};
+use super::folder::{FOLDER, TOKENS, exists, find};
+use super::{AuthorityCreation, SecurityError};
 use crate::audit::Audit;
 use crate::store::{FormerAuthority, LostRecords};
 
-/// The statements of a data directory and its operator about the last scheduler.
+/// A check of a data directory, with what its store and its operator say about the last scheduler.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FormerIdentity {
+pub(crate) struct LostIdentityCheck {
     pub authority: FormerAuthority,
     /// Whether the store has records of a scheduler.
     pub has_records: bool,
@@ -21,18 +22,18 @@ pub(crate) struct FormerIdentity {
     pub may_be_lost: LostRecords,
 }
 
-impl FormerIdentity {
-    /// Errors if the directory has lost its authority or its tokens, unless the operator expects that. Returns the wish for the authority: a
-    /// cluster that had one gets another one.
+impl LostIdentityCheck {
+    /// Errors if the directory has lost its authority or its tokens, unless the operator expects that. Returns whether to create an
+    /// authority: a cluster that had one gets another one.
     pub(crate) fn check(
         self,
         directory: &DataDir,
-        wish: SecurityWish,
+        creation: AuthorityCreation,
         audit: &Audit,
-    ) -> Result<SecurityWish, SecurityError> {
+    ) -> Result<AuthorityCreation, SecurityError> {
         let folder = directory.path().join(FOLDER);
         let Some(lost) = self.lost(&folder)? else {
-            return Ok(wish);
+            return Ok(creation);
         };
         if lost == LostIdentity::Authority {
             // The rest of it must come back together with the authority, or go.
@@ -45,8 +46,8 @@ impl FormerIdentity {
         tracing::warn!(folder = %folder.display(), "{text}");
         audit.own("identityLost", Some(json!({ "lost": lost.name() })));
         Ok(match lost {
-            LostIdentity::Authority => SecurityWish::Secured,
-            LostIdentity::Tokens => wish,
+            LostIdentity::Authority => AuthorityCreation::IfMissing,
+            LostIdentity::Tokens => creation,
         })
     }
 
@@ -108,14 +109,17 @@ mod tests {
 
     use super::*;
 
-    const USED: FormerIdentity = FormerIdentity {
+    const USED: LostIdentityCheck = LostIdentityCheck {
         authority: FormerAuthority::Present,
         has_records: true,
         may_be_lost: LostRecords::None,
     };
 
     /// Returns the outcome in a directory with these files of an identity.
-    fn check(former: FormerIdentity, files: &[&str]) -> Result<SecurityWish, SecurityError> {
+    fn check(
+        former: LostIdentityCheck,
+        files: &[&str],
+    ) -> Result<AuthorityCreation, SecurityError> {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = DataDir::open(&folder.path().join("d")).expect("a directory");
         let audit = Audit::open(&directory, 0).expect("a folder");
@@ -123,16 +127,16 @@ mod tests {
         for file in files {
             fs::write(identity.join(file), "").expect("a file");
         }
-        former.check(&directory, SecurityWish::AsFound, &audit)
+        former.check(&directory, AuthorityCreation::Never, &audit)
     }
 
     #[test]
     fn a_used_directory_starts_without_its_identity_only_if_the_operator_knows() {
-        let unknown = FormerIdentity {
+        let unknown = LostIdentityCheck {
             authority: FormerAuthority::Unknown,
             ..USED
         };
-        let backup = |former| FormerIdentity {
+        let backup = |former| LostIdentityCheck {
             may_be_lost: LostRecords::Expected,
             ..former
         };
@@ -140,13 +144,13 @@ mod tests {
             let lost = check(former, &[CERTIFICATE]);
             assert!(matches!(lost, Err(SecurityError::TokensLost { .. })));
             let known = check(backup(former), &[CERTIFICATE]);
-            assert!(matches!(known, Ok(SecurityWish::AsFound)), "it has one");
+            assert!(matches!(known, Ok(AuthorityCreation::Never)), "it has one");
             check(former, &[CERTIFICATE, TOKENS]).expect("nothing is lost");
         }
         let lost = check(USED, &[]);
         assert!(matches!(lost, Err(SecurityError::AuthorityLost { .. })));
         let another = check(backup(USED), &[]);
-        assert!(matches!(another, Ok(SecurityWish::Secured)));
+        assert!(matches!(another, Ok(AuthorityCreation::IfMissing)));
         for former in [USED, backup(USED)] {
             let half = check(former, &[KEY]);
             assert!(matches!(half, Err(SecurityError::NoAuthority { .. })));
@@ -156,12 +160,12 @@ mod tests {
 
     #[test]
     fn a_new_directory_may_have_a_copy_of_an_authority_alone() {
-        let new = FormerIdentity {
+        let new = LostIdentityCheck {
             authority: FormerAuthority::Unknown,
             has_records: false,
             may_be_lost: LostRecords::None,
         };
-        let open = FormerIdentity {
+        let open = LostIdentityCheck {
             authority: FormerAuthority::Absent,
             ..USED
         };

@@ -1,4 +1,4 @@
-//! Bounds how often the certificate of a shard is renewed: each renewal writes the tokens, and the holder of a stolen key would otherwise keep
+//! Limits how often the certificate of a shard is renewed: each renewal writes the registry, and the holder of a stolen key would otherwise keep
 //! the disk from all others.
 
 use std::collections::BTreeMap;
@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::Shard;
 use brasserie_common::access::ShardLabel;
-use brasserie_common_identity::{AuthorityHash, CertificateDer};
+use brasserie_common_identity::AuthorityHash;
 use parking_lot::Mutex;
 
+use super::certificates::IssuedChain;
 use super::{NotAdmitted, Security};
 
 /// The shortest time between two renewals of a shard, or a quarter of the life of its certificates if that is shorter. A worker renews after half
@@ -20,12 +21,13 @@ const FAILED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The renewals that are under way, and those that were lately.
 #[derive(Default)]
-pub(super) struct Renewals(Mutex<BTreeMap<ShardLabel, Renewal>>);
+pub(super) struct RenewalLimiter(Mutex<BTreeMap<ShardLabel, LastRenewal>>);
 
-struct Renewal {
+/// A renewal of a shard, the last one.
+struct LastRenewal {
     /// The authorities that were accepted. If there are others, a worker renews at once.
     authorities: Vec<AuthorityHash>,
-    /// The time of the next one; `None` while this one is under way.
+    /// The time from which the next one may begin; `None` while this one is under way.
     next: Option<Instant>,
 }
 
@@ -46,23 +48,23 @@ impl Security {
         shard: ShardLabel,
     ) -> Result<RenewalTurn, NotAdmitted> {
         let (now, authorities) = (Instant::now(), self.trusted());
-        let mut all = self.renewals.0.lock();
-        let is_too_early = |last: &Renewal| match last.next {
+        let mut all = self.renewal_limiter.0.lock();
+        let is_too_early = |last: &LastRenewal| match last.next {
             None => true,
             Some(next) => now < next && last.authorities == authorities,
         };
         if all.get(&shard).is_some_and(is_too_early) {
             return Err(NotAdmitted::RenewedLately(shard));
         }
-        // Shards come and go.
+        // Old entries decide nothing, and shards come and go.
         all.retain(|_, last| last.next.is_none_or(|next| now < next));
-        let begun = Renewal {
+        let begun = LastRenewal {
             authorities,
             next: None,
         };
         all.insert(shard.clone(), begun);
         drop(all);
-        let valid_from = self.tokens.lock().valid_from(&shard);
+        let valid_from = self.registry.lock().valid_from(&shard);
         Ok(RenewalTurn {
             security: Arc::clone(self),
             shard,
@@ -74,26 +76,18 @@ impl Security {
 
 impl RenewalTurn {
     /// Certifies another key of the shard. Waits for the disk.
-    pub(crate) fn renew(
-        mut self,
-        request: &[u8],
-    ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
+    pub(crate) fn renew(mut self, request: &[u8]) -> IssuedChain {
         let renewed = self.security.renew(&self.shard, self.valid_from, request);
         self.pause_after(renewed)
     }
 
     /// Certifies a request of a worker again that has admitted it before. Waits for the disk.
-    pub(crate) fn join_again(
-        mut self,
-        secret: &str,
-        shard: &Shard,
-        request: &[u8],
-    ) -> Result<Vec<CertificateDer<'static>>, NotAdmitted> {
+    pub(crate) fn join_again(mut self, secret: &str, shard: &Shard, request: &[u8]) -> IssuedChain {
         let joined = self.security.join(secret, shard, request);
         self.pause_after(joined)
     }
 
-    fn pause_after<T>(&mut self, outcome: Result<T, NotAdmitted>) -> Result<T, NotAdmitted> {
+    fn pause_after(&mut self, outcome: IssuedChain) -> IssuedChain {
         self.pause = match &outcome {
             Ok(_) => LEAST_PAUSE.min(self.security.worker_life.0 / 4),
             Err(_) => FAILED_PAUSE,
@@ -104,7 +98,7 @@ impl RenewalTurn {
 
 impl Drop for RenewalTurn {
     fn drop(&mut self) {
-        let mut all = self.security.renewals.0.lock();
+        let mut all = self.security.renewal_limiter.0.lock();
         if self.pause.is_zero() {
             all.remove(&self.shard);
         } else if let Some(renewal) = all.get_mut(&self.shard) {

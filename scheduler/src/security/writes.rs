@@ -1,7 +1,6 @@
-//! The disk of the folder `identity`: one change writes there at a time, and none is waited for without a limit.
+//! The writes to the folder `identity`: one change writes there at a time, and no thread waits for the disk without a limit.
 //!
-//! A write that the disk does not answer keeps its thread in the kernel. So the locks of this module are not held by those who only read the
-//! tokens, or revoke.
+//! A write that the disk does not answer keeps its thread in the kernel. So threads that only read the registry, or revoke, take no turn here.
 
 use std::time::{Duration, Instant};
 
@@ -14,23 +13,23 @@ const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// The longest wait of a change for those before it: far longer than as many writes take as calls may wait.
 const LONGEST_TURN: Duration = Duration::from_secs(10);
 /// The longest wait for the answer of the disk to a revocation, which is in effect already.
-pub(super) const LONGEST_ANSWER: Duration = Duration::from_secs(5);
+const LONGEST_ANSWER: Duration = Duration::from_secs(5);
 
-/// The state of the disk.
+/// The turns of changes, and the outcome of their writes.
 #[derive(Default)]
-pub(super) struct Disk {
-    /// Locked by a change from its copy of the tokens until that is on disk.
+pub(super) struct Writes {
+    /// Locked by a change from its copy of the registry until that is on disk.
     changing: Mutex<()>,
-    state: Mutex<DiskState>,
+    state: Mutex<WriteState>,
     /// Notified after each write.
     written: Condvar,
 }
 
 #[derive(Default)]
-struct DiskState {
+struct WriteState {
     /// The time since which a change has its turn.
     busy_since: Option<Instant>,
-    /// Why the last write has failed; `None` after one that has not.
+    /// The reason for which the last write has failed; `None` after one that has not.
     failure: Option<String>,
     /// The number of writes that have failed.
     failures: u64,
@@ -39,32 +38,32 @@ struct DiskState {
 }
 
 /// The turn of a change.
-pub(super) struct Turn<'a> {
-    disk: &'a Disk,
+pub(super) struct WriteTurn<'a> {
+    writes: &'a Writes,
     _changing: MutexGuard<'a, ()>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriteTurn<'_> {
     fn drop(&mut self) {
-        self.disk.state.lock().busy_since = None;
+        self.writes.state.lock().busy_since = None;
     }
 }
 
-impl Disk {
+impl Writes {
     /// Waits until no other change is being written. Errors after [`LONGEST_TURN`].
-    pub(super) fn turn(&self) -> Result<Turn<'_>, NotAdmitted> {
+    pub(super) fn turn(&self) -> Result<WriteTurn<'_>, NotAdmitted> {
         self.turn_within(LONGEST_TURN)
     }
 
-    fn turn_within(&self, longest: Duration) -> Result<Turn<'_>, NotAdmitted> {
+    fn turn_within(&self, longest: Duration) -> Result<WriteTurn<'_>, NotAdmitted> {
         let changing = self.changing.try_lock_for(longest);
         let changing = changing.ok_or_else(|| {
             let queue = "too many changes of tokens and certificates wait for the disk of the scheduler: try again later";
             NotAdmitted::Failed(self.stall().unwrap_or_else(|| queue.to_owned()))
         })?;
         self.state.lock().busy_since = Some(Instant::now());
-        Ok(Turn {
-            disk: self,
+        Ok(WriteTurn {
+            writes: self,
             _changing: changing,
         })
     }
@@ -143,16 +142,16 @@ mod tests {
 
     #[test]
     fn a_change_does_not_wait_for_ever_for_one_that_the_disk_does_not_answer() {
-        let disk = Disk::default();
-        let turn = disk.turn().expect("nobody else");
-        assert_eq!(disk.stall(), None);
-        let second = disk.turn_within(Duration::from_millis(1)).map(|_| ());
+        let writes = Writes::default();
+        let turn = writes.turn().expect("nobody else");
+        assert_eq!(writes.stall(), None);
+        let second = writes.turn_within(Duration::from_millis(1)).map(|_| ());
         assert!(second.expect_err("it is not its turn").is_temporary());
-        disk.state.lock().busy_since = Instant::now().checked_sub(STALLED_AFTER);
-        let stall = disk.stall().expect("it hangs");
+        writes.state.lock().busy_since = Instant::now().checked_sub(STALLED_AFTER);
+        let stall = writes.stall().expect("it hangs");
         assert!(stall.contains("has not answered for 5 s"), "{stall}");
         drop(turn);
-        assert_eq!(disk.problem(), None);
-        disk.turn().expect("nobody else");
+        assert_eq!(writes.problem(), None);
+        writes.turn().expect("nobody else");
     }
 }
