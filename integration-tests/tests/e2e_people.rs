@@ -13,7 +13,7 @@ use std::time::Duration;
 use brasserie_common::access::{Callers, PAGES, Role};
 use brasserie_common_identity::{Token, client_config};
 use integration_tests::e2e::{
-    SchedulerSpec, Secured, Stage, wait_for, wait_within, warn_not_run,
+    SchedulerSpec, Secured, Stage, python, wait_for, wait_within, warn_not_run,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustls::pki_types::ServerName;
@@ -26,6 +26,28 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SILENT: u64 = 5000;
 /// A user without any rights.
 const NOBODY: u32 = 65534;
+
+/// Runs a command on a terminal, types a line once the terminal hides what is typed, and says how the command ends and whether the terminal
+/// shows again what is typed.
+const TYPED: &str = "
+import os, pty, sys, termios, time
+typed, command = sys.argv[1], sys.argv[2:]
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(command[0], command)
+def shows():
+    return bool(termios.tcgetattr(terminal)[3] & termios.ECHO)
+while shows():
+    time.sleep(0.01)
+os.write(terminal, typed.encode())
+try:
+    while part := os.read(terminal, 4096):
+        os.write(1, part)
+except OSError:
+    pass
+status = os.waitpid(child, 0)[1]
+print('ended', os.waitstatus_to_exitcode(status), 'shows', shows())
+";
 
 /// A scheduler that asks for proofs, and its pages.
 struct Pages {
@@ -634,6 +656,86 @@ fn a_context_names_a_cluster_and_a_token() {
     assert_eq!(brasserie(&["status", "--context", "prod"]).code, Some(2));
     assert_eq!(brasserie(&["context", "use", "second"]).code, Some(0));
     assert_eq!(brasserie(&["status"]).code, Some(0));
+}
+
+#[test]
+fn a_token_is_read_from_standard_input_and_a_terminal_does_not_show_it() {
+    let secured = Pages::start(&[]);
+    let token = secured.new_token(&["--role", "viewer"]);
+    let address = secured.address();
+    let command =
+        secured
+            .stage
+            .brasserie_command(&["status", "--scheduler", &address, "--token-file", "-"]);
+    let typed = |text: &str| {
+        let mut terminal = Command::new(python());
+        terminal.args(["-I", "-c", TYPED, text]);
+        terminal.arg(command.get_program()).args(command.get_args());
+        secured.stage.finish("on a terminal", terminal).output
+    };
+    let told = typed(&format!("{token}\n"));
+    assert!(told.contains("Token: ") && !told.contains(&token), "{told}");
+    assert!(
+        told.contains("work") && told.contains("ended 0 shows True"),
+        "{told}"
+    );
+    // Ctrl-C ends the command by its signal, once the terminal is as before.
+    let told = typed("\u{3}");
+    assert!(told.contains("ended -2 shows True"), "{told}");
+    let file = secured.token_file("viewer", &token);
+    for (input, code) in [(file.as_str(), 0), ("/dev/null", 2)] {
+        let mut piped = Command::new("sh");
+        piped.args([
+            "-c",
+            "input=$1; shift; exec \"$@\" < \"$input\"",
+            "sh",
+            input,
+        ]);
+        piped.arg(command.get_program()).args(command.get_args());
+        let piped = secured.stage.finish("piped", piped);
+        assert_eq!(piped.code, Some(code), "{}", piped.output);
+    }
+}
+
+#[test]
+fn a_list_of_tokens_has_those_of_use_and_wrong_terms_are_wrong_usage() {
+    let secured = Pages::start(&[]);
+    let (_worker, _) = secured.join("w1");
+    let viewer = secured.new_token(&["--role", "viewer"]);
+    let number = |token: &str| {
+        let token = Token::from_text(token).expect("a token");
+        token.secret.number().to_string()
+    };
+    let used = fs::read_to_string(secured.stage.path("join-w1")).expect("a token");
+    let used = number(used.trim());
+    let listed = secured.asked(&["token", "list"]);
+    assert!(
+        !listed.contains(&used) && listed.contains(&number(&viewer)),
+        "{listed}"
+    );
+    assert!(listed.contains("--all shows: 1"), "{listed}");
+    let all = secured.asked(&["token", "list", "--all"]);
+    let row = all.lines().find(|row| row.starts_with(&used));
+    assert!(row.is_some_and(|row| row.contains("used up")), "{all}");
+    secured.asked(&["token", "revoke", &number(&viewer).to_uppercase()]);
+    for (terms, why) in [
+        (&["--role", "viewer", "--ttl", "3000d"][..], "at most"),
+        (&["--role", "worker", "--uses", "0"], "1 to"),
+        (
+            &["--role", "viewer", "--shard", "w1"],
+            "only tokens for joining",
+        ),
+        (&["--role", "submitter"], "--owner"),
+        (
+            &["--role", "submitter", "--owner", "a", "--run-as", ":"],
+            "no account",
+        ),
+        (&["--role", "nobody"], "possible values"),
+    ] {
+        let refused = secured.ask(&[&["token", "create"], terms].concat());
+        assert_eq!(refused.code, Some(2), "{}", refused.output);
+        assert!(refused.output.contains(why), "{}", refused.output);
+    }
 }
 
 #[test]
