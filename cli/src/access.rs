@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use brasserie_common::text::shell_word;
 use brasserie_common_identity::{MAX_TOKEN_BYTES, Token, TokenForm, joining_client_config};
 use brasserie_common_runtime::files::{self, FileError};
@@ -14,15 +14,25 @@ use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
 use nix::unistd::{Uid, User};
 
 use crate::failure::Failure;
+use crate::secret_line::secret_line;
 
 /// The variable of the environment with a token.
 const TOKEN: &str = "BRASSERIE_TOKEN";
 /// The file with the administrator's token in a scheduler's data directory.
 const ADMIN_TOKEN: &str = "identity/admin.token";
 
-/// Reads the token of a person from a file that nobody else may read, or from a scheduler's data directory.
+/// Reads the token of a person from a file that nobody else may read, from a scheduler's data directory, or from standard input, which is
+/// `-`.
 pub(crate) fn token_in(file: &Path) -> Result<Token> {
-    token(&read(file)?)
+    if file != Path::new("-") {
+        return token(&read(file)?);
+    }
+    let line = secret_line(MAX_TOKEN_BYTES);
+    let line = line.context("cannot read the token from standard input")?;
+    match line.trim().is_empty() {
+        true => Err(Failure::usage("standard input has no token").into()),
+        false => token(&line),
+    }
 }
 
 /// Reads the token in the environment; `None` if there is none.

@@ -5,11 +5,11 @@ use std::io;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use brasserie_common::InvocationId;
-use brasserie_common::access::INSIDE_TLS;
+use brasserie_common::access::{INSIDE_TLS, MANY_CALLERS_WAIT};
 use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
 use brasserie_common_identity::{CertificateDer, Credential, KeyRequest};
@@ -48,8 +48,8 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUnknownJobException,
 };
 use brasserie_thrift::rpc::{
-    CallError, CallTimeouts, ClientConfig, ClientPool, Credentials, NotSent, PeerAddr,
-    Unknown as Unanswered,
+    CallError, CallTimeouts, ClientConfig, ClientPool, Credentials, LACK_OF_ROOM, NotSent,
+    PeerAddr, Unknown as Unanswered,
 };
 use brasserie_worker::has_no_authority;
 use serde_json::Value;
@@ -67,6 +67,12 @@ use crate::output::{print, print_json, shell_word, with_flag};
 
 /// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The pauses after calls for which the scheduler had no place double from the first to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest wait for a place. Those who have one need milliseconds.
+const BUSY_LIMIT: Duration = Duration::from_secs(30);
 
 /// The limit for the check whether a scheduler of several listens.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -284,7 +290,7 @@ impl Connection {
         let arguments = BrasserieCertifyArgs {
             request: key.request().to_vec(),
         };
-        let result: BrasserieCertifyResult = self.ask("certify", &arguments).await?;
+        let result: BrasserieCertifyResult = self.ask_until_served("certify", &arguments).await?;
         let issued = self.admitted(result.result_value, result.ex)?;
         let chain = issued.chain.unwrap_or_default().into_iter();
         let own = key.with_chain(chain.map(CertificateDer::from).collect())?;
@@ -429,6 +435,8 @@ impl Connection {
                 let failure = match kind {
                     // A scheduler uses this kind for callers that may not make the call.
                     ApplicationErrorKind::Unknown => Failure::refused(message),
+                    // And this one for wrong arguments.
+                    ApplicationErrorKind::ProtocolError => Failure::usage(message),
                     _ => Failure::new(message),
                 };
                 let failure = match &self.proof {
@@ -639,6 +647,24 @@ impl Connection {
                 Err(needless_token(self.peer.as_str()).into())
             }
             Err(error) => Err(self.unreachable(error)),
+        }
+    }
+
+    /// Makes a call again as long as the scheduler has no place for it, within [`BUSY_LIMIT`].
+    async fn ask_until_served<A: TSerializable, R: TSerializable + Send>(
+        &self,
+        method: &'static str,
+        arguments: &A,
+    ) -> Result<R> {
+        let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+        loop {
+            match self.ask(method, arguments).await {
+                Err(error) if is_busy(&error) && begun.elapsed() + pause < BUSY_LIMIT => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LAST_PAUSE);
+                }
+                ended => return ended,
+            }
         }
     }
 
@@ -888,6 +914,14 @@ fn needless_token(peer: &str) -> Failure {
     .remedy(
         "Leave the token out: --token-file, BRASSERIE_TOKEN, or that of the context. Or name another scheduler: --scheduler HOST:PORT",
     )
+}
+
+/// Returns whether the scheduler had no place for a call.
+fn is_busy(error: &anyhow::Error) -> bool {
+    let text = error.to_string();
+    [MANY_CALLERS_WAIT, LACK_OF_ROOM]
+        .iter()
+        .any(|why| text.contains(why))
 }
 
 /// Returns the failure for a local socket that this user may not use; `None` if the address is another one.

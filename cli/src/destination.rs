@@ -32,9 +32,10 @@ pub(crate) struct SchedulerArgs {
     /// scheduler that systemd runs on this machine, else 127.0.0.1:6789]
     #[arg(long, value_name = "HOST:PORT|unix:PATH", value_parser = scheduler_address)]
     scheduler: Option<String>,
-    /// The file with the token that proves who you are, or the scheduler's data directory on its own machine; BRASSERIE_TOKEN holds a token
-    /// too. It replaces the token of the context in use. A scheduler that listens on loopback addresses alone needs none.
-    #[arg(long, value_name = "FILE|DIR")]
+    /// The file with the token that proves who you are, or the scheduler's data directory on its own machine, or - for a line of standard
+    /// input, which a terminal does not show; BRASSERIE_TOKEN holds a token too. It replaces the token of the context in use. A scheduler
+    /// that listens on loopback addresses alone needs none.
+    #[arg(long, value_name = "FILE|DIR|-")]
     token_file: Option<PathBuf>,
     /// The context with the scheduler's address and your token: see `brasserie context`. BRASSERIE_CONTEXT names one too.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["scheduler", "token_file"])]

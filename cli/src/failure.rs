@@ -143,7 +143,7 @@ pub(crate) fn token_in_words(words: impl Iterator<Item = OsString>) -> Option<Fa
     let number = number.map_or("NUMBER".to_owned(), |number| number.to_string());
     let remedy = format!(
         "Revoke the token with `brasserie token revoke {number}`, and get a new one. Keep that in a file of mode 0600, and name the file with \
-         --token-file; BRASSERIE_TOKEN, contexts and standard input hide tokens too"
+         --token-file; `--token-file -` for standard input, BRASSERIE_TOKEN and contexts hide tokens too"
     );
     Some(Failure::usage(TOKEN_IN_PLAIN_SIGHT).remedy(remedy))
 }

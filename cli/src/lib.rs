@@ -11,11 +11,13 @@ mod failure;
 mod interrupts;
 mod node_times;
 mod output;
+mod secret_line;
 mod temporary;
 mod worker_credentials;
 
 use std::process::ExitCode;
 
+use brasserie_common_identity::MAX_TOKEN_BYTES;
 use brasserie_common_runtime::{LogFormat, Verbosity, telemetry};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
@@ -163,6 +165,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return failure::tell_usage(error, &Cli::command()),
     };
+    secret_line::read_early(std::env::args_os(), MAX_TOKEN_BYTES);
     // Commands print their own output. The log is for diagnosis.
     let _log = match telemetry::init(Verbosity::WarningsOnly, LogFormat::Text) {
         Ok(log) => log,

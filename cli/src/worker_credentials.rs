@@ -177,6 +177,7 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use brasserie_common::access::MANY_CALLERS_WAIT;
     use brasserie_common_identity::{Authority, Certified, Lifetime};
     use brasserie_thrift::generated::brasserie::{
         BrasserieCertifyArgs, BrasserieCertifyResult, IssuedCertificate,
@@ -192,11 +193,16 @@ mod tests {
         authority: Authority,
         life: Lifetime,
         count: Arc<AtomicUsize>,
+        /// The first calls, for which there is no place.
+        busy: usize,
     }
 
     impl Service for Certifier {
         fn call(&self, call: IncomingCall<'_>) {
-            self.count.fetch_add(1, Ordering::Relaxed);
+            if self.count.fetch_add(1, Ordering::Relaxed) < self.busy {
+                let why = format!("{MANY_CALLERS_WAIT}: try again later");
+                return call.into_responder().fail(why);
+            }
             call.serve(|args: BrasserieCertifyArgs, to| {
                 let certified = Certified {
                     cluster: self.authority.cluster().clone(),
@@ -219,8 +225,8 @@ mod tests {
         }
     }
 
-    /// Serves a certifier at a local socket, and returns the number of its calls.
-    async fn serve(socket: &Path, life: Duration) -> (Arc<AtomicUsize>, DropGuard) {
+    /// Serves a certifier at a local socket that is busy at first, and returns the number of its calls.
+    async fn serve(socket: &Path, life: Duration, busy: usize) -> (Arc<AtomicUsize>, DropGuard) {
         let listens = tokio::net::UnixListener::bind(socket).expect("a socket");
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await;
         let server = server.expect("a free port").with_socket(Some(listens));
@@ -229,6 +235,7 @@ mod tests {
             authority: Authority::create(Clock.wall()).expect("an authority"),
             life: Lifetime(life),
             count: Arc::clone(&count),
+            busy,
         };
         let stop = CancellationToken::new();
         server.serve(certifier, Limits::DEFAULT, stop.clone());
@@ -244,7 +251,7 @@ mod tests {
             ("long", Lifetime::PERSON.0, [1, 1]),
         ] {
             let socket = folder.path().join(name);
-            let (count, stop) = serve(&socket, life).await;
+            let (count, stop) = serve(&socket, life, 0).await;
             let connection = Connection::to_destination(&Destination::local(&socket));
             let credentials = WorkerCredentials::of(&connection.expect("an address")).await;
             let credentials = credentials.expect("a certificate");
@@ -264,6 +271,17 @@ mod tests {
             let after = credentials.worker(&worker).await;
             assert_eq!(after.is_ok(), life > Duration::ZERO, "{after:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_scheduler_without_a_place_is_asked_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("busy");
+        let (count, _stop) = serve(&socket, Lifetime::PERSON.0, 3).await;
+        let connection = Connection::to_destination(&Destination::local(&socket));
+        let credentials = WorkerCredentials::of(&connection.expect("an address")).await;
+        assert!(credentials.expect("a certificate").for_tls().is_some());
+        assert_eq!(count.load(Ordering::Relaxed), 4);
     }
 
     #[tokio::test]

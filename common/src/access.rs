@@ -15,6 +15,9 @@ pub const MUST_JOIN_AGAIN: &str = "join again with a new token";
 /// The first words with which a scheduler without an authority refuses a worker that wants to join.
 pub const NO_AUTHORITY: &str = "the scheduler has no authority";
 
+/// The first words with which a scheduler refuses a call for which it has no place now.
+pub const MANY_CALLERS_WAIT: &str = "too many callers wait here already";
+
 /// The words with which a scheduler or a worker refuses callers in plain text. Advice may follow.
 pub const INSIDE_TLS: &str = "inside TLS only";
 
@@ -229,6 +232,19 @@ impl fmt::Display for RunAs {
 /// The public number of a token, by which it is listed and revoked. It proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenNumber(pub u64);
+
+impl TokenNumber {
+    /// The hex digits of a number.
+    const DIGITS: usize = 16;
+
+    /// Reads at most 16 hex digits, large or small; `None` if the text is no number.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let is_number =
+            text.len() <= Self::DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = is_number.then(|| u64::from_str_radix(text, 16).ok())?;
+        number.map(TokenNumber)
+    }
+}
 
 impl fmt::Display for TokenNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -486,6 +502,17 @@ mod tests {
         }
         for text in ["", ":", "batch:", ":data", "a:b:c", "a b", "a\n"] {
             assert_eq!(RunAs::from_text(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_a_token_is_read_in_both_cases_and_shown_in_one() {
+        for text in ["5F0C9BE1D3A24C77", "5f0c9be1d3a24c77"] {
+            let number = TokenNumber::from_text(text).map(|number| number.to_string());
+            assert_eq!(number.as_deref(), Some("5f0c9be1d3a24c77"));
+        }
+        for text in ["", "+1", "0x1", "5f0c9be1d3a24c770", "w1"] {
+            assert_eq!(TokenNumber::from_text(text), None, "{text:?}");
         }
     }
 

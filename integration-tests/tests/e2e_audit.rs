@@ -2,6 +2,7 @@
 //! connections are real.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use thrift::protocol::{
     TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TSerializable,
     TStructIdentifier, TType,
 };
+use tokio::task::JoinSet;
 
 /// Far longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -163,6 +165,82 @@ fn a_stolen_key_of_a_worker_is_of_no_other_use_and_its_use_is_counted_and_audite
     assert_eq!(joined, ["w1", "w2"]);
 }
 
+/// Pauses a job again and again, with many calls under way, until one is refused. Returns the number of accepted calls and the reason.
+async fn pause_until_refused(
+    pool: &ClientPool,
+    scheduler: &PeerAddr,
+    job: &str,
+) -> (usize, String) {
+    let mut calls = JoinSet::new();
+    let start = |calls: &mut JoinSet<_>| {
+        let (pool, scheduler, job) = (pool.clone(), scheduler.clone(), job.to_owned());
+        calls.spawn(async move {
+            let pause = BrasseriePauseJobArgs { job };
+            pool.call::<_, BrasseriePauseJobResult>(&scheduler, "pauseJob", &pause)
+                .await
+        });
+    };
+    (0..50).for_each(|_| start(&mut calls));
+    let (mut accepted, mut why) = (0, None);
+    while let Some(ended) = calls.join_next().await {
+        match ended.expect("no panic") {
+            CallResult::Done(result) => {
+                assert_eq!(result.ex, None);
+                accepted += 1;
+                if why.is_none() {
+                    start(&mut calls);
+                }
+            }
+            CallResult::Unknown(Unknown::Exception { message, .. }) => why = Some(message),
+            other => panic!("{other:?}"),
+        }
+    }
+    (accepted, why.expect("a refusal"))
+}
+
+#[test]
+fn a_submitter_that_changes_without_a_pause_is_made_to_wait_and_pushes_no_lines_out() {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &Secured::config().to_string());
+    let mut spec = stage.calm_spec(&config).with("--audit-keep=1");
+    spec.address = Ipv4Addr::UNSPECIFIED;
+    let command = stage.scheduler_command(&spec);
+    let secured = Secured::start_by(stage, spec, command);
+    let ana = secured.token("ana", &["--role", "submitter", "--owner", "ana"]);
+    let bob = secured.token("bob", &["--role", "submitter", "--owner", "bob"]);
+    let text = r#"{"command": ["/bin/true"], "enabled": false}"#;
+    let text = secured.stage.write("job.json", text);
+    let text = text.to_string_lossy();
+    // Long lines are sooner too many.
+    let long = "j".repeat(1000);
+    secured.must(&ana, &["job", "submit", &text, "--name", &long]);
+    let secret = fs::read_to_string(&ana).expect("a token");
+    let (pool, scheduler) = (
+        secured.authority().pool_with(&secret),
+        secured.authority().scheduler(secured.spec.port),
+    );
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (accepted, why) = runtime.block_on(pause_until_refused(&pool, &scheduler, &long));
+    assert!(
+        why.contains("too many changes by this caller: try again in"),
+        "{why}"
+    );
+    assert!(accepted > 1000, "{accepted}");
+    let refused = secured.ask_as(&ana, &["job", "pause", &long]);
+    assert_eq!(refused.code, Some(1), "{}", refused.output);
+    // It still sees all, and others make changes.
+    secured.must(&ana, &["status"]);
+    secured.must(&bob, &["job", "submit", &text, "--name", "other"]);
+    let lines = secured.lines(&["--what", "pauseJob"]);
+    let written = lines.iter().filter(|line| line["outcome"] == "ok").count();
+    assert_eq!(written, accepted, "each accepted change has a line");
+    assert_eq!(
+        secured.lines(&["--what", "start"]).len(),
+        1,
+        "nothing is lost"
+    );
+}
+
 #[test]
 fn a_stolen_key_with_the_address_of_another_worker_diverts_no_call() {
     let secured = Secured::start();
@@ -207,7 +285,7 @@ fn a_stolen_key_with_the_address_of_another_worker_diverts_no_call() {
         let job = jobs.find(|job| job["name"] == "work")?;
         (job["done"] == 1).then_some(())
     });
-    let logs = secured.must(&secured.spec.data_dir, &["logs", "work", "one"]);
+    let logs = secured.asked(&["logs", "work", "one"]);
     assert!(logs.contains("at the right worker"), "{logs}");
     assert_eq!(state("w2").as_deref(), Some("healthy"));
 }
@@ -312,7 +390,7 @@ fn check_lines_about_tokens(secured: &Secured, person: &str, joined: &str) {
         refused.contains(&line("processHeartbeat", "refused", "w1")),
         "{refused:?}"
     );
-    let text = secured.must(&secured.spec.data_dir, &["audit", "--who", "w1"]);
+    let text = secured.asked(&["audit", "--who", "w1"]);
     assert!(text.contains("refused worker `w1` at "), "{text}");
 }
 
@@ -688,7 +766,7 @@ fn an_operator_runs_no_program_as_the_user_of_the_scheduler_by_a_plan() {
     let why = "names the folder /tmp, which is not that of the scheduler's config file";
     secured.refused(&operator, &elsewhere, why);
     assert_eq!(runs(), "");
-    secured.must(&secured.spec.data_dir, &["plan", &new]);
+    secured.asked(&["plan", &new]);
     assert_eq!(runs(), "one\n");
     let lines = secured.lines(&["--what", "planConfig"]);
     let told = lines

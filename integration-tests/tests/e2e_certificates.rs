@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -26,8 +27,8 @@ use brasserie_thrift::rpc::{
     Service, THRIFT, Unknown,
 };
 use integration_tests::e2e::{
-    Admission, Client, Finished, Process, SchedulerSpec, Stage, TestAuthority, WorkerSpec,
-    address_of, token_in, try_call, wait_for, wait_within, warn_not_run,
+    Admission, Client, Process, SchedulerSpec, Secured, Stage, TestAuthority, WorkerSpec,
+    address_of, try_call, wait_for, wait_within, warn_not_run,
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -40,11 +41,17 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// A scheduler with an authority on a loopback address, and tasks that run until the test releases them.
 struct Certified {
-    scheduler: Process,
+    secured: Secured,
     client: Client,
     authority: TestAuthority,
-    spec: SchedulerSpec,
-    stage: Stage,
+}
+
+impl Deref for Certified {
+    type Target = Secured;
+
+    fn deref(&self) -> &Secured {
+        &self.secured
+    }
 }
 
 impl Certified {
@@ -55,14 +62,11 @@ impl Certified {
         let spec = stage.calm_spec(&config);
         let spec = flags.iter().fold(spec, |spec, flag| spec.with(flag));
         let authority = TestAuthority::give(&spec);
-        let scheduler = stage.start_scheduler(&spec);
-        scheduler.wait_for_output("the scheduler is up");
+        let command = stage.scheduler_command(&spec);
         Certified {
-            scheduler,
             client: authority.client(spec.port),
             authority,
-            spec,
-            stage,
+            secured: Secured::start_by(stage, spec, command),
         }
     }
 
@@ -73,23 +77,9 @@ impl Certified {
         (self.stage.start_worker(&spec), spec)
     }
 
-    /// Runs a command with the token in a file, or in the scheduler's data directory.
-    fn ask_with(&self, token: &Path, arguments: &[&str]) -> Finished {
-        let address = format!("{}:{}", self.spec.address, self.spec.port);
-        let token = token.to_string_lossy().into_owned();
-        let rest = ["--scheduler", &address, "--token-file", &token];
-        self.stage.brasserie(&[arguments, &rest].concat())
-    }
-
-    fn ask(&self, arguments: &[&str]) -> Finished {
-        self.ask_with(&self.spec.data_dir, arguments)
-    }
-
-    /// Runs a command that must succeed, and returns its output.
-    fn asked(&self, arguments: &[&str]) -> String {
-        let finished = self.ask(arguments);
-        assert_eq!(finished.code, Some(0), "{}", finished.output);
-        finished.output
+    /// Returns the client of the administrator by the authority that the scheduler has now.
+    fn client_now(&self) -> Client {
+        self.secured.authority().client(self.spec.port)
     }
 
     /// Creates a token for people with this role. Returns its number.
@@ -111,16 +101,7 @@ impl Certified {
 
     /// Makes a worker start with a new token for its shard.
     fn give_token(&self, spec: &mut WorkerSpec) {
-        let create = [
-            "token",
-            "create",
-            "--role",
-            "worker",
-            "--shard",
-            &spec.shard,
-        ];
-        let token = self.asked(&create);
-        let token = self.stage.write_secret("join", token_in(&token));
+        let token = self.token("join", &["--role", "worker", "--shard", &spec.shard]);
         spec.flags
             .push(format!("--join-token=@{}", token.display()));
     }
@@ -335,13 +316,13 @@ fn certificates_and_the_authority_are_replaced_while_tasks_run_and_no_heartbeat_
     );
     // Tokens of both prove the scheduler.
     for token in [&old_token, &cluster.spec.data_dir] {
-        let asked = cluster.ask_with(token, &["status"]);
+        let asked = cluster.ask_as(token, &["status"]);
         assert_eq!(asked.code, Some(0), "{}", asked.output);
     }
     // A restart in the middle.
-    cluster.scheduler.kill_program();
-    cluster.scheduler = cluster.stage.start_scheduler(&cluster.spec);
-    cluster.client = TestAuthority::of(&cluster.spec).client(cluster.spec.port);
+    cluster.secured.scheduler.kill_program();
+    cluster.secured.scheduler = cluster.stage.start_scheduler(&cluster.spec);
+    cluster.client = cluster.client_now();
     cluster.client.wait_healthy(2);
     assert_eq!(cluster.ca(), second);
 
@@ -349,7 +330,7 @@ fn certificates_and_the_authority_are_replaced_while_tasks_run_and_no_heartbeat_
     wait_within(SOON, "the worker to forget the former authority", || {
         (authorities_of(&spec) == 1).then_some(())
     });
-    let asked = cluster.ask_with(&old_token, &["status"]).output;
+    let asked = cluster.ask_as(&old_token, &["status"]).output;
     assert!(asked.contains("does not have the authority"), "{asked}");
     let seen = renewals();
     wait_within(SOON, "renewals to go on", || {
@@ -389,8 +370,8 @@ fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
     back.wait_for_output("its authority was replaced while this worker was away");
     assert!(back.output().contains("--join-token"), "{}", back.output());
     drop(back);
-    cluster.scheduler.kill_program();
-    cluster.scheduler = cluster.stage.start_scheduler(&cluster.spec);
+    cluster.secured.scheduler.kill_program();
+    cluster.secured.scheduler = cluster.stage.start_scheduler(&cluster.spec);
     cluster.scheduler.wait_for_output("the scheduler is up");
     let shut_out = cluster.shut_out().expect("a problem");
     assert!(shut_out.contains("authority: leaves."), "{shut_out}");
@@ -398,7 +379,7 @@ fn a_worker_that_is_away_for_a_whole_rotation_learns_that_it_must_join_again() {
     let mut spec = leaves_spec;
     cluster.give_token(&mut spec);
     let again = cluster.stage.start_worker(&spec);
-    let client = TestAuthority::of(&cluster.spec).client(cluster.spec.port);
+    let client = cluster.client_now();
     client.wait_healthy(2);
     assert_eq!(cluster.shut_out(), None);
     again.wait_for_output("joined the cluster");
@@ -484,15 +465,11 @@ fn a_revoked_worker_is_shown_as_such_at_once_and_fills_no_log() {
 #[test]
 fn a_worker_goes_on_trying_to_join_while_the_disk_of_its_scheduler_takes_nothing() {
     let cluster = Certified::start(&[]);
-    let token = cluster.asked(&["token", "create", "--role", "worker"]);
-    let token = cluster.stage.write_secret("join", token_in(&token));
+    let token = cluster.token("join", &["--role", "worker"]);
     // It is in the way of a temporary file.
     let obstacle = cluster.spec.data_dir.join("identity/.tokens.json.tmp");
     fs::create_dir(&obstacle).expect("a folder");
-    let mut spec = cluster.stage.worker_spec("w1", &cluster.spec);
-    let token = format!("--join-token=@{}", token.display());
-    spec.flags
-        .extend([token, "--listen=127.0.0.1:0".to_owned()]);
+    let spec = cluster.worker("w1", Some(&token));
     let worker = cluster.stage.start_worker(&spec);
     worker.wait_for_output("cannot join yet, trying again");
     assert!(
@@ -729,7 +706,7 @@ fn each_step_of_a_rotation_ends_the_connections_of_those_whose_certificates_it_e
             (answer == Admission::Closed).then_some(())
         });
     }
-    let client = TestAuthority::of(&cluster.spec).client(cluster.spec.port);
+    let client = cluster.client_now();
     client.wait_healthy(1);
 }
 
@@ -783,13 +760,14 @@ fn a_scheduler_of_another_cluster_gets_no_heartbeat_and_nobody_steps_down() {
     let worker = cluster.stage.start_worker(&spec);
     cluster.client.wait_healthy(1);
     cluster.wait_for_tasks();
-    cluster.scheduler.kill_program();
+    cluster.secured.scheduler.kill_program();
     worker.wait_for_output("has another authority than the certificate of this worker");
-    cluster.scheduler = cluster.stage.start_scheduler(&cluster.spec);
+    cluster.secured.scheduler = cluster.stage.start_scheduler(&cluster.spec);
     cluster.client.wait_healthy(1);
     cluster.finish();
     let mut other = other;
-    assert!(cluster.scheduler.ended().is_none() && other.scheduler.ended().is_none());
+    assert!(cluster.secured.scheduler.ended().is_none());
+    assert!(other.secured.scheduler.ended().is_none());
     let seen = other.client.status().expect("it answers");
     assert_eq!(seen.workers.unwrap_or_default().len(), 0);
 }
@@ -800,18 +778,14 @@ fn a_second_head_node_with_a_copy_of_the_authority_takes_over_the_workers() {
     let mut second = cluster.stage.scheduler_spec(&cluster.spec.config);
     second.data_dir = cluster.stage.path("second");
     let members = members(&cluster.stage, &[&cluster.spec, &second]);
-    let mut spec = cluster.stage.worker_spec("w1", &cluster.spec);
-    spec.scheduler = format!("@{}", members.display());
     // The worker joins with a token, of which the second head node knows nothing.
-    let token = cluster.asked(&["token", "create", "--role", "worker"]);
-    let token = cluster.stage.write_secret("join", token_in(&token));
-    spec.flags.push("--listen=127.0.0.1:0".to_owned());
-    spec.flags
-        .push(format!("--join-token=@{}", token.display()));
+    let token = cluster.token("join", &["--role", "worker"]);
+    let mut spec = cluster.worker("w1", Some(&token));
+    spec.scheduler = format!("@{}", members.display());
     let _worker = cluster.stage.start_worker(&spec);
     cluster.client.wait_healthy(1);
     cluster.wait_for_tasks();
-    cluster.scheduler.kill_program();
+    cluster.secured.scheduler.kill_program();
     let (from, to) = (
         cluster.spec.data_dir.join("identity"),
         second.data_dir.join("identity"),
@@ -828,13 +802,9 @@ fn a_second_head_node_with_a_copy_of_the_authority_takes_over_the_workers() {
     let _second = cluster.stage.start_scheduler(&second);
     let client = TestAuthority::of(&second).client(second.port);
     client.wait_healthy(1);
-    let mut cluster = Certified {
-        client,
-        spec: second,
-        ..cluster
-    };
+    (cluster.client, cluster.secured.spec) = (client, second);
     // It has an administrator of its own, and can revoke the worker that it has never admitted.
     cluster.finish();
     cluster.asked(&["worker", "revoke", "w1"]);
-    assert!(cluster.scheduler.ended().is_some());
+    assert!(cluster.secured.scheduler.ended().is_some());
 }

@@ -113,7 +113,7 @@ fn print_lines(lines: &[Value], args: &AuditArgs, is_first: bool) -> Result<()> 
         };
     }
     let text = table(
-        &["time", "who", "what", "outcome", "details"],
+        &["time", "who", "token", "what", "outcome", "details"],
         &lines.iter().map(row).collect::<Vec<_>>(),
     );
     // Later pages of a follower continue the table.
@@ -135,6 +135,7 @@ fn row(line: &Value) -> Vec<String> {
     vec![
         time.to_owned(),
         field("who").to_owned(),
+        field("token").to_owned(),
         what.join(" "),
         field("outcome").to_owned(),
         details(line),
@@ -216,7 +217,7 @@ mod tests {
     fn rows_show_what_has_changed_or_why_not() {
         let line = json!({
             "number": 3, "time": "2026-11-30T02:00:00.123Z", "who": "submitter `ana` at 10.0.0.1:5",
-            "what": "pauseJob", "object": "job", "name": "copy", "outcome": "ok",
+            "token": "5f0c9be1d3a24c77", "what": "pauseJob", "object": "job", "name": "copy", "outcome": "ok",
             "before": { "hold": "none" }, "after": { "hold": "paused" },
         });
         assert_eq!(
@@ -224,6 +225,7 @@ mod tests {
             [
                 "2026-11-30 02:00:00",
                 "submitter `ana` at 10.0.0.1:5",
+                "5f0c9be1d3a24c77",
                 "pauseJob job copy",
                 "ok",
                 "hold: none -> paused"

@@ -1,10 +1,9 @@
 //! `brasserie context`: adds, chooses, lists and removes contexts, which name the schedulers of clusters and the user's tokens.
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
-use brasserie_common_identity::{MAX_TOKEN_BYTES, Token};
+use anyhow::Result;
+use brasserie_common_identity::Token;
 use brasserie_common_runtime::NetworkExposure;
 use clap::Subcommand;
 use serde_json::json;
@@ -58,8 +57,8 @@ struct AddArgs {
     /// The address of the scheduler; several with commas between them: the first one that listens is called.
     #[arg(long, value_name = "HOST:PORT", required = true, value_delimiter = ',', value_parser = scheduler_address)]
     scheduler: Vec<String>,
-    /// The file with your token, whose mode is 0600, or - for standard input. A scheduler that asks for no proof needs none, nor does a local
-    /// socket.
+    /// The file with your token, whose mode is 0600, or - for a line of standard input, which a terminal does not show. A scheduler that
+    /// asks for no proof needs none, nor does a local socket.
     #[arg(long, value_name = "FILE|-")]
     token_file: Option<PathBuf>,
     /// Replace the context of this name, if there is one and the scheduler accepts the new one.
@@ -102,7 +101,11 @@ fn add(args: &AddArgs) -> Result<()> {
     if has_socket && args.token_file.is_some() {
         return Err(token_at_socket().into());
     }
-    let token = args.token_file.as_deref().map(token).transpose()?;
+    let token = args
+        .token_file
+        .as_deref()
+        .map(access::token_in)
+        .transpose()?;
     let exposure = NetworkExposure::of(args.insecure_network);
     let context = asked(args.scheduler.clone(), token, exposure)?;
     let role = match (&context.role, has_socket) {
@@ -161,17 +164,6 @@ fn asked(
         cluster,
         role: caller.and_then(|caller| caller.role),
     })
-}
-
-fn token(file: &Path) -> Result<Token> {
-    if file != Path::new("-") {
-        return access::token_in(file);
-    }
-    let mut text = String::new();
-    let input = std::io::stdin().lock();
-    let read = input.take(MAX_TOKEN_BYTES).read_to_string(&mut text);
-    read.context("cannot read the token from standard input")?;
-    access::token(&text)
 }
 
 fn choose(name: &str) -> Result<()> {

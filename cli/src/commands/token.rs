@@ -31,7 +31,7 @@ Exit codes:
   0  the token is created or ended, and that is on disk; or the list is printed
   1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie token list` shows the result; `revoke`: or the
      disk takes nothing, and the revocation is in effect, but not on disk yet
-  2  wrong usage, or a file that cannot be read or used")]
+  2  wrong usage, terms that no token may have, or a file that cannot be read or used")]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]
     command: TokenCommand,
@@ -52,11 +52,11 @@ Let her jobs run as the user `batch`, too, and as `ana` with the group `data`:
 
 The token alone is on standard output. Its number and its end are on standard error.")]
     Create(CreateArgs),
-    /// List the tokens that have not expired. Their secrets are not kept.
+    /// List the tokens that have not expired and are not used up. Their secrets are not kept.
     ///
     /// The number of a token is also in the audit log: `brasserie audit --who NUMBER` shows what its holder has done, and `--what NUMBER` its
     /// creation and its end.
-    List(AskArgs),
+    List(ListArgs),
     /// End a token at once, also for the connections that have used it. Workers that have joined with it stay: see `brasserie worker revoke`.
     Revoke(RevokeArgs),
 }
@@ -101,6 +101,15 @@ struct CreateArgs {
     /// A text that `brasserie token list` shows with the token, such as its holder or its purpose.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    ask: AskArgs,
+    /// Also tokens with which no further worker may join.
+    #[arg(long)]
+    all: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -170,11 +179,20 @@ fn exposed_output() -> Option<u32> {
     (found.is_file() && mode & 0o077 != 0).then_some(mode)
 }
 
-fn list(args: &AskArgs) -> Result<CommandEnding> {
-    let tokens = block_on(args.connect()?.tokens())??;
-    match args.json {
-        true => print_json(&json!({ "tokens": tokens.iter().map(document).collect::<Vec<_>>() }))?,
-        false => print(&shown(&tokens))?,
+fn list(args: &ListArgs) -> Result<CommandEnding> {
+    let mut tokens = block_on(args.ask.connect()?.tokens())??;
+    let known = tokens.len();
+    if !args.all {
+        tokens.retain(|token| token.uses_left != Some(0));
+    }
+    if args.ask.json {
+        print_json(&json!({ "tokens": tokens.iter().map(document).collect::<Vec<_>>() }))?;
+        return Ok(CommandEnding::Success);
+    }
+    print(&shown(&tokens))?;
+    let hidden = known - tokens.len();
+    if hidden > 0 {
+        complain!("Tokens that are used up, which --all shows: {hidden}");
     }
     Ok(CommandEnding::Success)
 }
@@ -183,9 +201,10 @@ fn shown(tokens: &[TokenStatus]) -> String {
     let rows = tokens.iter().map(|token| {
         let terms = token.terms.clone().unwrap_or_default();
         let of = terms.owner.or(terms.shard).unwrap_or_default();
-        let left = token.uses_left.map(|left| match terms.uses {
-            Some(uses) => format!("{left} of {uses}"),
-            None => left.to_string(),
+        let left = token.uses_left.map(|left| match (left, terms.uses) {
+            (0, _) => "none: used up".to_owned(),
+            (left, Some(uses)) => format!("{left} of {uses}"),
+            (left, None) => left.to_string(),
         });
         let expires = moment(token.expires_ms);
         let expires = match token.authority.as_deref() {

@@ -75,6 +75,18 @@ impl Secured {
         secured
     }
 
+    /// Starts a scheduler of this machine by this command, which must be one for the description.
+    pub fn start_by(stage: Stage, spec: SchedulerSpec, command: Command) -> Self {
+        let scheduler = stage.start("scheduler", command);
+        scheduler.wait_for_output("the scheduler is up");
+        Secured {
+            scheduler,
+            stage,
+            spec,
+            network: None,
+        }
+    }
+
     /// Waits until the scheduler answers its administrator.
     pub fn wait_up(&self) {
         wait_for("the scheduler to answer its administrator", || {
@@ -134,11 +146,24 @@ impl Secured {
         assert!(text.contains(why), "{arguments:?}: {}", done.output);
     }
 
+    /// Runs a command of the administrator that must succeed, and returns its output.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn asked(&self, arguments: &[&str]) -> String {
+        self.must(&self.spec.data_dir, arguments)
+    }
+
+    /// Creates a token.
+    pub fn new_token(&self, arguments: &[&str]) -> String {
+        let created = self.asked(&[&["token", "create"], arguments].concat());
+        token_in(&created).to_owned()
+    }
+
     /// Creates a token, and keeps it in a file as its holder would.
     pub fn token(&self, name: &str, arguments: &[&str]) -> PathBuf {
-        let created = [&["token", "create"], arguments].concat();
-        let created = self.must(&self.spec.data_dir, &created);
-        self.stage.write_secret(name, token_in(&created))
+        let token = self.new_token(arguments);
+        self.stage.write_secret(name, &token)
     }
 
     /// Describes a worker, which joins if there is a token.
@@ -179,7 +204,7 @@ impl Secured {
     /// If they are no JSON.
     pub fn lines(&self, arguments: &[&str]) -> Vec<Value> {
         let asked = [&["audit", "--json"], arguments].concat();
-        let shown = self.must(&self.spec.data_dir, &asked);
+        let shown = self.asked(&asked);
         let lines = shown.lines().map(serde_json::from_str);
         lines.map(|line| line.expect("JSON")).collect()
     }

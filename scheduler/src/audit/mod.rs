@@ -7,6 +7,7 @@
 mod lines;
 mod pages;
 mod refusals;
+mod shares;
 mod writer;
 
 use std::fmt::Display;
@@ -32,6 +33,7 @@ pub(crate) use lines::{Line, Outcome};
 pub(crate) use pages::{Page, PageQuery, Place};
 pub(crate) use refusals::RefusalReason;
 use refusals::{Bounded, Refusals, Renewals};
+use shares::{Shares, TooManyChanges};
 pub(crate) use writer::MOST_KEPT;
 use writer::{Message, Sizes, Writer};
 
@@ -71,6 +73,8 @@ struct State {
     busy_since: Mutex<Option<Instant>>,
     /// Held while files are renamed, so that a reader finds all of them.
     renames: Mutex<()>,
+    /// The parts of the log that callers have filled.
+    shares: Shares,
 }
 
 impl State {
@@ -104,7 +108,10 @@ impl Audit {
 
     fn open_with(folder: PathBuf, sizes: Sizes, most_waiting: usize) -> Self {
         let (queue, lines) = mpsc::sync_channel(most_waiting);
-        let state = Arc::new(State::default());
+        let state = Arc::new(State {
+            shares: Shares::of(sizes.kept()),
+            ..State::default()
+        });
         let writer = Writer::new(folder.clone(), sizes, Arc::clone(&state));
         let named = std::thread::Builder::new().name("audit".to_owned());
         if let Err(error) = named.spawn(move || writer.run(&lines)) {
@@ -118,6 +125,25 @@ impl Audit {
             refusals: Refusals::default(),
             renewals: Renewals::default(),
         }))
+    }
+
+    /// Errors if the call is a change, and the log has got so many lines about its caller that further ones would push out those of others.
+    /// Callers without a proof cannot be told apart, so they have no bound.
+    pub(crate) fn may_change(&self, from: &Principal, what: &str) -> Result<(), TooManyChanges> {
+        let is_bounded = match from {
+            Principal::Authenticated(identity) => shares::is_bounded(identity, what),
+            Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => false,
+        };
+        if !is_bounded {
+            return Ok(());
+        }
+        let line = Line::new(from, what);
+        let checked = self.0.state.shares.check(Instant::now(), line.caller());
+        if let Err(why) = &checked {
+            let line = line.end(Outcome::Refused, Some(&why.to_string()));
+            self.write_bounded(Bounded::Change, line);
+        }
+        checked
     }
 
     /// Begins the line of a call, which is written at its end.

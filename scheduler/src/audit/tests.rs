@@ -175,6 +175,47 @@ fn refusals_of_one_caller_do_not_fill_the_log_and_do_not_hide_those_of_another()
 }
 
 #[test]
+fn a_caller_that_changes_without_a_pause_is_made_to_wait_and_no_change_lacks_a_line() {
+    let folder = folder();
+    let sizes = Sizes {
+        file_bytes: 100_000,
+        files: 2,
+    };
+    let audit = Audit::open_with(folder.path().to_owned(), sizes, MOST_WAITING);
+    let mut made = 0;
+    let refused = wait_for("the refusal of a change", || {
+        let may = audit.may_change(&ana(), "pauseJob");
+        if may.is_ok() {
+            pause(&audit, "copy");
+            made += 1;
+        }
+        may.err()
+    });
+    let why = refused.to_string();
+    assert!(
+        why.contains("too many changes by this caller: try again in"),
+        "{why}"
+    );
+    // Others make changes, and this caller still sees all, and may end its token.
+    let open = Principal::Unauthenticated(SocketAddr::from(([127, 0, 0, 1], 9)));
+    for (by, what) in [
+        (&submitter("bob", 8), "pauseJob"),
+        (&ana(), "getJobs"),
+        (&ana(), "revokeToken"),
+        (&open, "pauseJob"),
+    ] {
+        assert_eq!(audit.may_change(by, what), Ok(()), "{what} by {by}");
+    }
+    audit.close();
+    let lines = all(&audit);
+    let count = |outcome: &str| {
+        let are = |line: &&Value| line["what"] == "pauseJob" && line["outcome"] == outcome;
+        lines.iter().filter(are).count()
+    };
+    assert_eq!((count("ok"), count("refused")), (made, 1));
+}
+
+#[test]
 fn the_files_that_are_kept_are_those_that_a_reader_opens() {
     for (bytes, files) in [
         (0, 2),

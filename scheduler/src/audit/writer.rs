@@ -56,6 +56,11 @@ impl Sizes {
             files: files.clamp(2, MOST_FILES),
         }
     }
+
+    /// Returns the bytes that are kept.
+    pub(super) fn kept(self) -> u64 {
+        self.file_bytes * u64::from(self.files)
+    }
 }
 
 /// Returns the path of the file that is `age` files older than the one that is written.
@@ -186,15 +191,23 @@ impl Writer {
                 number += 1;
             }
             let batch = self.waiting.len().min(BATCH);
+            let mut sizes = Vec::with_capacity(batch);
             for line in self.waiting.iter().take(batch) {
-                text.push_str(&line.text(number));
+                let line = line.text(number);
+                sizes.push(line.len());
+                text.push_str(&line);
                 number += 1;
             }
             open.append(text.as_bytes())?;
             open.next_number = number;
             self.unsynced.get_or_insert_with(Instant::now);
             self.state.lost.fetch_sub(lost, Ordering::Relaxed);
-            self.waiting.drain(..batch);
+            let now = Instant::now();
+            for (line, bytes) in self.waiting.drain(..batch).zip(sizes) {
+                if !line.caller().is_empty() {
+                    self.state.shares.add(now, line.caller(), bytes);
+                }
+            }
         }
         Ok(())
     }

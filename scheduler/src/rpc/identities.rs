@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{CallOrigin, Identity, Role, RunAs, SCHEDULER_CALLS, ShardLabel};
+use brasserie_common::access::{
+    CallOrigin, Identity, Role, RunAs, SCHEDULER_CALLS, ShardLabel, TokenNumber,
+};
 use brasserie_common::text::printable;
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
@@ -312,11 +314,12 @@ impl Identities {
             &self.places.answering,
             (from, to),
             move |security, (audit, from)| {
-                // Somebody may give a secret in place of the number.
-                let is_number = u64::from_str_radix(&args.number, 16).is_ok();
-                let number = if is_number { &*args.number } else { "" };
-                let line = audit.call(from, "revokeToken").on("token", number);
-                let revoked = security.revoke_token(&args.number);
+                let number = TokenNumber::from_text(&args.number);
+                // A text that is no number may be a secret, so no line repeats it.
+                let named = number.map(|number| number.to_string()).unwrap_or_default();
+                let line = audit.call(from, "revokeToken").on("token", &named);
+                let revoked = number.ok_or(NotAdmitted::NoNumber);
+                let revoked = revoked.and_then(|number| security.revoke_token(number));
                 record_change(line, from, "revoke a token", &revoked);
                 revoked
             },
@@ -410,7 +413,8 @@ impl Identities {
     }
 }
 
-/// Answers with the result struct. A reason that may pass is no declared exception, so that a worker tries again.
+/// Answers with the result struct. A reason that may pass is no declared exception, so that a worker tries again, and neither are wrong
+/// terms of a token, which are wrong arguments.
 fn answer_with<T, R: TSerializable>(
     to: Responder,
     outcome: Result<T, NotAdmitted>,
@@ -418,6 +422,9 @@ fn answer_with<T, R: TSerializable>(
 ) {
     match outcome {
         Err(why) if why.is_temporary() => to.fail(why),
+        Err(why @ NotAdmitted::BadTerms(_)) if to.method() == "createToken" => {
+            to.reject_arguments(why);
+        }
         outcome => to.reply(&answer(outcome.map_err(|why| exception(&why)))),
     }
 }

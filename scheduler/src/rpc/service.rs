@@ -53,9 +53,8 @@ pub(crate) struct SchedulerService {
 
 impl Service for SchedulerService {
     fn call(&self, call: IncomingCall<'_>) {
-        let (call, from) = match call.permitted(SCHEDULER_CALLS) {
-            Ok(permitted) => permitted,
-            Err(refusal) => return self.audit.not_permitted(&refusal),
+        let Some((call, from)) = self.admitted(call) else {
+            return;
         };
         let (answers, jobs) = (&self.answers, &self.jobs);
         match call.method() {
@@ -127,9 +126,8 @@ impl Service for SchedulerService {
 
     /// Serves heartbeats and healthcheck results however many calls wait. Otherwise an overloaded scheduler would lose all its workers.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
-        let (call, from) = match call.permitted(SCHEDULER_CALLS) {
-            Ok(permitted) => permitted,
-            Err(refusal) => return self.audit.not_permitted(&refusal),
+        let Some((call, from)) = self.admitted(call) else {
+            return;
         };
         match call.method() {
             "processHeartbeat" | "getStatus" => self.call(call),
@@ -179,6 +177,20 @@ impl SchedulerService {
 
     pub(super) fn audit(&self) -> &Audit {
         &self.audit
+    }
+
+    /// Returns a call that its caller may make now. Others are answered and audited.
+    fn admitted<'a>(&self, call: IncomingCall<'a>) -> Option<(IncomingCall<'a>, Principal)> {
+        let permitted = call.permitted(SCHEDULER_CALLS);
+        let permitted = permitted.inspect_err(|refusal| self.audit.not_permitted(refusal));
+        let (call, from) = permitted.ok()?;
+        match self.audit.may_change(&from, call.method()) {
+            Ok(()) => Some((call, from)),
+            Err(why) => {
+                call.into_responder().fail(why);
+                None
+            }
+        }
     }
 
     fn heartbeat(

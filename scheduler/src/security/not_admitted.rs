@@ -1,7 +1,9 @@
 //! The reasons for which callers are not admitted, and for which requests about identities are refused.
 
 use brasserie_common::Shard;
-use brasserie_common::access::{MUST_JOIN_AGAIN, NO_AUTHORITY, ShardLabel, TokenNumber};
+use brasserie_common::access::{
+    MANY_CALLERS_WAIT, MUST_JOIN_AGAIN, NO_AUTHORITY, ShardLabel, TokenNumber,
+};
 use brasserie_common::text::printable;
 use brasserie_common_identity::IdentityError;
 
@@ -88,7 +90,7 @@ pub(crate) enum NotAdmitted {
          than a loopback one, without --insecure-network"
     )]
     Open,
-    #[error("too many callers wait here already: try again later")]
+    #[error("{MANY_CALLERS_WAIT}: try again later")]
     Busy,
     #[error(
         "the certificate of the shard `{0}` is being renewed, or was a moment ago: try again later"

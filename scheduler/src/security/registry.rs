@@ -243,9 +243,8 @@ mod tests {
             let terms = Terms::person(Role::Viewer, DAY);
             tokens.add(NOW, person, terms).expect("good terms");
         }
-        let number = ended.number().to_string();
         let until = NOW + Duration::from_secs(600);
-        tokens.revoke(&number, until).expect("it is there");
+        tokens.revoke(ended.number(), until).expect("it is there");
         let before = tokens.revoked();
         tokens.forget_ended(NOW + 1000 * DAY);
         // Each change then makes the scheduler forget, also one that adds a token.

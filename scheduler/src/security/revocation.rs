@@ -27,15 +27,14 @@ const RETRY: Duration = Duration::from_secs(1);
 
 impl Security {
     /// Ends a token, and the connections of its holders, also if the disk takes nothing. Waits for the disk for some seconds at most.
-    pub(crate) fn revoke_token(&self, number: &str) -> Result<(), NotAdmitted> {
-        let ended = u64::from_str_radix(number, 16).ok().map(TokenNumber);
+    pub(crate) fn revoke_token(&self, number: TokenNumber) -> Result<(), NotAdmitted> {
         let revocation = Revocation::Token {
-            number: number.to_owned(),
+            number,
             certified_until: Clock.wall() + 2 * Lifetime::PERSON.0,
         };
         self.revoke(revocation, || {
             self.disconnect(|identity| {
-                identity.role != Role::Worker && ended.is_some() && identity.token == ended
+                identity.role != Role::Worker && identity.token == Some(number)
             });
         })
     }

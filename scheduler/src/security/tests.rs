@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use brasserie_common::Shard;
 use brasserie_common::access::Role;
-use brasserie_common_identity::{CERTIFICATE, Credential, KEY, KeyRequest, Proven, proven};
+use brasserie_common_identity::{CERTIFICATE, Credential, KEY, KeyRequest, Proven, Secret, proven};
 use brasserie_thrift::rpc::Authenticator as _;
 use tokio_util::sync::CancellationToken;
 
@@ -133,8 +133,8 @@ fn the_certificate_of_a_person_is_worth_what_its_token_is_worth() {
         token_end,
     );
     assert_eq!(late, Err("its certificate has expired".to_owned()));
-    let number = ana.token.expect("a number").to_string();
-    security.revoke_token(&number).expect("it is there");
+    let number = ana.token.expect("a number");
+    security.revoke_token(number).expect("it is there");
     assert!(why(&caller_with(&security, &own)).contains("no such token"));
     assert_eq!(
         certify(&security, &ana).map(|_| ()),
@@ -288,23 +288,30 @@ fn an_authority_that_is_lost_or_unreadable_is_not_replaced() {
     assert!(why.contains("cannot read"), "{why}");
 }
 
+/// Opens an identity with the worker `w1` and a viewer. Returns it, the shard, the viewer's secret, and the changes from now on.
+fn in_use(bench: &Bench) -> (Arc<Security>, Shard, Secret, watch::Receiver<u64>) {
+    let security = bench.security();
+    join(&security);
+    let viewer = security.create_token(Terms::person(Role::Viewer, MINUTE));
+    let (token, _) = viewer.expect("good terms");
+    let mut changes = security.news_version();
+    changes.mark_unchanged();
+    let shard = Shard::try_from("w1").expect("a name");
+    (security, shard, token.secret, changes)
+}
+
 #[test]
 fn a_revocation_is_in_effect_before_the_disk_takes_it_and_kept_once_it_does() {
     let bench = Bench::new();
-    let security = bench.security();
-    let shard = Shard::try_from("w1").expect("a name");
-    join(&security);
-    let (token, _) = security
-        .create_token(Terms::person(Role::Viewer, MINUTE))
-        .expect("good terms");
-    let (secret, number) = (token.secret.reveal(), token.secret.number().to_string());
-    let mut changes = security.news_version();
-    changes.mark_unchanged();
+    let (security, shard, secret, changes) = in_use(&bench);
+    let number = secret.number();
     fs::create_dir(bench.file(".tokens.json.tmp")).expect("a folder in its way");
-    let failed = security.revoke_token(&number).expect_err("it is not kept");
+    let failed = security.revoke_token(number).expect_err("it is not kept");
     assert!(matches!(failed, NotAdmitted::NotWritten(_)), "{failed}");
     assert!(changes.has_changed().expect("it lives"), "workers learn it");
-    let refused = security.authenticate(&secret, at());
+    let again = security.revoke_token(number).expect_err("nor is it now");
+    assert!(matches!(again, NotAdmitted::NotWritten(_)), "{again}");
+    let refused = security.authenticate(&secret.reveal(), at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     security.revoke_worker(&shard).expect_err("it is not kept");
     assert!(security.registry.lock().is_revoked(shard.as_str()));
@@ -318,7 +325,7 @@ fn a_revocation_is_in_effect_before_the_disk_takes_it_and_kept_once_it_does() {
     assert_eq!(security.unwritten_problem(), None);
     drop(security);
     let again = bench.security();
-    let refused = again.authenticate(&secret, at());
+    let refused = again.authenticate(&secret.reveal(), at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     assert!(again.registry.lock().is_revoked(shard.as_str()));
 }
@@ -326,21 +333,14 @@ fn a_revocation_is_in_effect_before_the_disk_takes_it_and_kept_once_it_does() {
 #[tokio::test]
 async fn a_disk_that_does_not_answer_delays_neither_a_revocation_nor_the_end() {
     let bench = Bench::new();
-    let security = bench.security();
-    let shard = Shard::try_from("w1").expect("a name");
-    join(&security);
-    let (token, _) = security
-        .create_token(Terms::person(Role::Viewer, MINUTE))
-        .expect("good terms");
-    let (secret, number) = (token.secret.reveal(), token.secret.number().to_string());
-    let mut changes = security.news_version();
-    changes.mark_unchanged();
+    let (security, shard, secret, mut changes) = in_use(&bench);
+    let number = secret.number();
     // A change that keeps its turn stands for one that waits in the kernel.
     let turn = security.writes.turn().expect("nobody else");
     let revoking = Arc::clone(&security);
-    let revoking = tokio::task::spawn_blocking(move || revoking.revoke_token(&number));
+    let revoking = tokio::task::spawn_blocking(move || revoking.revoke_token(number));
     changes.changed().await.expect("workers learn it");
-    let refused = security.authenticate(&secret, at());
+    let refused = security.authenticate(&secret.reveal(), at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     let stop = CancellationToken::new();
     stop.cancel();
@@ -358,7 +358,7 @@ async fn a_disk_that_does_not_answer_delays_neither_a_revocation_nor_the_end() {
         None
     );
     let again = bench.security();
-    let refused = again.authenticate(&secret, at());
+    let refused = again.authenticate(&secret.reveal(), at());
     assert_eq!(refused.map(|_| ()), Err(NotAdmitted::Unknown));
     assert!(again.registry.lock().is_revoked(shard.as_str()));
 }

@@ -16,7 +16,7 @@ const MOST_SENT: usize = 10_000;
 pub(crate) enum Revocation {
     /// The end of the token with this number, whose holder may have a certificate until then.
     Token {
-        number: String,
+        number: TokenNumber,
         certified_until: WallTime,
     },
     /// The end of all certificates of a shard, also of those that are not known: they live for `life` at most.
@@ -89,7 +89,7 @@ impl Registry {
             Revocation::Token {
                 number,
                 certified_until,
-            } => self.revoke(number, *certified_until).map(|_| ()),
+            } => self.revoke(*number, *certified_until),
             Revocation::Shard { shard, now, life } => self.revoke_shard(*now, shard, *life),
         }
     }
@@ -97,19 +97,17 @@ impl Registry {
     /// Ends a token. Its holder may have a certificate until `certified_until`.
     pub(super) fn revoke(
         &mut self,
-        number: &str,
+        number: TokenNumber,
         certified_until: WallTime,
-    ) -> Result<TokenNumber, NotAdmitted> {
-        // A text that is no number may be a secret, so no message repeats it.
-        let parsed = u64::from_str_radix(number, 16).map_err(|_| NotAdmitted::NoNumber)?;
-        let missing = || NotAdmitted::NoToken(TokenNumber(parsed));
-        let number = TokenNumber(parsed).to_string();
-        let ended = self.tokens.remove(&number).ok_or_else(missing)?;
+    ) -> Result<(), NotAdmitted> {
+        let kept = number.to_string();
+        let ended = self.tokens.remove(&kept);
+        let ended = ended.ok_or(NotAdmitted::NoToken(number))?;
         if ended.role() != Some(Role::Worker) {
             let until = certified_until.as_millis();
-            self.revoked_tokens.insert(number, until);
+            self.revoked_tokens.insert(kept, until);
         }
-        Ok(TokenNumber(parsed))
+        Ok(())
     }
 
     /// Ends all certificates of a shard, also those that are not known: they live for `life` at most.
