@@ -185,6 +185,7 @@ impl Server {
             tasks: tasks.clone(),
             shared: Arc::clone(&shared),
         };
+        tasks.spawn(Arc::clone(&shared).end_unread(shutdown.clone()));
         let service = Arc::new(service);
         let socket = self.socket.map(Listener::Local);
         for listener in [Listener::Tcp(self.listener)].into_iter().chain(socket) {
@@ -359,6 +360,18 @@ impl<S: Service> Acceptor<S> {
 }
 
 impl ServerState {
+    /// Closes connections whenever their peers leave too much unread, until the server shuts down.
+    async fn end_unread(self: Arc<Self>, shutdown: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = self.budget.excess() => {}
+            }
+            let table = self.table.lock();
+            while table.end_largest_unread(self.budget.max_unread()) {}
+        }
+    }
+
     /// Logs a peer that speaks another protocol on this port, at most once in [`FOREIGN_PAUSE`].
     fn note_foreign(&self, peer: &CallOrigin, protocol: Foreign) {
         let now = Instant::now();
@@ -452,6 +465,35 @@ impl OpenConnections {
                 true
             }
             None => false,
+        }
+    }
+
+    /// Closes the connection with the most unread replies of the caller that leaves the most unread, so that others have room.
+    /// Returns `false` if all callers together leave at most `most` bytes unread.
+    fn end_largest_unread(&self, most: usize) -> bool {
+        let mut callers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for open in self.open.values() {
+            if let Some(unread) = open.unread() {
+                // Callers without a proof count by their machines.
+                let caller = CallerKey::of(&open.principal());
+                let caller = caller.ok_or_else(|| source_of(open.peer()));
+                callers.entry(caller).or_default().push((unread, open));
+            }
+        }
+        let mut all = 0;
+        let sums = callers.into_values().map(|of| {
+            let sum: usize = of.iter().map(|(unread, _)| unread).sum();
+            all += sum;
+            (sum, of)
+        });
+        let largest = sums.max_by_key(|(sum, _)| *sum);
+        let open = largest.and_then(|(_, of)| of.into_iter().max_by_key(|(unread, _)| *unread));
+        match open {
+            Some((_, open)) if all > most => {
+                open.doom();
+                true
+            }
+            Some(_) | None => false,
         }
     }
 
