@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use brasserie_common::Ration;
+use brasserie_common_runtime::Clock;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tokio::time::Instant;
 
 use super::limits::{Limits, REFUSAL_PAUSE};
 
@@ -24,14 +25,8 @@ pub(super) struct Budget {
     room: Notify,
     /// Has a permit if the peers leave too much unread.
     excess: Notify,
-    refusals: Mutex<Refusals>,
-}
-
-/// Calls that were refused because of who made them.
-#[derive(Default)]
-struct Refusals {
-    since_logged: u64,
-    logged: Option<Instant>,
+    /// The log lines about calls that were refused because of who made them.
+    refusals: Mutex<Ration>,
 }
 
 /// The bytes held by one connection. Only bytes above the allowance are charged to the budget.
@@ -73,22 +68,15 @@ impl Budget {
             strangers: AtomicUsize::new(0),
             room: Notify::new(),
             excess: Notify::new(),
-            refusals: Mutex::default(),
+            refusals: Mutex::new(Ration::new(1, REFUSAL_PAUSE)),
         }
     }
 
     /// Counts a call that was refused because of who made it. Returns the number of those since the last line of the log if another line
     /// may be written now.
     pub(super) fn count_refusal(&self) -> Option<u64> {
-        let now = Instant::now();
-        let mut refusals = self.refusals.lock();
-        refusals.since_logged += 1;
-        let is_soon = |last: Instant| now.duration_since(last) < REFUSAL_PAUSE;
-        if refusals.logged.is_some_and(is_soon) {
-            return None;
-        }
-        refusals.logged = Some(now);
-        Some(std::mem::take(&mut refusals.since_logged))
+        let omitted = self.refusals.lock().count(Clock.now())?;
+        Some(omitted + 1)
     }
 
     pub(super) fn begin_stranger(&self) {

@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use brasserie_common::Principal;
 use brasserie_common::access::{CallOrigin, LocalUser, Role, ShardLabel, TokenNumber};
+use brasserie_common::{Principal, Ration};
+use brasserie_common_runtime::Clock;
 use brasserie_common_runtime::net::descriptor_limit;
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -111,8 +111,8 @@ struct ServerState {
     table: Mutex<OpenConnections>,
     /// Whether a connection was refused or failed, and none was accepted since. A flood of connections then logs one line.
     full: AtomicBool,
-    /// The time of the last log line about a peer that speaks another protocol.
-    foreign: Mutex<Option<Instant>>,
+    /// The log lines about peers that speak another protocol.
+    foreign: Mutex<Ration>,
 }
 
 /// The open connections.
@@ -176,7 +176,7 @@ impl Server {
             asks,
             table: Mutex::default(),
             full: AtomicBool::new(false),
-            foreign: Mutex::new(None),
+            foreign: Mutex::new(Ration::new(1, FOREIGN_PAUSE)),
         });
         let tasks = TaskTracker::new();
         let handle = ServerHandle {
@@ -374,13 +374,9 @@ impl ServerState {
 
     /// Logs a peer that speaks another protocol on this port, at most once in [`FOREIGN_PAUSE`].
     fn note_foreign(&self, peer: &CallOrigin, protocol: Foreign) {
-        let now = Instant::now();
-        let mut last = self.foreign.lock();
-        if last.is_some_and(|last| now.duration_since(last) < FOREIGN_PAUSE) {
+        if self.foreign.lock().count(Clock.now()).is_none() {
             return;
         }
-        *last = Some(now);
-        drop(last);
         tracing::warn!(
             %peer,
             "a peer speaks {protocol} on a port for Thrift, so the server closes its connection. A scheduler serves HTTP at --http-listen, and \
