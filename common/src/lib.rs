@@ -22,6 +22,7 @@ pub mod health;
 pub mod ids;
 pub mod logs;
 pub mod process_limits;
+pub mod ration;
 pub mod resources;
 pub mod rng;
 pub mod sabotage;
@@ -56,6 +57,7 @@ pub use ids::{
     SequenceNumber, Shard, WorkerId,
 };
 pub use process_limits::{Bound, Limited, ProcessLimit};
+pub use ration::Ration;
 pub use status::{ReportedStatus, StatusBits, StatusSource};
 pub use story::{EndedBy, Ending, Fault, Story};
 pub use task::{

@@ -8,7 +8,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use std::{panic, thread};
 
 use brasserie_common::access::{Callers, PAGES, Role};
 use brasserie_common_identity::{Token, client_config};
@@ -504,6 +506,90 @@ fn silent_strangers_keep_nobody_from_the_pages() {
         assert_eq!(secured.get(over, "/health", &[]).code, 200);
         assert_eq!(secured.get(over, "/status", &[&bearer]).code, 200);
     }
+}
+
+/// Connections that one token may have at a time (`MAX_OF_A_TOKEN` in `scheduler/src/http/connections.rs`).
+const OF_A_TOKEN: usize = 32;
+
+#[test]
+fn one_token_takes_no_places_of_others() {
+    let secured = Secured::start(&[]);
+    let [one, other] = ["one", "other"].map(|_| secured.token(&["--role", "viewer"]));
+    let (session, _) = secured
+        .log_in(Over::Plain, &one, "/")
+        .cookie("brasserie-session");
+    let [one, other] = [one, other].map(|token| format!("Authorization: Bearer {token}"));
+    // The server waits some seconds for the form of each.
+    let begun = format!(
+        "POST /logout HTTP/1.1\r\nHost: {}\r\n{}\r\n{session}\r\nContent-Length: 9\r\nContent-Type: \
+         application/x-www-form-urlencoded\r\n\r\n",
+        secured.http(),
+        secured.origin(Over::Plain)
+    );
+    let hold = |_| {
+        let mut stream = TcpStream::connect(secured.http()).expect("it listens");
+        stream.write_all(begun.as_bytes()).expect("it reads");
+        stream
+    };
+    let (held, refused) = wait_for("a refusal", || {
+        let held: Vec<TcpStream> = (0..OF_A_TOKEN).map(hold).collect();
+        let answer = secured.get(Over::Plain, "/", &[&one]);
+        (answer.code == 429).then_some((held, answer))
+    });
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.body.contains("32 requests with this token"));
+    check_headers(&refused);
+    assert_eq!(secured.get(Over::Plain, "/", &[&other]).code, 200);
+    assert_eq!(secured.get(Over::Plain, "/health", &[&one]).code, 200);
+    drop(held);
+    wait_for("the places to be free", || {
+        (secured.get(Over::Plain, "/", &[&one]).code == 200).then_some(())
+    });
+}
+
+/// Programs that read pages with one token without a pause: more than the connections that the server accepts.
+const GREEDY: usize = 160;
+/// The time after which a probe gives up.
+const PROMPT: Duration = Duration::from_secs(5);
+
+#[test]
+fn pages_without_a_pause_keep_no_probe_out() {
+    let secured = Secured::start(&[]);
+    let token = secured.token(&["--role", "viewer"]);
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
+        secured.http()
+    );
+    let (asked, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..GREEDY {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let stream = TcpStream::connect(secured.http()).expect("it listens");
+                    let answer = talk(stream, &request);
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    // A refused program tries again, but leaves the others of this machine some time.
+                    if !answer.is_ok_and(|answer| answer.code == 200) {
+                        thread::sleep(Duration::from_millis(20));
+                    }
+                }
+            });
+        }
+        wait_for("all to ask", || {
+            (asked.load(Ordering::Relaxed) > GREEDY).then_some(())
+        });
+        let probe = |over| {
+            let began = Instant::now();
+            let code = panic::catch_unwind(|| secured.get(over, "/health", &[]).code);
+            (code.unwrap_or_default(), began.elapsed())
+        };
+        let probes = [Over::Plain, Over::Tls].into_iter().cycle().take(100);
+        let answers: Vec<_> = probes.map(probe).collect();
+        // The others end first, so that a failure is no wait for them.
+        is_over.store(true, Ordering::Relaxed);
+        let is_good = |(code, took): &(u16, Duration)| *code == 200 && *took < PROMPT;
+        assert!(answers.iter().all(is_good), "{answers:?}");
+    });
 }
 
 #[test]

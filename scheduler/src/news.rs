@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use brasserie_common::Time;
+use brasserie_common::{Ration, Time};
 use brasserie_scheduler_core::{News, NewsKind, Scheduler, Severity};
 
 use crate::audit::Audit;
@@ -16,53 +16,21 @@ const REFILL: Duration = Duration::from_secs(1);
 /// The rate limits of all kinds of news.
 #[derive(Default)]
 pub(crate) struct NewsLog {
-    limits: BTreeMap<NewsKind, NewsLimit>,
+    limits: BTreeMap<NewsKind, Ration>,
     /// Gets the news about the configuration.
     audit: Option<Audit>,
 }
 
-/// The rate limit of one kind of news.
-#[derive(Debug)]
-struct NewsLimit {
-    left: u32,
-    refilled: Time,
-    /// News omitted since the last logged line.
-    omitted: u64,
-}
-
-impl NewsLimit {
-    fn new(now: Time) -> Self {
-        NewsLimit {
-            left: BURST,
-            refilled: now,
-            omitted: 0,
-        }
-    }
-
-    fn refill(&mut self, now: Time) {
-        let refills = now.since(self.refilled).as_secs() / REFILL.as_secs();
-        if refills > 0 {
-            let refills = u32::try_from(refills).unwrap_or(u32::MAX);
-            self.left = self.left.saturating_add(refills).min(BURST);
-            self.refilled = now;
-        }
-    }
-
-    /// Returns the line that counts the omitted news, if another line is permitted. News is omitted only while no line is permitted. So at
-    /// most one such line comes in a [`REFILL`], and it displaces no news.
-    fn notice(&mut self, kind: NewsKind) -> Option<(Severity, String)> {
-        if self.omitted == 0 || self.left == 0 {
-            return None;
-        }
-        let omitted = std::mem::take(&mut self.omitted);
-        let text = format!("{kind} that were not logged, as there were too many: {omitted}");
-        // The omitted lines have this severity.
-        let severity = match kind {
-            NewsKind::Failures | NewsKind::Requests => Severity::Info,
-            NewsKind::Workers | NewsKind::Problems | NewsKind::RunsTwice => Severity::Warning,
-        };
-        Some((severity, text))
-    }
+/// Returns the line that counts the omitted news of a kind. News is omitted only while no line is permitted. So at most one such line comes in
+/// a [`REFILL`], and it displaces no news.
+fn notice(kind: NewsKind, omitted: u64) -> (Severity, String) {
+    let text = format!("{kind} that were not logged, as there were too many: {omitted}");
+    // The omitted lines have this severity.
+    let severity = match kind {
+        NewsKind::Failures | NewsKind::Requests => Severity::Info,
+        NewsKind::Workers | NewsKind::Problems | NewsKind::RunsTwice => Severity::Warning,
+    };
+    (severity, text)
 }
 
 impl NewsLog {
@@ -100,31 +68,26 @@ impl NewsLog {
         dropped: BTreeMap<NewsKind, u64>,
     ) -> Vec<(Severity, String)> {
         let mut lines = Vec::new();
-        for (kind, bound) in &mut self.limits {
-            bound.refill(now);
-            lines.extend(bound.notice(*kind));
-        }
-        for (kind, count) in dropped {
-            self.bound(now, kind).omitted += count;
+        for (kind, ration) in &mut self.limits {
+            let omitted = ration.overdue(now, Duration::ZERO);
+            lines.extend(omitted.map(|omitted| notice(*kind, omitted)));
         }
         for news in news {
-            if let Some(kind) = news.kind() {
-                let bound = self.bound(now, kind);
-                let Some(left) = bound.left.checked_sub(1) else {
-                    bound.omitted += 1;
-                    continue;
-                };
-                bound.left = left;
+            // Invariant: a permitted line follows no omitted news, which were counted above.
+            let is_permitted = |kind| self.ration(kind).count(now).is_some();
+            if news.kind().is_none_or(is_permitted) {
+                lines.push((news.severity(), news.to_string()));
             }
-            lines.push((news.severity(), news.to_string()));
+        }
+        for (kind, count) in dropped {
+            self.ration(kind).omit(now, count);
         }
         lines
     }
 
-    fn bound(&mut self, now: Time, kind: NewsKind) -> &mut NewsLimit {
-        self.limits
-            .entry(kind)
-            .or_insert_with(|| NewsLimit::new(now))
+    fn ration(&mut self, kind: NewsKind) -> &mut Ration {
+        let limit = self.limits.entry(kind);
+        limit.or_insert(Ration::new(BURST, REFILL))
     }
 }
 

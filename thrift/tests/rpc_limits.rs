@@ -6,14 +6,20 @@ use rpc_support::*;
 
 use std::fs;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_thrift::rpc::{LACK_OF_ROOM, Limits};
+use brasserie_common::Principal;
+use brasserie_common::access::{Identity, IdentityProof, Role, TokenNumber};
+use brasserie_thrift::rpc::{Authenticator, LACK_OF_ROOM, Limits, Server};
+use rustls::pki_types::CertificateDer;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::{
     TFieldIdentifier, TListIdentifier, TMapIdentifier, TMessageType, TOutputProtocol,
     TStructIdentifier, TType,
 };
+use tokio::net::TcpSocket;
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -610,4 +616,108 @@ async fn too_many_unsent_bytes_end_the_connection() {
         .await
         .expect("the stuck connection ends");
     assert_eq!(server.handle.load(), Default::default());
+}
+
+/// Takes each group of sixteen addresses for the holder of one token.
+struct Tokens;
+
+impl Authenticator for Tokens {
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        None
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        let SocketAddr::V4(address) = from else {
+            return Principal::Unauthenticated(from);
+        };
+        let token = u64::from(address.ip().octets()[3] / 16);
+        Principal::Authenticated(Arc::new(Identity {
+            token: Some(TokenNumber(token)),
+            ..Identity::new(Role::Submitter, IdentityProof::Token, from)
+        }))
+    }
+
+    fn identify(&self, from: SocketAddr, _: &[CertificateDer<'static>]) -> Principal {
+        self.plain(from)
+    }
+}
+
+/// Connects from the address of this machine with this last number. The kernel keeps little of what the client does not read.
+async fn connect_from(server: &TestServer, last: u8) -> RawClient {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(16 << 10).expect("an option");
+    let from = SocketAddr::from(([127, 0, 0, last], 0));
+    socket.bind(from).expect("an address of this machine");
+    let stream = socket.connect(server.addr()).await;
+    RawClient {
+        stream: stream.expect("the server listens"),
+    }
+}
+
+async fn ask_for(client: &mut RawClient, bytes: i32) {
+    let arguments = note("", bytes);
+    client
+        .send(&framed(&call(RawEncoding::Compact, "grow", 1, &arguments)))
+        .await;
+}
+
+/// Lets a caller with these addresses leave far more unread than all may, beside one that reads slowly and one that uploads.
+async fn a_caller_that_reads_nothing_takes_no_room(server: &TestServer, from: RangeInclusive<u8>) {
+    const HOGS: usize = 20;
+    let mut slow = connect_from(server, 32).await;
+    // More than any other connection, but little beside the sum of the other caller's.
+    ask_for(&mut slow, 15_000_000).await;
+    let mut hogs = Vec::new();
+    for last in from.clone().cycle().take(HOGS) {
+        let mut hog = connect_from(server, last).await;
+        ask_for(&mut hog, 12_000_000).await;
+        hogs.push(hog);
+    }
+    wait_for("the caller loses connections", || {
+        server.handle.load().connections < 1 + HOGS / 2
+    })
+    .await;
+    let mut other = connect_from(server, 48).await;
+    let upload = note(&"x".repeat(5_000_000), 2);
+    let payload = call(RawEncoding::Compact, "echo", 2, &upload);
+    other.send(&framed(&payload)).await;
+    expect_echo(&mut other, 2, &upload).await;
+    wait_for("half of the room is free", || {
+        server.handle.load().bytes <= MOST / 2
+    })
+    .await;
+    let RawReply::Reply(..) = slow.next_reply(RawEncoding::Compact).await else {
+        panic!("the slow reader gets its answer");
+    };
+    answers(&mut slow, 3).await;
+    // The connections that are left suffice for the rest of the caller.
+    let mut late = connect_from(server, *from.start()).await;
+    answers(&mut late, 4).await;
+    drop(hogs);
+    wait_for("nothing is held", || server.handle.load().bytes == 0).await;
+}
+
+/// The bytes in flight of the servers of these tests.
+const MOST: usize = 100_000_000;
+
+fn little_memory() -> Limits {
+    Limits {
+        max_bytes_in_flight: MOST,
+        ..Limits::DEFAULT
+    }
+}
+
+#[tokio::test]
+async fn the_token_with_the_most_unread_answers_loses_connections() {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::bind(any).await.expect("a port");
+    let server = server.authenticated_by(Arc::new(Tokens));
+    let server = TestServer::serve(server, little_memory());
+    a_caller_that_reads_nothing_takes_no_room(&server, 16..=31).await;
+}
+
+#[tokio::test]
+async fn the_machine_with_the_most_unread_answers_loses_connections() {
+    let server = TestServer::start(little_memory()).await;
+    a_caller_that_reads_nothing_takes_no_room(&server, 16..=16).await;
 }

@@ -19,8 +19,8 @@ use std::sync::mpsc::{self, SyncSender};
 use std::time::{Duration, Instant};
 
 use brasserie_common::access::{ShardLabel, TokenNumber};
-use brasserie_common::{NotPermitted, Principal};
-use brasserie_common_runtime::{DataDir, DataDirError};
+use brasserie_common::{NotPermitted, Principal, Time};
+use brasserie_common_runtime::{Clock, DataDir, DataDirError};
 use brasserie_scheduler_core::{ConfigTexts, Event, Rejection, ShellReport};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -204,7 +204,7 @@ impl Audit {
 
     /// Counts a call, and writes its line unless its caller has had too many of this kind lately. Returns whether it is written.
     fn write_bounded(&self, kind: Bounded, line: Line) -> bool {
-        let count = self.0.refusals.count(Instant::now(), kind, line.caller());
+        let count = self.0.refusals.count(Clock.now(), kind, line.caller());
         match count {
             Some(suppressed) => self.write(line.suppressed(suppressed)),
             None => return false,
@@ -213,7 +213,7 @@ impl Audit {
     }
 
     /// Writes counts of calls that have no line of their own.
-    fn write_overdue(&self, now: Instant) {
+    fn write_overdue(&self, now: Time) {
         for ((kind, caller), suppressed) in self.0.refusals.overdue(now) {
             let (what, outcome) = match kind {
                 Bounded::Caller(_) | Bounded::Change => ("refusedCalls", Outcome::Refused),
@@ -285,10 +285,9 @@ impl Audit {
                 () = stop.cancelled() => return,
                 _ = due.tick() => {}
             }
-            let now = Instant::now();
-            self.write_overdue(now);
+            self.write_overdue(Clock.now());
             let report = ShellReport {
-                problems: self.0.state.problem(now).into_iter().collect(),
+                problems: self.0.state.problem(Instant::now()).into_iter().collect(),
                 refused_calls: self.0.refusals.counts(),
             };
             if report != told {
@@ -367,7 +366,7 @@ impl OpenLine {
 
     /// Ends the line of a shard's renewed certificate, and writes it unless the shard had one lately. Returns whether it is written.
     pub(crate) fn renewed(mut self, shard: &ShardLabel) -> bool {
-        let count = self.audit.0.renewals.count(Instant::now(), shard);
+        let count = self.audit.0.renewals.count(Clock.now(), shard);
         let line = self.line.take().zip(count);
         let Some((line, suppressed)) = line else {
             return false;

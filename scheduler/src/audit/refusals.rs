@@ -2,9 +2,10 @@
 //! lines out of it.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use brasserie_common::access::ShardLabel;
+use brasserie_common::{Ration, Time};
 use parking_lot::Mutex;
 
 /// Lines of one kind and caller that may come at once.
@@ -76,18 +77,6 @@ impl Bounded {
     }
 }
 
-/// The calls of one kind by one caller.
-#[derive(Debug)]
-struct Counter {
-    /// Lines that may be written at once.
-    left: u32,
-    refilled: Instant,
-    /// Calls without a line since the last line.
-    suppressed: u64,
-    /// The time since which there are such.
-    suppressed_since: Instant,
-}
-
 /// A kind of calls, and the token, shard or user of their caller. Callers without any share an empty name.
 pub(super) type CounterKey = (Bounded, String);
 
@@ -97,13 +86,13 @@ pub(super) struct Refusals(Mutex<Counters>);
 
 #[derive(Debug, Default)]
 struct Counters {
-    by_caller: BTreeMap<CounterKey, Counter>,
+    by_caller: BTreeMap<CounterKey, Ration>,
     totals: BTreeMap<RefusalReason, u64>,
 }
 
 impl Refusals {
     /// Counts a call of a caller. Returns the number of those before it that have no line, if it may have a line.
-    pub(super) fn count(&self, now: Instant, kind: Bounded, caller: &str) -> Option<u64> {
+    pub(super) fn count(&self, now: Time, kind: Bounded, caller: &str) -> Option<u64> {
         let mut all = self.0.lock();
         if let Bounded::Caller(reason) = kind {
             *all.totals.entry(reason).or_default() += 1;
@@ -112,12 +101,11 @@ impl Refusals {
     }
 
     /// Returns the calls that have waited long for a line that counts them.
-    pub(super) fn overdue(&self, now: Instant) -> Vec<(CounterKey, u64)> {
+    pub(super) fn overdue(&self, now: Time) -> Vec<(CounterKey, u64)> {
         let mut all = self.0.lock();
         let due = all.by_caller.iter_mut().filter_map(|(key, counter)| {
-            let waits = now.saturating_duration_since(counter.suppressed_since);
-            (counter.suppressed > 0 && waits >= OVERDUE)
-                .then(|| (key.clone(), std::mem::take(&mut counter.suppressed)))
+            let suppressed = counter.overdue(now, OVERDUE)?;
+            Some((key.clone(), suppressed))
         });
         due.collect()
     }
@@ -134,7 +122,7 @@ impl Refusals {
 
 impl Counters {
     /// Returns the counter of a caller. If there are too many, callers that have none share one.
-    fn counter(&mut self, now: Instant, kind: Bounded, caller: &str) -> &mut Counter {
+    fn counter(&mut self, now: Time, kind: Bounded, caller: &str) -> &mut Ration {
         let mut key = (kind, caller.to_owned());
         if !self.by_caller.contains_key(&key) && self.by_caller.len() >= MOST_COUNTERS {
             self.by_caller.retain(|_, counter| counter.is_in_use(now));
@@ -142,71 +130,27 @@ impl Counters {
                 key.1.clear();
             }
         }
-        self.by_caller.entry(key).or_insert(Counter {
-            left: BURST,
-            refilled: now,
-            suppressed: 0,
-            suppressed_since: now,
-        })
+        let counter = self.by_caller.entry(key);
+        counter.or_insert(Ration::new(BURST, REFILL))
     }
 }
 
-impl Counter {
-    fn count(&mut self, now: Instant) -> Option<u64> {
-        self.refill(now);
-        match self.left.checked_sub(1) {
-            Some(left) => {
-                self.left = left;
-                Some(std::mem::take(&mut self.suppressed))
-            }
-            None => {
-                if self.suppressed == 0 {
-                    self.suppressed_since = now;
-                }
-                self.suppressed += 1;
-                None
-            }
-        }
-    }
-
-    /// Returns whether this differs from a new counter.
-    fn is_in_use(&mut self, now: Instant) -> bool {
-        self.refill(now);
-        self.left < BURST || self.suppressed > 0
-    }
-
-    fn refill(&mut self, now: Instant) {
-        let since = now.saturating_duration_since(self.refilled);
-        let refills = u32::try_from(since.as_secs() / REFILL.as_secs()).unwrap_or(u32::MAX);
-        if refills > 0 {
-            self.left = self.left.saturating_add(refills).min(BURST);
-            self.refilled = now;
-        }
-    }
-}
-
-/// The last renewals of certificates by shard: when the log got a line, and how many have none since.
+/// The renewals of certificates by shard, of which the log has few lines.
 #[derive(Debug, Default)]
-pub(super) struct Renewals(Mutex<BTreeMap<ShardLabel, (Instant, u64)>>);
+pub(super) struct Renewals(Mutex<BTreeMap<ShardLabel, Ration>>);
 
 impl Renewals {
     /// Counts a renewal. Returns the number of those before it that have no line, if it may have a line.
-    pub(super) fn count(&self, now: Instant, shard: &ShardLabel) -> Option<u64> {
+    pub(super) fn count(&self, now: Time, shard: &ShardLabel) -> Option<u64> {
         let mut all = self.0.lock();
-        let is_recent =
-            |written: Instant| now.saturating_duration_since(written) < BETWEEN_RENEWALS;
-        let Some((written, suppressed)) = all.get_mut(shard) else {
+        if !all.contains_key(shard) {
             // Shards come and go.
-            all.retain(|_, (written, suppressed)| *suppressed > 0 || is_recent(*written));
-            all.insert(shard.clone(), (now, 0));
-            return Some(0);
-        };
-        if is_recent(*written) {
-            *suppressed += 1;
-            return None;
+            all.retain(|_, ration| ration.is_in_use(now));
         }
-        *written = now;
-        Some(std::mem::take(suppressed))
+        let ration = all.entry(shard.clone());
+        ration
+            .or_insert(Ration::new(1, BETWEEN_RENEWALS))
+            .count(now)
     }
 }
 
@@ -222,7 +166,7 @@ mod tests {
             let shard = brasserie_common::Shard::try_from(name);
             ShardLabel::of(&shard.expect("a name"))
         };
-        let (renewals, begin) = (Renewals::default(), Instant::now());
+        let (renewals, begin) = (Renewals::default(), Time::from_nanos(1));
         let lines = (0..1000).filter_map(|_| renewals.count(begin, &shard("w1")));
         assert_eq!(lines.count(), 1);
         assert_eq!(renewals.count(begin, &shard("w2")), Some(0));
@@ -236,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_flood_has_few_lines_and_its_rest_is_counted() {
-        let (refusals, begin) = (Refusals::default(), Instant::now());
+        let (refusals, begin) = (Refusals::default(), Time::from_nanos(1));
         let lines = (0..10_000).filter_map(|_| refusals.count(begin, PROOF, ""));
         assert_eq!(lines.count(), BURST as usize);
         // Other kinds, and other callers, are not hidden by it.
@@ -250,14 +194,14 @@ mod tests {
         assert_eq!(refusals.overdue(later), []);
         let due = refusals.overdue(later + OVERDUE);
         assert_eq!(due, [((PROOF, String::new()), 1)]);
-        assert_eq!(refusals.overdue(later + 2 * OVERDUE), []);
+        assert_eq!(refusals.overdue(later + OVERDUE * 2), []);
         let counts = refusals.counts();
         assert_eq!((counts["proof"], counts["shard"]), (10_003, 1));
     }
 
     #[test]
     fn many_callers_share_counters_whose_number_is_bounded() {
-        let (refusals, begin) = (Refusals::default(), Instant::now());
+        let (refusals, begin) = (Refusals::default(), Time::from_nanos(1));
         let caller = |n: usize| format!("token {n}");
         let callers = MOST_COUNTERS + 2 * BURST as usize;
         let lines = (0..callers).filter(|n| {

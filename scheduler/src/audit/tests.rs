@@ -150,7 +150,7 @@ fn refusals_of_one_caller_do_not_fill_the_log_and_do_not_hide_those_of_another()
     for _ in 0..30 {
         delete(&ana(), Ok(()));
     }
-    audit.write_overdue(Instant::now() + PATIENCE * 2);
+    audit.write_overdue(Clock.now() + PATIENCE * 2);
     audit.close();
     let lines = all(&audit);
     let count = |what: &str, owner: &str, outcome: &str| {

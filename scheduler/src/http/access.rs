@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::header::{ACCEPT, AUTHORIZATION, COOKIE, LOCATION, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::header::{
+    ACCEPT, AUTHORIZATION, COOKIE, LOCATION, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +15,7 @@ use brasserie_common::access::{Callers, Identity, PAGES, callers};
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::rpc::Authenticator as _;
 
-use super::connections::{Transport, Visitor};
+use super::connections::{MAX_OF_A_TOKEN, Transport, Visitor};
 use super::failure;
 use super::page::InUrl;
 use super::sessions::{Session, Sessions};
@@ -148,6 +150,7 @@ pub(super) async fn check(
         return next.run(request).await;
     }
     match access.viewer(headers, &visitor) {
+        Ok(Some(viewer)) if !has_place(&visitor, &viewer) => too_many(path),
         Ok(Some(viewer)) if allowed.include(Some(viewer.identity.role)) => {
             request.extensions_mut().insert(viewer);
             next.run(request).await
@@ -165,6 +168,19 @@ pub(super) async fn check(
             unauthorized(path, &why)
         }
     }
+}
+
+/// Counts the connection as one of the viewer's token. Returns `false` if that has too many.
+fn has_place(visitor: &Visitor, viewer: &Viewer) -> bool {
+    let token = viewer.identity.token;
+    token.is_none_or(|token| visitor.has_place(token))
+}
+
+/// Answers that the caller has as many connections as it may have.
+fn too_many(path: &str) -> Response {
+    let why = format!("{MAX_OF_A_TOKEN} requests with this token are in progress; try again later");
+    let refused = failure(path, StatusCode::TOO_MANY_REQUESTS, &why);
+    ([(RETRY_AFTER, "1")], refused).into_response()
 }
 
 /// Answers a request without a proof: sends a browser to the page where its user can show a token.

@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use brasserie_common::access::TokenNumber;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -29,8 +30,14 @@ use crate::security::Security;
 
 /// Maximum open connections: enough for some browsers and probes, and far below the descriptors that workers need.
 const MAX_CONNECTIONS: usize = 128;
+/// Maximum open connections whose requests have shown the same token, itself or by a session: a quarter, so that probes and other people have
+/// places while one caller asks without a pause.
+pub(super) const MAX_OF_A_TOKEN: usize = MAX_CONNECTIONS / 4;
 /// The first byte of a TLS connection: the type of a record with a part of the handshake. No request begins with it.
 const TLS_HANDSHAKE: u8 = 0x16;
+/// How often all requests that have arrived are read before a connection without one is closed for a newcomer. So a crowd that comes back at
+/// once when it is refused drives out no request that is about to be read.
+const ROUNDS: usize = 4;
 /// Limit from the opening of a connection until the whole head of its request has arrived, after a handshake or without one. Browsers and
 /// probes send the head at once.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,6 +60,7 @@ pub(super) enum Transport {
 pub(super) struct Visitor {
     pub from: SocketAddr,
     pub transport: Transport,
+    table: Arc<Mutex<HttpConnections>>,
     place: Arc<HttpConnection>,
 }
 
@@ -63,6 +71,19 @@ impl Visitor {
         let waited = wait.await;
         self.place.has_request.store(true, Ordering::Relaxed);
         waited
+    }
+
+    /// Counts the connection as one of a token. Returns `false` if the token has as many as it may have: then the connection counts as one
+    /// without a request.
+    pub(super) fn has_place(&self, token: TokenNumber) -> bool {
+        let table = self.table.lock();
+        let others = table.open.values().filter_map(|place| place.token.get());
+        if others.filter(|other| **other == token).count() < MAX_OF_A_TOKEN {
+            self.place.token.get_or_init(|| token);
+            return true;
+        }
+        self.place.has_request.store(false, Ordering::Relaxed);
+        false
     }
 }
 
@@ -84,7 +105,7 @@ pub(super) async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let Some(seat) = Seat::take(&table) else {
+                let Some(seat) = Seat::take(&table).await else {
                     if !std::mem::replace(&mut is_refusing, true) {
                         tracing::warn!(
                             %peer,
@@ -130,6 +151,7 @@ async fn converse(
     let visitor = |transport| Visitor {
         from,
         transport,
+        table: Arc::clone(&seat.table),
         place: Arc::clone(place),
     };
     let conversation = async {
@@ -212,10 +234,16 @@ struct HttpConnection {
     opened: Instant,
     /// Whether the head of its request has arrived.
     has_request: AtomicBool,
+    /// The token that its request has shown.
+    token: OnceLock<TokenNumber>,
     leave: CancellationToken,
 }
 
 impl HttpConnections {
+    fn is_full(&self) -> bool {
+        self.open.len() >= MAX_CONNECTIONS
+    }
+
     /// Ends the oldest connection without a request, or else the oldest one whose peer does not read its answer. Returns `false` if there
     /// is neither.
     fn evict(&mut self) -> bool {
@@ -243,14 +271,22 @@ struct Seat {
 }
 
 impl Seat {
-    fn take(table: &Arc<Mutex<HttpConnections>>) -> Option<Seat> {
+    /// Takes a place, if necessary that of another connection. Returns `None` if there is none to be taken.
+    async fn take(table: &Arc<Mutex<HttpConnections>>) -> Option<Seat> {
+        for _ in 0..ROUNDS {
+            if !table.lock().is_full() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
         let mut open = table.lock();
-        if open.open.len() >= MAX_CONNECTIONS && !open.evict() {
+        if open.is_full() && !open.evict() {
             return None;
         }
         let place = Arc::new(HttpConnection {
             opened: Instant::now(),
             has_request: AtomicBool::new(false),
+            token: OnceLock::new(),
             leave: CancellationToken::new(),
         });
         let number = open.next;

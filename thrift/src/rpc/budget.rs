@@ -17,10 +17,14 @@ pub(super) struct Budget {
     reserved_calls: usize,
     allowance: usize,
     bytes: AtomicUsize,
+    /// Bytes of replies beyond the allowances that peers leave unread.
+    unread: AtomicUsize,
     calls: AtomicUsize,
     /// Open connections of peers that are not known.
     strangers: AtomicUsize,
     room: Notify,
+    /// Has a permit if the peers leave too much unread.
+    excess: Notify,
     refusals: Mutex<Refusals>,
 }
 
@@ -86,9 +90,11 @@ impl Budget {
             reserved_calls: limits.reserved_calls,
             allowance: limits.connection_allowance_bytes,
             bytes: AtomicUsize::new(0),
+            unread: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             strangers: AtomicUsize::new(0),
             room: Notify::new(),
+            excess: Notify::new(),
             refusals: Mutex::default(),
         }
     }
@@ -129,6 +135,25 @@ impl Budget {
                 self.room.notify_waiters();
             }
         }
+    }
+
+    /// Returns the bytes beyond the allowances that all peers together may leave unread. The other half of the budget is for calls.
+    pub(super) fn max_unread(&self) -> usize {
+        self.max_bytes / 2
+    }
+
+    /// Replaces what one connection leaves unread beyond its allowance.
+    pub(super) fn rebook_unread(&self, before: usize, now: usize) {
+        self.unread.fetch_sub(before, Ordering::AcqRel);
+        let all = self.unread.fetch_add(now, Ordering::AcqRel) + now;
+        if now > before && all > self.max_unread() {
+            self.excess.notify_one();
+        }
+    }
+
+    /// Completes when the peers leave more unread than [`Budget::max_unread`].
+    pub(super) async fn excess(&self) {
+        self.excess.notified().await;
     }
 
     pub(super) fn begin_call(&self) {

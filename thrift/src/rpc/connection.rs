@@ -337,6 +337,7 @@ impl<S: Service> Connection<S> {
                 self.outbox.take(&mut self.output);
             }
             let Some(chunk) = self.output.front() else {
+                self.outbox.note_unread(0);
                 return Ok(());
             };
             match self
@@ -355,6 +356,7 @@ impl<S: Service> Connection<S> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.blocked_since.get_or_insert_with(Instant::now);
+                    self.outbox.note_unread(self.outbox.unsent());
                     return Ok(());
                 }
                 Err(error) => return Err(Close::Io(error)),

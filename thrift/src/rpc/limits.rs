@@ -47,7 +47,9 @@ pub struct Limits {
     /// serves health calls from the reserve. The default is a quarter of the two seconds for which peers wait for the reply to a heartbeat.
     pub room_wait: Duration,
     /// Maximum bytes held for all connections beyond `connection_allowance_bytes` each: incomplete frames, frames of unanswered calls, and
-    /// unsent replies. The default is sixteen frames of the maximum length. Beyond it no connection above its allowance is read.
+    /// unsent replies. The default is sixteen frames of the maximum length. Beyond it no connection above its allowance is read. Replies
+    /// that peers leave unread may have half of it, as much as two connections at `max_unsent_bytes`, so that calls always have the other half.
+    /// Beyond that, the caller that leaves the most unread loses the connection with the most of it.
     pub max_bytes_in_flight: usize,
     /// Bytes that each connection may hold regardless of the others, so that peers with huge frames cannot starve other peers' heartbeats.
     /// A heartbeat has less than 2 KiB. A stranger's frame is refused beyond it, so that strangers hold nothing of `max_bytes_in_flight`.

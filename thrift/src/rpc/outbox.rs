@@ -24,6 +24,8 @@ pub(super) struct ConnectionOutbox {
     state: Mutex<OutboxState>,
     /// Bytes of replies that the kernel has not accepted, in `state` and in the task's queue.
     unsent: AtomicUsize,
+    /// Bytes beyond the allowance that the peer leaves unread, as the task has noted them last.
+    unread: AtomicUsize,
     calls: AtomicUsize,
     /// Whether the service has accepted a call as one of a peer that it knows.
     is_known: AtomicBool,
@@ -106,6 +108,7 @@ impl ConnectionOutbox {
                 fate: Fate::Alive,
             }),
             unsent: AtomicUsize::new(0),
+            unread: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
             is_known: AtomicBool::new(false),
             is_stranger: AtomicBool::new(false),
@@ -151,6 +154,22 @@ impl ConnectionOutbox {
     /// Returns the bytes of replies that the kernel has not accepted.
     pub(super) fn unsent(&self) -> usize {
         self.unsent.load(Ordering::Acquire)
+    }
+
+    /// Notes, in the connection's task, that the kernel accepts no more than all but these bytes of the replies.
+    pub(super) fn note_unread(&self, bytes: usize) {
+        let now = bytes.saturating_sub(self.limits.connection_allowance_bytes);
+        let before = self.unread.load(Ordering::Relaxed);
+        if now != before {
+            self.unread.store(now, Ordering::Relaxed);
+            self.budget.rebook_unread(before, now);
+        }
+    }
+
+    /// Returns the bytes beyond the allowance that the peer leaves unread, unless the connection ends anyway.
+    pub(super) fn unread(&self) -> Option<usize> {
+        let unread = self.unread.load(Ordering::Relaxed);
+        (unread > 0 && !self.is_gone()).then_some(unread)
     }
 
     /// Returns the calls that this connection may accept, by the stricter of its own limits and the server's.
@@ -239,6 +258,11 @@ impl ConnectionOutbox {
     /// Makes the connection's task close it, whatever its calls. No further call begins.
     pub(super) fn expel(&self) {
         self.is_expelled.store(true, Ordering::Release);
+        self.doom();
+    }
+
+    /// Makes the connection's task close it, because the peer does not read.
+    pub(super) fn doom(&self) {
         self.state.lock().fate = Fate::Doomed;
         self.wake.notify_one();
     }
@@ -370,7 +394,9 @@ impl ConnectionOutbox {
         state.fate = Fate::Closed;
         state.chunks.clear();
         let unsent = self.unsent.swap(0, Ordering::AcqRel);
+        drop(state);
         self.budget.release(&self.account, unsent);
+        self.note_unread(0);
     }
 }
 

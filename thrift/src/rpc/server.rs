@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use brasserie_common::Principal;
 use brasserie_common::access::{CallOrigin, LocalUser, Role, ShardLabel, TokenNumber};
+use brasserie_common::{Principal, Ration};
+use brasserie_common_runtime::Clock;
 use brasserie_common_runtime::net::descriptor_limit;
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -111,8 +111,8 @@ struct ServerState {
     table: Mutex<OpenConnections>,
     /// Whether a connection was refused or failed, and none was accepted since. A flood of connections then logs one line.
     full: AtomicBool,
-    /// The time of the last log line about a peer that speaks another protocol.
-    foreign: Mutex<Option<Instant>>,
+    /// The log lines about peers that speak another protocol.
+    foreign: Mutex<Ration>,
 }
 
 /// The open connections.
@@ -176,7 +176,7 @@ impl Server {
             asks,
             table: Mutex::default(),
             full: AtomicBool::new(false),
-            foreign: Mutex::new(None),
+            foreign: Mutex::new(Ration::new(1, FOREIGN_PAUSE)),
         });
         let tasks = TaskTracker::new();
         let handle = ServerHandle {
@@ -185,6 +185,7 @@ impl Server {
             tasks: tasks.clone(),
             shared: Arc::clone(&shared),
         };
+        tasks.spawn(Arc::clone(&shared).end_unread(shutdown.clone()));
         let service = Arc::new(service);
         let socket = self.socket.map(Listener::Local);
         for listener in [Listener::Tcp(self.listener)].into_iter().chain(socket) {
@@ -359,15 +360,23 @@ impl<S: Service> Acceptor<S> {
 }
 
 impl ServerState {
+    /// Closes connections whenever their peers leave too much unread, until the server shuts down.
+    async fn end_unread(self: Arc<Self>, shutdown: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = self.budget.excess() => {}
+            }
+            let table = self.table.lock();
+            while table.end_largest_unread(self.budget.max_unread()) {}
+        }
+    }
+
     /// Logs a peer that speaks another protocol on this port, at most once in [`FOREIGN_PAUSE`].
     fn note_foreign(&self, peer: &CallOrigin, protocol: Foreign) {
-        let now = Instant::now();
-        let mut last = self.foreign.lock();
-        if last.is_some_and(|last| now.duration_since(last) < FOREIGN_PAUSE) {
+        if self.foreign.lock().count(Clock.now()).is_none() {
             return;
         }
-        *last = Some(now);
-        drop(last);
         tracing::warn!(
             %peer,
             "a peer speaks {protocol} on a port for Thrift, so the server closes its connection. A scheduler serves HTTP at --http-listen, and \
@@ -452,6 +461,35 @@ impl OpenConnections {
                 true
             }
             None => false,
+        }
+    }
+
+    /// Closes the connection with the most unread replies of the caller that leaves the most unread, so that others have room.
+    /// Returns `false` if all callers together leave at most `most` bytes unread.
+    fn end_largest_unread(&self, most: usize) -> bool {
+        let mut callers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for open in self.open.values() {
+            if let Some(unread) = open.unread() {
+                // Callers without a proof count by their machines.
+                let caller = CallerKey::of(&open.principal());
+                let caller = caller.ok_or_else(|| source_of(open.peer()));
+                callers.entry(caller).or_default().push((unread, open));
+            }
+        }
+        let mut all = 0;
+        let sums = callers.into_values().map(|of| {
+            let sum: usize = of.iter().map(|(unread, _)| unread).sum();
+            all += sum;
+            (sum, of)
+        });
+        let largest = sums.max_by_key(|(sum, _)| *sum);
+        let open = largest.and_then(|(_, of)| of.into_iter().max_by_key(|(unread, _)| *unread));
+        match open {
+            Some((_, open)) if all > most => {
+                open.doom();
+                true
+            }
+            Some(_) | None => false,
         }
     }
 
