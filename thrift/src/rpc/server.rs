@@ -463,7 +463,7 @@ impl OpenConnections {
             CallerKey::Token(_) => !are_workers_many && of.len() > 1,
             CallerKey::Other(..) => false,
         };
-        // Of callers with as many connections, the newcomer loses one, so that the others do not take turns in losing theirs.
+        // If several have as many, the newcomer loses one, so that the others do not take turns in losing theirs.
         let newest = |of: &[(u64, _)]| of.iter().map(|(number, _)| *number).max();
         let losers = callers.into_iter().filter(may_lose);
         let largest = losers.max_by_key(|(_, of)| (of.len(), newest(of)));
