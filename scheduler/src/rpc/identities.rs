@@ -11,15 +11,15 @@ use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::{IncomingCall, Responder};
 use serde_json::{Value, json};
 use thrift::protocol::TSerializable;
-use tokio::sync::Semaphore;
 
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{
     AuthorityState, KeptToken, NotAdmitted, RenewalTurn, RotationStep, Security, Terms, number_of,
 };
+use crate::turns::Turns;
 
-/// The most calls of one kind that wait at a time: enough that many workers join or renew their certificates at once.
-const MOST_WAITING: usize = 64;
+/// The most calls of one kind from the network on threads at a time. All kinds together leave half of the runtime's blocking pool to others.
+const MOST_AT_ONCE: usize = 32;
 /// The most shards that `AuthorityStatus` names.
 const MOST_BEHIND: usize = 1000;
 
@@ -42,34 +42,34 @@ macro_rules! answer {
 /// Serves the calls about identities. Without an authority, all are refused.
 pub(super) struct Identities {
     security: Option<Arc<Security>>,
-    places: Places,
+    queues: Queues,
     audit: Audit,
 }
 
-/// The places of calls on threads that may wait. Each kind has its own, so that callers of one kind cannot keep the others from being served.
-struct Places {
-    joining: Arc<Semaphore>,
-    renewing: Arc<Semaphore>,
+/// The turns of calls on threads that may wait. Each kind has its own, so that callers of one kind cannot keep the others from being served.
+struct Queues {
+    joining: Turns,
+    renewing: Turns,
     /// Certificates for people, which wait for no disk.
-    certifying: Arc<Semaphore>,
+    certifying: Turns,
     /// Changes by administrators, which wait as long as the disk does not answer.
-    changing: Arc<Semaphore>,
-    /// Other calls of administrators, which wait for some seconds at most.
-    answering: Arc<Semaphore>,
-    /// `getAuthority`, which viewers may make too.
-    reading: Arc<Semaphore>,
+    changing: Turns,
+    /// Questions of people.
+    reading: Turns,
+    /// Revocations, which wait for some seconds at most.
+    revoking: Turns,
 }
 
-impl Default for Places {
+impl Default for Queues {
     fn default() -> Self {
-        let places = || Arc::new(Semaphore::new(MOST_WAITING));
-        Places {
-            joining: places(),
-            renewing: places(),
-            certifying: places(),
-            changing: places(),
-            answering: places(),
-            reading: places(),
+        let turns = || Turns::new(MOST_AT_ONCE);
+        Queues {
+            joining: turns(),
+            renewing: turns(),
+            certifying: turns(),
+            changing: turns(),
+            reading: turns(),
+            revoking: turns(),
         }
     }
 }
@@ -79,7 +79,7 @@ impl Identities {
         Identities {
             security,
             audit,
-            places: Places::default(),
+            queues: Queues::default(),
         }
     }
 
@@ -101,12 +101,12 @@ impl Identities {
             }
             "createToken" => call.serve(|args, to| self.create_token(from, args, to)),
             "listTokens" => {
-                call.serve(|_: wire::BrasserieListTokensArgs, to| self.list_tokens(&from, to));
+                call.serve(|_: wire::BrasserieListTokensArgs, to| self.list_tokens(to));
             }
             "revokeToken" => call.serve(|args, to| self.revoke_token(from, args, to)),
             "revokeWorker" => call.serve(|args, to| self.revoke_worker(from, args, to)),
             "getAuthority" => {
-                call.serve(|_: wire::BrasserieGetAuthorityArgs, to| self.authority(&from, to));
+                call.serve(|_: wire::BrasserieGetAuthorityArgs, to| self.authority(to));
             }
             "rotateAuthority" => call.serve(|args, to| self.rotate(from, args, to)),
             _ => call.unknown_method(),
@@ -114,7 +114,7 @@ impl Identities {
     }
 
     fn join(&self, from: Principal, args: wire::BrasserieJoinArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
+        let audit = self.audit.clone();
         if self.security.is_none() {
             // Programs ask so whether there is an authority, so it is no attempt to join.
             return answer_with(to, Err(NotAdmitted::Open), answer!(BrasserieJoinResult));
@@ -135,7 +135,7 @@ impl Identities {
             }
         };
         self.serve_within(
-            (&self.places.joining, &caller),
+            &self.queues.joining,
             to,
             move |security| {
                 let chain = match turn {
@@ -186,7 +186,7 @@ impl Identities {
             }
         };
         self.serve_within(
-            (&self.places.renewing, &caller),
+            &self.queues.renewing,
             to,
             move |_| {
                 let chain = turn.renew(&args.request);
@@ -207,9 +207,9 @@ impl Identities {
     }
 
     fn certify(&self, from: Principal, args: wire::BrasserieCertifyArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
+        let audit = self.audit.clone();
         self.serve_within(
-            (&self.places.certifying, &caller),
+            &self.queues.certifying,
             to,
             move |security| {
                 let chain = match &from {
@@ -272,9 +272,9 @@ impl Identities {
     }
 
     fn create_token(&self, from: Principal, args: wire::BrasserieCreateTokenArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
+        let audit = self.audit.clone();
         self.serve_within(
-            (&self.places.changing, &caller),
+            &self.queues.changing,
             to,
             move |security| {
                 let mut line = audit.call(&from, "createToken");
@@ -301,9 +301,9 @@ impl Identities {
         );
     }
 
-    fn list_tokens(&self, from: &Principal, to: Responder) {
+    fn list_tokens(&self, to: Responder) {
         self.serve_within(
-            (&self.places.answering, from),
+            &self.queues.reading,
             to,
             |security| {
                 let tokens = security.tokens().into_iter();
@@ -315,9 +315,8 @@ impl Identities {
     }
 
     fn revoke_token(&self, from: Principal, args: wire::BrasserieRevokeTokenArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
-        self.serve_within(
-            (&self.places.answering, &caller),
+        let audit = self.audit.clone();
+        self.serve_apart(
             to,
             move |security| {
                 // Somebody may give a secret in place of the number.
@@ -333,9 +332,8 @@ impl Identities {
     }
 
     fn revoke_worker(&self, from: Principal, args: wire::BrasserieRevokeWorkerArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
-        self.serve_within(
-            (&self.places.answering, &caller),
+        let audit = self.audit.clone();
+        self.serve_apart(
             to,
             move |security| {
                 let line = audit.call(&from, "revokeWorker").on("worker", &args.shard);
@@ -347,9 +345,9 @@ impl Identities {
         );
     }
 
-    fn authority(&self, from: &Principal, to: Responder) {
+    fn authority(&self, to: Responder) {
         self.serve_within(
-            (&self.places.reading, from),
+            &self.queues.reading,
             to,
             |security| Ok(authority_status(security.authority_state()?)),
             answer!(BrasserieGetAuthorityResult),
@@ -357,9 +355,9 @@ impl Identities {
     }
 
     fn rotate(&self, from: Principal, args: wire::BrasserieRotateAuthorityArgs, to: Responder) {
-        let (audit, caller) = (self.audit.clone(), from.clone());
+        let audit = self.audit.clone();
         self.serve_within(
-            (&self.places.changing, &caller),
+            &self.queues.changing,
             to,
             move |security| {
                 let (step, what) = match (args.finish, args.force) {
@@ -387,10 +385,10 @@ impl Identities {
         );
     }
 
-    /// Serves a call on a thread that may wait for the disk, if there is a place. The audit log has a bounded number of refusals for want of one.
+    /// Serves a call in the turn of its caller, on a thread that may wait for the disk.
     fn serve_within<T, R>(
         &self,
-        (places, from): (&Arc<Semaphore>, &Principal),
+        turns: &Turns,
         to: Responder,
         make: impl FnOnce(&Security) -> Result<T, NotAdmitted> + Send + 'static,
         answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
@@ -400,20 +398,23 @@ impl Identities {
         let Some(security) = self.security.clone() else {
             return answer_with(to, Err(NotAdmitted::Open), answer);
         };
-        let Ok(place) = Arc::clone(places).try_acquire_owned() else {
-            let line = self.audit.call(from, to.method());
-            line.end(Outcome::Refused, Some(&NotAdmitted::Busy));
-            return answer_with(to, Err(NotAdmitted::Busy), answer);
+        turns.change(to, move |to| answer_with(to, make(&security), answer));
+    }
+
+    /// Serves a revocation, which waits for no work of others.
+    fn serve_apart<R>(
+        &self,
+        to: Responder,
+        revoke: impl FnOnce(&Security) -> Result<(), NotAdmitted> + Send + 'static,
+        answer: impl FnOnce(Result<(), wire::NotAdmittedException>) -> R + Send + 'static,
+    ) where
+        R: TSerializable,
+    {
+        let Some(security) = self.security.clone() else {
+            return answer_with(to, Err(NotAdmitted::Open), answer);
         };
-        tokio::task::spawn_blocking(move || {
-            if to.is_expelled() {
-                // The caller was admitted by what is revoked since.
-                return;
-            }
-            let outcome = make(&security);
-            drop(place);
-            answer_with(to, outcome, answer);
-        });
+        let turns = &self.queues.revoking;
+        turns.change_apart(to, move |to| answer_with(to, revoke(&security), answer));
     }
 }
 

@@ -434,8 +434,6 @@ pub(crate) enum NotAdmitted {
          than a loopback one, without --insecure-network"
     )]
     Open,
-    #[error("too many callers wait here already: try again later")]
-    Busy,
     #[error(
         "the certificate of the shard `{0}` is being renewed, or was a moment ago: try again later"
     )]
@@ -453,8 +451,7 @@ impl NotAdmitted {
     /// Returns whether the same call may succeed later.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
-            NotAdmitted::Busy
-            | NotAdmitted::RenewedLately(_)
+            NotAdmitted::RenewedLately(_)
             | NotAdmitted::Failed(_)
             | NotAdmitted::ClockBehind(_) => true,
             NotAdmitted::Unknown
