@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use brasserie_common::InvocationId;
-use brasserie_common::access::{INSIDE_TLS, MANY_CALLERS_WAIT};
+use brasserie_common::access::INSIDE_TLS;
 use brasserie_common::cluster_view::{ClusterView, OrderView};
 use brasserie_common::logs::LogStream;
 use brasserie_common_identity::{CertificateDer, Credential, KeyRequest};
@@ -918,10 +918,7 @@ fn needless_token(peer: &str) -> Failure {
 
 /// Returns whether the scheduler had no place for a call.
 fn is_busy(error: &anyhow::Error) -> bool {
-    let text = error.to_string();
-    [MANY_CALLERS_WAIT, LACK_OF_ROOM]
-        .iter()
-        .any(|why| text.contains(why))
+    error.to_string().contains(LACK_OF_ROOM)
 }
 
 /// Returns the failure for a local socket that this user may not use; `None` if the address is another one.

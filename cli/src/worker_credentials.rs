@@ -177,12 +177,11 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use brasserie_common::access::MANY_CALLERS_WAIT;
     use brasserie_common_identity::{Authority, Certified, Lifetime};
     use brasserie_thrift::generated::brasserie::{
         BrasserieCertifyArgs, BrasserieCertifyResult, IssuedCertificate,
     };
-    use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
+    use brasserie_thrift::rpc::{IncomingCall, LACK_OF_ROOM, Limits, Server, Service};
     use tokio_util::sync::{CancellationToken, DropGuard};
 
     use super::*;
@@ -200,8 +199,7 @@ mod tests {
     impl Service for Certifier {
         fn call(&self, call: IncomingCall<'_>) {
             if self.count.fetch_add(1, Ordering::Relaxed) < self.busy {
-                let why = format!("{MANY_CALLERS_WAIT}: try again later");
-                return call.into_responder().fail(why);
+                return call.into_responder().fail(LACK_OF_ROOM);
             }
             call.serve(|args: BrasserieCertifyArgs, to| {
                 let certified = Certified {

@@ -15,9 +15,6 @@ pub const MUST_JOIN_AGAIN: &str = "join again with a new token";
 /// The first words with which a scheduler without an authority refuses a worker that wants to join.
 pub const NO_AUTHORITY: &str = "the scheduler has no authority";
 
-/// The first words with which a scheduler refuses a call for which it has no place now.
-pub const MANY_CALLERS_WAIT: &str = "too many callers wait here already";
-
 /// The words with which a scheduler or a worker refuses callers in plain text. Advice may follow.
 pub const INSIDE_TLS: &str = "inside TLS only";
 

@@ -513,8 +513,8 @@ const OF_A_TOKEN: usize = 32;
 
 #[test]
 fn one_token_takes_no_places_of_others() {
-    let secured = Secured::start(&[]);
-    let [one, other] = ["one", "other"].map(|_| secured.token(&["--role", "viewer"]));
+    let secured = Pages::start(&[]);
+    let [one, other] = ["one", "other"].map(|_| secured.new_token(&["--role", "viewer"]));
     let (session, _) = secured
         .log_in(Over::Plain, &one, "/")
         .cookie("brasserie-session");
@@ -554,8 +554,8 @@ const PROMPT: Duration = Duration::from_secs(5);
 
 #[test]
 fn pages_without_a_pause_keep_no_probe_out() {
-    let secured = Secured::start(&[]);
-    let token = secured.token(&["--role", "viewer"]);
+    let secured = Pages::start(&[]);
+    let token = secured.new_token(&["--role", "viewer"]);
     let request = format!(
         "GET / HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
         secured.http()

@@ -14,22 +14,32 @@ use brasserie_common::access::{self, Callers, Role, ShardLabel, Table};
 use brasserie_common::{Shard, WallTime};
 use brasserie_common_identity::{Authority, Certified, Credential, KeyRequest, Lifetime, Token};
 use brasserie_common_runtime::{Clock, DataDir};
-use brasserie_thrift::generated::brasserie::{BrasserieJoinArgs, BrasserieJoinResult};
+use brasserie_thrift::generated::brasserie::{
+    BrasserieJoinArgs, BrasserieJoinResult, BrasseriePutFileArgs, BrasseriePutFileResult,
+    BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult,
+};
+use brasserie_thrift::generated::common as wire;
 use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
 use integration_tests::e2e::{
-    Admission, Finished, Network, PATIENCE, Process, SchedulerSpec, Secured, SmallDisk, Stage,
-    TestAuthority, WorkerSpec, address_of, certify, pool_through, python, token_in, try_call,
-    wait_for, warn_not_run,
+    Admission, Finished, HangingDisk, Network, PATIENCE, Process, SchedulerSpec, Secured,
+    SmallDisk, Stage, TestAuthority, WorkerSpec, address_of, certify, pool_through, python,
+    token_in, try_call, wait_for, warn_not_run,
 };
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, HandshakeKind};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 /// A text that travels in calls, reports and logs, and must be seen by nobody on the way.
 const MARK: &str = "marked-to-be-seen-by-nobody";
 /// The longest time for which a connection may outlive the command that revokes it.
 const AT_ONCE: Duration = Duration::from_secs(1);
+/// The calls of a flood: more than the threads of the runtime's blocking pool.
+const FLOOD: usize = 1000;
+/// The changes of one caller that a scheduler keeps in its queue.
+const QUEUE: usize = 256;
 
 /// Writes to a file all packets that a machine sends and receives.
 const CAPTURE: &str = "
@@ -788,6 +798,118 @@ fn revocations_have_effect_while_the_disk_is_full_and_are_kept_once_it_is_not() 
         "{}",
         refused.output
     );
+}
+
+/// Uploads a content of three bytes under this name.
+async fn put(
+    pool: &ClientPool,
+    scheduler: &PeerAddr,
+    name: &str,
+) -> CallResult<BrasseriePutFileResult> {
+    let content = b"abc";
+    let artifact = wire::Artifact {
+        id: Some(Sha256::digest(content).to_vec()),
+        size: Some(3),
+        form: Some("file".to_owned()),
+    };
+    let call = BrasseriePutFileArgs {
+        name: name.to_owned(),
+        artifact,
+        upload: 0,
+        offset: 0,
+        bytes: content.to_vec(),
+    };
+    pool.call(scheduler, "putFile", &call).await
+}
+
+/// Returns whether the file has its name.
+fn is_named(put: &CallResult<BrasseriePutFileResult>) -> bool {
+    match put {
+        CallResult::Done(done) => done
+            .result_value
+            .as_ref()
+            .is_some_and(|it| it.done == Some(true)),
+        CallResult::NotSent(_) | CallResult::Unknown(_) => false,
+    }
+}
+
+/// Starts a scheduler whose names of files are on a disk that can hang.
+fn with_hanging_names() -> (Secured, HangingDisk) {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &Secured::config().to_string());
+    let mut spec = stage.calm_spec(&config);
+    spec.address = Ipv4Addr::UNSPECIFIED;
+    let disk = HangingDisk::new(&stage.path("disk"));
+    let mut command = stage.scheduler_command(&spec);
+    disk.holds(&spec.data_dir.join(".files.json"), &mut command);
+    let scheduler = stage.start("scheduler", command);
+    let secured = Secured {
+        scheduler,
+        stage,
+        spec,
+        network: None,
+    };
+    secured.wait_up();
+    (secured, disk)
+}
+
+#[test]
+fn a_flood_of_changes_neither_delays_the_revocation_of_its_token_nor_acts_after_it() {
+    let (secured, disk) = with_hanging_names();
+    let authority = secured.authority();
+    let scheduler = authority.scheduler(secured.spec.port);
+    let holder = |name: &str, role: &str| {
+        let file = secured.token(name, &["--role", role, "--owner", name]);
+        fs::read_to_string(file).expect("a token")
+    };
+    let (stolen, honest) = (holder("ana", "submitter"), holder("bob", "submitter"));
+    let number = Token::from_text(&stolen).expect("a token").secret.number();
+    let administrator = fs::read_to_string(secured.token("admin", &["--role", "admin"]));
+    let administrator = authority.pool_with(&administrator.expect("a token"));
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let thief = Arc::new(authority.pool_with(&stolen));
+        assert!(is_named(&put(&thief, &scheduler, "known").await));
+        let served = try_call(&administrator, &scheduler, "listTokens").await;
+        assert_eq!(served, Admission::Served);
+        let mut losses = thief.losses(&scheduler);
+        disk.hang();
+        let mut flood = JoinSet::new();
+        for number in 0..FLOOD {
+            let (thief, scheduler) = (Arc::clone(&thief), scheduler.clone());
+            flood.spawn(async move { put(&thief, &scheduler, &format!("late-{number}")).await });
+        }
+        // The scheduler has read them all once it has refused those beyond its queue.
+        for _ in 0..FLOOD - QUEUE {
+            let refused = flood.join_next().await.expect("a call").expect("its end");
+            let text = format!("{refused:?}");
+            assert!(text.contains("too many calls are in progress"), "{text}");
+        }
+        let began = Instant::now();
+        let number = number.to_string();
+        let revoke = BrasserieRevokeTokenArgs { number };
+        let revoked: CallResult<BrasserieRevokeTokenResult> =
+            administrator.call(&scheduler, "revokeToken", &revoke).await;
+        assert!(
+            matches!(&revoked, CallResult::Done(done) if done.ex.is_none()),
+            "{revoked:?}"
+        );
+        assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+        let closed = tokio::time::timeout(AT_ONCE, losses.next()).await;
+        assert!(closed.is_ok(), "open after {:?}", began.elapsed());
+        disk.recover();
+        let honest = authority.pool_with(&honest);
+        for name in ["one", "two", "three"] {
+            assert!(is_named(&put(&honest, &scheduler, name).await));
+        }
+    });
+    let listed = secured.must(&secured.spec.data_dir, &["artifact", "list", "--json"]);
+    assert!(
+        listed.contains("known") && listed.contains("three"),
+        "{listed}"
+    );
+    // The one whose write the disk had begun takes effect.
+    assert!(listed.matches("late-").count() <= 1, "{listed}");
 }
 
 #[test]

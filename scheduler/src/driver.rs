@@ -81,7 +81,7 @@ impl Driver {
             .into_iter()
             .chain(health.take(MAX_EVENTS_PER_LANE))
             .chain(ordinary.take(MAX_EVENTS_PER_LANE));
-        for Input { event, waiter } in inputs {
+        for Input { event, waiter, .. } in inputs.filter(|input| !input.is_void()) {
             if let Some((request, waiter)) = waiter {
                 self.performer.await_answer(request, waiter);
             }

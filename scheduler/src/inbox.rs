@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use brasserie_common::{Principal, RequestId};
 use brasserie_scheduler_core::{Answer, Event, Query, Reply};
+use brasserie_thrift::rpc::{Responder, Standing};
 use tokio::sync::{mpsc, oneshot};
 
 /// Capacity of one lane: the in-flight calls that the server admits from sixteen connections. Further requests are refused, and all peers
@@ -30,6 +31,15 @@ where
 pub(crate) struct Input {
     pub(crate) event: Event,
     pub(crate) waiter: Option<(RequestId, Waiter)>,
+    /// The caller of a change, which has no effect once the caller is expelled.
+    caller: Option<Standing>,
+}
+
+impl Input {
+    /// Returns whether the caller may no longer call.
+    pub(crate) fn is_void(&self) -> bool {
+        self.caller.as_ref().is_some_and(Standing::is_expelled)
+    }
 }
 
 /// The lane of an event.
@@ -41,9 +51,9 @@ pub(crate) enum EventLane {
     Ordinary,
 }
 
-/// The driver has ended.
+/// The driver has ended, or does not serve the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the scheduler is ending")]
+#[error("the scheduler is ending, or the caller may no longer call")]
 pub struct Stopped;
 
 /// Why a request was not accepted.
@@ -68,6 +78,8 @@ pub(crate) struct Inbox {
     health: mpsc::Sender<Input>,
     ordinary: mpsc::Sender<Input>,
     requests: Arc<AtomicU64>,
+    /// The caller for whom the requests are.
+    caller: Option<Standing>,
 }
 
 /// The receiving ends, for the driver.
@@ -83,6 +95,7 @@ pub(crate) fn lanes() -> (Inbox, Lanes) {
         health,
         ordinary,
         requests: Arc::default(),
+        caller: None,
     };
     (
         inbox,
@@ -94,6 +107,14 @@ pub(crate) fn lanes() -> (Inbox, Lanes) {
 }
 
 impl Inbox {
+    /// Returns an inbox for the requests of this caller. The driver drops those that it has not begun when the caller is expelled.
+    pub(crate) fn of(&self, to: &Responder) -> Inbox {
+        Inbox {
+            caller: Some(to.standing()),
+            ..self.clone()
+        }
+    }
+
     fn lane(&self, lane: EventLane) -> &mpsc::Sender<Input> {
         match lane {
             EventLane::Health => &self.health,
@@ -125,6 +146,7 @@ impl Inbox {
         let input = Input {
             event: event(request),
             waiter: Some((request, waiter_for(deliver))),
+            caller: self.caller.clone(),
         };
         self.lane(lane)
             .try_send(input)
@@ -144,6 +166,7 @@ impl Inbox {
         let input = Input {
             event,
             waiter: None,
+            caller: None,
         };
         let _ = self.lane(lane).send(input).await;
     }
@@ -153,6 +176,7 @@ impl Inbox {
         let input = Input {
             event,
             waiter: None,
+            caller: None,
         };
         match self.lane(lane).try_send(input) {
             // Closed only after the driver has ended and no longer needs the event.
@@ -169,6 +193,7 @@ impl Inbox {
         let input = Input {
             event,
             waiter: None,
+            caller: None,
         };
         let _ = self.health.blocking_send(input);
     }
@@ -189,6 +214,7 @@ impl Inbox {
         let input = Input {
             event: event(request),
             waiter: Some((request, waiter)),
+            caller: self.caller.clone(),
         };
         self.lane(lane).send(input).await.map_err(|_| Stopped)?;
         receiver.await.map_err(|_| Stopped)
@@ -222,9 +248,46 @@ impl Inbox {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use brasserie_scheduler_core::Rejection;
+    use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpStream;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
+
+    /// Passes the responders of its calls to the test.
+    struct Passing(mpsc::UnboundedSender<Responder>);
+
+    impl Service for Passing {
+        fn call(&self, call: IncomingCall<'_>) {
+            let _ = self.0.send(call.into_responder());
+        }
+    }
+
+    #[tokio::test]
+    async fn the_requests_of_a_caller_are_void_once_it_is_expelled() {
+        let (passed, mut calls) = mpsc::unbounded_channel();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = Server::bind(any).await.unwrap();
+        let server = server.serve(Passing(passed), Limits::DEFAULT, CancellationToken::new());
+        let mut stream = TcpStream::connect(server.local_addr()).await.unwrap();
+        let call = b"\0\0\0\x0c\x82\x21\x01\x07getJobs\0";
+        stream.write_all(call).await.unwrap();
+        let to = calls.recv().await.unwrap();
+        let (inbox, mut lanes) = lanes();
+        for inbox in [&inbox, &inbox.of(&to)] {
+            let deliver = |_: Result<(), Rejection>| {};
+            let taken = inbox.try_request(EventLane::Ordinary, deliver, |_| Event::StoreRecovered);
+            taken.unwrap();
+        }
+        let [others, own] = [(); 2].map(|()| lanes.ordinary.try_recv().unwrap());
+        assert!(!own.is_void(), "the caller may call");
+        server.disconnector().disconnect(|_| true);
+        assert!(own.is_void() && !others.is_void());
+    }
 
     #[tokio::test]
     async fn a_reply_of_another_kind_counts_as_none() {

@@ -1,10 +1,12 @@
-//! Turns for calls whose work or answers are large: few are at work at a time, callers alternate, and each caller has a bounded queue.
+//! Turns for calls whose work or answers are large, and for changes: few are at work at a time, callers alternate, and each caller has a
+//! bounded queue. No change begins for a caller that was expelled meanwhile.
 //!
 //! ```text
 //! call --place--> the queue of its caller --> the queue of all --turn--> work on a thread of the blocking pool --> answer
 //! ```
 //!
-//! The threads that serve heartbeats and the health pages do none of this work. Calls over the local socket have turns of their own.
+//! The threads that serve heartbeats and the health pages do none of this work. Calls over the local socket have turns of their own. A
+//! change that waits for no thread has a place alone.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -70,12 +72,13 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Creates turns for `at_once` calls from the network at a time, and one turn for calls over the local socket, whatever `at_once` is.
+    /// Creates turns for `at_once` calls from the network at a time, and half as many for calls over the local socket.
     pub(crate) fn new(at_once: usize) -> Self {
+        let each = at_once.div_ceil(2);
         Turns(Arc::new(Shared {
-            each: at_once.div_ceil(2),
+            each,
             network: Arc::new(Semaphore::new(at_once)),
-            local: Arc::new(Semaphore::new(1)),
+            local: Arc::new(Semaphore::new(each)),
             queues: Mutex::default(),
         }))
     }
@@ -129,6 +132,38 @@ impl Turns {
             // A call whose work panics is answered by the drop of its responder.
             let _ = turn.compute(move || runtime.block_on(work(to))).await;
         });
+    }
+
+    /// Makes a change in the turn of its caller, on a thread that may wait for the disk, unless the caller was expelled by then.
+    pub(crate) fn change(&self, to: Responder, work: impl FnOnce(Responder) + Send + 'static) {
+        self.begin(to, |to, turn| async move {
+            // A call whose work panics is answered by the drop of its responder.
+            let _ = turn.compute(move || unless_expelled(to, work)).await;
+        });
+    }
+
+    /// Does the same on a thread of its own, which waits for no other work of the program.
+    pub(crate) fn change_apart(
+        &self,
+        to: Responder,
+        work: impl FnOnce(Responder) + Send + 'static,
+    ) {
+        self.begin(to, |to, turn| async move {
+            let work = move || {
+                let _turn = turn;
+                unless_expelled(to, work);
+            };
+            let thread = std::thread::Builder::new().name("change".to_owned());
+            if let Err(error) = thread.spawn(work) {
+                tracing::error!(%error, "cannot start a thread for a call");
+            }
+        });
+    }
+}
+
+fn unless_expelled(to: Responder, work: impl FnOnce(Responder)) {
+    if !to.is_expelled() {
+        work(to);
     }
 }
 

@@ -76,3 +76,64 @@ async fn callers_at_the_local_socket_are_users_of_this_machine() {
         "{gone:?}"
     );
 }
+
+/// Knows each peer as a scheduler, and the users of this machine as administrators.
+struct AllKnown;
+
+impl Authenticator for AllKnown {
+    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        None
+    }
+
+    fn plain(&self, from: SocketAddr) -> Principal {
+        let proof = IdentityProof::Certificate;
+        Principal::Authenticated(Arc::new(Identity::new(Role::Scheduler, proof, from)))
+    }
+
+    fn identify(&self, from: SocketAddr, _certificates: &[CertificateDer<'static>]) -> Principal {
+        self.plain(from)
+    }
+
+    fn local(&self, user: LocalUser) -> Principal {
+        let (proof, from) = (IdentityProof::LocalSocket, CallOrigin::Local(user));
+        Principal::Authenticated(Arc::new(Identity::new(Role::Admin, proof, from)))
+    }
+}
+
+#[tokio::test]
+async fn callers_at_the_local_socket_have_places_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let socket = tokio::net::UnixListener::bind(&path).expect("a socket");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = Server::bind(any).await.expect("a free port");
+    let server = server
+        .with_socket(Some(socket))
+        .authenticated_by(Arc::new(AllKnown));
+    let limits = Limits {
+        max_connections: 8,
+        ..Limits::DEFAULT
+    };
+    let server = TestServer::serve(server, limits);
+    let who = async |at: &PeerAddr| {
+        let pool = ClientPool::new(ClientConfig::default());
+        let called = pool
+            .call::<_, NoteResult>(at, "who", &Note::default())
+            .await;
+        (pool, called)
+    };
+    let mut crowd = Vec::new();
+    for _ in 0..8 {
+        let (pool, called) = who(&server.peer()).await;
+        assert!(matches!(called, CallResult::Done(_)), "{called:?}");
+        crowd.push(pool);
+    }
+    let (_, refused) = who(&server.peer()).await;
+    assert!(!matches!(refused, CallResult::Done(_)), "{refused:?}");
+    for _ in 0..4 {
+        let (pool, called) = who(&PeerAddr::local(&path)).await;
+        assert!(matches!(called, CallResult::Done(_)), "{called:?}");
+        crowd.push(pool);
+    }
+    assert_eq!(server.handle.load().connections, 12);
+}

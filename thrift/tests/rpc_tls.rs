@@ -666,6 +666,40 @@ async fn no_proven_caller_takes_all_places() {
     }
 }
 
+#[tokio::test]
+async fn workers_of_many_shards_leave_places_to_others() {
+    let authority = authority();
+    let limits = Limits {
+        max_connections: 40,
+        ..Limits::DEFAULT
+    };
+    for shards in [1, 4, 40] {
+        let server = serve(&authority, &scheduler(&authority), limits.clone()).await;
+        let peer = at(&server, &authority);
+        let first = pool(&authority, Some(&worker(&authority, "first", now())));
+        assert_eq!(who(&first, &peer).await, "worker first");
+        let mut lost = first.losses(&peer);
+        let own: Vec<Credential> = (0..shards)
+            .map(|shard| worker(&authority, &format!("w{shard}"), now()))
+            .collect();
+        let thief = |number: usize| pool(&authority, Some(&own[number % shards]));
+        // They leave no place for any other connection.
+        let crowd: Vec<ClientPool> = (0..39).map(thief).collect();
+        for pool in &crowd {
+            assert!(who(pool, &peer).await.starts_with("worker w"));
+        }
+        assert_eq!(server.handle.load().connections, 40);
+        let other = pool(&authority, Some(&scheduler(&authority)));
+        assert_eq!(who(&other, &peer).await, "scheduler ", "{shards} shards");
+        tokio::select! {
+            biased;
+            () = lost.next() => panic!("{shards} shards: the first worker has lost its connection"),
+            () = std::future::ready(()) => {}
+        }
+        server.handle.shutdown().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_sends_short_frames_only_and_hostile_ones_inside_tls_harm_nobody() {
     let authority = authority();

@@ -40,6 +40,8 @@ pub(crate) use folder::absent_files;
 pub use folder::input_fault;
 pub(crate) use uploads::{Put, PutProgress, PutRefusal};
 
+/// The answer to a change whose caller was cut off while it waited.
+const EXPELLED: &str = "the caller may no longer call";
 /// The folder of the store, in the data directory.
 const STORE: &str = "files";
 /// The time for which a content stays that no file has any more. A run that has started with it fetches it within minutes, and a configuration
@@ -240,9 +242,19 @@ impl Files {
         check_owner(from, Owned::File(name), &self.0.names.lock().owner(name))
     }
 
-    /// Removes an uploaded file. Its content stays for tasks that have started with it. Returns whether there was one.
-    pub(crate) fn remove(&self, from: &Principal, name: &str) -> Result<bool, String> {
+    /// Removes an uploaded file, unless the caller may no longer call by then. Its content stays for tasks that have started with it. Returns
+    /// whether there was one.
+    pub(crate) fn remove(
+        &self,
+        from: &Principal,
+        name: &str,
+        is_expelled: impl Fn() -> bool,
+    ) -> Result<bool, String> {
         let mut names = self.0.names.lock();
+        // Those before it may have waited for their disk.
+        if is_expelled() {
+            return Err(EXPELLED.to_owned());
+        }
         // Somebody else may have removed it meanwhile, and another one have uploaded his.
         let is_own = check_owner(from, Owned::File(name), &names.owner(name));
         is_own.map_err(|why| why.to_string())?;

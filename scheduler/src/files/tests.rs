@@ -125,7 +125,7 @@ impl Bench {
     ) -> Result<PutProgress, PutRefusal> {
         let file = (name.to_owned(), artifact(content));
         self.files
-            .put(Put::new(file, (upload, offset), bytes.to_vec()))
+            .put(Put::new(file, (upload, offset), bytes.to_vec()), || false)
     }
 
     fn incoming(&self) -> usize {
@@ -472,7 +472,9 @@ fn a_known_content_gets_no_name_with_another_size() {
         ..artifact(b"old")
     };
     let named = ("other".to_owned(), wrong);
-    let refused = bench.files.put(Put::new(named, (0, 0), Vec::new()));
+    let refused = bench
+        .files
+        .put(Put::new(named, (0, 0), Vec::new()), || false);
     let text = refused.expect_err("the size is wrong").to_string();
     assert!(text.contains("has 3 bytes, not 4"), "{text}");
 }
@@ -519,7 +521,7 @@ fn names_that_lead_elsewhere_are_refused() {
 fn put_by(bench: &Bench, from: &Principal, name: &str, content: &[u8]) -> Result<(), PutRefusal> {
     let file = (name.to_owned(), artifact(content));
     let put = Put::new(file, (0, 0), content.to_vec()).by(from.clone());
-    bench.files.put(put).map(|_| ())
+    bench.files.put(put, || false).map(|_| ())
 }
 
 #[test]
@@ -556,21 +558,31 @@ fn an_uploaded_file_is_replaced_and_removed_by_its_owner_alone() {
         );
         if !is_own {
             assert!(matches!(put, Err(PutRefusal::NotOwner(_))), "{put:?}");
-            bench.files.remove(from, name).expect_err("a refusal");
+            bench
+                .files
+                .remove(from, name, || false)
+                .expect_err("a refusal");
         }
     }
-    assert_eq!(bench.files.remove(&ana, "anas"), Ok(true));
+    assert_eq!(bench.files.remove(&ana, "anas", || false), Ok(true));
     put_by(&bench, &bob, "anas", b"four").expect("a free name");
-    bench.files.remove(&ana, "anas").expect_err("a refusal");
+    bench
+        .files
+        .remove(&ana, "anas", || false)
+        .expect_err("a refusal");
     // Another caller cannot go on with an upload.
     let content = vec![7; 70_000];
     let file = ("begun".to_owned(), artifact(&content));
     let first = Put::new(file.clone(), (0, 0), content[..66_000].to_vec()).by(ana);
-    let Ok(PutProgress::Wants { upload, offset }) = bench.files.put(first) else {
+    let Ok(PutProgress::Wants { upload, offset }) = bench.files.put(first, || false) else {
         panic!("the upload goes on");
     };
     let rest = Put::new(file, (upload, offset), content[66_000..].to_vec()).by(bob);
-    let refused = bench.files.put(rest).expect_err("a refusal").to_string();
+    let refused = bench
+        .files
+        .put(rest, || false)
+        .expect_err("a refusal")
+        .to_string();
     assert!(refused.contains("begin it again"), "{refused}");
 }
 
@@ -591,8 +603,14 @@ fn a_content_without_a_name_is_deleted_after_a_while() {
     bench.put("again", b"old").expect("taken");
     bench.files.delete_unnamed(vec![old]);
     assert!(bench.files.known().stored.contains(&old));
-    assert_eq!(bench.files.remove(&Principal::Own, "again"), Ok(true));
-    assert_eq!(bench.files.remove(&Principal::Own, "again"), Ok(false));
+    assert_eq!(
+        bench.files.remove(&Principal::Own, "again", || false),
+        Ok(true)
+    );
+    assert_eq!(
+        bench.files.remove(&Principal::Own, "again", || false),
+        Ok(false)
+    );
     bench.files.delete_unnamed(vec![old]);
     assert_eq!(bench.files.known().stored, [artifact(b"new").id].into());
 }

@@ -9,8 +9,8 @@ use brasserie_common::{Artifact, ArtifactForm, OutputPath, Principal};
 use brasserie_common_artifacts::{Incoming, ReceiveError};
 use brasserie_scheduler_core::{NotOwner, Owned, check_owner, owner_of};
 
-use super::Files;
 use super::index::MAX_UPLOADED;
+use super::{EXPELLED, Files};
 
 /// The most uploads at once. Each has a reservation of its whole size.
 const MOST_UPLOADS: usize = 8;
@@ -169,24 +169,29 @@ impl Uploads {
 }
 
 impl Files {
-    /// Performs one call of an upload. Blocks as long as the disk does.
-    pub(crate) fn put(&self, put: Put) -> Result<PutProgress, PutRefusal> {
+    /// Performs one call of an upload, unless the caller may no longer call when it takes effect. Blocks as long as the disk does.
+    pub(crate) fn put(
+        &self,
+        put: Put,
+        is_expelled: impl Fn() -> bool,
+    ) -> Result<PutProgress, PutRefusal> {
         let now = Instant::now();
         match put.upload {
             0 => {
                 self.check_put(&put).map_err(PutRefusal::Refused)?;
                 self.check_owner(&put.from, &put.name)?;
                 if self.has(put.artifact.id) {
-                    return self.name(&put.name, put.artifact, &put.from);
+                    return self.name(&put.name, put.artifact, (&put.from, &is_expelled));
                 }
                 let number = self.0.uploads.lock().begin(now)?;
-                let begun = self.begin(number, put);
+                let begun = self.begin(number, put, &is_expelled);
                 self.end_unless_open(number, &begun);
                 begun
             }
             number => {
                 let upload = self.0.uploads.lock().take(&put)?;
-                let added = self.add(number, upload, (put.offset, &put.bytes), &put.from);
+                let by = (&put.from, &is_expelled as &dyn Fn() -> bool);
+                let added = self.add(number, upload, (put.offset, &put.bytes), by);
                 self.end_unless_open(number, &added);
                 added
             }
@@ -223,7 +228,13 @@ impl Files {
         }
     }
 
-    fn begin(&self, number: i64, put: Put) -> Result<PutProgress, PutRefusal> {
+    fn begin(
+        &self,
+        number: i64,
+        put: Put,
+        is_expelled: &dyn Fn() -> bool,
+    ) -> Result<PutProgress, PutRefusal> {
+        let by = (&put.from, is_expelled);
         self.measure_again();
         let (parts, artifact) = (&self.0, put.artifact);
         match parts
@@ -237,9 +248,9 @@ impl Files {
                     owner: owner_of(&put.from).cloned(),
                     incoming,
                 };
-                self.add(number, upload, (put.offset, &put.bytes), &put.from)
+                self.add(number, upload, (put.offset, &put.bytes), by)
             }
-            Err(ReceiveError::Held(_)) => self.name(&put.name, artifact, &put.from),
+            Err(ReceiveError::Held(_)) => self.name(&put.name, artifact, by),
             Err(error) => Err(self.refusal(error)),
         }
     }
@@ -250,7 +261,7 @@ impl Files {
         number: i64,
         mut upload: Upload,
         (offset, bytes): (u64, &[u8]),
-        from: &Principal,
+        by: (&Principal, &dyn Fn() -> bool),
     ) -> Result<PutProgress, PutRefusal> {
         let received = upload.incoming.received();
         // A piece that comes again, because its answer was lost, has no effect.
@@ -279,7 +290,7 @@ impl Files {
             .incoming
             .finish()
             .map_err(|error| self.refusal(error))?;
-        self.name(&upload.name, upload.artifact, from)
+        self.name(&upload.name, upload.artifact, by)
     }
 
     /// Gives a content of the store a name.
@@ -287,9 +298,13 @@ impl Files {
         &self,
         name: &str,
         artifact: Artifact,
-        from: &Principal,
+        (from, is_expelled): (&Principal, &dyn Fn() -> bool),
     ) -> Result<PutProgress, PutRefusal> {
         let mut names = self.0.names.lock();
+        // Those before it may have waited for their disk.
+        if is_expelled() {
+            return Err(PutRefusal::Refused(EXPELLED.to_owned()));
+        }
         // Somebody else may have used the name since the upload began.
         check_owner(from, Owned::File(name), &names.owner(name))?;
         let why = match self.0.store.find(&self.0.namespace, artifact.id) {

@@ -6,22 +6,34 @@ use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
 use serde_json::json;
+use tokio::runtime::Handle;
 
 use super::artifact_pages::{count, holder};
-use crate::audit::{Audit, Outcome, RefusalReason};
+use super::changing::Changing;
+use crate::audit::{Outcome, RefusalReason};
 use crate::files::{Files, Put, PutProgress, PutRefusal};
 use crate::inbox::{Inbox, Stopped};
 
 /// The most jobs that a refusal names.
 const MAX_NAMED: usize = 5;
 
-impl Files {
-    pub(super) fn put_file(
-        &self,
-        (from, audit): (Principal, &Audit),
-        args: wire::BrasseriePutFileArgs,
-        to: Responder,
-    ) {
+/// Serves the calls that change the uploaded files.
+pub(super) struct FileChanges {
+    files: Files,
+    inbox: Inbox,
+    changing: Changing,
+}
+
+impl FileChanges {
+    pub(super) fn new(files: Files, inbox: Inbox, changing: Changing) -> Self {
+        FileChanges {
+            files,
+            inbox,
+            changing,
+        }
+    }
+
+    pub(super) fn put(&self, from: Principal, args: wire::BrasseriePutFileArgs, to: Responder) {
         let artifact = convert::parse::<_, Artifact>("putFile.artifact", args.artifact);
         let artifact = match artifact {
             Ok(artifact) => artifact,
@@ -30,16 +42,16 @@ impl Files {
         let Ok(offset) = u64::try_from(args.offset) else {
             return to.reject_arguments("putFile.offset is below 0");
         };
-        let mut line = audit.call(&from, to.method()).on("file", &args.name);
-        line.changed(
-            None,
-            Some(json!({ "digest": artifact.id.to_string(), "bytes": artifact.size })),
-        );
-        let part = (args.upload, offset);
-        let put = Put::new((args.name, artifact), part, args.bytes).by(from);
-        let own = self.clone();
-        tokio::task::spawn_blocking(move || {
-            let put = own.put(put);
+        let files = self.files.clone();
+        self.changing.make(from, to, move |from, line, to| {
+            let mut line = line.on("file", &args.name);
+            line.changed(
+                None,
+                Some(json!({ "digest": artifact.id.to_string(), "bytes": artifact.size })),
+            );
+            let part = (args.upload, offset);
+            let put = Put::new((args.name, artifact), part, args.bytes).by(from);
+            let put = files.put(put, || to.is_expelled());
             match &put {
                 // A file has a line when it is complete or refused, and none for its pieces.
                 Ok(PutProgress::Wants { .. }) | Err(PutRefusal::Busy) => line.discard(),
@@ -54,31 +66,23 @@ impl Files {
         });
     }
 
-    pub(super) fn remove_file(
+    pub(super) fn remove(
         &self,
-        inbox: Inbox,
-        (from, audit): (Principal, &Audit),
+        from: Principal,
         args: wire::BrasserieRemoveFileArgs,
         to: Responder,
     ) {
-        let own = self.clone();
-        let line = audit.call(&from, to.method()).on("file", &args.name);
-        tokio::spawn(async move {
+        let (files, inbox, runtime) = (self.files.clone(), self.inbox.clone(), Handle::current());
+        self.changing.make(from, to, move |from, line, to| {
             let wire::BrasserieRemoveFileArgs { name, force } = args;
-            let (files, by, of) = (own.clone(), from.clone(), name.clone());
-            // The names are locked while they are written to disk.
-            let checked = tokio::task::spawn_blocking(move || files.check_owner(&by, &of));
-            match checked.await {
-                Ok(Ok(())) => {}
-                Ok(Err(why)) => {
-                    line.refused_caller(RefusalReason::Owner, &why);
-                    return reply_removed(to, Err(why.to_string()));
-                }
-                Err(_) => return to.fail("the scheduler is ending"),
+            let line = line.on("file", &name);
+            if let Err(why) = files.check_owner(&from, &name) {
+                line.refused_caller(RefusalReason::Owner, &why);
+                return reply_removed(to, Err(why.to_string()));
             }
             let readers = match force {
                 true => None,
-                false => match readers(&inbox, from.clone(), &name).await {
+                false => match runtime.block_on(readers(&inbox, from.clone(), &name)) {
                     Ok(readers) => readers,
                     Err(stopped) => return to.fail(stopped),
                 },
@@ -87,16 +91,15 @@ impl Files {
                 line.end(Outcome::Refused, Some(&readers));
                 return reply_removed(to, Err(readers));
             }
-            tokio::task::spawn_blocking(move || {
-                let removed = own.remove(&from, &name).and_then(|was_there| match was_there {
-                    true => Ok(()),
-                    false => Err(format!(
-                        "no file was uploaded under the name `{name}`: `brasserie artifact list` shows the files"
-                    )),
-                });
-                line.end_as(&removed);
-                reply_removed(to, removed);
+            let removed = files.remove(&from, &name, || to.is_expelled());
+            let removed = removed.and_then(|was_there| match was_there {
+                true => Ok(()),
+                false => Err(format!(
+                    "no file was uploaded under the name `{name}`: `brasserie artifact list` shows the files"
+                )),
             });
+            line.end_as(&removed);
+            reply_removed(to, removed);
         });
     }
 }

@@ -1,7 +1,5 @@
 //! Serves `forgetWorker`, by which an operator declares worker instances dead. The core decides, and answers once its decision is on disk.
 
-use std::sync::Arc;
-
 use brasserie_common::ids::NameError;
 use brasserie_common::{Principal, Shard, WorkerId};
 use brasserie_scheduler_core::{Event, ForgetRefusal, MissingInstance};
@@ -10,16 +8,13 @@ use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
 use serde_json::json;
 
-use crate::audit::{Audit, OpenLine, Outcome};
+use super::changing::Changing;
+use crate::audit::{OpenLine, Outcome};
 use crate::inbox::{EventLane, Inbox, Stopped};
 use crate::store::QueueRoom;
 
 /// Serves `forgetWorker`.
-pub(super) struct Forgetting {
-    inbox: Inbox,
-    room: Arc<QueueRoom>,
-    audit: Audit,
-}
+pub(super) struct Forgetting(Changing);
 
 /// Why no instance was declared dead.
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +32,8 @@ enum ForgetFailure {
 }
 
 impl Forgetting {
-    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>, audit: Audit) -> Self {
-        Forgetting { inbox, room, audit }
+    pub(super) fn new(changing: Changing) -> Self {
+        Forgetting(changing)
     }
 
     pub(super) fn forget(
@@ -47,12 +42,15 @@ impl Forgetting {
         args: wire::BrasserieForgetWorkerArgs,
         to: Responder,
     ) {
-        let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
-        let line = self.audit.call(&from, to.method());
-        let line = line.on("worker", &args.shard);
+        let (inbox, room, line, place) = match self.0.begin(&from, &to) {
+            Ok(open) => open,
+            Err(busy) => return to.fail(busy),
+        };
         // A call without instances only lists those that could be declared dead.
         let is_question = args.instances.is_empty();
         tokio::spawn(async move {
+            let _place = place;
+            let line = line.on("worker", &args.shard);
             let forgotten = ask(&inbox, &room, from, args).await;
             match is_question {
                 true => line.discard(),

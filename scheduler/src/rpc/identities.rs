@@ -14,16 +14,16 @@ use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::{IncomingCall, Responder};
 use serde_json::{Value, json};
 use thrift::protocol::TSerializable;
-use tokio::sync::Semaphore;
 
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{
     AuthorityState, IssuedChain, NotAdmitted, RenewalTurn, RotationStep, Security, Terms,
     TokenRecord, token_number,
 };
+use crate::turns::Turns;
 
-/// The most calls of one kind that wait at a time: enough that many workers join or renew their certificates at once.
-const MOST_WAITING: usize = 64;
+/// The most calls of one kind from the network on threads at a time. All kinds together leave half of the runtime's blocking pool to others.
+const MOST_AT_ONCE: usize = 32;
 /// The most shards that `AuthorityStatus` names.
 const MOST_NOT_RENEWED: usize = 1000;
 
@@ -46,34 +46,34 @@ macro_rules! answer {
 /// Serves the calls about identities. Without an authority, all are refused.
 pub(super) struct Identities {
     security: Option<Arc<Security>>,
-    places: Places,
+    queues: Queues,
     audit: Audit,
 }
 
-/// The places of calls on threads that may wait. Each kind has its own, so that callers of one kind cannot keep the others from being served.
-struct Places {
-    joining: Arc<Semaphore>,
-    renewing: Arc<Semaphore>,
+/// The turns of calls on threads that may wait. Each kind has its own, so that callers of one kind cannot keep the others from being served.
+struct Queues {
+    joining: Turns,
+    renewing: Turns,
     /// Certificates for people, which wait for no disk.
-    certifying: Arc<Semaphore>,
+    certifying: Turns,
     /// Changes by administrators, which wait as long as the disk does not answer.
-    changing: Arc<Semaphore>,
-    /// Other calls of administrators, which wait for some seconds at most.
-    answering: Arc<Semaphore>,
-    /// `getAuthority`, which viewers may make too.
-    reading: Arc<Semaphore>,
+    changing: Turns,
+    /// Questions of people.
+    reading: Turns,
+    /// Revocations, which wait for some seconds at most.
+    revoking: Turns,
 }
 
-impl Default for Places {
+impl Default for Queues {
     fn default() -> Self {
-        let places = || Arc::new(Semaphore::new(MOST_WAITING));
-        Places {
-            joining: places(),
-            renewing: places(),
-            certifying: places(),
-            changing: places(),
-            answering: places(),
-            reading: places(),
+        let turns = || Turns::new(MOST_AT_ONCE);
+        Queues {
+            joining: turns(),
+            renewing: turns(),
+            certifying: turns(),
+            changing: turns(),
+            reading: turns(),
+            revoking: turns(),
         }
     }
 }
@@ -83,7 +83,7 @@ impl Identities {
         Identities {
             security,
             audit,
-            places: Places::default(),
+            queues: Queues::default(),
         }
     }
 
@@ -137,7 +137,7 @@ impl Identities {
             }
         };
         self.serve_within(
-            &self.places.joining,
+            &self.queues.joining,
             (from, to),
             move |security, by| {
                 let chain = match turn {
@@ -185,7 +185,7 @@ impl Identities {
             }
         };
         self.serve_within(
-            &self.places.renewing,
+            &self.queues.renewing,
             (from, to),
             move |_, by| {
                 let chain = turn.renew(&args.request);
@@ -207,7 +207,7 @@ impl Identities {
 
     fn certify(&self, from: Principal, args: wire::BrasserieCertifyArgs, to: Responder) {
         self.serve_within(
-            &self.places.certifying,
+            &self.queues.certifying,
             (from, to),
             move |security, (audit, from)| {
                 let chain = match identity_of(from) {
@@ -269,7 +269,7 @@ impl Identities {
 
     fn create_token(&self, from: Principal, args: wire::BrasserieCreateTokenArgs, to: Responder) {
         self.serve_within(
-            &self.places.changing,
+            &self.queues.changing,
             (from, to),
             move |security, (audit, from)| {
                 let mut line = audit.call(from, "createToken");
@@ -298,7 +298,7 @@ impl Identities {
 
     fn list_tokens(&self, from: Principal, to: Responder) {
         self.serve_within(
-            &self.places.answering,
+            &self.queues.reading,
             (from, to),
             |security, _| {
                 let tokens = security.valid_tokens().into_iter();
@@ -310,8 +310,7 @@ impl Identities {
     }
 
     fn revoke_token(&self, from: Principal, args: wire::BrasserieRevokeTokenArgs, to: Responder) {
-        self.serve_within(
-            &self.places.answering,
+        self.serve_apart(
             (from, to),
             move |security, (audit, from)| {
                 let number = TokenNumber::from_text(&args.number);
@@ -328,8 +327,7 @@ impl Identities {
     }
 
     fn revoke_worker(&self, from: Principal, args: wire::BrasserieRevokeWorkerArgs, to: Responder) {
-        self.serve_within(
-            &self.places.answering,
+        self.serve_apart(
             (from, to),
             move |security, (audit, from)| {
                 let line = audit.call(from, "revokeWorker").on("worker", &args.shard);
@@ -344,7 +342,7 @@ impl Identities {
 
     fn get_authority(&self, from: Principal, to: Responder) {
         self.serve_within(
-            &self.places.reading,
+            &self.queues.reading,
             (from, to),
             |security, _| Ok(authority_status(security.authority_state()?)),
             answer!(BrasserieGetAuthorityResult),
@@ -353,7 +351,7 @@ impl Identities {
 
     fn rotate(&self, from: Principal, args: wire::BrasserieRotateAuthorityArgs, to: Responder) {
         self.serve_within(
-            &self.places.changing,
+            &self.queues.changing,
             (from, to),
             move |security, (audit, from)| {
                 let (step, what) = match (args.finish, args.force) {
@@ -381,11 +379,10 @@ impl Identities {
         );
     }
 
-    /// Serves a call on a thread that may wait for the disk, if there is a place. The audit log has a bounded number of refusals for want of a
-    /// place. `make` receives the audit log and the caller.
+    /// Serves a call in the turn of its caller, on a thread that may wait for the disk. `make` receives the audit log and the caller.
     fn serve_within<T, R>(
         &self,
-        places: &Arc<Semaphore>,
+        turns: &Turns,
         (from, to): (Principal, Responder),
         make: impl FnOnce(&Security, (&Audit, &Principal)) -> Result<T, NotAdmitted> + Send + 'static,
         answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
@@ -395,20 +392,27 @@ impl Identities {
         let Some(security) = self.security.clone() else {
             return answer_with(to, Err(NotAdmitted::Open), answer);
         };
-        let Ok(place) = Arc::clone(places).try_acquire_owned() else {
-            let line = self.audit.call(&from, to.method());
-            line.end(Outcome::Refused, Some(&NotAdmitted::Busy));
-            return answer_with(to, Err(NotAdmitted::Busy), answer);
+        let audit = self.audit.clone();
+        turns.change(to, move |to| {
+            answer_with(to, make(&security, (&audit, &from)), answer);
+        });
+    }
+
+    /// Serves a revocation, which waits for no work of others.
+    fn serve_apart<R>(
+        &self,
+        (from, to): (Principal, Responder),
+        revoke: impl FnOnce(&Security, (&Audit, &Principal)) -> Result<(), NotAdmitted> + Send + 'static,
+        answer: impl FnOnce(Result<(), wire::NotAdmittedException>) -> R + Send + 'static,
+    ) where
+        R: TSerializable,
+    {
+        let Some(security) = self.security.clone() else {
+            return answer_with(to, Err(NotAdmitted::Open), answer);
         };
         let audit = self.audit.clone();
-        tokio::task::spawn_blocking(move || {
-            if to.is_expelled() {
-                // The token or certificate of the caller is revoked since.
-                return;
-            }
-            let outcome = make(&security, (&audit, &from));
-            drop(place);
-            answer_with(to, outcome, answer);
+        self.queues.revoking.change_apart(to, move |to| {
+            answer_with(to, revoke(&security, (&audit, &from)), answer);
         });
     }
 }

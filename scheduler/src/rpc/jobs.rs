@@ -30,10 +30,12 @@ use serde_json::json;
 use thrift::protocol::TSerializable;
 
 use super::answers::unknown_job;
+use super::changing::{Changing, OpenChange};
 use super::import;
-use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
+use crate::audit::{OpenLine, Outcome, RefusalReason};
 use crate::inbox::{EventLane, Inbox, Stopped};
 use crate::store::QueueRoom;
+use crate::turns::Busy;
 
 /// Value of `expectedVersion`: the version is the text's `version_id`.
 const AS_TEXT_SAYS: i64 = -1;
@@ -45,9 +47,7 @@ const MOST_HOLDS: usize = 4096;
 
 /// Changes jobs.
 pub(super) struct Jobs {
-    inbox: Inbox,
-    room: Arc<QueueRoom>,
-    audit: Audit,
+    changing: Changing,
     holds: Arc<KnownHolds>,
 }
 
@@ -99,15 +99,15 @@ enum JobChangeFailure {
     #[error("the store cannot keep up; try again")]
     StoreIsFull,
     #[error(transparent)]
+    Busy(#[from] Busy),
+    #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 
 impl Jobs {
-    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>, audit: Audit) -> Self {
+    pub(super) fn new(changing: Changing) -> Self {
         Jobs {
-            inbox,
-            room,
-            audit,
+            changing,
             holds: Arc::default(),
         }
     }
@@ -115,13 +115,16 @@ impl Jobs {
     /// Sends the change to the core from a separate task, and passes the outcome to `answer`.
     fn change(
         &self,
-        (from, call): (Principal, String),
+        (open, from): (Result<OpenChange, Busy>, Principal),
         job: String,
         change: Result<JobChange, JobChangeFailure>,
         answer: impl FnOnce(Result<JobChanged, JobChangeFailure>) + Send + 'static,
     ) {
-        let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
-        let line = self.audit.call(&from, &call).on("job", &job);
+        let (inbox, room, line, place) = match open {
+            Ok(open) => open,
+            Err(busy) => return answer(Err(busy.into())),
+        };
+        let line = line.on("job", &job);
         let text = match &change {
             Ok(JobChange::Save { text, .. }) => Some(Arc::clone(text)),
             Ok(_) | Err(_) => None,
@@ -132,6 +135,7 @@ impl Jobs {
         };
         let holds = Arc::clone(&self.holds);
         tokio::spawn(async move {
+            let _place = place;
             let outcome = ask(&inbox, &room, from, job, change).await;
             let is_known = match (&hold, &outcome) {
                 (Some((hold, key)), Ok(_)) => holds.note(*hold, key),
@@ -155,7 +159,7 @@ impl Jobs {
             Ok(text) => text.into(),
             Err(error) => {
                 // The error quotes the job, which may have secrets.
-                let line = self.audit.call(&from, to.method()).on("job", &name);
+                let line = self.changing.line(&from, &to).on("job", &name);
                 line.end(Outcome::Refused, Some(&"the job cannot be read"));
                 return to.fail(error);
             }
@@ -163,7 +167,7 @@ impl Jobs {
         let expected = ExpectedVersion::AsTextSays;
         let change = Ok(JobChange::Save { text, expected });
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             name,
             change,
             |outcome| match outcome {
@@ -188,13 +192,14 @@ impl Jobs {
         let expected = ExpectedVersion::Any;
         let change = Ok(JobChange::Delete { expected });
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job_name,
             change,
             |outcome| match outcome {
                 Err(JobChangeFailure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => {
                     to.fail(in_doubt)
                 }
+                Err(JobChangeFailure::Busy(busy)) => to.fail(busy),
                 outcome => {
                     let ex = outcome.err().map(|f| unknown_job(&f.to_string()));
                     to.reply(&BistroSchedulerDeleteJobResult { ex });
@@ -210,7 +215,7 @@ impl Jobs {
         to: Responder,
     ) {
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job_name,
             Ok(JobChange::Forgive),
             |outcome| match outcome {
@@ -225,7 +230,7 @@ impl Jobs {
         let change =
             expected(args.expected_version).map(|expected| JobChange::Save { text, expected });
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job,
             change,
             |outcome| {
@@ -240,7 +245,7 @@ impl Jobs {
     pub(super) fn remove(&self, from: Principal, args: BrasserieRemoveJobArgs, to: Responder) {
         let change = expected(args.expected_version).map(|expected| JobChange::Delete { expected });
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job,
             change,
             |outcome| {
@@ -251,7 +256,7 @@ impl Jobs {
 
     pub(super) fn pause(&self, from: Principal, args: BrasseriePauseJobArgs, to: Responder) {
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job,
             Ok(JobChange::Pause),
             |outcome| {
@@ -262,7 +267,7 @@ impl Jobs {
 
     pub(super) fn resume(&self, from: Principal, args: BrasserieResumeJobArgs, to: Responder) {
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job,
             Ok(JobChange::Resume),
             |outcome| {
@@ -273,7 +278,7 @@ impl Jobs {
 
     pub(super) fn cancel(&self, from: Principal, args: BrasserieCancelJobArgs, to: Responder) {
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job,
             Ok(JobChange::Cancel),
             |outcome| {
@@ -287,10 +292,13 @@ impl Jobs {
 
     /// Requests a worker to kill a task. The store does not record the request, only the completion of the run.
     pub(super) fn kill_task(&self, from: Principal, args: BrasserieKillTaskArgs, to: Responder) {
-        let inbox = self.inbox.clone();
-        let line = self.audit.call(&from, to.method());
+        let (inbox, _, line, place) = match self.changing.begin(&from, &to) {
+            Ok(open) => open,
+            Err(busy) => return to.fail(busy),
+        };
         let line = line.on("task", &args.job).node(&args.node);
         tokio::spawn(async move {
+            let _place = place;
             let killed = kill(&inbox, from, args).await;
             end(line, &killed);
             let result = match killed {
@@ -329,7 +337,7 @@ impl Jobs {
             false => JobChange::Forgive,
         };
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job,
             Ok(change),
             |outcome| {
@@ -353,7 +361,7 @@ impl Jobs {
             .map(|nodes| JobChange::DeleteHistory { nodes })
             .map_err(JobChangeFailure::Node);
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job,
             change,
             |outcome| {
@@ -381,7 +389,7 @@ impl Jobs {
             .map(|nodes| JobChange::ForgetOutputs { nodes, needed })
             .map_err(JobChangeFailure::Node);
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job,
             change,
             |outcome| {
@@ -406,7 +414,7 @@ impl Jobs {
         let holder = HoldId(args.hold);
         let change = Ok(JobChange::HoldOutputs { hold, holder });
         self.change(
-            (from, to.method().to_owned()),
+            (self.changing.begin(&from, &to), from),
             args.job,
             change,
             |outcome| {
@@ -645,6 +653,7 @@ fn declared<R: TSerializable>(
     let exception = match outcome {
         Ok(changed) => return to.reply(&result(Some(changed), None)),
         Err(JobChangeFailure::Stopped(stopped)) => return to.fail(stopped),
+        Err(JobChangeFailure::Busy(busy)) => return to.fail(busy),
         Err(JobChangeFailure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => {
             return to.fail(in_doubt);
         }

@@ -4,6 +4,7 @@ pub(crate) mod answers;
 mod artifact_pages;
 mod artifacts;
 mod auditing;
+mod changing;
 mod export;
 mod files;
 mod forgetting;

@@ -14,8 +14,9 @@ use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
 use serde_json::json;
 
+use super::changing::Changing;
 use super::render::worker_order;
-use crate::audit::{Audit, OpenLine, Outcome};
+use crate::audit::{OpenLine, Outcome};
 use crate::inbox::{EventLane, Inbox, Stopped};
 use crate::store::QueueRoom;
 
@@ -23,11 +24,7 @@ use crate::store::QueueRoom;
 const MAX_USER_BYTES: usize = 100;
 
 /// Serves `orderWorker`.
-pub(super) struct Ordering {
-    inbox: Inbox,
-    room: Arc<QueueRoom>,
-    audit: Audit,
-}
+pub(super) struct Ordering(Changing);
 
 /// Why no order has changed.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +44,8 @@ enum OrderFailure {
 }
 
 impl Ordering {
-    pub(super) fn new(inbox: Inbox, room: Arc<QueueRoom>, audit: Audit) -> Self {
-        Ordering { inbox, room, audit }
+    pub(super) fn new(changing: Changing) -> Self {
+        Ordering(changing)
     }
 
     pub(super) fn order(
@@ -57,10 +54,13 @@ impl Ordering {
         args: wire::BrasserieOrderWorkerArgs,
         to: Responder,
     ) {
-        let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
-        let line = self.audit.call(&from, to.method());
-        let line = line.on("worker", &args.shard);
+        let (inbox, room, line, place) = match self.0.begin(&from, &to) {
+            Ok(open) => open,
+            Err(busy) => return to.fail(busy),
+        };
         tokio::spawn(async move {
+            let _place = place;
+            let line = line.on("worker", &args.shard);
             let ordered = ask(&inbox, &room, from, args).await;
             end(line, &ordered);
             let (result_value, ex) = match ordered {

@@ -17,16 +17,16 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::rpc::Responder;
 
-use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
+use super::changing::Changing;
+use crate::audit::{OpenLine, Outcome, RefusalReason};
 use crate::files::absent_files;
 use crate::inbox::{Inbox, Stopped};
 use crate::sources::{Draft, NotBegun, Proposals, first_new_script};
 
 /// Makes plans.
 pub(super) struct Plans {
-    inbox: Inbox,
+    changing: Changing,
     proposals: Arc<Proposals>,
-    audit: Audit,
     /// Whether callers must prove who they are.
     asks_for_proofs: bool,
 }
@@ -89,27 +89,25 @@ struct PlanResult {
 }
 
 impl Plans {
-    pub(super) fn new(
-        inbox: Inbox,
-        proposals: Proposals,
-        audit: Audit,
-        asks_for_proofs: bool,
-    ) -> Self {
+    pub(super) fn new(changing: Changing, proposals: Proposals, asks_for_proofs: bool) -> Self {
         Plans {
-            inbox,
+            changing,
             proposals: Arc::new(proposals),
-            audit,
             asks_for_proofs,
         }
     }
 
     /// Sends the plan from a separate task.
     pub(super) fn plan(&self, from: Principal, args: BrasseriePlanConfigArgs, to: Responder) {
-        let (inbox, proposals) = (self.inbox.clone(), Arc::clone(&self.proposals));
-        let mut line = self.audit.call(&from, to.method());
+        let (inbox, _, mut line, place) = match self.changing.begin(&from, &to) {
+            Ok(open) => open,
+            Err(busy) => return to.fail(busy),
+        };
+        let proposals = Arc::clone(&self.proposals);
         line.texts(None, Some(String::from_utf8_lossy(&args.text).into()));
         let scripts = DraftScripts::of(&from, self.asks_for_proofs);
         tokio::spawn(async move {
+            let _place = place;
             let made = make(&inbox, &proposals, (from, scripts), args).await;
             end(line, &made);
             let (result_value, ex) = match made {

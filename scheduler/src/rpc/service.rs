@@ -19,6 +19,8 @@ use brasserie_thrift::rpc::{Accepts, ClientProtocol, IncomingCall, Responder, Se
 
 use super::answers::Answers;
 use super::auditing::Auditing;
+use super::changing::Changing;
+use super::files::FileChanges;
 use super::forgetting::Forgetting;
 use super::identities::Identities;
 use super::jobs::Jobs;
@@ -45,6 +47,7 @@ pub(crate) struct SchedulerService {
     plans: Plans,
     forgetting: Forgetting,
     files: Files,
+    file_changes: FileChanges,
     ordering: Ordering,
     identities: Identities,
     auditing: Auditing,
@@ -109,11 +112,8 @@ impl Service for SchedulerService {
             "holdOutputs" => call.serve(|args, to| jobs.hold_outputs(from, args, to)),
             "getOutputPage" => call.serve(|args, to| answers.output_page(from, args, to)),
             "getFilePage" => call.serve(|args, to| answers.file_page(from, args, to)),
-            "putFile" => call.serve(|args, to| self.files.put_file((from, &self.audit), args, to)),
-            "removeFile" => call.serve(|args, to| {
-                let by = (from, &self.audit);
-                self.files.remove_file(self.inbox.clone(), by, args, to);
-            }),
+            "putFile" => call.serve(|args, to| self.file_changes.put(from, args, to)),
+            "removeFile" => call.serve(|args, to| self.file_changes.remove(from, args, to)),
             "getTaskHistory" => call.serve(|args, to| answers.history(args, to)),
             "getAuditPage" => call.serve(|args, to| self.auditing.page(args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
@@ -150,10 +150,12 @@ impl SchedulerService {
         let logs = Logs::new(inbox.clone(), pool.clone());
         let security = protection.security().cloned();
         let answers = Answers::new(inbox.clone(), logs, stories, protection);
-        let jobs = Jobs::new(inbox.clone(), Arc::clone(&room), audit.clone());
-        let plans = Plans::new(inbox.clone(), proposals, audit.clone(), security.is_some());
-        let forgetting = Forgetting::new(inbox.clone(), Arc::clone(&room), audit.clone());
-        let ordering = Ordering::new(inbox.clone(), Arc::clone(&room), audit.clone());
+        let changing = Changing::new(inbox.clone(), Arc::clone(&room), audit.clone());
+        let file_changes = FileChanges::new(files.clone(), inbox.clone(), changing.clone());
+        let jobs = Jobs::new(changing.clone());
+        let plans = Plans::new(changing.clone(), proposals, security.is_some());
+        let forgetting = Forgetting::new(changing.clone());
+        let ordering = Ordering::new(changing);
         SchedulerService {
             inbox,
             room,
@@ -163,6 +165,7 @@ impl SchedulerService {
             plans,
             forgetting,
             files,
+            file_changes,
             ordering,
             identities: Identities::new(security, audit.clone()),
             auditing: Auditing::new(audit.clone()),

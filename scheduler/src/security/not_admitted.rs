@@ -1,9 +1,7 @@
 //! The reasons for which callers are not admitted, and for which requests about identities are refused.
 
 use brasserie_common::Shard;
-use brasserie_common::access::{
-    MANY_CALLERS_WAIT, MUST_JOIN_AGAIN, NO_AUTHORITY, ShardLabel, TokenNumber,
-};
+use brasserie_common::access::{MUST_JOIN_AGAIN, NO_AUTHORITY, ShardLabel, TokenNumber};
 use brasserie_common::text::printable;
 use brasserie_common_identity::IdentityError;
 
@@ -90,8 +88,6 @@ pub(crate) enum NotAdmitted {
          than a loopback one, without --insecure-network"
     )]
     Open,
-    #[error("{MANY_CALLERS_WAIT}: try again later")]
-    Busy,
     #[error(
         "the certificate of the shard `{0}` is being renewed, or was a moment ago: try again later"
     )]
@@ -109,8 +105,7 @@ impl NotAdmitted {
     /// Returns whether the same call may succeed later.
     pub(crate) fn is_temporary(&self) -> bool {
         match self {
-            NotAdmitted::Busy
-            | NotAdmitted::RenewedLately(_)
+            NotAdmitted::RenewedLately(_)
             | NotAdmitted::Failed(_)
             | NotAdmitted::ClockBehind(_) => true,
             NotAdmitted::Unknown

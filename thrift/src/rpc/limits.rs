@@ -26,8 +26,8 @@ pub struct Limits {
     /// Maximum length of a method name. The longest of this interface has 27 bytes. An exception repeats the name.
     pub max_method_bytes: usize,
     /// Maximum open connections of a server, and at most half of the descriptors that the process may have. A new connection replaces the
-    /// oldest idle stranger. If there is none, the new one is closed at once, so that its peer backs off instead of waiting. The default
-    /// suffices for a thousand workers and as many clients.
+    /// oldest idle stranger, or one of a proven caller with many. If there is none, the new one is closed at once, so that its peer backs off
+    /// instead of waiting. The local socket has some more. The default suffices for a thousand workers and as many clients.
     pub max_connections: usize,
     /// Maximum open connections of strangers, where a server asks its peers who they are: of peers that have not proven it yet, in the
     /// middle of a handshake or after it. Beyond the limit, a new one replaces the oldest idle one of the address with

@@ -44,5 +44,5 @@ pub use frame::ClientProtocol;
 pub use limits::{CallTimeouts, Limits};
 pub use outcome::{CallError, CallResult, NotSent, Unknown};
 pub use protocol::CallKind;
-pub use responder::{IncomingCall, LACK_OF_ROOM, Responder, Service};
+pub use responder::{IncomingCall, LACK_OF_ROOM, Responder, Service, Standing};
 pub use server::{Disconnector, Server, ServerHandle, ServerLoad};

@@ -155,6 +155,17 @@ pub struct Responder {
     pub(super) held: usize,
 }
 
+/// Tells whether a caller may still call over its connection.
+#[derive(Clone)]
+pub struct Standing(Arc<ConnectionOutbox>);
+
+impl Standing {
+    /// Returns the same as [`Responder::is_expelled`].
+    pub fn is_expelled(&self) -> bool {
+        self.0.is_expelled()
+    }
+}
+
 /// ```text
 /// Pending --reply, exception--> Given
 /// ```
@@ -187,6 +198,11 @@ impl Responder {
     /// another reason does not count: the change may take effect although no answer can arrive.
     pub fn is_expelled(&self) -> bool {
         self.outbox.is_expelled()
+    }
+
+    /// Returns what tells whether the caller is expelled, for another thread that performs the change.
+    pub fn standing(&self) -> Standing {
+        Standing(Arc::clone(&self.outbox))
     }
 
     /// Marks the caller as known to the service, so that the server does not close its connection to free a place. A service marks a peer

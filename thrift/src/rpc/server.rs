@@ -30,6 +30,11 @@ use super::stream::{Socket, Stream};
 
 /// The most connections of one proven caller of which none is closed for others: more than programs of one person or one worker need.
 const LEAST_OF_A_CALLER: usize = 64;
+/// The connections that the local socket has beyond [`Limits::max_connections`], so that those who use it need no place that others can
+/// take.
+const LOCAL_RESERVE: usize = 16;
+/// The most connections, and at most an eighth of all, that workers leave to people. More are for as many administrators as need them.
+const PEOPLE_RESERVE: usize = 64;
 
 /// A port that is open but not served yet, so that its address can be published before there is a service.
 pub struct Server {
@@ -426,37 +431,55 @@ impl OpenConnections {
         evicted
     }
 
-    /// Returns whether one more connection may be opened, if necessary in the place of an idle stranger. `strangers` counts it too.
-    fn has_place(&mut self, limits: &Limits, strangers: usize) -> bool {
+    /// Returns whether one more connection from this peer may be opened, if necessary in the place of another. `strangers` counts it too.
+    fn has_place(&mut self, limits: &Limits, strangers: usize, peer: &CallOrigin) -> bool {
+        let (most, is_local) = match peer {
+            CallOrigin::Network(_) => (limits.max_connections, false),
+            CallOrigin::Local(_) => (limits.max_connections + LOCAL_RESERVE, true),
+        };
         // Connections that were asked to close do so within milliseconds. The factor bounds their number if they do not.
-        if self.open.len() >= limits.max_connections * 2 {
+        if self.open.len() >= most * 2 {
             return false;
         }
-        if strangers > limits.max_strangers {
+        if strangers > limits.max_strangers && !is_local {
             return self.evict_from_largest_source();
         }
-        if self.open.len() < limits.max_connections {
+        if self.open.len() < most {
             return true;
         }
         let leaving = |open: &&Arc<ConnectionOutbox>| open.is_asked_to_leave();
         let staying = self.open.len() - self.open.values().filter(leaving).count();
-        staying < limits.max_connections || self.evict() || self.expel_from_largest_caller()
+        staying < most || self.evict() || self.expel_proven(limits.max_connections)
     }
 
-    /// Closes the connection with the longest silence of the proven caller that has most of them, so that nobody with a token or a stolen key
-    /// keeps the others out. Returns `false` if no caller has many.
-    fn expel_from_largest_caller(&self) -> bool {
-        let mut callers: BTreeMap<CallerKey, Vec<&Arc<ConnectionOutbox>>> = BTreeMap::new();
-        for open in self.open.values().filter(|open| !open.is_expelled()) {
+    /// Closes a connection of a proven caller, so that nobody with tokens or stolen keys keeps the others out: of the caller that has most of
+    /// them, the one with the longest silence. If no caller has many, it is one of a worker or, if workers leave people their places, of a
+    /// person that has several. Returns `false` if there is none.
+    fn expel_proven(&self, most: usize) -> bool {
+        let mut callers: BTreeMap<CallerKey, Vec<(u64, &Arc<ConnectionOutbox>)>> = BTreeMap::new();
+        for (number, open) in self.open.iter().filter(|(_, open)| !open.is_expelled()) {
             if let Some(caller) = CallerKey::of(&open.principal()) {
-                callers.entry(caller).or_default().push(open);
+                callers.entry(caller).or_default().push((*number, open));
             }
         }
-        let largest = callers.into_values().max_by_key(Vec::len);
-        let largest = largest.filter(|of| of.len() > LEAST_OF_A_CALLER);
-        let silent = largest.and_then(|of| of.into_iter().min_by_key(|open| open.last_call()));
+        let shards = callers.iter();
+        let shards = shards.filter(|(caller, _)| matches!(caller, CallerKey::Shard(_)));
+        let of_workers: usize = shards.map(|(_, of)| of.len()).sum();
+        let are_workers_many = of_workers > most - PEOPLE_RESERVE.min(most / 8);
+        let may_lose = |(caller, of): &(CallerKey, Vec<_>)| match caller {
+            _ if of.len() > LEAST_OF_A_CALLER => true,
+            CallerKey::Shard(_) => are_workers_many,
+            CallerKey::Token(_) => !are_workers_many && of.len() > 1,
+            CallerKey::Other(..) => false,
+        };
+        // If several have as many, the newcomer loses one, so that the others do not take turns in losing theirs.
+        let newest = |of: &[(u64, _)]| of.iter().map(|(number, _)| *number).max();
+        let losers = callers.into_iter().filter(may_lose);
+        let largest = losers.max_by_key(|(_, of)| (of.len(), newest(of)));
+        let silent =
+            largest.and_then(|(_, of)| of.into_iter().min_by_key(|(_, open)| open.last_call()));
         match silent {
-            Some(open) => {
+            Some((_, open)) => {
                 open.expel();
                 true
             }
@@ -552,7 +575,7 @@ struct Seat {
 impl Seat {
     fn take(shared: &Arc<ServerState>, outbox: &Arc<ConnectionOutbox>) -> Option<Seat> {
         let mut table = shared.table.lock();
-        if !table.has_place(&shared.limits, shared.budget.strangers()) {
+        if !table.has_place(&shared.limits, shared.budget.strangers(), &outbox.peer()) {
             return None;
         }
         let number = table.next;
