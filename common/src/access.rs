@@ -417,7 +417,7 @@ pub const WORKER_CALLS: &Table = &[
     ("fetchWork", Callers::Only(OPERATE)),
     // The one call that workers make to each other.
     ("fetchArtifacts", Callers::Only(ALL)),
-    ("checkArtifact", Callers::Only(VIEW.and(SCHEDULER))),
+    ("checkArtifact", Callers::Only(ALL)),
 ];
 
 /// The pages of a scheduler's HTTP port. A scheduler that asks for no proof has neither `/login` nor `/logout`.
