@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use thrift::protocol::TSerializable;
 use tokio::sync::Semaphore;
 
+use super::pool::wire_revoked;
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{
     AuthorityState, KeptToken, NotAdmitted, RenewalTurn, RotationStep, Security, Terms, number_of,
@@ -219,7 +220,11 @@ impl Identities {
                     _ => Err(NotAdmitted::NoCertificate),
                 };
                 audit.call(&from, "certify").end_certificate(&chain);
-                Ok(issued(chain?))
+                let (revoked, _) = security.news();
+                Ok(wire::IssuedCertificate {
+                    revoked: Some(wire_revoked(revoked.shards)),
+                    ..issued(chain?)
+                })
             },
             answer!(BrasserieCertifyResult),
         );
@@ -514,6 +519,7 @@ fn exception(why: &impl Display) -> wire::NotAdmittedException {
 fn issued(chain: Vec<CertificateDer<'static>>) -> wire::IssuedCertificate {
     wire::IssuedCertificate {
         chain: Some(chain.iter().map(|one| one.to_vec()).collect()),
+        revoked: None,
     }
 }
 
