@@ -140,6 +140,24 @@ async fn until(pool: &ClientPool, peer: &PeerAddr, call: &'static str, wanted: &
     refused.unwrap_or_else(|_| panic!("no refusal with `{wanted}`"));
 }
 
+/// Makes calls that are all refused until the called worker has logged this reason. It does not log each refusal.
+async fn until_logged(
+    worker: &Process,
+    (pool, peer): (&ClientPool, &PeerAddr),
+    call: &'static str,
+    why: &str,
+) {
+    let logged = async {
+        while !worker.output().contains(why) {
+            let refused = try_call(pool, peer, call).await;
+            assert_ne!(refused, Admission::Served, "{call}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let logged = tokio::time::timeout(SOON, logged).await;
+    logged.unwrap_or_else(|_| panic!("no line with `{why}`"));
+}
+
 /// Checks that a caller whose call a worker serves is cut off and refused once it is revoked, also by the worker's next start.
 async fn check_revocation(
     (pool, peer): (&ClientPool, &PeerAddr),
@@ -173,12 +191,14 @@ fn workers_cut_off_those_whose_certificate_is_revoked_and_refuse_them_also_after
     let peer = cluster.authority.worker_at_port(address_of(&one).port());
     runtime.block_on(async {
         // It may fetch artifacts and nothing else.
-        let refused = try_call(&worker, &peer, "getWorkFetch").await;
-        assert!(matches!(refused, Admission::Refused(_)), "{refused:?}");
+        let why = "getWorkFetch is not permitted to the role worker of the shard `w2`";
+        until_logged(&one, (&worker, &peer), "getWorkFetch", why).await;
         check_revocation((&worker, &peer), "fetchArtifacts", || {
             cluster.asked(&["worker", "revoke", "w2"]);
         })
         .await;
+        let why = "its certificate is revoked, that of the shard `w2`";
+        until_logged(&one, (&worker, &peer), "fetchArtifacts", why).await;
         check_revocation((&viewer, &peer), "getWorkFetch", || {
             cluster.asked(&["token", "revoke", &number.to_string()]);
         })
