@@ -39,8 +39,8 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieRotateAuthorityResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, Caller,
     ClusterStatus, CreatedToken, DeletedHistory, FilePage, FileRefusedException, FileUpload,
     ForgottenOutputs, JobRefusedException, JobStatus, JobStatusPage, LastRun, MissingInstance,
-    NotAdmittedException, OutputCursor, OutputPage, Plan, SubmittedJob, TaskCursor, TaskKill,
-    TaskPage, TokenStatus, TokenTerms, WorkerOrderRequest,
+    NotAdmittedException, OutputCursor, OutputPage, Plan, RevokedShard, SubmittedJob, TaskCursor,
+    TaskKill, TaskPage, TokenStatus, TokenTerms, WorkerOrderRequest,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -282,7 +282,7 @@ impl Connection {
     }
 
     /// Returns a certificate for calls to workers, which is valid for some minutes; `None` if they ask for no proof.
-    pub(crate) async fn certify(&self) -> Result<Option<Credential>> {
+    pub(crate) async fn certify(&self) -> Result<Option<(Credential, Vec<RevokedShard>)>> {
         if let Proof::None = self.proof {
             return Ok(None);
         }
@@ -294,7 +294,7 @@ impl Connection {
         let issued = self.admitted(result.result_value, result.ex)?;
         let chain = issued.chain.unwrap_or_default().into_iter();
         let own = key.with_chain(chain.map(CertificateDer::from).collect())?;
-        Ok(Some(own))
+        Ok(Some((own, issued.revoked.unwrap_or_default())))
     }
 
     /// Returns the answer, or the failure of a caller that was not admitted.

@@ -1,7 +1,7 @@
 //! The roles of callers, and the one table of all calls and pages with the roles that may use them.
 //!
-//! A port that asks for identities refuses every call that the table does not allow to the caller's role. A test compares the table with
-//! the methods that the services know.
+//! A port that asks for identities refuses every call that the table does not allow to the caller's role. Tests compare the tables
+//! with the methods of the services and the paths of the pages, and with what real programs answer to each role.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -428,9 +428,9 @@ pub const WORKER_CALLS: &Table = &[
     ("getJobLogsByID", Callers::Only(SCHEDULER.and(VIEW))),
     ("getWorkFetch", Callers::Only(VIEW)),
     ("fetchWork", Callers::Only(OPERATE)),
-    // The one call that workers make to each other.
+    // The calls that workers make to each other: they fetch artifacts, and have the sender of a damaged one check its copy.
     ("fetchArtifacts", Callers::Only(ALL)),
-    ("checkArtifact", Callers::Only(VIEW.and(SCHEDULER))),
+    ("checkArtifact", Callers::Only(ALL)),
 ];
 
 /// The pages of a scheduler's HTTP port. A scheduler that asks for no proof has neither `/login` nor `/logout`.

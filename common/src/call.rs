@@ -104,7 +104,8 @@ impl Principal {
         let Principal::Authenticated(identity) = self else {
             return None;
         };
-        let why = "the token or certificate of the caller has expired. Ask an administrator for a new token: brasserie token create";
+        let why = "the token or certificate of the caller has expired by the clock of this program's machine. If that clock is right, ask an \
+                   administrator for a new token: brasserie token create";
         let until = identity.until?;
         (until <= now).then(|| Principal::stranger(identity.from.clone(), why))
     }
@@ -203,6 +204,9 @@ impl fmt::Display for NotPermitted {
             Principal::Authenticated(identity) => {
                 let role = identity.role;
                 write!(f, "{} is not permitted to the role {role}", self.call)?;
+                if let Some(shard) = &identity.shard {
+                    write!(f, " of the shard `{shard}`")?;
+                }
                 match least_role(&self.call) {
                     Some(least) => write!(
                         f,
@@ -313,6 +317,17 @@ mod tests {
         assert_eq!(why("pauseJob"), told);
         assert!(why("createToken").contains("but to admin. Ask"));
         assert!(why("processHeartbeat").ends_with("to the role viewer"));
+        let shard = Shard::try_from("w1").expect("a shard");
+        let worker = Identity {
+            shard: Some(ShardLabel::of(&shard)),
+            ..Identity::new(Role::Worker, IdentityProof::Certificate, at())
+        };
+        let worker = Principal::Authenticated(Arc::new(worker));
+        let told = worker.refusal("runTask", None).to_string();
+        assert_eq!(
+            told,
+            "runTask is not permitted to the role worker of the shard `w1`"
+        );
     }
 
     #[test]
@@ -351,12 +366,9 @@ mod tests {
         assert_eq!(viewer.expired(WallTime::from_secs(99)), None);
         let stranger = viewer.expired(end).expect("it has ended");
         let refused = stranger.check(SCHEDULER_CALLS, "getJobs");
-        assert!(
-            refused
-                .expect_err("a stranger")
-                .to_string()
-                .contains("has expired")
-        );
+        let why = refused.expect_err("a stranger").to_string();
+        assert!(why.contains("has expired by the clock"), "{why}");
+        assert!(!why.contains("  "), "{why}");
         assert_eq!(person(Role::Viewer, None).expired(end), None);
     }
 }

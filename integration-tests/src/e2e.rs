@@ -4,12 +4,14 @@
 //! * [`Stage`] is the temporary folder of one test, and starts programs in it.
 //! * [`Process`] is a running program; dropping it kills it.
 //! * [`Network`] is a network that can be cut. [`Cluster`] is a scheduler and workers on a network, with its invariants.
-//! * [`Client`] calls a scheduler. [`TestAuthority`] gives schedulers, workers and callers identities.
+//! * [`Client`] calls a scheduler. [`TestAuthority`] gives schedulers, workers and callers identities. An
+//!   [`Impostor`] poses as a server.
 //! * [`RunRecords`] are the records that tasks themselves wrote.
 
 mod client;
 mod cluster;
 mod history;
+mod impostor;
 mod network;
 mod ports;
 mod process;
@@ -27,6 +29,7 @@ use std::time::{Duration, Instant};
 pub use client::Client;
 pub use cluster::{Cluster, ClusterWorker};
 pub use history::write_history;
+pub use impostor::Impostor;
 pub use network::{Host, LinkEffect, Network, NetworkError, Packets, Percent, warn_not_run};
 pub use ports::free_port;
 pub use process::{Process, children_of, command_line, resident_bytes, used_processor_time};

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use integration_tests::e2e::{SchedulerSpec, SmallDisk, Stage, wait_for, warn_not_run};
+use integration_tests::e2e::{
+    SchedulerSpec, SmallDisk, Stage, TestAuthority, wait_for, warn_not_run,
+};
 use serde_json::{Value, json};
 
 const NODES: usize = 200;
@@ -76,13 +78,21 @@ fn damage(store: &Path) {
 
 struct Asking<'a> {
     stage: &'a Stage,
-    address: String,
+    flags: Vec<String>,
 }
 
-impl Asking<'_> {
+impl<'a> Asking<'a> {
+    fn of(stage: &'a Stage, spec: &SchedulerSpec) -> Self {
+        let address = format!("127.0.0.1:{}", spec.port);
+        Asking {
+            stage,
+            flags: vec!["--scheduler".to_owned(), address],
+        }
+    }
+
     fn ask(&self, arguments: &[&str]) -> (Option<i32>, String) {
-        let flag = ["--scheduler", &self.address];
-        let done = self.stage.brasserie(&[arguments, &flag].concat());
+        let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
+        let done = self.stage.brasserie(&[arguments, &flags].concat());
         (done.code, done.output)
     }
 
@@ -134,10 +144,7 @@ fn all_tasks_get_right_bytes_while_workers_fail() {
     let _second = stage.start_worker(&damaged);
     let _third = start_with_small_disk(&stage, &spec, &disk, &folder);
     let mut leaving = stage.start_worker(&stage.worker_spec("leaving", &spec));
-    let asking = Asking {
-        stage: &stage,
-        address: format!("127.0.0.1:{}", spec.port),
-    };
+    let asking = Asking::of(&stage, &spec);
     wait_for("a third of the outputs", || {
         (asking.done("map") >= 70).then_some(())
     });
@@ -156,4 +163,76 @@ fn all_tasks_get_right_bytes_while_workers_fail() {
     let joined: std::collections::BTreeSet<&str> = joined.lines().collect();
     assert_eq!(joined.len(), NODES);
     assert_eq!(leaving.wait().code(), Some(0));
+}
+
+/// `map` leaves an output at the worker `holder`, and `join` reads it at the worker `reader`.
+fn config_of_two(stage: &Stage) -> Value {
+    const CONTENT: &str =
+        r#"content() { awk 'BEGIN {for (i = 1; i <= 4096; i++) printf "%015d\n", i}'; }"#;
+    let job = |script: String, place: &str| {
+        json!({
+            "command": ["/bin/sh", "-ec", format!("{CONTENT}\n{script}")], "arguments": "none", "status_from": "exit_code",
+            "level_for_tasks": "instance", "resources": {place: 1}, "backoff": [1, "repeat"],
+        })
+    };
+    let made = stage.path("made");
+    let mut map = job(
+        format!("echo once >> {}\ncontent > data", made.display()),
+        "making",
+    );
+    map["outputs"] = json!(["data"]);
+    let read = "content | cmp - $BRASSERIE_INPUTS/map/data";
+    let mut join = job(read.to_owned(), "reading");
+    join["inputs"] = json!([{"from": "map"}]);
+    let none = json!({"default": 0, "limit": 0});
+    json!({
+        "bistro_settings": {
+            "nodes": {"levels": [], "node_sources": []},
+            "resources": {"worker": {"making": none, "reading": none}},
+            "worker_resources_override": {"holder": {"making": 1}, "reader": {"reading": 1}},
+        },
+        "bistro_job->map": map,
+        "bistro_job->join": join,
+    })
+}
+
+/// Damages the only copy of an output before another worker fetches it, which must make its producer run again.
+fn check_repair(authority: impl FnOnce(&SchedulerSpec) -> Option<TestAuthority>) {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &config_of_two(&stage).to_string());
+    let spec = stage.calm_spec(&config);
+    let authority = authority(&spec);
+    let worker = |shard: &str| {
+        let worker = stage.worker_spec(shard, &spec);
+        match &authority {
+            Some(authority) => authority.admit(worker),
+            None => worker,
+        }
+    };
+    let _scheduler = stage.start_scheduler(&spec);
+    let holder = worker("holder");
+    let _holder = stage.start_worker(&holder);
+    let mut asking = Asking::of(&stage, &spec);
+    if authority.is_some() {
+        let directory = spec.data_dir.to_string_lossy().into_owned();
+        asking.flags.extend(["--token-file".to_owned(), directory]);
+    }
+    wait_for("the output", || (asking.done("map") == 1).then_some(()));
+    damage(&holder.data_dir.join("artifacts"));
+    let _reader = stage.start_worker(&worker("reader"));
+    wait_for("the task that reads the output", || {
+        (asking.done("join") == 1).then_some(())
+    });
+    let made = fs::read_to_string(stage.path("made")).expect("the runs of the producer");
+    assert_eq!(made.lines().count(), 2, "it has run again");
+}
+
+#[test]
+fn a_damaged_output_is_made_again() {
+    check_repair(|_| None);
+}
+
+#[test]
+fn a_damaged_output_is_made_again_where_workers_prove_who_they_are() {
+    check_repair(|spec| Some(TestAuthority::give(spec)));
 }

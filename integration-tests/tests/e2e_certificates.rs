@@ -2,7 +2,6 @@
 //! real.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,11 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use brasserie_common::WallTime;
 use brasserie_common::access::{Role, TokenNumber};
-use brasserie_common::{Principal, WallTime};
-use brasserie_common_identity::{
-    CertificateDer, Credential, KeyRequest, Lifetime, proven, server_config,
-};
+use brasserie_common_identity::{Credential, KeyRequest, Lifetime, proven};
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie::{
     BrasserieRenewCertificateArgs, BrasserieRenewCertificateResult, ClusterStatus,
@@ -22,17 +19,13 @@ use brasserie_thrift::generated::brasserie::{
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
 };
-use brasserie_thrift::rpc::{
-    Authenticator, CallError, CallResult, ClientPool, IncomingCall, Limits, PeerAddr, Server,
-    Service, THRIFT, Unknown,
-};
+use brasserie_thrift::rpc::{CallError, CallResult, ClientPool, PeerAddr, Unknown};
 use integration_tests::e2e::{
-    Admission, Client, Process, SchedulerSpec, Secured, Stage, TestAuthority, WorkerSpec,
+    Admission, Client, Impostor, Process, SchedulerSpec, Secured, Stage, TestAuthority, WorkerSpec,
     address_of, try_call, wait_for, wait_within, warn_not_run,
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
-use tokio_util::sync::CancellationToken;
 
 /// The life of certificates that are renewed while a test watches.
 const BRIEF: &str = "--worker-certificate-life=10s";
@@ -159,6 +152,24 @@ async fn until(pool: &ClientPool, peer: &PeerAddr, call: &'static str, wanted: &
     refused.unwrap_or_else(|_| panic!("no refusal with `{wanted}`"));
 }
 
+/// Makes calls that are all refused until the called worker has logged this reason. It does not log each refusal.
+async fn until_logged(
+    worker: &Process,
+    (pool, peer): (&ClientPool, &PeerAddr),
+    call: &'static str,
+    why: &str,
+) {
+    let logged = async {
+        while !worker.output().contains(why) {
+            let refused = try_call(pool, peer, call).await;
+            assert_ne!(refused, Admission::Served, "{call}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let logged = tokio::time::timeout(SOON, logged).await;
+    logged.unwrap_or_else(|_| panic!("no line with `{why}`"));
+}
+
 /// Checks that a caller whose call a worker serves is cut off and refused once it is revoked, also by the worker's next start.
 async fn check_revocation(
     (pool, peer): (&ClientPool, &PeerAddr),
@@ -192,12 +203,14 @@ fn workers_cut_off_those_whose_certificate_is_revoked_and_refuse_them_also_after
     let peer = cluster.authority.worker_at_port(address_of(&one).port());
     runtime.block_on(async {
         // It may fetch artifacts and nothing else.
-        let refused = try_call(&worker, &peer, "getWorkFetch").await;
-        assert!(matches!(refused, Admission::Refused(_)), "{refused:?}");
+        let why = "getWorkFetch is not permitted to the role worker of the shard `w2`";
+        until_logged(&one, (&worker, &peer), "getWorkFetch", why).await;
         check_revocation((&worker, &peer), "fetchArtifacts", || {
             cluster.asked(&["worker", "revoke", "w2"]);
         })
         .await;
+        let why = "its certificate is revoked, that of the shard `w2`";
+        until_logged(&one, (&worker, &peer), "fetchArtifacts", why).await;
         check_revocation((&viewer, &peer), "getWorkFetch", || {
             cluster.asked(&["token", "revoke", &number.to_string()]);
         })
@@ -481,38 +494,6 @@ fn a_worker_goes_on_trying_to_join_while_the_disk_of_its_scheduler_takes_nothing
     cluster.client.wait_healthy(1);
 }
 
-/// A server that somebody runs in the place of another one, and that counts what it is called for.
-struct Posing {
-    tls: Arc<rustls::ServerConfig>,
-}
-
-impl Authenticator for Posing {
-    fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
-        Some(Arc::clone(&self.tls))
-    }
-
-    fn plain(&self, from: SocketAddr) -> Principal {
-        Principal::stranger(from, "plain")
-    }
-
-    fn identify(&self, from: SocketAddr, _shown: &[CertificateDer<'static>]) -> Principal {
-        Principal::Unauthenticated(from)
-    }
-}
-
-struct Counting(Arc<AtomicUsize>);
-
-impl Service for Counting {
-    fn call(&self, call: IncomingCall<'_>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        call.unknown_method();
-    }
-
-    fn call_from_reserve(&self, call: IncomingCall<'_>) {
-        self.call(call);
-    }
-}
-
 fn log_arguments() -> BistroSchedulerGetJobLogsByIDArgs {
     BistroSchedulerGetJobLogsByIDArgs {
         logtype: "stdout".to_owned(),
@@ -523,23 +504,6 @@ fn log_arguments() -> BistroSchedulerGetJobLogsByIDArgs {
         regex_filter: String::new(),
         invocation: None,
     }
-}
-
-/// Serves at this port with a stolen credential, and returns the count of calls that arrive.
-async fn pose(port: u16, authority: &TestAuthority, own: &Credential) -> Arc<AtomicUsize> {
-    let trusted = authority.authority().trusted(Clock.wall());
-    let tls = server_config(own, &trusted, THRIFT).expect("a configuration");
-    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], port))).await;
-    let server = server.expect("the worker has left its port");
-    let calls = Arc::new(AtomicUsize::new(0));
-    let service = Counting(Arc::clone(&calls));
-    let authenticator = Arc::new(Posing { tls });
-    let _handle = server.authenticated_by(authenticator).serve(
-        service,
-        Limits::default(),
-        CancellationToken::new(),
-    );
-    calls
 }
 
 #[test]
@@ -558,22 +522,60 @@ fn a_revoked_certificate_proves_no_server_to_the_scheduler() {
         format!("{page:?}")
     };
     one.kill_program();
-    let runtime = runtime();
-    let calls = runtime.block_on(pose(port, &cluster.authority, &stolen));
+    let impostor = Impostor::start(port, cluster.authority.authority(), &stolen);
     // The scheduler calls the address of the worker: with the stolen key, somebody else can answer there.
     wait_within(SOON, "a call", || {
         why();
-        (calls.load(Ordering::SeqCst) > 0).then_some(())
+        (impostor.calls() > 0).then_some(())
     });
     cluster.asked(&["worker", "revoke", "w1"]);
-    let seen = calls.load(Ordering::SeqCst);
+    let seen = impostor.calls();
     // Calls may end with the connection that the revocation closes, until they are refused.
     wait_within(SOON, "the refusal of the stolen key", || {
         why().contains("is revoked").then_some(())
     });
     let refused = why();
     assert!(refused.contains("is revoked"), "{refused}");
-    assert_eq!(calls.load(Ordering::SeqCst), seen);
+    assert_eq!(impostor.calls(), seen);
+}
+
+#[test]
+fn a_stolen_key_answers_people_for_no_other_worker_and_for_none_once_it_is_revoked() {
+    let cluster = Certified::start(&[]);
+    let (mut one, _) = cluster.start_worker("w1");
+    let (mut two, two_spec) = cluster.start_worker("w2");
+    cluster.client.wait_healthy(2);
+    let stolen = Credential::read(&two_spec.data_dir.join("identity/worker.pem"));
+    let stolen = stolen.expect("whole").expect("a certificate");
+    let ports = [address_of(&one).port(), address_of(&two).port()];
+    one.kill_program();
+    two.kill_program();
+    let pose = |port| Impostor::start(port, cluster.authority.authority(), &stolen);
+    let [first, second] = ports.map(pose);
+    let ask = |arguments: &[&str]| {
+        let asked = cluster.ask(&[&["worker", "work-fetch"], arguments].concat());
+        assert_eq!(asked.code, Some(1), "{}", asked.output);
+        asked
+            .output
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let why = ask(&["w1"]);
+    assert!(why.contains("not valid for name"), "{why}");
+    let drained = cluster.ask(&["worker", "drain", "w1"]);
+    assert_eq!(drained.code, Some(1), "{}", drained.output);
+    assert_eq!(first.calls(), 0, "it speaks for another shard");
+    let why = ask(&["w2"]);
+    assert!(why.contains("does not know the call"), "{why}");
+    cluster.asked(&["worker", "revoke", "w2"]);
+    // The scheduler may have called until then.
+    let seen = ["before", "after"].map(|_| {
+        let why = ask(&["w2"]);
+        assert!(why.contains("its certificate is revoked"), "{why}");
+        second.calls()
+    });
+    assert_eq!(seen[0], seen[1]);
 }
 
 /// Renews the certificate of a shard without end, with many calls under way. Counts the accepted and the refused ones.

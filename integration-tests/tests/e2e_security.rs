@@ -21,7 +21,7 @@ use brasserie_thrift::generated::brasserie::{
 use brasserie_thrift::generated::common as wire;
 use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
 use integration_tests::e2e::{
-    Admission, Finished, HangingDisk, Network, PATIENCE, Process, SchedulerSpec, Secured,
+    Admission, Finished, HangingDisk, Impostor, Network, PATIENCE, Process, SchedulerSpec, Secured,
     SmallDisk, Stage, TestAuthority, WorkerSpec, address_of, certify, pool_through, python,
     token_in, try_call, wait_for, warn_not_run,
 };
@@ -186,8 +186,73 @@ fn those_who_may_not_join_learn_why_on_both_sides() {
     assert_eq!(stranger.wait().code(), Some(4), "{}", stranger.output());
     let output = stranger.output();
     assert!(output.contains("get a new token"), "{output}");
+    wait_for("the scheduler to say why the caller has left", || {
+        let log = secured.scheduler.output();
+        log.contains("does not accept the authority of this scheduler")
+            .then_some(())
+    });
     drop((stranger, worker));
     assert!(!secured.scheduler.output().contains(&secret));
+}
+
+#[test]
+fn a_man_in_the_middle_with_an_authority_of_his_own_learns_no_secret_and_is_noticed() {
+    let secured = Secured::start();
+    let now = Clock.wall();
+    let foreign = Authority::create(now).expect("an authority");
+    let own = credential(&foreign, Role::Scheduler, None, now);
+    let impostor = Impostor::start(0, &foreign, &own);
+    let address = impostor.address().to_string();
+    let seen = |what: &str, count: usize| {
+        wait_for(&format!("the handshake of {what} to fail"), || {
+            (impostor.failures().len() > count).then_some(())
+        });
+        impostor.failures().len()
+    };
+    // A worker that joins.
+    let token = secured.token("join", &["--role", "worker"]);
+    let mut spec = secured.worker("w1", Some(&token));
+    spec.scheduler = address.clone();
+    let mut joins = secured.stage.start_worker(&spec);
+    assert_eq!(joins.wait().code(), Some(4), "{}", joins.output());
+    let output = joins.output();
+    assert!(
+        output.contains("somebody poses as the scheduler"),
+        "{output}"
+    );
+    let count = seen("a worker that joins", 0);
+    // A worker that has joined.
+    let mut spec = secured.authority().admit(secured.worker("w2", None));
+    spec.scheduler = address.clone();
+    let member = secured.stage.start_worker(&spec);
+    member.wait_for_output("has another authority than the certificate of this worker");
+    let count = seen("a member", count);
+    drop(member);
+    // A person.
+    let viewer = secured.token("viewer", &["--role", "viewer"]);
+    let viewer_file = viewer.to_string_lossy();
+    let asked = ["--scheduler", &address, "--token-file", &viewer_file];
+    let asked = secured.stage.brasserie(&[&["status"], &asked[..]].concat());
+    assert_eq!(asked.code, Some(1), "{}", asked.output);
+    let told = "does not have the authority";
+    assert!(asked.output.contains(told), "{}", asked.output);
+    seen("a person", count);
+    // Each of them has ended the handshake: nothing was sent inside TLS, and no secret before.
+    assert_eq!(impostor.calls(), 0);
+    for why in impostor.failures() {
+        assert!(why.contains("UnknownCA"), "{why}");
+    }
+    // The scheduler refuses the man in the middle, too.
+    let shown = credential(&foreign, Role::Worker, Some("w1"), now);
+    let pool = secured.authority().pool(Some(&shown));
+    let scheduler = secured.authority().scheduler(secured.spec.port);
+    let runtime = Runtime::new().expect("a runtime");
+    let answer = runtime.block_on(try_call(&pool, &scheduler, "join"));
+    assert_eq!(answer, Admission::Closed);
+    wait_for("the refusal in the log", || {
+        let log = secured.scheduler.output();
+        log.contains("somebody may pose as a worker").then_some(())
+    });
 }
 
 /// Returns the first line of a text that has this beginning, without it.

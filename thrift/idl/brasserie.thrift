@@ -679,11 +679,6 @@ exception PlanRefusedException {
   1: string message,
 } (message = "message")
 
-struct IssuedCertificate {
-  // X.509, DER: the new one, then those up to the authority's.
-  1: list<binary> chain,
-}
-
 struct Caller {
   // scheduler, worker, admin, operator, submitter or viewer.
   1: string role,
@@ -743,6 +738,13 @@ struct RevokedShard {
   1: string shard,
   // Its certificates that were issued before this second since the epoch are revoked.
   2: i64 issuedBefore,
+}
+
+struct IssuedCertificate {
+  // X.509, DER: the new one, then those up to the authority's.
+  1: list<binary> chain,
+  // As in CertificateNews.shards, for a person: the workers that the caller must not trust. Unset: the certificate is a worker's.
+  2: optional list<RevokedShard> revoked,
 }
 
 // What a worker needs to know about the certificates of its peers. It replaces what the worker has learned before.

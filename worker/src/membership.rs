@@ -979,9 +979,12 @@ impl Member {
                 .token
                 .is_some_and(|token| learned.tokens.contains(&token)),
         };
-        match is_revoked {
-            true => Err("its certificate is revoked".to_owned()),
-            false => Ok(()),
+        match (is_revoked, &certified.shard) {
+            (false, _) => Ok(()),
+            (true, Some(shard)) => Err(format!(
+                "its certificate is revoked, that of the shard `{shard}`"
+            )),
+            (true, None) => Err("its certificate is revoked".to_owned()),
         }
     }
 }

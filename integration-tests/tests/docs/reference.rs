@@ -6,7 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use brasserie_common::access::PAGES;
+use brasserie_common::access::{PAGES, SCHEDULER_CALLS, Table, WORKER_CALLS};
 use integration_tests::e2e::{SchedulerSpec, Stage, wait_for};
 
 use super::{check_generated, command_line, page, root};
@@ -62,8 +62,8 @@ fn listed_calls(page: &str) -> BTreeMap<String, BTreeSet<String>> {
     listed
 }
 
-#[test]
-fn the_page_of_calls_lists_the_calls_of_the_interface() {
+/// Returns the calls of all services of the interface.
+fn interface() -> BTreeMap<String, BTreeSet<String>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(root().join("thrift/idl")).expect("the interface is readable") {
         let path = entry.expect("a folder entry is readable").path();
@@ -74,7 +74,56 @@ fn the_page_of_calls_lists_the_calls_of_the_interface() {
         all.len() >= 5 && all.values().all(|calls| !calls.is_empty()),
         "{all:?}"
     );
-    assert_eq!(listed_calls(&page("docs/src/reference/calls.md")), all);
+    all
+}
+
+#[test]
+fn the_page_of_calls_lists_the_calls_of_the_interface() {
+    let listed = listed_calls(&page("docs/src/reference/calls.md"));
+    assert_eq!(listed, interface());
+}
+
+fn names(table: &Table) -> BTreeSet<String> {
+    table.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
+#[test]
+fn the_tables_of_callers_have_all_calls_of_the_interface_and_no_others() {
+    let all = interface();
+    let of = |services: [&str; 3]| -> BTreeSet<String> {
+        let calls = services.iter().flat_map(|service| &all[*service]);
+        calls.cloned().collect()
+    };
+    let scheduler = of(["FacebookService", "BistroScheduler", "Brasserie"]);
+    assert_eq!(names(SCHEDULER_CALLS), scheduler);
+    let worker = of(["FacebookService", "BistroWorker", "BrasserieWorker"]);
+    assert_eq!(names(WORKER_CALLS), worker);
+    let served = scheduler.union(&worker).collect::<BTreeSet<_>>();
+    assert_eq!(served, all.values().flatten().collect(), "no other service");
+}
+
+/// Returns the paths of the routers in a source file.
+fn routes(source: &str) -> BTreeSet<String> {
+    let source = page(source);
+    let routes = source.split(".route(").skip(1);
+    let path = |rest: &str| {
+        let rest = rest.trim_start().strip_prefix('"')?;
+        Some(rest.split('"').next()?.to_owned())
+    };
+    let routes = routes.map(|rest| path(rest).expect("a route has its path as a text"));
+    routes.collect()
+}
+
+#[test]
+fn the_table_of_callers_has_all_pages_of_the_server_and_no_others() {
+    let mut files = BTreeSet::new();
+    for entry in fs::read_dir(root().join("scheduler/src/http")).expect("the sources") {
+        let name = entry.expect("a folder entry is readable").file_name();
+        files.insert(name.into_string().expect("a name is UTF-8"));
+    }
+    let files = files.iter().filter(|name| name.ends_with(".rs"));
+    let all = files.flat_map(|name| routes(&format!("scheduler/src/http/{name}")));
+    assert_eq!(names(PAGES), all.collect());
 }
 
 /// Returns the paths in the first table of the page about HTTP, with their content types.
@@ -91,12 +140,8 @@ fn listed_paths() -> BTreeMap<String, String> {
 
 #[test]
 fn the_page_of_http_paths_lists_the_paths_of_the_server() {
-    let server = page("scheduler/src/http/mod.rs");
-    let routes = server.split(".route(\"").skip(1);
-    let routes = routes.filter_map(|rest| rest.split('"').next());
-    let routes: BTreeSet<&str> = routes.collect();
-    let listed = listed_paths();
-    let listed: BTreeSet<&str> = listed.keys().map(String::as_str).collect();
+    let routes = routes("scheduler/src/http/mod.rs");
+    let listed: BTreeSet<String> = listed_paths().into_keys().collect();
     assert!(routes.len() >= 5, "{routes:?}");
     assert_eq!(listed, routes);
     let page = page("docs/src/reference/http.md");

@@ -15,6 +15,7 @@ use brasserie_thrift::rpc::{IncomingCall, Responder};
 use serde_json::{Value, json};
 use thrift::protocol::TSerializable;
 
+use super::pool::wire_revoked;
 use crate::audit::{Audit, OpenLine, Outcome, RefusalReason};
 use crate::security::{
     AuthorityState, IssuedChain, NotAdmitted, RenewalTurn, RotationStep, Security, Terms,
@@ -215,7 +216,11 @@ impl Identities {
                     None => Err(NotAdmitted::NoCertificate),
                 };
                 audit.call(from, "certify").end_certificate(&chain);
-                Ok(wire_chain(chain?))
+                let (revoked, _) = security.certificate_news();
+                Ok(wire::IssuedCertificate {
+                    revoked: Some(wire_revoked(revoked.shards)),
+                    ..wire_chain(chain?)
+                })
             },
             answer!(BrasserieCertifyResult),
         );
@@ -523,6 +528,7 @@ fn exception(why: &impl Display) -> wire::NotAdmittedException {
 fn wire_chain(chain: Vec<CertificateDer<'static>>) -> wire::IssuedCertificate {
     wire::IssuedCertificate {
         chain: Some(chain.iter().map(|one| one.to_vec()).collect()),
+        revoked: None,
     }
 }
 

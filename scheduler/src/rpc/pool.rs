@@ -215,16 +215,20 @@ impl WorkerPool {
     }
 }
 
-fn wire_news(security: &Security, number: u64) -> BrasserieWorkerLearnCertificatesArgs {
-    let (revoked, authorities) = security.certificate_news();
-    let shards = revoked.shards.into_iter();
-    let shards = shards.map(|(label, before)| RevokedShard {
+/// Returns the revoked certificates of workers as peers learn them.
+pub(super) fn wire_revoked(shards: Vec<(ShardLabel, i64)>) -> Vec<RevokedShard> {
+    let shards = shards.into_iter().map(|(label, before)| RevokedShard {
         shard: Some(label.as_str().to_owned()),
         issued_before: Some(before),
     });
+    shards.collect()
+}
+
+fn wire_news(security: &Security, number: u64) -> BrasserieWorkerLearnCertificatesArgs {
+    let (revoked, authorities) = security.certificate_news();
     let authorities = authorities.into_iter().map(|hash| hash.0.to_vec());
     let news = CertificateNews {
-        shards: Some(shards.collect()),
+        shards: Some(wire_revoked(revoked.shards)),
         tokens: Some(revoked.tokens),
         authorities: Some(authorities.collect()),
         source: Some(security.source()),

@@ -216,6 +216,7 @@ impl Authenticator for Security {
     fn failed(&self, from: SocketAddr, why: &str) {
         let by = Principal::stranger(from, "");
         let call = "handshake";
+        let why = &handshake_failure(why);
         if self.audit.refused(RefusalReason::Proof, &by, call, why) {
             tracing::warn!(%from, why, "no handshake of TLS with a caller");
         }
@@ -230,6 +231,22 @@ impl Authenticator for Security {
         let (proof, from) = (IdentityProof::LocalSocket, CallOrigin::Local(known.clone()));
         Principal::Authenticated(Arc::new(Identity::new(Role::Admin, proof, from)))
     }
+}
+
+/// Returns why a handshake with a caller has failed, with what that means if the authorities differ.
+fn handshake_failure(why: &str) -> String {
+    let meaning = match why {
+        _ if why.contains("UnknownCA") => {
+            "the caller does not accept the authority of this scheduler. Its token or certificate is of another cluster, or of an authority \
+             that was replaced: it needs a new token"
+        }
+        _ if why.contains("UnknownIssuer") => {
+            "the caller has a certificate of another authority. It is of another cluster, or its authority was replaced, and it needs a new \
+             token. Otherwise somebody may pose as a worker"
+        }
+        _ => return why.to_owned(),
+    };
+    format!("{why}: {meaning}")
 }
 
 impl Credentials for Security {

@@ -6438,67 +6438,6 @@ impl Display for PlanRefusedException {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct IssuedCertificate {
-    pub chain: Option<Vec<Vec<u8>>>,
-}
-
-impl TSerializable for IssuedCertificate {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<IssuedCertificate> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<Vec<Vec<u8>>> = Some(Vec::new());
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<Vec<u8>> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_40 = i_prot.read_bytes()?;
-                        val.push(list_elem_40);
-                    }
-                    i_prot.read_list_end()?;
-                    f_1 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = IssuedCertificate { chain: f_1 };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("IssuedCertificate");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.chain {
-            o_prot.write_field_begin(&TFieldIdentifier::new("chain", TType::List, 1))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
-            for e in fld_var {
-                o_prot.write_bytes(e)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for IssuedCertificate {
-    fn default() -> Self {
-        IssuedCertificate {
-            chain: Some(Vec::new()),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Caller {
     pub role: Option<String>,
     pub owner: Option<String>,
@@ -6655,8 +6594,8 @@ impl TSerializable for TokenTerms {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = i_prot.read_string()?;
-                        val.push(list_elem_41);
+                        let list_elem_40 = i_prot.read_string()?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -7075,6 +7014,92 @@ impl Default for RevokedShard {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct IssuedCertificate {
+    pub chain: Option<Vec<Vec<u8>>>,
+    pub revoked: Option<Vec<RevokedShard>>,
+}
+
+impl TSerializable for IssuedCertificate {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<IssuedCertificate> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<Vec<u8>>> = Some(Vec::new());
+        let mut f_2: Option<Vec<RevokedShard>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<Vec<u8>> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_41 = i_prot.read_bytes()?;
+                        val.push(list_elem_41);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<RevokedShard> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_42 = RevokedShard::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = IssuedCertificate {
+            chain: f_1,
+            revoked: f_2,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("IssuedCertificate");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.chain {
+            o_prot.write_field_begin(&TFieldIdentifier::new("chain", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_bytes(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.revoked {
+            o_prot.write_field_begin(&TFieldIdentifier::new("revoked", TType::List, 2))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for IssuedCertificate {
+    fn default() -> Self {
+        IssuedCertificate {
+            chain: Some(Vec::new()),
+            revoked: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct CertificateNews {
     pub shards: Option<Vec<RevokedShard>>,
     pub tokens: Option<Vec<String>>,
@@ -7102,8 +7127,8 @@ impl TSerializable for CertificateNews {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RevokedShard> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = RevokedShard::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_42);
+                        let list_elem_43 = RevokedShard::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_43);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -7112,8 +7137,8 @@ impl TSerializable for CertificateNews {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_43 = i_prot.read_string()?;
-                        val.push(list_elem_43);
+                        let list_elem_44 = i_prot.read_string()?;
+                        val.push(list_elem_44);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7122,8 +7147,8 @@ impl TSerializable for CertificateNews {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<Vec<u8>> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_44 = i_prot.read_bytes()?;
-                        val.push(list_elem_44);
+                        let list_elem_45 = i_prot.read_bytes()?;
+                        val.push(list_elem_45);
                     }
                     i_prot.read_list_end()?;
                     f_3 = Some(val);
@@ -7255,8 +7280,8 @@ impl TSerializable for AuthorityStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_45 = i_prot.read_string()?;
-                        val.push(list_elem_45);
+                        let list_elem_46 = i_prot.read_string()?;
+                        val.push(list_elem_46);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -7545,8 +7570,8 @@ impl TSerializable for AuditPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_46 = i_prot.read_string()?;
-                        val.push(list_elem_46);
+                        let list_elem_47 = i_prot.read_string()?;
+                        val.push(list_elem_47);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -7704,8 +7729,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_47 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_47);
+                        let list_elem_48 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_48);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -7714,8 +7739,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_48 = i_prot.read_string()?;
-                        val.push(list_elem_48);
+                        let list_elem_49 = i_prot.read_string()?;
+                        val.push(list_elem_49);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -8288,8 +8313,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_49 = i_prot.read_string()?;
-                        val.push(list_elem_49);
+                        let list_elem_50 = i_prot.read_string()?;
+                        val.push(list_elem_50);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -8496,8 +8521,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_50 = i_prot.read_string()?;
-                        val.push(list_elem_50);
+                        let list_elem_51 = i_prot.read_string()?;
+                        val.push(list_elem_51);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -8884,8 +8909,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_51 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_51);
+                        let list_elem_52 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_52);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -9705,8 +9730,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_52 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_52);
+                        let list_elem_53 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_53);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -9773,8 +9798,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_53 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_53);
+                        let list_elem_54 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_54);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -10094,8 +10119,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_54 = i_prot.read_string()?;
-                        val.push(list_elem_54);
+                        let list_elem_55 = i_prot.read_string()?;
+                        val.push(list_elem_55);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -10485,8 +10510,8 @@ impl TSerializable for BrasserieForgetOutputsArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_55 = i_prot.read_string()?;
-                        val.push(list_elem_55);
+                        let list_elem_56 = i_prot.read_string()?;
+                        val.push(list_elem_56);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -11332,8 +11357,8 @@ impl TSerializable for BrasserieListTokensResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<TokenStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_56 = TokenStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_56);
+                        let list_elem_57 = TokenStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_57);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -12000,8 +12025,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_57 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_57);
+                        let list_elem_58 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_58);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

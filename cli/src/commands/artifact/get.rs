@@ -15,7 +15,6 @@ use anyhow::{Context as _, Result};
 use brasserie_common::text::readable_bytes;
 use brasserie_common::{Artifact, ArtifactForm};
 use brasserie_thrift::generated::brasserie::{ListedOutput, OutputHolder};
-use brasserie_thrift::rpc::PeerAddr;
 use brasserie_worker::UnpackError;
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,13 +25,13 @@ use super::files::{self, find_files};
 use super::outputs::{FoundOutputs, address_of, artifact_of, find};
 use super::transfer::{BusyWait, FetchFailure, PartialCopy, Transfers};
 use crate::CommandEnding;
-use crate::addresses::{peer, scheduler_peer};
+use crate::addresses::scheduler_peer;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 use crate::output::{complain, printable};
 use crate::temporary::TemporaryFolder;
-use crate::worker_credentials::WorkerCredentials;
+use crate::worker_credentials::{Callee, WorkerCredentials};
 
 /// The pause after all workers were busy: as between workers.
 const BUSY_PAUSE: Duration = Duration::from_millis(150);
@@ -169,11 +168,11 @@ impl Source {
         }
     }
 
-    /// Returns the address for calls. Only the scheduler may have a local socket.
-    fn peer(&self) -> Option<PeerAddr> {
-        match self.shard {
-            None => scheduler_peer(&self.address),
-            Some(_) => peer(&self.address),
+    /// Returns the holder for calls. Only the scheduler may have a local socket.
+    fn callee(&self) -> Option<Callee> {
+        match &self.shard {
+            None => scheduler_peer(&self.address).map(Callee::from),
+            Some(shard) => Callee::worker(shard, &self.address),
         }
     }
 }
@@ -453,7 +452,7 @@ impl Fetch<'_> {
         let (mut wait, mut busy) = (BusyWait::new(Instant::now()), 0);
         while let Some(source) = left.pop_front() {
             let before = copy.offset();
-            let failure = match source.peer() {
+            let failure = match source.callee() {
                 Some(_) if misses(source) >= MOST_MISSES => {
                     FetchFailure::Gone("it has not answered before".to_owned())
                 }
@@ -508,9 +507,9 @@ impl Fetch<'_> {
 
     async fn fetch_from_one(
         &self,
-        peer: &PeerAddr,
+        peer: &Callee,
         copy: &mut PartialCopy<NamedTempFile>,
-        senders: &mut BTreeSet<PeerAddr>,
+        senders: &mut BTreeSet<Callee>,
     ) -> Result<(), FetchFailure> {
         let before = copy.offset();
         let received = |bytes| self.progress.reached(self.before.saturating_add(bytes));

@@ -8,11 +8,11 @@ use brasserie_thrift::generated::worker::{
     ArtifactPieces, ArtifactRange, BistroWorkerCheckArtifactArgs, BistroWorkerCheckArtifactResult,
     BistroWorkerFetchArtifactsArgs, BistroWorkerFetchArtifactsResult,
 };
-use brasserie_thrift::rpc::{CallResult, CallTimeouts, ClientConfig, ClientPool, PeerAddr};
+use brasserie_thrift::rpc::{CallResult, CallTimeouts, ClientConfig, ClientPool};
 use sha2::{Digest as _, Sha256};
 
 use crate::output::printable;
-use crate::worker_credentials::WorkerCredentials;
+use crate::worker_credentials::{Callee, WorkerCredentials};
 
 /// The most bytes of one answer, as between workers.
 const MOST_BYTES: i32 = 2 << 20;
@@ -147,7 +147,7 @@ impl Transfers {
     /// artifact. Damaged bytes are dropped; else the copy keeps those that have come, and another peer may send the rest.
     pub(super) async fn fetch<F: Write + Seek>(
         &self,
-        peer: &PeerAddr,
+        peer: &Callee,
         artifact: &Artifact,
         copy: &mut PartialCopy<F>,
         received: impl Fn(u64),
@@ -161,7 +161,7 @@ impl Transfers {
 
     async fn fetch_rest<F: Write + Seek>(
         &self,
-        peer: &PeerAddr,
+        peer: &Callee,
         artifact: &Artifact,
         copy: &mut PartialCopy<F>,
         received: impl Fn(u64),
@@ -194,7 +194,7 @@ impl Transfers {
 
     async fn ask(
         &self,
-        peer: &PeerAddr,
+        peer: &Callee,
         id: ArtifactId,
         offset: u64,
         transfer: i64,
@@ -236,7 +236,7 @@ impl Transfers {
     }
 
     /// Asks a worker to read its copy, which arrived damaged, and to drop it if it is.
-    pub(super) async fn have_checked(&self, peer: &PeerAddr, id: ArtifactId) {
+    pub(super) async fn have_checked(&self, peer: &Callee, id: ArtifactId) {
         let arguments = BistroWorkerCheckArtifactArgs {
             cluster: self.cluster.clone(),
             id: id.0.to_vec(),
@@ -258,7 +258,7 @@ mod tests {
     use brasserie_common::ArtifactForm;
     use brasserie_common_runtime::NetworkExposure;
     use brasserie_thrift::generated::worker::ArtifactPiece;
-    use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
+    use brasserie_thrift::rpc::{IncomingCall, Limits, PeerAddr, Server, Service};
     use tokio_util::sync::{CancellationToken, DropGuard};
 
     use super::*;
@@ -310,10 +310,10 @@ mod tests {
         }
     }
 
-    async fn serve(holder: Holder) -> (PeerAddr, DropGuard) {
+    async fn serve(holder: Holder) -> (Callee, DropGuard) {
         let any = ([127, 0, 0, 1], 0).into();
         let server = Server::bind(any).await.expect("a free port");
-        let peer = server.local_addr().into();
+        let peer = PeerAddr::from(server.local_addr()).into();
         let stop = CancellationToken::new();
         server.serve(holder, Limits::default(), stop.clone());
         (peer, stop.drop_guard())
@@ -430,7 +430,7 @@ mod tests {
         let copy = fetch(slow, &bytes).await;
         assert!(matches!(copy, Err(FetchFailure::Gone(_))), "{copy:?}");
         let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let nobody = free.local_addr().expect("a bound port").into();
+        let nobody = PeerAddr::from(free.local_addr().expect("a bound port")).into();
         drop(free);
         let transfers = Transfers::new("space", PLAIN);
         let wanted = artifact(&bytes);

@@ -24,15 +24,16 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::addresses::peer;
 use crate::connection::Connection;
 use crate::output::printable;
-use crate::worker_credentials::WorkerCredentials;
+use crate::worker_credentials::{Callee, WorkerCredentials};
 
 /// Time to connect to a worker.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum workers asked at once. A pool of hundreds is shown within a second, with few open connections.
 const AT_ONCE: usize = 64;
+/// The words of TLS for a certificate that proves another name.
+const OTHER_NAME: &str = "not valid for name";
 /// Maximum shards that an error lists when the wanted one is unknown.
 const NAMED: usize = 20;
 
@@ -47,9 +48,9 @@ pub(super) struct ListedWorker {
 }
 
 impl ListedWorker {
-    /// Returns the address for calls.
-    pub(super) fn peer(&self) -> Result<PeerAddr, String> {
-        peer(&self.address).ok_or_else(|| {
+    /// Returns the worker for calls.
+    pub(super) fn callee(&self) -> Result<Callee, String> {
+        Callee::worker(&self.shard, &self.address).ok_or_else(|| {
             format!(
                 "the scheduler does not tell where worker `{}` is",
                 printable(&self.shard)
@@ -151,7 +152,7 @@ pub(super) enum AddressFinding {
     Worker,
     /// Another worker or program.
     Other,
-    /// Nothing: the port is closed.
+    /// Nothing: the port is closed, or a worker of another shard has it.
     Closed,
     /// Unknown, for this reason.
     Unclear(String),
@@ -187,13 +188,13 @@ impl WorkerConnections {
             shard: None,
             address: peer.as_str().to_owned(),
             state: None,
-            answer: self.answer(peer).await,
+            answer: self.answer(&peer.clone().into()).await,
         }
     }
 
     pub(super) async fn ask(&self, known: ListedWorker) -> AskedWorker {
-        let answer = match known.peer() {
-            Ok(peer) => self.answer(&peer).await,
+        let answer = match known.callee() {
+            Ok(worker) => self.answer(&worker).await,
             Err(error) => Err(error),
         };
         AskedWorker {
@@ -221,10 +222,11 @@ impl WorkerConnections {
         all.into_iter().map(|(_, asked)| asked).collect()
     }
 
-    async fn answer(&self, peer: &PeerAddr) -> Result<Answer, String> {
+    async fn answer(&self, callee: &Callee) -> Result<Answer, String> {
         let arguments = BrasserieWorkerGetWorkFetchArgs {};
         let result: BrasserieWorkerGetWorkFetchResult =
-            self.call(peer, "getWorkFetch", &arguments).await?;
+            self.call(callee, "getWorkFetch", &arguments).await?;
+        let peer = &callee.peer;
         let status = result.result_value.ok_or_else(|| nothing(peer))?;
         Answer::try_from(status).map_err(|error| nonsense(peer, &error))
     }
@@ -232,14 +234,15 @@ impl WorkerConnections {
     /// Makes the worker request work from this scheduler, or from all of its schedulers.
     pub(super) async fn wish(
         &self,
-        peer: &PeerAddr,
+        callee: &Callee,
         scheduler: Option<&ServiceAddress>,
     ) -> Result<Vec<WorkWish>, String> {
         let arguments = BrasserieWorkerFetchWorkArgs {
             scheduler: scheduler.cloned().map(Into::into),
         };
         let result: BrasserieWorkerFetchWorkResult =
-            self.call(peer, "fetchWork", &arguments).await?;
+            self.call(callee, "fetchWork", &arguments).await?;
+        let peer = &callee.peer;
         if let Some(refused) = result.ex {
             return Err(refusal(peer, &refused.message.unwrap_or_default()));
         }
@@ -256,12 +259,13 @@ impl WorkerConnections {
     /// Drains the worker. Returns the number of its running tasks.
     pub(super) async fn drain(
         &self,
-        peer: &PeerAddr,
+        callee: &Callee,
         worker: &ListedWorker,
         terms: DrainTerms,
     ) -> Result<i32, String> {
         let arguments = drain_arguments(worker, Some(terms));
-        let result: BrasserieWorkerDrainResult = self.call(peer, "drain", &arguments).await?;
+        let result: BrasserieWorkerDrainResult = self.call(callee, "drain", &arguments).await?;
+        let peer = &callee.peer;
         match result.ex {
             Some(refused) => Err(refusal(peer, &refused.message.unwrap_or_default())),
             None => result.result_value.ok_or_else(|| nothing(peer)),
@@ -269,8 +273,9 @@ impl WorkerConnections {
     }
 
     /// Asks a worker that drains whether it is still there. The request changes nothing, because it names the instance.
-    pub(super) async fn look(&self, peer: &PeerAddr, worker: &ListedWorker) -> AddressFinding {
-        let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(peer.as_str()));
+    pub(super) async fn look(&self, callee: &Callee, worker: &ListedWorker) -> AddressFinding {
+        let connecting = TcpStream::connect(callee.peer.as_str());
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting);
         match connected.await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => {
@@ -280,7 +285,7 @@ impl WorkerConnections {
             Err(_) => return AddressFinding::Unclear("no connection in time".to_owned()),
         }
         let arguments = drain_arguments(worker, None);
-        let peer = match self.credentials.worker(peer).await {
+        let peer = match self.credentials.worker(callee).await {
             Ok(peer) => peer,
             Err(why) => return AddressFinding::Unclear(why),
         };
@@ -298,18 +303,24 @@ impl WorkerConnections {
                 kind: ApplicationErrorKind::UnknownMethod,
                 ..
             }) => AddressFinding::Other,
-            CallResult::NotSent(why) => AddressFinding::Unclear(why.to_string()),
+            CallResult::NotSent(why) => {
+                let why = why.to_string();
+                match why.contains(OTHER_NAME) {
+                    true => AddressFinding::Closed,
+                    false => AddressFinding::Unclear(why),
+                }
+            }
             CallResult::Unknown(why) => AddressFinding::Unclear(why.to_string()),
         }
     }
 
     async fn call<A: TSerializable, R: TSerializable + Send>(
         &self,
-        peer: &PeerAddr,
+        callee: &Callee,
         method: &'static str,
         arguments: &A,
     ) -> Result<R, String> {
-        let peer = self.credentials.worker(peer).await?;
+        let peer = self.credentials.worker(callee).await?;
         match self.pool.call(&peer, method, arguments).await {
             CallResult::Done(result) => Ok(result),
             CallResult::NotSent(why) => Err(format!(

@@ -8,7 +8,6 @@ use brasserie_common::text::{counted, readable_bytes};
 use brasserie_common::time::parse_duration;
 use brasserie_common::worker::DrainTerms;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, WorkerStatus};
-use brasserie_thrift::rpc::PeerAddr;
 use serde_json::json;
 
 use super::asking::{AddressFinding, ListedWorker, WorkerConnections, all_workers, find};
@@ -17,6 +16,7 @@ use crate::connection::{AskArgs, Connection, block_on};
 use crate::failure::{Failure, is_refused};
 use crate::interrupts::Interrupts;
 use crate::output::{LastText, duration, print, printable};
+use crate::worker_credentials::Callee;
 
 /// Time between two checks whether the worker has left.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
@@ -83,13 +83,13 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     {
         args.ask.say(&sentence, &json!({}))?;
     }
-    let peer = worker.peer().map_err(|error| anyhow!("{error}"))?;
+    let callee = worker.callee().map_err(|error| anyhow!("{error}"))?;
     let pool = WorkerConnections::of(&scheduler).await?;
     let terms = DrainTerms {
         deadline: args.deadline,
         reason: args.reason.as_str().into(),
     };
-    let running = pool.drain(&peer, &worker, terms).await;
+    let running = pool.drain(&callee, &worker, terms).await;
     let running = running.map_err(|error| {
         let list = format!("brasserie worker list{}", args.ask.scheduler.flag());
         Failure::new(error).remedy(format!("`{list}` shows whether the worker drains"))
@@ -109,7 +109,7 @@ async fn drain(args: &DrainArgs) -> Result<CommandEnding> {
     }
     let mut interrupts = Interrupts::listen()?;
     tokio::select! {
-        left = wait_until_left(&scheduler, &pool, (&peer, &worker)) => left?,
+        left = wait_until_left(&scheduler, &pool, (&callee, &worker)) => left?,
         () = interrupts.next() => {
             let still = format!("Worker `{}` still drains.", printable(&args.shard));
             args.ask.say(&still, &document(false))?;
@@ -164,13 +164,13 @@ fn sentence(shard: &str, running: i32, deadline: Option<Duration>) -> String {
 async fn wait_until_left(
     scheduler: &Connection,
     pool: &WorkerConnections,
-    (peer, worker): (&PeerAddr, &ListedWorker),
+    (callee, worker): (&Callee, &ListedWorker),
 ) -> Result<()> {
     let (mut of_worker, mut of_scheduler) = (LastText::default(), LastText::default());
     let mut unclear_since: Option<Instant> = None;
     let mut closed_since: Option<Instant> = None;
     loop {
-        let sight = pool.look(peer, worker).await;
+        let sight = pool.look(callee, worker).await;
         closed_since = match sight {
             AddressFinding::Closed => closed_since.or_else(|| Some(Instant::now())),
             AddressFinding::Worker | AddressFinding::Other | AddressFinding::Unclear(_) => None,
@@ -179,7 +179,7 @@ async fn wait_until_left(
             AddressFinding::Other => return Ok(()),
             AddressFinding::Worker => String::new(),
             AddressFinding::Closed => {
-                "nothing listens there, but its scheduler may still hear it".to_owned()
+                "it does not listen there any more, but its scheduler may still hear it".to_owned()
             }
             AddressFinding::Unclear(why) => why,
         };
@@ -203,7 +203,8 @@ async fn wait_until_left(
         };
         if unclear_since.is_some_and(|since| since.elapsed() >= UNCLEAR) {
             of_worker.complain(format!(
-                "it is not clear whether the worker at {peer} has left: {trouble}; the command tries again"
+                "it is not clear whether the worker at {} has left: {trouble}; the command tries again",
+                callee.peer
             ));
         }
         tokio::time::sleep(BETWEEN_CHECKS).await;

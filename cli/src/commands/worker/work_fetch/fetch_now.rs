@@ -36,7 +36,7 @@ pub(super) fn run(
 async fn tell(look: &WorkFetchQuery, from: Option<&ServiceAddress>) -> Result<WorkerWishes> {
     let known = match &look.whom {
         Whom::Address(peer) => {
-            let wishes = look.pool.wish(peer, from).await;
+            let wishes = look.pool.wish(&peer.clone().into(), from).await;
             return Ok(WorkerWishes {
                 shard: None,
                 address: peer.as_str().to_owned(),
@@ -52,8 +52,8 @@ async fn tell(look: &WorkFetchQuery, from: Option<&ServiceAddress>) -> Result<Wo
         Whom::Shard(shard) => find(known, shard)?,
         Whom::All | Whom::Address(_) => only(known)?,
     };
-    let peer = known.peer().map_err(|error| anyhow!("{error}"))?;
-    let wishes = look.pool.wish(&peer, from).await;
+    let worker = known.callee().map_err(|error| anyhow!("{error}"))?;
+    let wishes = look.pool.wish(&worker, from).await;
     Ok(WorkerWishes {
         shard: Some(known.shard),
         address: known.address,
