@@ -246,10 +246,6 @@ impl Line {
         if text.len() <= MAX_LINE_BYTES {
             return text;
         }
-        let digested = |value: Value| {
-            let text = value.to_string();
-            json!({ "bytes": text.len(), "digest": digest(&text) })
-        };
         line.before = line.before.map(digested);
         line.after = line.after.map(digested);
         numbered(&line)
@@ -281,14 +277,27 @@ fn prefix(text: &str) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// Cuts the texts in a value that are long.
+/// Cuts a value and the texts in it, if they are long.
 fn cut(value: Value) -> Value {
+    let value = cut_texts(value);
+    match bytes_of(&value) <= MAX_LINE_BYTES {
+        true => value,
+        false => digested(value),
+    }
+}
+
+fn digested(value: Value) -> Value {
+    let text = value.to_string();
+    json!({ "bytes": text.len(), "digest": digest(&text) })
+}
+
+fn cut_texts(value: Value) -> Value {
     match value {
         Value::String(text) if text.len() > MAX_TEXT_BYTES => bounded(&text).into(),
-        Value::Array(items) => items.into_iter().map(cut).collect(),
+        Value::Array(items) => items.into_iter().map(cut_texts).collect(),
         Value::Object(fields) => {
             let fields = fields.into_iter();
-            fields.map(|(key, value)| (key, cut(value))).collect()
+            fields.map(|(key, value)| (key, cut_texts(value))).collect()
         }
         other => other,
     }

@@ -509,6 +509,8 @@ fn long_texts_are_cut_and_numbers_go_on_after_long_lines() {
     line.end(Outcome::Refused, Some(&long));
     let mut line = audit.call(&ana(), "createToken").on("token", "many");
     line.changed(None, Some(json!({ "texts": vec!["y".repeat(900); 1000] })));
+    let waiting = line.line.as_ref().map(Line::bytes);
+    assert!(waiting < Some(5000), "{waiting:?}");
     line.end(Outcome::Ok, None);
     audit.close();
     let lines = all(&audit);
