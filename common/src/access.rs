@@ -4,7 +4,7 @@
 //! with the methods of the services and the paths of the pages, and with what real programs answer to each role.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use crate::ids::{AccountName, Shard};
@@ -114,6 +114,19 @@ impl CallOrigin {
         match self {
             CallOrigin::Network(address) => Some(address.ip().to_canonical()),
             CallOrigin::Local(_) => None,
+        }
+    }
+
+    /// Returns the source whose connections count together: the machine's address or, of an IPv6 address, the network, all of which one
+    /// machine may have.
+    pub fn source(&self) -> IpAddr {
+        match self.machine() {
+            None => Ipv4Addr::LOCALHOST.into(),
+            Some(IpAddr::V4(address)) => address.into(),
+            Some(IpAddr::V6(address)) => {
+                let [a, b, c, d, ..] = address.segments();
+                Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+            }
         }
     }
 }

@@ -29,8 +29,10 @@ const PERSON_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 #[command(after_help = "\
 Exit codes:
   0  the token is created or ended, and that is on disk; or the list is printed
-  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie token list` shows the result; `revoke`: or the
-     disk takes nothing, and the revocation is in effect, but not on disk yet
+  1  one of these, as the message says:
+     - The scheduler has refused the call, and nothing has changed.
+     - The scheduler gave no answer. `brasserie token list` shows the result.
+     - The scheduler's disk takes nothing. A revocation is in effect then, but not on disk yet.
   2  wrong usage, terms that no token may have, or a file that cannot be read or used")]
 pub(crate) struct TokenArgs {
     #[command(subcommand)]

@@ -52,14 +52,6 @@ struct OpenFile {
     first: u64,
 }
 
-/// Whether a page has a line.
-enum Match {
-    Wanted,
-    Other,
-    /// It and all after it are too late.
-    TooLate,
-}
-
 pub(super) fn read(folder: &Path, renames: &Mutex<()>, query: &PageQuery) -> io::Result<Page> {
     let files = {
         let _renames = renames.lock();
@@ -96,13 +88,9 @@ pub(super) fn read(folder: &Path, renames: &Mutex<()>, query: &PageQuery) -> io:
             if line.pop() != Some(b'\n') {
                 break;
             }
-            match is_wanted(&line, query) {
-                Match::TooLate => return Ok(page),
-                Match::Other => {}
-                Match::Wanted => {
-                    bytes += line.len();
-                    page.lines.push(String::from_utf8_lossy(&line).into_owned());
-                }
+            if is_wanted(&line, query) {
+                bytes += line.len();
+                page.lines.push(String::from_utf8_lossy(&line).into_owned());
             }
             read += length;
             page.read_to.offset += length;
@@ -143,15 +131,14 @@ fn open_all(folder: &Path) -> io::Result<Vec<OpenFile>> {
     Ok(files)
 }
 
-fn is_wanted(line: &[u8], query: &PageQuery) -> Match {
+/// Returns whether a page has a line. Each line is judged alone: the clock may have been wrong for those around it.
+fn is_wanted(line: &[u8], query: &PageQuery) -> bool {
     let Ok(line) = serde_json::from_slice::<Value>(line) else {
-        return Match::Other;
+        return false;
     };
     let field = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
     let time = field("time");
-    if query.until.is_some_and(|until| *time >= *shown(until)) {
-        return Match::TooLate;
-    }
+    let is_early_enough = query.until.is_none_or(|until| *time < *shown(until));
     let is_any = |wanted: &Option<String>, names: &[&str]| {
         let mut names = names.iter();
         wanted
@@ -169,9 +156,6 @@ fn is_wanted(line: &[u8], query: &PageQuery) -> Match {
     ) || query.who.as_ref().is_some_and(is_from);
     let is_late_enough = query.since.is_none_or(|since| *time >= *shown(since));
     let is_refused = !query.refused_only || field("outcome") != "ok";
-    match is_late_enough && is_who && is_refused && is_any(&query.what, &["what", "object", "name"])
-    {
-        true => Match::Wanted,
-        false => Match::Other,
-    }
+    let is_what = is_any(&query.what, &["what", "object", "name"]);
+    is_early_enough && is_late_enough && is_who && is_refused && is_what
 }

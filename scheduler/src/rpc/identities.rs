@@ -284,8 +284,13 @@ impl Identities {
                         created_by,
                         ..terms
                     };
-                    line.changed(None, Some(describe_terms(&terms)));
-                    security.create_token(terms)
+                    let described = describe_terms(&terms);
+                    let created = security.create_token(terms);
+                    // Texts of terms that no token may have can be of any length.
+                    if !matches!(created, Err(NotAdmitted::BadTerms(_))) {
+                        line.changed(None, Some(described));
+                    }
+                    created
                 });
                 let number = created.as_ref().ok();
                 let number = number.map(|(token, _)| token.secret.number().to_string());

@@ -123,7 +123,7 @@ pub(super) fn exists(path: &Path) -> Result<bool, IdentityError> {
     Ok(files::exists(path)?)
 }
 
-fn read_registry(path: &Path) -> Result<Registry, SecurityError> {
+pub(super) fn read_registry(path: &Path) -> Result<Registry, SecurityError> {
     let bytes = files::read_own(path, MAX_TOKENS_BYTES as u64, OthersMay::DoNothing);
     let bytes = bytes.map_err(IdentityError::from)?;
     serde_json::from_slice(&bytes).map_err(|error| SecurityError::Damaged {

@@ -5,6 +5,7 @@
 //!
 //! * `registry` decides which tokens and certificates count. It is the content of `tokens.json`.
 //! * `authentication` and `web` hold the scheduler's side of TLS, and say who a caller is: by certificate, or through `tokens` by token.
+//! * `examination` reads the folder for `brasserie doctor`.
 //! * `tokens`, `certificates`, `revocation` and `rotation` serve the calls that change the registry or the authority (`rpc/identities.rs`).
 //!
 //! [`Security`] has a lock for the registry and another one for the authority with the scheduler's certificates. Each is held for moments, no
@@ -14,6 +15,7 @@
 
 mod authentication;
 mod certificates;
+mod examination;
 mod folder;
 mod local_socket;
 mod lost_identity;
@@ -44,6 +46,7 @@ use tokio::sync::watch;
 use crate::audit::Audit;
 use authentication::RpcTls;
 pub(crate) use certificates::IssuedChain;
+pub use examination::{IdentityExamination, examine_identity};
 pub use folder::SecurityError;
 use folder::write_registry;
 pub(crate) use local_socket::open as open_local_socket;

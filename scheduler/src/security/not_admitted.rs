@@ -74,7 +74,9 @@ pub(crate) enum NotAdmitted {
     )]
     TooMany { most: usize },
     #[error(
-        "the file with the tokens would have more than {most} bytes, as many as it may: revoke some with brasserie token revoke"
+        "the file with tokens and shards would have more than {most} bytes, as many as it may. Revoke tokens that nobody uses (brasserie token revoke). \
+         Shards take most of it if workers join under ever new names: let them join under names that they had before. Beyond 10,000 shards, \
+         the scheduler forgets those whose last certificate has expired more than 30 days ago"
     )]
     TooLarge { most: usize },
     #[error("no shard `{}` has joined", printable(.0.as_str()))]

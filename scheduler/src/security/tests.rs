@@ -65,6 +65,11 @@ impl Bench {
         opened.expect("an authority").expect("an authority")
     }
 
+    /// Returns the path of the data directory.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.directory.path()
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(FOLDER).join(name)
     }
