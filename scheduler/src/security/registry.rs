@@ -49,8 +49,11 @@ impl Registry {
         let before = std::mem::replace(self, changed);
         let current = authority.to_string();
         for (label, former) in before.shards {
-            let kept = self.shards.entry(label);
+            let kept = self.shards.entry(label.clone());
             let kept = kept.or_insert_with(|| former.clone());
+            if kept.shard.as_str() == label {
+                kept.shard = former.shard.clone();
+            }
             kept.merge(&former, &current);
         }
         let mut unwritten = before.unwritten;
@@ -220,7 +223,7 @@ mod tests {
         let other = tokens.admit(NOW, &own, (&shard("b"), &[2]), DAY);
         other.expect("a token for two");
         tokens
-            .revoke_shard(NOW, &shard("b"), 9 * DAY)
+            .revoke_shard(NOW, &label("b"), 9 * DAY)
             .expect("it has joined");
         tokens.forget_ended(NOW + 40 * DAY);
         assert_eq!(tokens.shards.len(), 2, "there are few");
@@ -236,7 +239,7 @@ mod tests {
         let (mut tokens, own) = tokens(9);
         let issued = admit(&mut tokens, NOW, &own, 1);
         tokens
-            .revoke_shard(NOW, &shard("a"), 7 * DAY)
+            .revoke_shard(NOW, &label("a"), 7 * DAY)
             .expect("it has joined");
         let (viewer, ended) = (secret(), secret());
         for person in [&viewer, &ended] {
