@@ -49,11 +49,8 @@ impl Registry {
         let before = std::mem::replace(self, changed);
         let current = authority.to_string();
         for (label, former) in before.shards {
-            let kept = self.shards.entry(label.clone());
+            let kept = self.shards.entry(label);
             let kept = kept.or_insert_with(|| former.clone());
-            if kept.shard.as_str() == label {
-                kept.shard = former.shard.clone();
-            }
             kept.merge(&former, &current);
         }
         let mut unwritten = before.unwritten;

@@ -170,7 +170,7 @@ impl Security {
         turn: &WriteTurn<'_>,
     ) -> Result<Successor, NotAdmitted> {
         let now = Clock.wall();
-        // What the first step may have left to do.
+        // The first step may have left this to do.
         authority.remove_other_keys(&self.folder)?;
         self.correct_admin_token(authority)?;
         let not_renewed = registry.not_renewed(now, authority.hash());

@@ -62,9 +62,9 @@ impl Registry {
         life: Duration,
     ) -> Result<(TokenNumber, Life), NotAdmitted> {
         let (number, is_again) = self.check_admission(now, secret, (shard, request))?;
+        self.note_name(shard);
         let kept = self.shards.entry(ShardLabel::of(shard).as_str().to_owned());
         let kept = kept.or_insert_with(|| ShardRecord::new(shard.clone()));
-        kept.shard = shard.clone();
         if !is_again {
             if let Some(token) = self.tokens.get_mut(&number.to_string()) {
                 token.uses_left -= 1;

@@ -20,7 +20,7 @@ const MOST_KEYS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ShardRecord {
     /// The name, for people. It is the label of the shard where only its hash is known.
-    pub(super) shard: Shard,
+    shard: Shard,
     /// The time at which the last of its certificates expires, in milliseconds.
     until_ms: i64,
     /// The time at which the certificate expires that was issued last, in milliseconds. An earlier one may be valid for longer.
@@ -174,6 +174,9 @@ impl ShardRecord {
 
     /// Adds the certificates that this shard had in another copy of the registry. The authority of the last one counts if it is `current`.
     pub(super) fn merge(&mut self, other: &ShardRecord, current: &str) {
+        if ShardLabel::from_hash(self.shard.as_str()).is_some() {
+            self.shard = other.shard.clone();
+        }
         let issued = WallTime::from_secs(other.issued);
         for until in [other.newest_until_ms, other.until_ms].map(WallTime::from_millis) {
             self.note(Life { issued, until });
