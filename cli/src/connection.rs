@@ -342,11 +342,12 @@ impl Connection {
         self.admitted(Some(()), result.ex)
     }
 
-    pub(crate) async fn revoke_worker(&self, shard: &str) -> Result<()> {
+    /// Returns whether a worker of this name was known. An older scheduler refuses others.
+    pub(crate) async fn revoke_worker(&self, shard: &str) -> Result<bool> {
         let shard = shard.to_owned();
         let arguments = BrasserieRevokeWorkerArgs { shard };
         let result: BrasserieRevokeWorkerResult = self.ask("revokeWorker", &arguments).await?;
-        self.admitted(Some(()), result.ex)
+        self.admitted(Some(result.result_value.unwrap_or(true)), result.ex)
     }
 
     pub(crate) async fn authority(&self) -> Result<AuthorityStatus> {

@@ -97,7 +97,8 @@ struct CreateArgs {
     /// one owner.
     #[arg(long, value_name = "NAME")]
     owner: Option<String>,
-    /// An account that a submitter's jobs may name as `user` and `group`, besides that of the settings; may be given several times.
+    /// An account that jobs which a submitter submits with this token may name as `user` and `group`, besides that of the settings; may be
+    /// given several times. Other tokens of the owner have their own accounts.
     #[arg(long, value_name = "USER[:GROUP]")]
     run_as: Vec<String>,
     /// A text that `brasserie token list` shows with the token, such as its holder or its purpose.

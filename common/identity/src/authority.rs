@@ -177,12 +177,33 @@ impl Authority {
         write_secret(&path, own.as_bytes())
     }
 
-    /// Ends the rotation: the authority in this folder does not vouch by its predecessor any more. Returns the authority that is left.
+    /// Removes all keys but this authority's from its folder: what [`Authority::write`] leaves if it is cut off. Returns whether there were
+    /// such keys.
+    pub fn remove_other_keys(&self, folder: &Path) -> Result<bool, IdentityError> {
+        let path = folder.join(KEY);
+        let keys = pem::parse_many(read_secret(&path)?);
+        if keys.is_ok_and(|keys| keys.len() <= 1) {
+            return Ok(false);
+        }
+        write_secret(&path, self.issuer.key().serialize_pem().as_bytes())?;
+        Ok(true)
+    }
+
+    /// Ends the rotation: the authority in this folder does not vouch by its predecessor any more. Returns the authority that is left. If it
+    /// errors, the folder has the authority as before.
     pub fn forget_former(&self, folder: &Path) -> Result<Self, IdentityError> {
         let path = folder.join(CERTIFICATE);
+        let gone = |problem: String| IdentityError::Damaged {
+            path: path.clone(),
+            problem,
+        };
+        let kept = Authority::read(folder)?;
+        let kept = kept.ok_or_else(|| gone("somebody has removed it".to_owned()))?;
         write_certificates(&path, std::slice::from_ref(&self.certificate))?;
-        let gone = |problem: String| IdentityError::Damaged { path, problem };
-        Authority::read(folder)?.ok_or_else(|| gone("somebody has removed it".to_owned()))
+        Ok(Authority {
+            former: None,
+            ..kept
+        })
     }
 
     /// Returns the certificates that one issued now is shown with: the authority's own, and while a rotation is under way, the former
@@ -269,11 +290,7 @@ impl Authority {
         let request = CertificateSigningRequestDer::from(request);
         let request = CertificateSigningRequestParams::from_der(&request);
         let public = request.map_err(IdentityError::BadRequest)?.public_key;
-        let name = match &certified.shard {
-            Some(shard) => format!("{} {shard}", certified.role),
-            None => certified.role.to_string(),
-        };
-        let mut params = subject(certified.names(), name)?;
+        let mut params = subject(certified.names(), certified.subject())?;
         params.extended_key_usages = vec![
             ExtendedKeyUsagePurpose::ServerAuth,
             ExtendedKeyUsagePurpose::ClientAuth,
@@ -538,6 +555,13 @@ mod tests {
         assert_eq!(read(folder.path()).hash(), first.hash());
         write_certificates(&folder.path().join(CERTIFICATE), &second.chain(NOW)).expect("a folder");
         assert_eq!(read(folder.path()).hash(), second.hash());
+        // The next start removes the key of the first, once.
+        let own = second.issuer.key().serialize_pem();
+        for has_removed in [true, false] {
+            let removed = read(folder.path()).remove_other_keys(folder.path());
+            assert_eq!(removed.expect("a folder"), has_removed);
+            assert_eq!(read_secret(&path).expect("a key"), own);
+        }
         // The key of the first alone opens nothing.
         write_secret(&path, old.as_bytes()).expect("a folder");
         assert!(Authority::read(folder.path()).is_err());

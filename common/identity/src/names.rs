@@ -7,10 +7,13 @@
 //! | `SHARD.worker.CLUSTER.brasserie` | the worker of this shard, as its [`ShardLabel`] |
 //! | `ROLE.CLUSTER.brasserie` | a person with this role |
 //! | `t-NUMBER.token.CLUSTER.brasserie` | the token that the certificate goes back to |
+//!
+//! The common name of the subject is `worker SHARD` or the role, for people. It proves nothing, and shows the shard of a label that is a hash.
 
 use std::fmt;
 use std::sync::Arc;
 
+use brasserie_common::Shard;
 use brasserie_common::access::{Role, ShardLabel, TokenNumber};
 
 use crate::IdentityError;
@@ -86,6 +89,25 @@ impl Certified {
         role.into_iter().chain(shard).chain(token).collect()
     }
 
+    /// Returns the common name for the certificate.
+    pub(crate) fn subject(&self) -> String {
+        let shard = self.shard.as_ref();
+        match shard.map(|shard| (shard, shard.shard())) {
+            Some((_, Some(shard))) => format!("{} {}", self.role, shard.as_str()),
+            Some((label, None)) => format!("{} {label}", self.role),
+            None => self.role.to_string(),
+        }
+    }
+
+    /// Returns the same with the shard that a common name has, if it is the shard of the label.
+    pub(crate) fn with_subject(mut self, name: &str) -> Self {
+        let shard = name.strip_prefix("worker ").map(Shard::try_from);
+        if let (Some(label), Some(Ok(shard))) = (&self.shard, shard) {
+            self.shard = Some(label.clone().with_shard(&shard));
+        }
+        self
+    }
+
     /// Reads the names of a verified certificate. Errors if they are not those that [`Certified::names`] writes.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, IdentityError> {
         let names: Vec<&str> = names.into_iter().collect();
@@ -138,7 +160,6 @@ pub fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use brasserie_common::Shard;
 
     fn worker() -> Certified {
         Certified {
@@ -162,6 +183,28 @@ mod tests {
             let read = Certified::from_names(names.iter().map(String::as_str));
             assert_eq!(read.expect("ours"), certified);
         }
+    }
+
+    #[test]
+    fn the_subject_shows_the_shard_of_a_hash_and_of_no_other() {
+        let shard = |name| Shard::try_from(name).expect("a shard");
+        let node = Certified {
+            shard: Some(ShardLabel::of(&shard("node7.example.com"))),
+            ..worker()
+        };
+        let names = node.names();
+        let read = || Certified::from_names(names.iter().map(String::as_str)).expect("ours");
+        let shown = |subject: &str| {
+            let read = read().with_subject(subject);
+            assert_eq!(read, node);
+            read.shard.and_then(|label| label.shard())
+        };
+        assert_eq!(shown(&node.subject()), Some(shard("node7.example.com")));
+        for other in ["worker node8.example.com", "node7.example.com", ""] {
+            assert_eq!(shown(other), None, "{other}");
+        }
+        assert_eq!(worker().subject(), "worker w1");
+        assert_eq!(worker().with_subject("worker w2"), worker());
     }
 
     #[test]

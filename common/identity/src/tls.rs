@@ -158,8 +158,10 @@ pub fn proven(certificate: &CertificateDer<'_>) -> Result<Proven, IdentityError>
         }
     }
     let Life { issued, until } = Life::parsed(&parsed);
+    let mut subject = parsed.subject().iter_common_name();
+    let subject = subject.next().and_then(|name| name.as_str().ok());
     Ok(Proven {
-        certified: Certified::from_names(texts)?,
+        certified: Certified::from_names(texts)?.with_subject(subject.unwrap_or_default()),
         issued,
         until,
         key: sha2::Sha256::digest(&parsed.public_key().subject_public_key.data).into(),

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
 
-use brasserie_common::WallTime;
+use brasserie_common::access::ShardLabel;
+use brasserie_common::{Shard, WallTime};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -145,6 +146,13 @@ fn is_wanted(line: &[u8], query: &PageQuery) -> bool {
             .as_ref()
             .is_none_or(|wanted| names.any(|name| field(name) == wanted))
     };
+    let shard = field("shard");
+    // A line may have the hash of a shard, or its name without characters that are not shown.
+    let is_shard = |wanted: &String| {
+        let label = Shard::try_from(wanted.as_str()).map(|wanted| ShardLabel::of(&wanted));
+        let is_same = |label: ShardLabel| label.as_str() == shard || label.to_string() == shard;
+        !shard.is_empty() && label.is_ok_and(is_same)
+    };
     let host = field("from").rsplit_once(':').map(|(host, _)| host);
     let is_from = |wanted: &String| {
         let host = host.map(|host| host.trim_matches(['[', ']']));
@@ -153,7 +161,10 @@ fn is_wanted(line: &[u8], query: &PageQuery) -> bool {
     let is_who = is_any(
         &query.who,
         &["role", "owner", "token", "shard", "user", "from", "who"],
-    ) || query.who.as_ref().is_some_and(is_from);
+    ) || query
+        .who
+        .as_ref()
+        .is_some_and(|who| is_from(who) || is_shard(who));
     let is_late_enough = query.since.is_none_or(|since| *time >= *shown(since));
     let is_refused = !query.refused_only || field("outcome") != "ok";
     let is_what = is_any(&query.what, &["what", "object", "name"]);

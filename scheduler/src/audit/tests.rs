@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use brasserie_common::WallTime;
 use brasserie_common::access::{Identity, IdentityProof, Role, TokenNumber};
+use brasserie_common::{Shard, WallTime};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -298,6 +298,36 @@ fn files_are_rotated_and_pages_go_through_all_that_are_kept() {
         all.last().expect("a line")["number"].as_u64(),
         last.map(|last| last + 1)
     );
+}
+
+#[test]
+fn lines_about_a_worker_are_found_by_its_name_also_where_they_have_its_hash() {
+    let folder = folder();
+    let audit = open(folder.path());
+    let shard = |name| Shard::try_from(name).expect("a name");
+    let (node, other) = ("node7.example.com", "node8.example.com");
+    let named = ShardLabel::of(&shard(node));
+    let hash = ShardLabel::from_label(named.as_str()).expect("a label");
+    for (label, name) in [
+        (named, "a"),
+        (hash, "b"),
+        (ShardLabel::of(&shard(other)), "c"),
+    ] {
+        let from = SocketAddr::from(([10, 0, 0, 1], 5));
+        let by = Principal::refused_certificate(from, "", (Some(label), None));
+        audit
+            .call(&by, "processHeartbeat")
+            .on("worker", name)
+            .end(Outcome::Ok, None);
+    }
+    audit.close();
+    for (who, found) in [(node, "a b"), (other, "c"), ("node7", "")] {
+        let query = PageQuery {
+            who: Some(who.to_owned()),
+            ..PageQuery::default()
+        };
+        assert_eq!(names(&lines(&audit, query)).join(" "), found, "{who}");
+    }
 }
 
 #[test]

@@ -340,13 +340,16 @@ impl Identities {
         self.serve_apart(
             (from, to),
             move |security, (audit, from)| {
-                let line = audit.call(from, "revokeWorker").on("worker", &args.shard);
+                let mut line = audit.call(from, "revokeWorker").on("worker", &args.shard);
                 let revoked =
                     parse_shard(args.shard).and_then(|shard| security.revoke_worker(&shard));
+                if let Ok(is_known) = &revoked {
+                    line.changed(None, Some(json!({ "known": is_known })));
+                }
                 record_change(line, from, "revoke the certificates of a shard", &revoked);
                 revoked
             },
-            |outcome| wire::BrasserieRevokeWorkerResult { ex: outcome.err() },
+            answer!(BrasserieRevokeWorkerResult),
         );
     }
 
@@ -409,11 +412,11 @@ impl Identities {
     }
 
     /// Serves a revocation, which waits for no work of others.
-    fn serve_apart<R>(
+    fn serve_apart<T, R>(
         &self,
         (from, to): (Principal, Responder),
-        revoke: impl FnOnce(&Security, (&Audit, &Principal)) -> Result<(), NotAdmitted> + Send + 'static,
-        answer: impl FnOnce(Result<(), wire::NotAdmittedException>) -> R + Send + 'static,
+        revoke: impl FnOnce(&Security, (&Audit, &Principal)) -> Result<T, NotAdmitted> + Send + 'static,
+        answer: impl FnOnce(Result<T, wire::NotAdmittedException>) -> R + Send + 'static,
     ) where
         R: TSerializable,
     {
@@ -472,9 +475,10 @@ fn record_change<T>(
 ) {
     log_outcome(from, &line.subject(what), outcome);
     match outcome {
-        Err(why @ (NotAdmitted::Failed(_) | NotAdmitted::NotWritten(_))) => {
-            line.end(Outcome::Failed, Some(why))
-        }
+        Err(
+            why
+            @ (NotAdmitted::Failed(_) | NotAdmitted::NotWritten(_) | NotAdmitted::Unfinished(_)),
+        ) => line.end(Outcome::Failed, Some(why)),
         outcome => line.end_as(outcome),
     }
 }
@@ -517,7 +521,7 @@ fn describe_authority(state: &AuthorityState) -> Value {
 fn log_outcome<T>(from: &Principal, what: &str, outcome: &Result<T, NotAdmitted>) {
     match outcome {
         Ok(_) => tracing::info!(%from, "accepted the request to {what}"),
-        Err(why @ NotAdmitted::NotWritten(_)) => {
+        Err(why @ (NotAdmitted::NotWritten(_) | NotAdmitted::Unfinished(_))) => {
             tracing::error!(%from, %why, "did not finish the request to {what}");
         }
         Err(why) => tracing::warn!(%from, %why, "refused the request to {what}"),

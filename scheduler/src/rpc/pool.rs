@@ -97,6 +97,9 @@ impl WorkerPool {
             is_plain: !matches!(from, Principal::Authenticated(_)),
         };
         let shard = worker.shard.clone();
+        if let Some(security) = &self.security {
+            security.note_name(from, &shard);
+        }
         put(&mut self.known.lock().asking, shard.clone(), way.clone());
         Heard {
             shard,

@@ -96,7 +96,7 @@ impl Security {
         let certified = Certified {
             cluster: self.cluster.clone(),
             role: Role::Worker,
-            shard: Some(shard.clone()),
+            shard: Some(registry.named(shard.clone())),
             token,
         };
         let chain = authority.certify(request, &certified, issued, self.worker_life)?;

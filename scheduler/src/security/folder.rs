@@ -78,6 +78,11 @@ pub(super) fn open(
     };
     let path = directory.folder(FOLDER)?;
     check_admin(&path)?;
+    if !is_new && authority.remove_other_keys(&path)? {
+        tracing::warn!(
+            "the file {KEY} had the key of another authority too, which is removed: a step of a rotation was cut off"
+        );
+    }
     // An operator copies the authority alone to a scheduler that takes over a cluster.
     let mut registry = match is_new || !exists(&path.join(TOKENS))? {
         true => {

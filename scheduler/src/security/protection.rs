@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::WallTime;
-use brasserie_common::access::Role;
+use brasserie_common::access::{Role, ShardLabel};
 use brasserie_common::cluster_view::REVOKED;
 use brasserie_common::text::{counted, printable};
 use brasserie_common::time::readable_duration;
+use brasserie_common::{Shard, WallTime};
 use brasserie_common_identity::Life;
 use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie as wire;
@@ -88,7 +88,9 @@ impl Protection {
                 "is refused, because its certificate is revoked: its tasks run elsewhere once it is lost"
                     .to_owned()
             });
-            let overdue = overdue.get(shard).map(|left| overdue_renewal(*left));
+            let label = Shard::try_from(shard).map(|shard| ShardLabel::of(&shard));
+            let overdue = label.ok().and_then(|label| overdue.get(label.as_str()));
+            let overdue = overdue.map(|left| overdue_renewal(*left));
             for problem in revoked.into_iter().chain(overdue) {
                 worker.problems.get_or_insert_default().push(problem);
             }
@@ -211,8 +213,6 @@ fn describe_token(number: &str, token: &TokenRecord, now: WallTime) -> String {
 
 #[cfg(test)]
 mod tests {
-    use brasserie_common::Shard;
-
     use brasserie_common_identity::Secret;
 
     use super::*;
@@ -227,7 +227,10 @@ mod tests {
             ..wire::WorkerStatus::default()
         };
         wire::ClusterStatus {
-            workers: Some(vec![worker("a", "healthy"), worker("b", "lost")]),
+            workers: Some(vec![
+                worker("a.example.com", "healthy"),
+                worker("b", "lost"),
+            ]),
             ..wire::ClusterStatus::default()
         }
     }
@@ -310,7 +313,7 @@ mod tests {
         let secret = Secret::random().expect("entropy");
         let terms = Terms::joining(Duration::from_secs(60), 2);
         tokens.add(now, &secret, terms).expect("good terms");
-        for name in ["a", "b"] {
+        for name in ["a.example.com", "b"] {
             let shard = Shard::try_from(name).expect("a name");
             let life = Duration::from_secs(3600);
             let admitted = tokens.admit(now, &secret, (&shard, &[1]), life);
@@ -328,7 +331,7 @@ mod tests {
         assert!(problems[0].contains("has not renewed its certificate"));
         assert_eq!(before[1].problems, None, "a lost worker cannot renew");
 
-        let shard = Shard::try_from("a").expect("a name");
+        let shard = Shard::try_from("a.example.com").expect("a name");
         security.revoke_worker(&shard).expect("it has joined");
         let revoked = workers();
         let problems = revoked[0].problems.clone().unwrap_or_default();

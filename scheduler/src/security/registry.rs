@@ -220,7 +220,7 @@ mod tests {
         let other = tokens.admit(NOW, &own, (&shard("b"), &[2]), DAY);
         other.expect("a token for two");
         tokens
-            .revoke_shard(NOW, &shard("b"), 9 * DAY)
+            .revoke_shard(NOW, &label("b"), 9 * DAY)
             .expect("it has joined");
         tokens.forget_ended(NOW + 40 * DAY);
         assert_eq!(tokens.shards.len(), 2, "there are few");
@@ -236,7 +236,7 @@ mod tests {
         let (mut tokens, own) = tokens(9);
         let issued = admit(&mut tokens, NOW, &own, 1);
         tokens
-            .revoke_shard(NOW, &shard("a"), 7 * DAY)
+            .revoke_shard(NOW, &label("a"), 7 * DAY)
             .expect("it has joined");
         let (viewer, ended) = (secret(), secret());
         for person in [&viewer, &ended] {

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 
 use brasserie_common::Shard;
 use brasserie_common::access::Role;
-use brasserie_common_identity::{CERTIFICATE, Credential, KEY, KeyRequest, Proven, Secret, proven};
+use brasserie_common_identity::{
+    CERTIFICATE, Certified, Credential, KEY, KeyRequest, Proven, Secret, proven,
+};
 use brasserie_thrift::rpc::Authenticator as _;
 use tokio_util::sync::CancellationToken;
 
@@ -394,6 +396,55 @@ fn a_shard_renews_once_at_a_time_and_once_in_a_minute_except_after_a_rotation() 
         turn.renew(key.request()).expect("a certificate");
         assert_eq!(begin("w1").err(), early);
     }
+}
+
+#[test]
+fn a_worker_whose_name_is_no_label_is_known_by_its_name_once_it_has_said_it() {
+    let bench = Bench::new();
+    let security = bench.security();
+    let shard = |name: &str| Shard::try_from(name).expect("a name");
+    let node = shard("node7.example.com");
+    let label = ShardLabel::of(&node);
+    // A certificate of an earlier release, which another head node has issued: it shows the hash alone.
+    let certified = Certified {
+        cluster: security.cluster.clone(),
+        role: Role::Worker,
+        shard: ShardLabel::from_label(label.as_str()),
+        token: None,
+    };
+    let key = KeyRequest::create().expect("a key");
+    let life = Lifetime::WORKER;
+    let chain = security.authority();
+    let chain = chain.certify(key.request(), &certified, Clock.wall(), life);
+    let own = key.with_chain(chain.expect("a certificate"));
+    let own = own.expect("its key");
+    let caller = caller_with(&security, &own);
+    security.rotate(RotationStep::Begin).expect("a folder");
+    let behind = || {
+        let state = security.authority_state().expect("an authority");
+        state.not_renewed.join(" ")
+    };
+    let hash = behind();
+    assert!(hash.starts_with("h-"), "{hash}");
+    for name in ["node8.example.com", node.as_str()] {
+        assert_eq!(behind(), hash);
+        security.note_name(&caller, &shard(name));
+    }
+    assert_eq!(behind(), node.as_str());
+    let caller = caller_with(&security, &own).to_string();
+    assert!(caller.contains("worker `node7.example.com` at"), "{caller}");
+    // The next certificate has the name.
+    let key = KeyRequest::create().expect("a key");
+    let valid_from = security.registry.lock().valid_from(&label);
+    let hashed = certified.shard.expect("a label");
+    let chain = security.renew(&hashed, valid_from, key.request());
+    let next = key.with_chain(chain.expect("a certificate"));
+    let next = proven_by(&next.expect("its key")).certified.shard;
+    assert_eq!(next.and_then(|label| label.shard()), Some(node.clone()));
+    // People revoke it by what was shown.
+    assert_eq!(security.revoke_worker(&shard(&hash)), Ok(true));
+    assert!(security.registry.lock().is_revoked(node.as_str()));
+    assert_eq!(security.revoke_worker(&shard("unknown")), Ok(false));
 }
 
 #[test]
