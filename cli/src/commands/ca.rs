@@ -35,8 +35,9 @@ enum CaCommand {
     Status(AskArgs),
     /// Replace the authority, in two steps, without the end of any task.
     ///
-    /// The first step creates another authority. From then on the certificates of both are accepted. Workers renew theirs within seconds;
-    /// those that are away do so when they are back. Tokens go on working. `brasserie ca status` shows which workers are missing.
+    /// The first step creates another authority. From then on the certificates of both are accepted. Workers renew theirs within seconds,
+    /// or some minutes if there are thousands; those that are away do so when they are back. Tokens go on working. `brasserie ca status` shows
+    /// which workers are missing.
     ///
     /// The second step, --finish, ends the trust in the former authority. Tokens that were created before the first step are refused then: give
     /// their holders new ones. `brasserie token list` names them. The scheduler's own file identity/admin.token is already up to date.
@@ -87,9 +88,9 @@ fn rotate(args: &RotateArgs) -> Result<CommandEnding> {
              list` names. HTTPS clients (curl --cacert) need the present identity/authority.pem.\n"
         }
         false => {
-            "A new authority is in force, and the former one is still accepted. Workers renew their certificates within seconds; when \
-             `brasserie ca status` shows that all have, finish with `brasserie ca rotate --finish`\nBefore that, give HTTPS clients (curl --cacert) the \
-             present identity/authority.pem of the scheduler.\n"
+            "A new authority is in force, and the former one is still accepted. Workers renew their certificates within seconds, or some \
+             minutes if there are thousands; when `brasserie ca status` shows that all have, finish with `brasserie ca rotate --finish`\nBefore that, \
+             give HTTPS clients (curl --cacert) the present identity/authority.pem of the scheduler.\n"
         }
     };
     match args.ask.json {

@@ -25,6 +25,8 @@ use crate::turns::Turns;
 
 /// The most calls of one kind from the network on threads at a time. All kinds together leave half of the runtime's blocking pool to others.
 const MOST_AT_ONCE: usize = 32;
+/// The same for renewals: all workers renew at once after a step of a rotation, and one write serves all that wait for it.
+const MOST_RENEWALS: usize = 2 * MOST_AT_ONCE;
 /// The most shards that `AuthorityStatus` names.
 const MOST_NOT_RENEWED: usize = 1000;
 
@@ -70,7 +72,7 @@ impl Default for Queues {
         let turns = || Turns::new(MOST_AT_ONCE);
         Queues {
             joining: turns(),
-            renewing: turns(),
+            renewing: Turns::new(MOST_RENEWALS),
             certifying: turns(),
             changing: turns(),
             reading: turns(),

@@ -36,30 +36,35 @@ impl Security {
         let now = Clock.wall();
         let secret = Secret::from_digits(secret).map_err(|_| NotAdmitted::Unknown)?;
         let label = ShardLabel::of(shard);
-        let chain = self.change(|registry| {
-            let admitted = registry.admit(now, &secret, (shard, request), self.worker_life.0);
-            let (token, life) = admitted?;
-            registry.check_authority(token, &self.trusted())?;
+        let touched = (Some(label.clone()), Some(secret.number()));
+        let (shard, request, joined) = (shard.clone(), request.to_vec(), label.clone());
+        let admit = move |security: &Security, registry: &mut Registry| {
+            let life = security.worker_life.0;
+            let (token, life) = registry.admit(now, &secret, (&shard, &request), life)?;
+            registry.check_authority(token, &security.trusted())?;
             // A request that cannot be certified uses up no token.
-            self.certify(registry, request, (label.clone(), Some(token)), life.issued)
-        })?;
-        // A former key of the shard, with an expired certificate, may not be renewed any more.
-        self.disconnect(|identity| identity.shard.as_ref() == Some(&label));
-        Ok(chain)
+            security.certify(registry, &request, (joined, Some(token)), life.issued)
+        };
+        self.change(touched, admit, move |security| {
+            // A former key of the shard, with an expired certificate, may not be renewed any more.
+            security.disconnect(|identity| identity.shard.as_ref() == Some(&label));
+        })
     }
 
     /// Certifies another key of a worker that has a certificate, unless those since this second do not count any more. Waits for the disk.
     pub(crate) fn renew(&self, shard: &ShardLabel, valid_from: i64, request: &[u8]) -> IssuedChain {
         let now = Clock.wall();
-        let chain = self.change(|registry| {
-            if registry.valid_from(shard) != valid_from {
-                return Err(NotAdmitted::Revoked(shard.clone()));
+        let (renewed, shard, request) = (shard.clone(), shard.clone(), request.to_vec());
+        let renew = move |security: &Security, registry: &mut Registry| {
+            if registry.valid_from(&shard) != valid_from {
+                return Err(NotAdmitted::Revoked(shard));
             }
-            let life = registry.renew(now, shard, self.worker_life.0)?;
-            self.certify(registry, request, (shard.clone(), None), life.issued)
-        })?;
-        self.admit_again(shard);
-        Ok(chain)
+            let life = registry.renew(now, &shard, security.worker_life.0)?;
+            security.certify(registry, &request, (shard, None), life.issued)
+        };
+        self.change((Some(renewed.clone()), None), renew, move |security| {
+            security.admit_again(&renewed);
+        })
     }
 
     /// Certifies a key of a person for calls to workers, for no longer than its token is valid.

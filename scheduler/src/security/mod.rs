@@ -9,9 +9,10 @@
 //! * `tokens`, `certificates`, `revocation` and `rotation` serve the calls that change the registry or the authority (`rpc/identities.rs`).
 //!
 //! [`Security`] has a lock for the registry and another one for the authority with the scheduler's certificates. Each is held for moments, no
-//! thread holds both, and none writes to the disk under them. A change takes its turn in `writes`, which others wait for, and copies the
-//! registry. It changes the copy, writes the copy, and puts the copy in force: a change is durable before it is effective, so a token with one
-//! use is used once. A revocation is effective first (`revocation`). A rotation writes the authority in its turn, and then puts it in force.
+//! thread holds both, and none writes to the disk under them. Changes wait in `writes` for a turn. The thread that has the turn copies the
+//! registry, makes all of them in the copy, writes the copy, and puts the copy in force: a change is durable before it is effective, so a token
+//! with one use is used once. A revocation is effective first (`revocation`). A rotation writes the authority in its turn, and then puts it in
+//! force.
 
 mod authentication;
 mod certificates;
@@ -48,7 +49,6 @@ use authentication::RpcTls;
 pub(crate) use certificates::IssuedChain;
 pub use examination::{IdentityExamination, examine_identity};
 pub use folder::SecurityError;
-use folder::write_registry;
 pub(crate) use local_socket::open as open_local_socket;
 pub(crate) use lost_identity::LostIdentityCheck;
 pub(crate) use not_admitted::NotAdmitted;
@@ -63,7 +63,7 @@ pub(crate) use rotation::{AuthorityState, RotationStep};
 pub use tokens::Invitation;
 pub(crate) use tokens::token_number;
 use web::WebTls;
-use writes::{WriteTurn, Writes};
+use writes::Writes;
 
 /// The treatment of peers that do not use TLS, by a scheduler with an authority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -224,37 +224,6 @@ impl Security {
     /// Returns the name of the cluster in certificates.
     pub(crate) fn cluster(&self) -> &str {
         self.cluster.as_str()
-    }
-
-    /// Makes a change of the registry that is on disk before it has effect. Waits for the disk.
-    fn change<T>(
-        &self,
-        make: impl FnOnce(&mut Registry) -> Result<T, NotAdmitted>,
-    ) -> Result<T, NotAdmitted> {
-        let turn = self.writes.turn()?;
-        let mut registry = self.registry.lock();
-        registry.forget_ended(Clock.wall());
-        let mut changed = registry.clone();
-        drop(registry);
-        let made = make(&mut changed)?;
-        self.write(&changed, &turn)?;
-        let authority = self.authority().hash();
-        let has_revoked = self.registry.lock().replace(changed, &authority);
-        if has_revoked {
-            // The change may have added a certificate that is revoked too.
-            self.notify_workers();
-        }
-        Ok(made)
-    }
-
-    /// Writes a copy of the registry, with all revocations that were in effect when it was made.
-    fn write(&self, copy: &Registry, _: &WriteTurn<'_>) -> Result<(), NotAdmitted> {
-        let written = write_registry(&self.folder, copy);
-        if written.is_ok() {
-            self.registry.lock().note_written(copy.revocations());
-        }
-        self.writes.note(written.as_ref().err());
-        written
     }
 
     /// Makes the news of certificates go to all workers.
