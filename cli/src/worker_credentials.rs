@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::Result;
 use brasserie_common::access::{Role, ShardLabel};
 use brasserie_common::{Shard, Time};
-use brasserie_common_identity::{CertificateDer, Cluster, Credential, Life, client_config, proven};
+use brasserie_common_identity::{
+    CertificateDer, Credential, Life, TrustDomain, client_config, proven,
+};
 use brasserie_common_runtime::{Clock, NetworkExposure};
 use brasserie_thrift::generated::brasserie::RevokedShard;
 use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
@@ -64,7 +66,7 @@ pub(crate) struct CertifiedCaller {
 #[derive(Clone)]
 struct Certificate {
     tls: Arc<rustls::ClientConfig>,
-    cluster: Cluster,
+    trust_domain: TrustDomain,
     renew_at: Time,
     until: Time,
     /// The certificates of a shard that were issued before this second are revoked.
@@ -84,7 +86,7 @@ impl Certificate {
         });
         Ok(Certificate {
             tls: client_config(Some(&own), &own.authorities(), THRIFT)?,
-            cluster: proven(own.certificate())?.certified.cluster,
+            trust_domain: proven(own.certificate())?.certified.trust_domain,
             renew_at: now + life / 2,
             until: now + life,
             revoked: Arc::new(revoked.collect()),
@@ -147,10 +149,10 @@ impl WorkerCredentials {
             // The kernel proves the other end of a local socket.
             WorkerCredentials::Certified(_) if peer.is_local() => Ok(peer.clone()),
             WorkerCredentials::Certified(caller) => {
-                let cluster = caller.current().await?.cluster;
+                let trust_domain = caller.current().await?.trust_domain;
                 let name = match &callee.shard {
-                    Some(shard) => cluster.of_shard(shard),
-                    None => cluster.of_role(role),
+                    Some(shard) => trust_domain.of_shard(shard),
+                    None => trust_domain.of_role(role),
                 };
                 Ok(peer.clone().proving(&name))
             }
@@ -255,7 +257,7 @@ mod tests {
             }
             call.serve(|args: BrasserieCertifyArgs, to| {
                 let certified = Certified {
-                    cluster: self.authority.cluster().clone(),
+                    trust_domain: self.authority.trust_domain().clone(),
                     role: Role::Viewer,
                     shard: None,
                     token: None,
@@ -359,11 +361,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("socket");
         let authority = Authority::create(Clock.wall()).expect("an authority");
-        let cluster = authority.cluster().clone();
+        let trust_domain = authority.trust_domain().clone();
         let shown = |shard: &str| {
             let key = KeyRequest::create().expect("a key");
             let certified = Certified {
-                cluster: cluster.clone(),
+                trust_domain: trust_domain.clone(),
                 role: Role::Worker,
                 shard: Some(label(shard)),
                 token: None,
@@ -383,11 +385,11 @@ mod tests {
             credentials.holder(&worker).await,
         ] {
             let peer = peer.expect("a certificate");
-            assert_eq!(peer.name(), Some(&*cluster.of_shard(&label("w1"))));
+            assert_eq!(peer.name(), Some(&*trust_domain.of_shard(&label("w1"))));
         }
         let any = Callee::from(worker.peer);
         let any = credentials.worker(&any).await.expect("a certificate");
-        assert_eq!(any.name(), Some(&*cluster.of_role(Role::Worker)));
+        assert_eq!(any.name(), Some(&*trust_domain.of_role(Role::Worker)));
         let own = credentials.for_tls().expect("a certificate");
         assert_eq!(own.accepts(&one), Ok(()));
         let refused = own.accepts(&two);

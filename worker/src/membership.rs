@@ -23,9 +23,9 @@ use brasserie_common::access::{
 use brasserie_common::text::printable;
 use brasserie_common::{Principal, ServiceAddress, Shard, Time, WallTime};
 use brasserie_common_identity::{
-    AuthorityHash, CertificateDer, Cluster, Credential, IdentityError, KeyRequest, MAX_TOKEN_BYTES,
-    Proven, Token, TokenError, TokenForm, client_config, joining_client_config, leads_to, proven,
-    server_config,
+    AuthorityHash, CertificateDer, Credential, IdentityError, KeyRequest, MAX_TOKEN_BYTES, Proven,
+    Token, TokenError, TokenForm, TrustDomain, client_config, joining_client_config, leads_to,
+    proven, server_config,
 };
 use brasserie_common_runtime::{Clock, FileError, files};
 use brasserie_thrift::generated::brasserie::{
@@ -132,7 +132,7 @@ pub(crate) struct Membership(Option<Arc<Member>>);
 /// A member of a cluster.
 struct Member {
     folder: PathBuf,
-    cluster: Cluster,
+    trust_domain: TrustDomain,
     shard: ShardLabel,
     own: Mutex<OwnSide>,
     /// The last news from the scheduler since the worker started; `None`: none yet.
@@ -309,8 +309,8 @@ impl Membership {
     fn log_join(&self, joined: &Membership, shard: &Shard) {
         let shard = shard.as_str();
         match (&self.0, &joined.0) {
-            (Some(from), Some(to)) if from.cluster != to.cluster => {
-                let (from, to) = (&from.cluster, &to.cluster);
+            (Some(from), Some(to)) if from.trust_domain != to.trust_domain => {
+                let (from, to) = (&from.trust_domain, &to.trust_domain);
                 tracing::warn!(shard, %from, %to, "joined the cluster, and left another one, as the operator has given a token for this one");
             }
             _ => tracing::info!(shard, "joined the cluster"),
@@ -379,7 +379,7 @@ impl Membership {
     fn peer(&self, at: &ServiceAddress, role: Role) -> PeerAddr {
         let peer = PeerAddr::new(&at.host, at.port);
         match &self.0 {
-            Some(member) => peer.proving(&member.cluster.of_role(role)),
+            Some(member) => peer.proving(&member.trust_domain.of_role(role)),
             None => peer,
         }
     }
@@ -752,7 +752,7 @@ impl Member {
         }
         Ok(Member {
             folder: folder.to_owned(),
-            cluster: certified.cluster,
+            trust_domain: certified.trust_domain,
             shard,
             own: Mutex::new(OwnSide::of(credential, is_new)?),
             learned: Mutex::default(),
@@ -840,7 +840,7 @@ impl Member {
             "The scheduler there has another authority than the certificate of this worker. Either it is the scheduler of another cluster than {}, \
              or its authority was replaced while this worker was away. In that case, end this worker, and start it in its data directory with \
              --join-token and a token of an administrator of that scheduler: brasserie token create --role worker",
-            self.cluster
+            self.trust_domain
         )
     }
 
@@ -867,7 +867,8 @@ impl Member {
         let credential = key.with_chain(chain).map_err(text)?;
         let own = OwnSide::of(&credential, true).map_err(text)?;
         let certified = proven(credential.certificate()).map_err(text)?.certified;
-        if (certified.cluster, certified.shard) != (self.cluster.clone(), Some(self.shard.clone()))
+        if (certified.trust_domain, certified.shard)
+            != (self.trust_domain.clone(), Some(self.shard.clone()))
         {
             return Err(MembershipError::OtherCertificate.to_string());
         }
@@ -898,7 +899,7 @@ impl Member {
         shown: &[CertificateDer<'static>],
     ) -> Result<Identity, String> {
         let proven = proven_by(shown)?;
-        if proven.certified.cluster != self.cluster {
+        if proven.certified.trust_domain != self.trust_domain {
             return Err("its certificate is of another cluster".to_owned());
         }
         if proven.until <= Clock.wall() {
@@ -1025,7 +1026,7 @@ impl Credentials for Member {
 
 impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Member({} of {})", self.shard, self.cluster)
+        write!(f, "Member({} of {})", self.shard, self.trust_domain)
     }
 }
 
@@ -1043,7 +1044,7 @@ mod tests {
     fn credential(authority: &Authority, role: Role, shard: Option<&str>) -> Credential {
         let key = KeyRequest::create().expect("a key");
         let certified = Certified {
-            cluster: authority.cluster().clone(),
+            trust_domain: authority.trust_domain().clone(),
             role,
             shard: shard.map(label),
             token: None,
@@ -1061,7 +1062,7 @@ mod tests {
     fn member(authority: &Authority) -> Member {
         Member {
             folder: PathBuf::new(),
-            cluster: authority.cluster().clone(),
+            trust_domain: authority.trust_domain().clone(),
             shard: label("w1"),
             own: Mutex::new(own_side(authority, true)),
             learned: Mutex::default(),

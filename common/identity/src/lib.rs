@@ -11,7 +11,7 @@ mod token;
 
 pub use authority::{Authority, AuthorityHash, CERTIFICATE, CLOCK_SKEW, KEY, Lifetime, leads_to};
 pub use credential::{Credential, KeyRequest, write_secret};
-pub use names::{Certified, Cluster, hex};
+pub use names::{Certified, TrustDomain, hex};
 pub use rustls::pki_types::CertificateDer;
 pub use tls::{
     Life, Proven, client_config, joining_client_config, proven, server_config, web_server_config,

@@ -265,8 +265,8 @@ impl ServerCertVerifier for ByHash {
         roots.add(shown.clone().into_owned())?;
         // The certificate says itself of which cluster it is, and that is the authority's word.
         let proven = proven(end_entity).map_err(|error| Error::General(error.to_string()))?;
-        let cluster = proven.certified.cluster;
-        let name = cluster.of_role(brasserie_common::access::Role::Scheduler);
+        let trust_domain = proven.certified.trust_domain;
+        let name = trust_domain.of_role(brasserie_common::access::Role::Scheduler);
         let name = ServerName::try_from(name).map_err(|error| Error::General(error.to_string()))?;
         let verifier = WebPkiServerVerifier::builder_with_provider(
             Arc::new(roots),

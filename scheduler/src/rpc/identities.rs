@@ -249,7 +249,7 @@ impl Identities {
                 let cluster = self
                     .security
                     .as_ref()
-                    .map(|security| security.cluster().to_owned());
+                    .map(|security| security.trust_domain().to_owned());
                 let caller = wire::Caller {
                     role: Some(identity.role.name().to_owned()),
                     owner: identity.owner.as_deref().map(str::to_owned),
@@ -613,7 +613,7 @@ fn authority_status(state: AuthorityState) -> wire::AuthorityStatus {
     let count = i64::try_from(state.not_renewed.len()).unwrap_or(i64::MAX);
     let shards = state.not_renewed.into_iter().take(MOST_NOT_RENEWED);
     wire::AuthorityStatus {
-        cluster: Some(state.cluster.to_string()),
+        cluster: Some(state.trust_domain.to_string()),
         hash: Some(state.hash.to_string()),
         expires_ms: Some(state.expires.as_millis()),
         former: state.former.map(|former| former.to_string()),

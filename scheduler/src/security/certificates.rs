@@ -73,7 +73,7 @@ impl Security {
             life.0 = life.0.min(now.until(holder.until));
         }
         let certified = Certified {
-            cluster: self.cluster.clone(),
+            trust_domain: self.trust_domain.clone(),
             role: person.role,
             shard: None,
             token: person.token,
@@ -94,7 +94,7 @@ impl Security {
             registry.note_authority(&shard, &authority.hash());
         }
         let certified = Certified {
-            cluster: self.cluster.clone(),
+            trust_domain: self.trust_domain.clone(),
             role: Role::Worker,
             shard: Some(shard.clone()),
             token,

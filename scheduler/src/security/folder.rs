@@ -92,7 +92,7 @@ pub(super) fn open(
     if is_new {
         // It is written last: a crash before that leaves a folder from which the next start begins anew.
         authority.write(&path)?;
-        tracing::info!(trust_domain = %authority.cluster(), "created the authority of a new cluster");
+        tracing::info!(trust_domain = %authority.trust_domain(), "created the authority of a new cluster");
     }
     if let Some(admin) = set_authority_of_admin_token(&path, &authority)? {
         registry.set_authority(admin, &authority.hash());

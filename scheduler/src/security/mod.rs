@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use brasserie_common::Principal;
 use brasserie_common::access::{Identity, LocalUser, ShardLabel};
-use brasserie_common_identity::{Authority, AuthorityHash, Cluster, Lifetime};
+use brasserie_common_identity::{Authority, AuthorityHash, Lifetime, TrustDomain};
 use brasserie_common_runtime::{Clock, DataDir, net};
 use brasserie_thrift::rpc::{Disconnector, ServerHandle};
 use parking_lot::Mutex;
@@ -86,7 +86,7 @@ pub enum AuthorityCreation {
 
 /// The identity of a scheduler with an authority.
 pub(crate) struct Security {
-    cluster: Cluster,
+    trust_domain: TrustDomain,
     own: Mutex<OwnCertificates>,
     registry: Mutex<Registry>,
     /// The folder of the authority and the registry.
@@ -134,7 +134,7 @@ impl Security {
         };
         let rpc_tls = RpcTls::create(&authority, now)?;
         let security = Arc::new_cyclic(|weak_self| Security {
-            cluster: authority.cluster().clone(),
+            trust_domain: authority.trust_domain().clone(),
             own: Mutex::new(OwnCertificates {
                 authority: Arc::new(authority),
                 rpc_tls,
@@ -215,12 +215,12 @@ impl Security {
 
     /// Returns the name that the worker of a shard must prove when it is called.
     pub(crate) fn certified_name(&self, shard: &ShardLabel) -> String {
-        self.cluster.of_shard(shard)
+        self.trust_domain.of_shard(shard)
     }
 
-    /// Returns the name of the cluster in certificates.
-    pub(crate) fn cluster(&self) -> &str {
-        self.cluster.as_str()
+    /// Returns the trust domain, the name of the cluster in certificates.
+    pub(crate) fn trust_domain(&self) -> &str {
+        self.trust_domain.as_str()
     }
 
     /// Makes a change of the registry that is on disk before it has effect. Waits for the disk.

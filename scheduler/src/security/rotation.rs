@@ -14,7 +14,7 @@ use std::sync::Arc;
 use brasserie_common::WallTime;
 use brasserie_common::access::ShardLabel;
 use brasserie_common::text::printable;
-use brasserie_common_identity::{Authority, AuthorityHash, Cluster, IdentityError};
+use brasserie_common_identity::{Authority, AuthorityHash, IdentityError, TrustDomain};
 use brasserie_common_runtime::Clock;
 
 use super::authentication::RpcTls;
@@ -40,7 +40,7 @@ pub(crate) enum RotationStep {
 /// The authority and its rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AuthorityState {
-    pub cluster: Cluster,
+    pub trust_domain: TrustDomain,
     pub hash: AuthorityHash,
     pub expires: WallTime,
     /// The authority that a rotation replaces.
@@ -153,7 +153,7 @@ fn state(authority: &Authority, registry: &Registry) -> Result<AuthorityState, I
         None => Vec::new(),
     };
     Ok(AuthorityState {
-        cluster: authority.cluster().clone(),
+        trust_domain: authority.trust_domain().clone(),
         hash: authority.hash(),
         expires: authority.until()?,
         former,
@@ -223,7 +223,7 @@ mod tests {
     /// Returns a certificate of a shard for a key that the scheduler has never seen.
     fn forged(authority: &Authority, shard: &Shard) -> Vec<CertificateDer<'static>> {
         let certified = Certified {
-            cluster: authority.cluster().clone(),
+            trust_domain: authority.trust_domain().clone(),
             role: Role::Worker,
             shard: Some(ShardLabel::of(shard)),
             token: None,

@@ -248,13 +248,13 @@ fn a_clock_that_was_set_back_renews_the_schedulers_own_certificate() {
 #[test]
 fn a_first_start_that_was_cut_off_begins_anew() {
     let bench = Bench::new();
-    let first = bench.security().cluster().to_owned();
+    let first = bench.security().trust_domain().to_owned();
     // Only the certificate was not written yet.
     fs::remove_file(bench.file(CERTIFICATE)).expect("a certificate");
     let opened = bench.try_open(AuthorityCreation::Never);
     assert!(opened.expect("as if it were new").is_none());
     let second = bench.security();
-    assert_ne!(second.cluster(), first);
+    assert_ne!(second.trust_domain(), first);
     let token = fs::read_to_string(bench.file(ADMIN_TOKEN)).expect("a token");
     let admin = second
         .authenticate_token(&token, at())
