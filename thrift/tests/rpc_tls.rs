@@ -468,9 +468,9 @@ async fn a_server_closes_the_connections_of_peers_that_may_no_longer_call() {
     assert_eq!(who(&one, &peer).await, "worker w1");
     assert_eq!(who(&two, &peer).await, "worker w2");
     let (mut lost, mut kept) = (one.losses(&peer), two.losses(&peer));
-    let is_first = |peer: &Principal| match peer {
-        Principal::Authenticated(identity) => identity.shard == Some(label("w1")),
-        _ => false,
+    let is_first = |peer: &Principal| {
+        let identity = peer.identity();
+        identity.is_some_and(|identity| identity.shard == Some(label("w1")))
     };
     server.handle.disconnector().disconnect(is_first);
     tokio::time::timeout(PATIENCE, lost.next())

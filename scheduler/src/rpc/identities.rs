@@ -4,9 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{
-    CallOrigin, Identity, Role, RunAs, SCHEDULER_CALLS, ShardLabel, TokenNumber,
-};
+use brasserie_common::access::{CallOrigin, Role, RunAs, SCHEDULER_CALLS, ShardLabel, TokenNumber};
 use brasserie_common::text::printable;
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
@@ -211,7 +209,7 @@ impl Identities {
             &self.queues.certifying,
             (from, to),
             move |security, (audit, from)| {
-                let chain = match identity_of(from) {
+                let chain = match from.identity() {
                     Some(person) => security.certify_person(person, &args.request),
                     None => Err(NotAdmitted::NoCertificate),
                 };
@@ -376,7 +374,7 @@ impl Identities {
                 record_change(line, from, what, &rotated);
                 if let (Ok(_), true) = (&rotated, args.finish) {
                     // This caller gets its answer.
-                    security.disconnect_replaced(identity_of(from).map(|identity| &identity.from));
+                    security.disconnect_replaced(from.identity().map(|identity| &identity.from));
                 }
                 Ok(authority_status(rotated?))
             },
@@ -533,14 +531,7 @@ fn wire_chain(chain: Vec<CertificateDer<'static>>) -> wire::IssuedCertificate {
 }
 
 fn certified_shard(from: &Principal) -> Option<&ShardLabel> {
-    identity_of(from)?.shard.as_ref()
-}
-
-fn identity_of(from: &Principal) -> Option<&Identity> {
-    match from {
-        Principal::Authenticated(identity) => Some(identity),
-        Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
-    }
+    from.identity()?.shard.as_ref()
 }
 
 fn parse_shard(text: String) -> Result<Shard, NotAdmitted> {

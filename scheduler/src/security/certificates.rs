@@ -107,19 +107,14 @@ impl Security {
     /// Makes the open connections of a worker with an expired certificate those of a worker that has renewed it.
     fn admit_again(&self, shard: &ShardLabel) {
         if let Some(server) = &*self.server.lock() {
-            server.identify(|peer| match peer {
-                Principal::Authenticated(identity)
-                    if identity.role == Role::Lapsed && identity.shard.as_ref() == Some(shard) =>
-                {
-                    Some(Principal::Authenticated(Arc::new(Identity {
-                        role: Role::Worker,
-                        ..Identity::clone(identity)
-                    })))
-                }
-                Principal::Authenticated(_)
-                | Principal::Unauthenticated(_)
-                | Principal::Stranger(..)
-                | Principal::Own => None,
+            let is_lapsed =
+                |peer: &&Identity| peer.role == Role::Lapsed && peer.shard.as_ref() == Some(shard);
+            server.identify(|peer| {
+                let lapsed = peer.identity().filter(is_lapsed)?;
+                Some(Principal::Authenticated(Arc::new(Identity {
+                    role: Role::Worker,
+                    ..lapsed.clone()
+                })))
             });
         }
     }

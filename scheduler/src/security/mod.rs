@@ -275,10 +275,7 @@ impl Security {
     /// Ends the connections of callers with such an identity.
     fn disconnect(&self, is_meant: impl Fn(&Identity) -> bool) {
         if let Some(server) = &*self.server.lock() {
-            server.disconnect(|peer| match peer {
-                Principal::Authenticated(identity) => is_meant(identity),
-                Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => false,
-            });
+            server.disconnect(|peer| peer.identity().is_some_and(&is_meant));
         }
     }
 }
