@@ -8,18 +8,16 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use brasserie_common::text::shell_word;
-use brasserie_common_identity::{MAX_TOKEN_BYTES, Token, TokenForm, joining_client_config};
+use brasserie_common_identity::{
+    ADMIN_TOKEN, FOLDER, MAX_TOKEN_BYTES, TOKEN_VARIABLE, Token, TokenForm, UNKNOWN_SCHEDULER,
+    joining_client_config,
+};
 use brasserie_common_runtime::files::{self, FileError};
 use brasserie_thrift::rpc::{Credentials, PeerAddr, THRIFT};
 use nix::unistd::{Uid, User};
 
 use crate::failure::Failure;
 use crate::secret_line::secret_line;
-
-/// The variable of the environment with a token.
-const TOKEN: &str = "BRASSERIE_TOKEN";
-/// The file with the administrator's token in a scheduler's data directory.
-const ADMIN_TOKEN: &str = "identity/admin.token";
 
 /// Reads the token of a person from a file that nobody else may read, from a scheduler's data directory, or from standard input, which is
 /// `-`.
@@ -37,7 +35,9 @@ pub(crate) fn token_in(file: &Path) -> Result<Token> {
 
 /// Reads the token in the environment; `None` if there is none.
 pub(crate) fn token_of_environment() -> Result<Option<Token>> {
-    let text = std::env::var(TOKEN).ok().filter(|text| !text.is_empty());
+    let text = std::env::var(TOKEN_VARIABLE)
+        .ok()
+        .filter(|text| !text.is_empty());
     text.map(|text| token(&text)).transpose()
 }
 
@@ -59,7 +59,7 @@ fn read(file: &Path) -> Result<String> {
     if !file.is_dir() {
         return read_secret(file, MAX_TOKEN_BYTES);
     }
-    let path = file.join(ADMIN_TOKEN);
+    let path = file.join(FOLDER).join(ADMIN_TOKEN);
     let text = files::read_secret(&path, MAX_TOKEN_BYTES);
     let text = text.map_err(|error| match &error {
         FileError::Read { error: why, .. } if why.kind() == ErrorKind::NotFound => {
@@ -130,7 +130,7 @@ impl Person {
 
     /// Returns a scheduler's address for calls that show the token. The hash in the token proves the scheduler, whatever it is called.
     pub(crate) fn scheduler(peer: PeerAddr) -> PeerAddr {
-        peer.proving("scheduler.brasserie")
+        peer.proving(UNKNOWN_SCHEDULER)
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use brasserie_common_identity::Token;
 use brasserie_common_runtime::NetworkExposure;
+use brasserie_common_runtime::net::LOCAL_SOCKET;
 
 use crate::access;
 use crate::addresses::{scheduler_address, socket_address, socket_path};
@@ -22,8 +23,6 @@ const DEFAULT_SCHEDULER: &str = "127.0.0.1:6789";
 const CONTEXT: &str = "BRASSERIE_CONTEXT";
 /// The data directory of the scheduler's unit for systemd.
 const SYSTEM_DIRECTORY: &str = "/var/lib/brasserie/scheduler";
-/// The local socket in a scheduler's data directory.
-const SOCKET: &str = "control.sock";
 
 /// The scheduler's address and the caller's proof, flags of every command that calls one.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -208,7 +207,7 @@ fn usable_socket(directory: &Path) -> Option<PathBuf> {
 
 /// Returns where the local socket of a scheduler with this data directory is.
 pub(crate) fn socket_in(directory: &Path) -> PathBuf {
-    directory.join(SOCKET)
+    directory.join(LOCAL_SOCKET)
 }
 
 #[cfg(test)]

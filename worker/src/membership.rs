@@ -23,9 +23,9 @@ use brasserie_common::access::{
 use brasserie_common::text::printable;
 use brasserie_common::{Principal, ServiceAddress, Shard, Time, WallTime};
 use brasserie_common_identity::{
-    AuthorityHash, CertificateDer, Credential, IdentityError, KeyRequest, MAX_TOKEN_BYTES, Proven,
-    Token, TokenError, TokenForm, TrustDomain, client_config, joining_client_config, leads_to,
-    proven, server_config,
+    AuthorityHash, CertificateDer, Credential, FOLDER, IdentityError, JOIN_TOKEN_VARIABLE,
+    KeyRequest, MAX_TOKEN_BYTES, Proven, Token, TokenError, TokenForm, TrustDomain,
+    UNKNOWN_SCHEDULER, client_config, joining_client_config, leads_to, proven, server_config,
 };
 use brasserie_common_runtime::{Clock, FileError, files};
 use brasserie_thrift::generated::brasserie::{
@@ -45,14 +45,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::options::{SchedulerOptions, TokenPlace};
 
-/// The folder in the data directory.
-pub(crate) const FOLDER: &str = "identity";
 /// The file with the certificate and its key.
 pub(crate) const OWN: &str = "worker.pem";
 /// The file with the key of a worker that joins, and the request that it makes until the scheduler has answered.
 const JOINING: &str = "joining.pem";
-/// The variable of the environment with a token for joining.
-pub const TOKEN_VARIABLE: &str = "BRASSERIE_JOIN_TOKEN";
 /// The pause between two attempts to join or to renew, while the scheduler does not answer.
 pub(crate) const RETRY: Duration = Duration::from_secs(5);
 /// The time after which a failure to renew is logged again, while its reason is the same.
@@ -535,7 +531,7 @@ async fn read_token(place: TokenPlace) -> Result<Token, MembershipError> {
                 read.map_err(MembershipError::StandardInput)?;
                 Ok(line)
             }
-            TokenPlace::Environment => Ok(std::env::var(TOKEN_VARIABLE).unwrap_or_default()),
+            TokenPlace::Environment => Ok(std::env::var(JOIN_TOKEN_VARIABLE).unwrap_or_default()),
         }
     };
     let read = tokio::task::spawn_blocking(read).await;
@@ -651,7 +647,7 @@ async fn join(
         attempt += 1;
         // The hash in the token decides; the name is not known yet.
         let plain = PeerAddr::new(&member.host, member.port);
-        let peer = plain.clone().proving("scheduler.brasserie");
+        let peer = plain.clone().proving(UNKNOWN_SCHEDULER);
         let called = pool
             .call::<_, BrasserieJoinResult>(&peer, "join", &arguments)
             .await;
@@ -1193,7 +1189,7 @@ mod tests {
             let shown = credential(authority, role, shard);
             let from = SocketAddr::from(([10, 0, 0, 1], 7));
             let caller = member.identify(from, shown.chain());
-            let is_caller = matches!(caller, Principal::Authenticated(_));
+            let is_caller = caller.identity().is_some();
             let as_server = member.accepts(shown.chain());
             assert_eq!(is_caller, as_server.is_ok(), "{role} in both directions");
             as_server

@@ -17,6 +17,9 @@ use crate::IdentityError;
 
 /// The last label of all names.
 const LAST_LABEL: &str = "brasserie";
+/// The name of a scheduler for [`joining_client_config`](crate::joining_client_config). The client does not know the trust domain yet, and
+/// checks the hash of the authority instead of this name.
+pub const UNKNOWN_SCHEDULER: &str = "scheduler.brasserie";
 /// Random bytes in a trust domain.
 const TRUST_DOMAIN_BYTES: usize = 10;
 

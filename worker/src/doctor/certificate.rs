@@ -4,10 +4,10 @@ use std::path::Path;
 
 use brasserie_common::WallTime;
 use brasserie_common::time::readable_duration;
-use brasserie_common_identity::{Credential, Life};
+use brasserie_common_identity::{Credential, FOLDER, Life};
 
 use super::{CheckVerdict, Finding};
-use crate::membership::{FOLDER, OWN};
+use crate::membership::OWN;
 
 const TOPIC: &str = "certificate";
 
