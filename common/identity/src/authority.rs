@@ -52,7 +52,7 @@ impl Lifetime {
 }
 
 /// The SHA-256 of an authority's certificate, by which a worker that joins recognizes its cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuthorityHash(pub [u8; 32]);
 
 impl AuthorityHash {
