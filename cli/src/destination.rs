@@ -110,7 +110,7 @@ impl Destination {
             (None, Some(address), file, _) => Ok(Destination {
                 addresses: vec![address.clone()],
                 token: match file {
-                    Some(file) => Some(access::token_in(file)?),
+                    Some(file) => Some(access::read_token(file)?),
                     None => access::token_of_environment()?,
                 },
                 exposure,
@@ -118,7 +118,7 @@ impl Destination {
             (None, None, Some(file), variable) => match usable_socket(file) {
                 Some(socket) => Ok(Self::local(&socket)),
                 None => {
-                    let token = access::token_in(file)?;
+                    let token = access::read_token(file)?;
                     // A data directory stands for the scheduler of this machine.
                     let context = match file.is_dir() {
                         true => None,
@@ -224,7 +224,7 @@ mod tests {
     fn a_token_goes_to_the_scheduler_of_the_context_with_its_authority() {
         let token = |authority: &str, secret: &str| {
             let text = format!("brt1-{}-{}", authority.repeat(32), secret.repeat(32));
-            access::token(&text).expect("a token")
+            access::parse_token(&text).expect("a token")
         };
         let context = |token: Option<Token>| NamedContext {
             name: "prod".to_owned(),

@@ -50,7 +50,7 @@ impl From<PeerAddr> for Callee {
 /// The credentials of calls to the workers of a scheduler.
 #[derive(Clone, Debug)]
 pub(crate) enum WorkerCredentials {
-    /// They ask for no proof. Calls go to these addresses.
+    /// Workers ask for no proof. Calls may go to these addresses.
     Plain(NetworkExposure),
     Certified(Arc<CertifiedCaller>),
 }
@@ -59,7 +59,7 @@ pub(crate) enum WorkerCredentials {
 pub(crate) struct CertifiedCaller {
     scheduler: Connection,
     certificate: Mutex<Certificate>,
-    /// Locked during a renewal, so that calls at the same time wait for one.
+    /// Locked during a renewal, so that other calls wait for this one.
     renewing: tokio::sync::Mutex<()>,
 }
 
@@ -76,7 +76,7 @@ struct Certificate {
 }
 
 impl Certificate {
-    /// Takes over a certificate that was issued now. Its dates are by the scheduler's clock, so only their distance counts.
+    /// Prepares a certificate that was issued now. Its dates are by the scheduler's clock, so only their distance counts.
     fn new((own, revoked): (Credential, Vec<RevokedShard>), now: Time) -> Result<Self> {
         let Life { issued, until } = Life::of(own.certificate())?;
         let life = issued.until(until);
@@ -149,7 +149,7 @@ impl WorkerCredentials {
             // The kernel proves the other end of a local socket.
             WorkerCredentials::Certified(_) if peer.is_local() => Ok(peer.clone()),
             WorkerCredentials::Certified(caller) => {
-                let trust_domain = caller.current().await?.trust_domain;
+                let trust_domain = caller.valid_certificate().await?.trust_domain;
                 let name = match &callee.shard {
                     Some(shard) => trust_domain.of_shard(shard),
                     None => trust_domain.of_role(role),
@@ -165,17 +165,14 @@ impl CertifiedCaller {
         self.certificate.lock().clone()
     }
 
-    fn keep(&self, certificate: Certificate) {
-        *self.certificate.lock() = certificate;
-    }
-
-    async fn current(&self) -> Result<Certificate, String> {
+    /// Returns the certificate, or a new one if less than half of its life is left. Errors if it has expired, and there is no new one.
+    async fn valid_certificate(&self) -> Result<Certificate, String> {
         let _one = self.renewing.lock().await;
         let (now, before) = (Clock.now(), self.certificate());
         if now < before.renew_at {
             return Ok(before);
         }
-        let current = match self.renewed(now).await {
+        let current = match self.request_certificate(now).await {
             Ok(renewed) => Certificate {
                 version: before.version + 1,
                 ..renewed
@@ -186,11 +183,12 @@ impl CertifiedCaller {
             },
             Err(error) => return Err(format!("cannot get another certificate: {error:#}")),
         };
-        self.keep(current.clone());
+        *self.certificate.lock() = current.clone();
         Ok(current)
     }
 
-    async fn renewed(&self, now: Time) -> Result<Certificate> {
+    /// Requests a certificate for a new key.
+    async fn request_certificate(&self, now: Time) -> Result<Certificate> {
         match self.scheduler.certify().await? {
             Some(issued) => Certificate::new(issued, now),
             None => anyhow::bail!("the scheduler asks for no proof"),

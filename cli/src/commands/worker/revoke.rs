@@ -27,7 +27,7 @@ pub(crate) struct RevokeArgs {
 }
 
 pub(super) fn run(args: &RevokeArgs) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     block_on(connection.revoke_worker(&args.name))??;
     let name = printable(&args.name);
     args.ask.say(
