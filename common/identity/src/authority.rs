@@ -22,15 +22,14 @@ use sha2::Digest as _;
 use time::OffsetDateTime;
 
 use crate::credential::{read_certificates, read_secret, write_certificates, write_secret};
+use crate::life::{CLOCK_SKEW, Life};
 use crate::names::{Certified, TrustDomain, hex};
-use crate::{Credential, IdentityError, KeyRequest, Life};
+use crate::{Credential, IdentityError, KeyRequest};
 
 /// The name of the file with the authority's certificate.
 pub const CERTIFICATE: &str = "authority.pem";
 /// The name of the file with its key.
 pub const KEY: &str = "authority.key";
-/// How far certificates are backdated, for machines whose clocks are behind.
-pub const CLOCK_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
 /// The lifetime of an authority: ten years. A rotation replaces it earlier.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 /// The longest rotation, after which nobody trusts the former authority any more: 90 days, many times the life of a certificate.

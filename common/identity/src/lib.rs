@@ -5,16 +5,18 @@
 
 mod authority;
 mod credential;
+mod life;
 pub mod names;
 mod tls;
 mod token;
 
-pub use authority::{Authority, AuthorityHash, CERTIFICATE, CLOCK_SKEW, KEY, Lifetime, leads_to};
+pub use authority::{Authority, AuthorityHash, CERTIFICATE, KEY, Lifetime, leads_to};
 pub use credential::{Credential, KeyRequest, write_secret};
+pub use life::{CLOCK_SKEW, Life};
 pub use names::{Certified, TrustDomain, UNKNOWN_SCHEDULER, hex};
 pub use rustls::pki_types::CertificateDer;
 pub use tls::{
-    Life, Proven, client_config, joining_client_config, proven, server_config, web_server_config,
+    Proven, client_config, joining_client_config, proven, server_config, web_server_config,
 };
 pub use token::{
     JOIN_TOKEN_VARIABLE, MAX_TOKEN_BYTES, Secret, TOKEN_IN_PLAIN_SIGHT, TOKEN_VARIABLE, Token,

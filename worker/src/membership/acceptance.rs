@@ -68,12 +68,12 @@ impl CertificateRules {
 
     /// Returns whether the authorities are others than those of the worker's certificate, because a rotation has begun or ended.
     pub(super) fn differ_from(&self, own: &OwnCertificate) -> bool {
-        !self.authorities.is_empty() && self.authorities != own.authorities
+        !self.authorities.is_empty() && self.authorities != *own.authorities()
     }
 
     /// Returns whether the worker's certificate was issued with an authority that is not accepted any more, because a rotation has ended.
     fn end_authority_of(&self, own: &OwnCertificate) -> bool {
-        !self.authorities.is_empty() && !own.authorities.is_subset(&self.authorities)
+        !self.authorities.is_empty() && !own.authorities().is_subset(&self.authorities)
     }
 }
 
@@ -162,10 +162,10 @@ impl Member {
             let has_ended = rules
                 .as_ref()
                 .is_some_and(|rules| rules.end_authority_of(&own));
-            if own.authorities.len() == 1 || (role == Role::Worker && !has_ended) {
+            if own.authorities().len() == 1 || (role == Role::Worker && !has_ended) {
                 return Ok(());
             }
-            own.issuer.clone()
+            own.issuer().clone()
         };
         match leads_to(shown, &issuer, Clock.wall()) {
             true => Ok(()),
@@ -214,7 +214,7 @@ fn proven_by(shown: &[CertificateDer<'static>]) -> Result<Proven, String> {
 
 impl Authenticator for Member {
     fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
-        Some(Arc::clone(&self.own.lock().server))
+        Some(self.own.lock().server())
     }
 
     fn plain(&self, from: SocketAddr) -> Principal {
@@ -234,7 +234,7 @@ impl Authenticator for Member {
 
 impl Credentials for Member {
     fn tls(&self) -> Arc<rustls::ClientConfig> {
-        Arc::clone(&self.own.lock().client)
+        self.own.lock().client()
     }
 
     fn accepts(&self, shown: &[CertificateDer<'static>]) -> Result<(), String> {

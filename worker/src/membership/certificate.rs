@@ -33,12 +33,12 @@ const LOG_PAUSE: Duration = Duration::from_secs(60);
 
 /// The worker's certificate in the form that TLS takes, for calls in both directions.
 pub(super) struct OwnCertificate {
-    pub(super) server: Arc<rustls::ServerConfig>,
-    pub(super) client: Arc<rustls::ClientConfig>,
+    server: Arc<rustls::ServerConfig>,
+    client: Arc<rustls::ClientConfig>,
     /// The authorities that TLS trusts: the issuer, and the former one if a rotation was under way.
-    pub(super) authorities: BTreeSet<AuthorityHash>,
+    authorities: BTreeSet<AuthorityHash>,
     /// The authority that has issued the certificate.
-    pub(super) issuer: CertificateDer<'static>,
+    issuer: CertificateDer<'static>,
     life: Life,
     /// The time of this process at which it got or read the certificate. Nobody sets this clock.
     since: Time,
@@ -60,6 +60,24 @@ impl OwnCertificate {
             since: Clock.now(),
             is_new,
         })
+    }
+
+    /// Returns the worker's side of TLS for its port.
+    pub(super) fn server(&self) -> Arc<rustls::ServerConfig> {
+        Arc::clone(&self.server)
+    }
+
+    /// Returns the worker's side of TLS for its calls.
+    pub(super) fn client(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.client)
+    }
+
+    pub(super) fn authorities(&self) -> &BTreeSet<AuthorityHash> {
+        &self.authorities
+    }
+
+    pub(super) fn issuer(&self) -> &CertificateDer<'static> {
+        &self.issuer
     }
 
     /// Returns the time until the worker renews the certificate: until the middle of its life by either clock. The clock for dates may be
