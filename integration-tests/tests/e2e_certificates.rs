@@ -405,7 +405,7 @@ fn cluster_of(worker: &WorkerSpec) -> String {
     let read = Credential::read(&worker.data_dir.join("identity/worker.pem"));
     let own = read.expect("whole").expect("a certificate");
     let proven = proven(own.certificate()).expect("a certificate of a cluster");
-    proven.certified.cluster.to_string()
+    proven.certified.trust_domain.to_string()
 }
 
 #[test]

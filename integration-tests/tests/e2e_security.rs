@@ -479,7 +479,7 @@ fn credential(authority: &Authority, role: Role, shard: Option<&str>, at: WallTi
     let key = KeyRequest::create().expect("a key");
     let shard = shard.map(|shard| ShardLabel::of(&Shard::try_from(shard).expect("a shard")));
     let certified = Certified {
-        cluster: authority.cluster().clone(),
+        trust_domain: authority.trust_domain().clone(),
         role,
         shard,
         token: None,
@@ -678,7 +678,7 @@ fn a_data_directory_that_has_lost_its_tokens_or_its_authority_is_no_new_one() {
     let mut local = secured.spec.clone();
     local.address = Ipv4Addr::LOCALHOST;
     let identity = secured.spec.data_dir.join("identity");
-    let first = secured.authority().authority().cluster().clone();
+    let first = secured.authority().authority().trust_domain().clone();
     for lost in ["tokens.json", ""] {
         kill_used(&mut secured);
         let path = identity.join(lost);
@@ -708,7 +708,7 @@ fn a_data_directory_that_has_lost_its_tokens_or_its_authority_is_no_new_one() {
                 .find(|line| line["what"] == "identityLost")
                 .map(|_| ())
         });
-        let kept = *secured.authority().authority().cluster() == first;
+        let kept = *secured.authority().authority().trust_domain() == first;
         assert_eq!(kept, !lost.is_empty(), "tokens alone are no cluster");
         // The statement is for one start.
         kill_used(&mut secured);

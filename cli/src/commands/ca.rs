@@ -80,7 +80,7 @@ fn status(args: &AskArgs) -> Result<CommandEnding> {
 }
 
 fn rotate(args: &RotateArgs) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let status = block_on(connection.rotate_authority(args.finish, args.force))??;
     let done = match args.finish {
         true => {

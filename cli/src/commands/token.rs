@@ -151,7 +151,7 @@ fn create(args: &CreateArgs) -> Result<CommandEnding> {
     if !is_join && args.uses.is_some() {
         return Err(Failure::usage("--uses is for tokens of workers".to_owned()).into());
     }
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let created = block_on(connection.create_token(terms))??;
     let token = created.token.unwrap_or_default();
     let status = created.status.unwrap_or_default();
@@ -251,7 +251,7 @@ fn moment(milliseconds: Option<i64>) -> String {
 }
 
 fn revoke(args: &RevokeArgs) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     block_on(connection.revoke_token(&args.number))??;
     let number = printable(&args.number);
     args.ask.say(

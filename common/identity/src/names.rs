@@ -1,12 +1,12 @@
-//! The names in certificates, which say what they prove. All are DNS names below `CLUSTER.brasserie`, which no resolver knows:
+//! The names in certificates, which say what they prove. All are DNS names below `DOMAIN.brasserie`, which no resolver knows:
 //!
 //! | name | proves |
 //! |---|---|
-//! | `scheduler.CLUSTER.brasserie` | a scheduler of the cluster |
-//! | `worker.CLUSTER.brasserie` | a worker of the cluster |
-//! | `SHARD.worker.CLUSTER.brasserie` | the worker of this shard, as its [`ShardLabel`] |
-//! | `ROLE.CLUSTER.brasserie` | a person with this role |
-//! | `t-NUMBER.token.CLUSTER.brasserie` | the token that the certificate goes back to |
+//! | `scheduler.DOMAIN.brasserie` | a scheduler of the cluster |
+//! | `worker.DOMAIN.brasserie` | a worker of the cluster |
+//! | `SHARD.worker.DOMAIN.brasserie` | the worker of this shard, as its [`ShardLabel`] |
+//! | `ROLE.DOMAIN.brasserie` | a person with this role |
+//! | `t-NUMBER.token.DOMAIN.brasserie` | the token that the certificate goes back to |
 //!
 //! The common name of the subject is `worker SHARD` or the role, for people. It proves nothing, and shows the shard of a label that is a hash.
 
@@ -19,26 +19,30 @@ use brasserie_common::access::{Role, ShardLabel, TokenNumber};
 use crate::IdentityError;
 
 /// The last label of all names.
-const DOMAIN: &str = "brasserie";
-/// Random bytes in the name of a cluster.
-const CLUSTER_BYTES: usize = 10;
+const LAST_LABEL: &str = "brasserie";
+/// The name of a scheduler for [`joining_client_config`](crate::joining_client_config). The client does not know the trust domain yet, and
+/// checks the hash of the authority instead of this name.
+pub const UNKNOWN_SCHEDULER: &str = "scheduler.brasserie";
+/// Random bytes in a trust domain.
+const TRUST_DOMAIN_BYTES: usize = 10;
 
-/// The name of a cluster in certificates: 20 random hex digits, which its authority keeps for ever.
+/// The name of a cluster in its certificates: 20 random hex digits, which its authority keeps for ever. The `cluster` of a status is another
+/// name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Cluster(Arc<str>);
+pub struct TrustDomain(Arc<str>);
 
-impl Cluster {
+impl TrustDomain {
     pub fn random() -> Result<Self, IdentityError> {
-        let mut bytes = [0; CLUSTER_BYTES];
+        let mut bytes = [0; TRUST_DOMAIN_BYTES];
         getrandom::fill(&mut bytes).map_err(IdentityError::Entropy)?;
-        Ok(Cluster(hex(&bytes).into()))
+        Ok(TrustDomain(hex(&bytes).into()))
     }
 
-    /// Returns the cluster of a text that is a name of one.
+    /// Reads a trust domain; `None` if the text is none.
     pub fn from_text(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        let is_name = text.len() == 2 * CLUSTER_BYTES && text.bytes().all(is_digit);
-        is_name.then(|| Cluster(text.into()))
+        let is_name = text.len() == 2 * TRUST_DOMAIN_BYTES && text.bytes().all(is_digit);
+        is_name.then(|| TrustDomain(text.into()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -47,20 +51,20 @@ impl Cluster {
 
     /// Returns the name that each certificate of this role has.
     pub fn of_role(&self, role: Role) -> String {
-        format!("{role}.{self}.{DOMAIN}")
+        format!("{role}.{self}.{LAST_LABEL}")
     }
 
     /// Returns the name that only the worker of this shard can prove.
     pub fn of_shard(&self, shard: &ShardLabel) -> String {
-        format!("{}.worker.{self}.{DOMAIN}", shard.as_str())
+        format!("{}.worker.{self}.{LAST_LABEL}", shard.as_str())
     }
 
     fn of_token(&self, token: TokenNumber) -> String {
-        format!("t-{token}.token.{self}.{DOMAIN}")
+        format!("t-{token}.token.{self}.{LAST_LABEL}")
     }
 }
 
-impl fmt::Display for Cluster {
+impl fmt::Display for TrustDomain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -69,7 +73,7 @@ impl fmt::Display for Cluster {
 /// The content of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certified {
-    pub cluster: Cluster,
+    pub trust_domain: TrustDomain,
     pub role: Role,
     /// Only of workers.
     pub shard: Option<ShardLabel>,
@@ -83,9 +87,9 @@ impl Certified {
         let shard = self
             .shard
             .as_ref()
-            .map(|shard| self.cluster.of_shard(shard));
-        let token = self.token.map(|token| self.cluster.of_token(token));
-        let role = Some(self.cluster.of_role(self.role));
+            .map(|shard| self.trust_domain.of_shard(shard));
+        let token = self.token.map(|token| self.trust_domain.of_token(token));
+        let role = Some(self.trust_domain.of_role(self.role));
         role.into_iter().chain(shard).chain(token).collect()
     }
 
@@ -113,30 +117,30 @@ impl Certified {
         let names: Vec<&str> = names.into_iter().collect();
         let foreign = || IdentityError::NotOurs(names.join(", "));
         let (mut role, mut shard, mut token) = (None, None, None);
-        let mut clusters = Vec::new();
+        let mut domains = Vec::new();
         for name in &names {
             let labels: Vec<&str> = name.split('.').collect();
-            let cluster = match labels[..] {
-                [named, cluster, DOMAIN] => {
+            let domain = match labels[..] {
+                [named, domain, LAST_LABEL] => {
                     role = Some(Role::from_name(named).ok_or_else(foreign)?);
-                    cluster
+                    domain
                 }
-                [label, "worker", cluster, DOMAIN] => {
+                [label, "worker", domain, LAST_LABEL] => {
                     shard = Some(ShardLabel::from_label(label).ok_or_else(foreign)?);
-                    cluster
+                    domain
                 }
-                [label, "token", cluster, DOMAIN] => {
+                [label, "token", domain, LAST_LABEL] => {
                     let digits = label.strip_prefix("t-").ok_or_else(foreign)?;
                     let number = u64::from_str_radix(digits, 16).map_err(|_| foreign())?;
                     token = Some(TokenNumber(number));
-                    cluster
+                    domain
                 }
                 _ => return Err(foreign()),
             };
-            clusters.push(Cluster::from_text(cluster).ok_or_else(foreign)?);
+            domains.push(TrustDomain::from_text(domain).ok_or_else(foreign)?);
         }
         let certified = Certified {
-            cluster: clusters.pop().ok_or_else(foreign)?,
+            trust_domain: domains.pop().ok_or_else(foreign)?,
             role: role.ok_or_else(foreign)?,
             shard,
             token,
@@ -165,7 +169,7 @@ mod tests {
 
     fn worker() -> Certified {
         Certified {
-            cluster: Cluster::from_text("00112233445566778899").expect("a cluster"),
+            trust_domain: TrustDomain::from_text("00112233445566778899").expect("a trust domain"),
             role: Role::Worker,
             shard: Some(ShardLabel::of(&Shard::try_from("w1").expect("a shard"))),
             token: Some(TokenNumber(7)),

@@ -161,10 +161,8 @@ impl Audit {
     /// Errors if the call is a change, and the log has got so many lines about its caller that further ones would push out those of others.
     /// Callers without a proof cannot be told apart, so they have no bound.
     pub(crate) fn may_change(&self, from: &Principal, what: &str) -> Result<(), TooManyChanges> {
-        let is_bounded = match from {
-            Principal::Authenticated(identity) => shares::is_bounded(identity, what),
-            Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => false,
-        };
+        let identity = from.identity();
+        let is_bounded = identity.is_some_and(|identity| shares::is_bounded(identity, what));
         if !is_bounded {
             return Ok(());
         }
@@ -272,7 +270,7 @@ impl Audit {
     /// Counts and writes the rejection of a call that speaks for another instance of a shard than the bound one, by a worker that has proven
     /// its shard. Other rejections are nobody's fault.
     pub(crate) fn rejected(&self, from: &Principal, what: &str, rejection: &Rejection) {
-        let is_proven = matches!(from, Principal::Authenticated(_));
+        let is_proven = from.identity().is_some();
         let reason = match rejection {
             Rejection::ShardTaken { .. }
             | Rejection::OtherMachine { .. }

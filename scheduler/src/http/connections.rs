@@ -15,6 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use brasserie_common::access::{CallOrigin, TokenNumber};
+use brasserie_thrift::rpc::TLS_HANDSHAKE;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -34,8 +35,6 @@ const MAX_CONNECTIONS: usize = 128;
 /// Maximum open connections whose requests have shown the same token, itself or by a session: a quarter, so that probes and other people have
 /// places while one caller asks without a pause.
 pub(super) const MAX_OF_A_TOKEN: usize = MAX_CONNECTIONS / 4;
-/// The first byte of a TLS connection: the type of a record with a part of the handshake. No request begins with it.
-const TLS_HANDSHAKE: u8 = 0x16;
 /// How often all requests that have arrived are read before a connection without one is closed for a newcomer. So a crowd that comes back at
 /// once when it is refused drives out no request that is about to be read.
 const ROUNDS: usize = 4;

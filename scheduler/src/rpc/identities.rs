@@ -4,9 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::access::{
-    CallOrigin, Identity, Role, RunAs, SCHEDULER_CALLS, ShardLabel, TokenNumber,
-};
+use brasserie_common::access::{CallOrigin, Role, RunAs, SCHEDULER_CALLS, ShardLabel, TokenNumber};
 use brasserie_common::text::printable;
 use brasserie_common::{Principal, Shard};
 use brasserie_common_identity::CertificateDer;
@@ -213,7 +211,7 @@ impl Identities {
             &self.queues.certifying,
             (from, to),
             move |security, (audit, from)| {
-                let chain = match identity_of(from) {
+                let chain = match from.identity() {
                     Some(person) => security.certify_person(person, &args.request),
                     None => Err(NotAdmitted::NoCertificate),
                 };
@@ -251,7 +249,7 @@ impl Identities {
                 let cluster = self
                     .security
                     .as_ref()
-                    .map(|security| security.cluster().to_owned());
+                    .map(|security| security.trust_domain().to_owned());
                 let caller = wire::Caller {
                     role: Some(identity.role.name().to_owned()),
                     owner: identity.owner.as_deref().map(str::to_owned),
@@ -386,7 +384,7 @@ impl Identities {
                 record_change(line, from, what, &rotated);
                 if let (Ok(_), true) = (&rotated, args.finish) {
                     // This caller gets its answer.
-                    security.disconnect_replaced(identity_of(from).map(|identity| &identity.from));
+                    security.disconnect_replaced(from.identity().map(|identity| &identity.from));
                 }
                 Ok(authority_status(rotated?))
             },
@@ -544,14 +542,7 @@ fn wire_chain(chain: Vec<CertificateDer<'static>>) -> wire::IssuedCertificate {
 }
 
 fn certified_shard(from: &Principal) -> Option<&ShardLabel> {
-    identity_of(from)?.shard.as_ref()
-}
-
-fn identity_of(from: &Principal) -> Option<&Identity> {
-    match from {
-        Principal::Authenticated(identity) => Some(identity),
-        Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => None,
-    }
+    from.identity()?.shard.as_ref()
 }
 
 fn parse_shard(text: String) -> Result<Shard, NotAdmitted> {
@@ -624,7 +615,7 @@ fn authority_status(state: AuthorityState) -> wire::AuthorityStatus {
     let count = i64::try_from(state.not_renewed.len()).unwrap_or(i64::MAX);
     let shards = state.not_renewed.into_iter().take(MOST_NOT_RENEWED);
     wire::AuthorityStatus {
-        cluster: Some(state.cluster.to_string()),
+        cluster: Some(state.trust_domain.to_string()),
         hash: Some(state.hash.to_string()),
         expires_ms: Some(state.expires.as_millis()),
         former: state.former.map(|former| former.to_string()),

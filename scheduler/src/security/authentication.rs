@@ -142,7 +142,7 @@ impl Security {
         now: WallTime,
     ) -> Result<Identity, String> {
         let (certified, is_valid) = (&proven.certified, now < proven.until);
-        if certified.cluster != self.cluster {
+        if certified.trust_domain != self.trust_domain {
             return Err("its certificate is of another cluster".to_owned());
         }
         let proof = IdentityProof::Certificate;
@@ -290,6 +290,6 @@ impl Credentials for Security {
 
 impl fmt::Debug for Security {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Security({})", self.cluster)
+        write!(f, "Security({})", self.trust_domain)
     }
 }

@@ -78,7 +78,7 @@ impl Security {
             life.0 = life.0.min(now.until(holder.until));
         }
         let certified = Certified {
-            cluster: self.cluster.clone(),
+            trust_domain: self.trust_domain.clone(),
             role: person.role,
             shard: None,
             token: person.token,
@@ -99,7 +99,7 @@ impl Security {
             registry.note_authority(&shard, &authority.hash());
         }
         let certified = Certified {
-            cluster: self.cluster.clone(),
+            trust_domain: self.trust_domain.clone(),
             role: Role::Worker,
             shard: Some(registry.named(shard.clone())),
             token,
@@ -112,19 +112,14 @@ impl Security {
     /// Makes the open connections of a worker with an expired certificate those of a worker that has renewed it.
     fn admit_again(&self, shard: &ShardLabel) {
         if let Some(server) = &*self.server.lock() {
-            server.identify(|peer| match peer {
-                Principal::Authenticated(identity)
-                    if identity.role == Role::Lapsed && identity.shard.as_ref() == Some(shard) =>
-                {
-                    Some(Principal::Authenticated(Arc::new(Identity {
-                        role: Role::Worker,
-                        ..Identity::clone(identity)
-                    })))
-                }
-                Principal::Authenticated(_)
-                | Principal::Unauthenticated(_)
-                | Principal::Stranger(..)
-                | Principal::Own => None,
+            let is_lapsed =
+                |peer: &&Identity| peer.role == Role::Lapsed && peer.shard.as_ref() == Some(shard);
+            server.identify(|peer| {
+                let lapsed = peer.identity().filter(is_lapsed)?;
+                Some(Principal::Authenticated(Arc::new(Identity {
+                    role: Role::Worker,
+                    ..lapsed.clone()
+                })))
             });
         }
     }

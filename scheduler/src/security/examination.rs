@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use brasserie_common_identity::{IdentityError, Life, MAX_TOKEN_BYTES, Token};
+use brasserie_common_identity::{ADMIN_TOKEN, FOLDER, IdentityError, Life, MAX_TOKEN_BYTES, Token};
 use brasserie_common_runtime::files::{self, OthersMay};
 
 use super::SecurityError;
-use super::folder::{ADMIN_TOKEN, FOLDER, TOKENS, exists, find, read_registry};
+use super::folder::{TOKENS, exists, find, read_registry};
 
 /// The lives of the secrets in a scheduler's data directory. Errors are those for which a start would fail, such as files that other users
 /// may read.

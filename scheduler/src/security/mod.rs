@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use brasserie_common::Principal;
 use brasserie_common::access::{Identity, LocalUser, ShardLabel};
-use brasserie_common_identity::{Authority, AuthorityHash, Cluster, Lifetime};
+use brasserie_common_identity::{Authority, AuthorityHash, Lifetime, TrustDomain};
 use brasserie_common_runtime::{Clock, DataDir, net};
 use brasserie_thrift::rpc::{Disconnector, ServerHandle};
 use parking_lot::Mutex;
@@ -89,7 +89,7 @@ pub enum AuthorityCreation {
 
 /// The identity of a scheduler with an authority.
 pub(crate) struct Security {
-    cluster: Cluster,
+    trust_domain: TrustDomain,
     own: Mutex<OwnCertificates>,
     registry: Mutex<Registry>,
     /// The folder of the authority and the registry.
@@ -137,7 +137,7 @@ impl Security {
         };
         let rpc_tls = RpcTls::create(&authority, now)?;
         let security = Arc::new_cyclic(|weak_self| Security {
-            cluster: authority.cluster().clone(),
+            trust_domain: authority.trust_domain().clone(),
             own: Mutex::new(OwnCertificates {
                 authority: Arc::new(authority),
                 rpc_tls,
@@ -218,12 +218,12 @@ impl Security {
 
     /// Returns the name that the worker of a shard must prove when it is called.
     pub(crate) fn certified_name(&self, shard: &ShardLabel) -> String {
-        self.cluster.of_shard(shard)
+        self.trust_domain.of_shard(shard)
     }
 
-    /// Returns the name of the cluster in certificates.
-    pub(crate) fn cluster(&self) -> &str {
-        self.cluster.as_str()
+    /// Returns the trust domain, the name of the cluster in certificates.
+    pub(crate) fn trust_domain(&self) -> &str {
+        self.trust_domain.as_str()
     }
 
     /// Makes the news of certificates go to all workers.
@@ -247,10 +247,7 @@ impl Security {
     /// Ends the connections of callers with such an identity.
     fn disconnect(&self, is_meant: impl Fn(&Identity) -> bool) {
         if let Some(server) = &*self.server.lock() {
-            server.disconnect(|peer| match peer {
-                Principal::Authenticated(identity) => is_meant(identity),
-                Principal::Unauthenticated(_) | Principal::Stranger(..) | Principal::Own => false,
-            });
+            server.disconnect(|peer| peer.identity().is_some_and(&is_meant));
         }
     }
 }

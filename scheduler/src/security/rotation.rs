@@ -14,11 +14,13 @@ use std::sync::Arc;
 use brasserie_common::WallTime;
 use brasserie_common::access::ShardLabel;
 use brasserie_common::text::printable;
-use brasserie_common_identity::{Authority, AuthorityHash, Cluster, IdentityError, KEY};
+use brasserie_common_identity::{
+    ADMIN_TOKEN, Authority, AuthorityHash, IdentityError, KEY, TrustDomain,
+};
 use brasserie_common_runtime::Clock;
 
 use super::authentication::RpcTls;
-use super::folder::{ADMIN_TOKEN, set_authority_of_admin_token};
+use super::folder::set_authority_of_admin_token;
 use super::registry::Registry;
 use super::writes::WriteTurn;
 use super::{NotAdmitted, Security};
@@ -40,7 +42,7 @@ pub(crate) enum RotationStep {
 /// The authority and its rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AuthorityState {
-    pub cluster: Cluster,
+    pub trust_domain: TrustDomain,
     pub hash: AuthorityHash,
     pub expires: WallTime,
     /// The authority that a rotation replaces.
@@ -200,7 +202,7 @@ fn state(authority: &Authority, registry: &Registry) -> Result<AuthorityState, I
         None => Vec::new(),
     };
     Ok(AuthorityState {
-        cluster: authority.cluster().clone(),
+        trust_domain: authority.trust_domain().clone(),
         hash: authority.hash(),
         expires: authority.until()?,
         former,
@@ -266,13 +268,13 @@ mod tests {
     /// Returns whether the holder of these certificates is admitted.
     fn enters(security: &Security, chain: &[CertificateDer<'static>]) -> bool {
         let from = SocketAddr::from(([10, 0, 0, 1], 1));
-        matches!(security.identify(from, chain), Principal::Authenticated(_))
+        security.identify(from, chain).identity().is_some()
     }
 
     /// Returns a certificate of a shard for a key that the scheduler has never seen.
     fn forged(authority: &Authority, shard: &Shard) -> Vec<CertificateDer<'static>> {
         let certified = Certified {
-            cluster: authority.cluster().clone(),
+            trust_domain: authority.trust_domain().clone(),
             role: Role::Worker,
             shard: Some(ShardLabel::of(shard)),
             token: None,

@@ -541,9 +541,7 @@ enum CallerKey {
 
 impl CallerKey {
     fn of(principal: &Principal) -> Option<Self> {
-        let Principal::Authenticated(identity) = principal else {
-            return None;
-        };
+        let identity = principal.identity()?;
         Some(match (&identity.shard, identity.token) {
             (Some(shard), _) => CallerKey::Shard(shard.clone()),
             (None, Some(token)) => CallerKey::Token(token),

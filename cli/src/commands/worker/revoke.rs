@@ -30,7 +30,7 @@ pub(crate) struct RevokeArgs {
 }
 
 pub(super) fn run(args: &RevokeArgs) -> Result<CommandEnding> {
-    let connection = args.ask.connect_patiently()?;
+    let connection = args.ask.connect_for_changes()?;
     let is_known = block_on(connection.revoke_worker(&args.name))??;
     let name = printable(&args.name);
     let text = match is_known {
