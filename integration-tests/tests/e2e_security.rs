@@ -15,8 +15,9 @@ use brasserie_common::{Shard, WallTime};
 use brasserie_common_identity::{Authority, Certified, Credential, KeyRequest, Lifetime, Token};
 use brasserie_common_runtime::{Clock, DataDir};
 use brasserie_thrift::generated::brasserie::{
-    BrasserieJoinArgs, BrasserieJoinResult, BrasseriePutFileArgs, BrasseriePutFileResult,
-    BrasserieRevokeTokenArgs, BrasserieRevokeTokenResult,
+    BrasserieAuthenticateArgs, BrasserieAuthenticateResult, BrasserieJoinArgs, BrasserieJoinResult,
+    BrasseriePutFileArgs, BrasseriePutFileResult, BrasserieRevokeTokenArgs,
+    BrasserieRevokeTokenResult,
 };
 use brasserie_thrift::generated::common as wire;
 use brasserie_thrift::rpc::{CallResult, ClientPool, PeerAddr};
@@ -959,6 +960,16 @@ fn with_hanging_names() -> (Secured, HangingDisk) {
 
 #[test]
 fn a_flood_of_changes_neither_delays_the_revocation_of_its_token_nor_acts_after_it() {
+    check_revoked_flood(false);
+}
+
+#[test]
+fn a_flood_of_changes_does_not_outlive_its_token_by_a_false_one() {
+    check_revoked_flood(true);
+}
+
+/// Checks that changes which wait for a disk have no effect once their token is revoked, even if the caller has shown a false one after them.
+fn check_revoked_flood(shows_false_token: bool) {
     let (secured, disk) = with_hanging_names();
     let authority = secured.authority();
     let scheduler = authority.scheduler(secured.spec.port);
@@ -988,6 +999,14 @@ fn a_flood_of_changes_neither_delays_the_revocation_of_its_token_nor_acts_after_
             let refused = flood.join_next().await.expect("a call").expect("its end");
             let text = format!("{refused:?}");
             assert!(text.contains("too many calls are in progress"), "{text}");
+        }
+        if shows_false_token {
+            let shown = BrasserieAuthenticateArgs {
+                secret: "false".to_owned(),
+            };
+            let shown: CallResult<BrasserieAuthenticateResult> =
+                thief.call(&scheduler, "authenticate", &shown).await;
+            assert!(matches!(&shown, CallResult::Done(_)), "{shown:?}");
         }
         let began = Instant::now();
         let number = number.to_string();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use brasserie_common::{Principal, RequestId};
 use brasserie_scheduler_core::{Answer, Event, Query, Reply};
-use brasserie_thrift::rpc::{Responder, Standing};
+use brasserie_thrift::rpc::{CallerCheck, Responder};
 use tokio::sync::{mpsc, oneshot};
 
 /// Capacity of one lane: the in-flight calls that the server admits from sixteen connections. Further requests are refused, and all peers
@@ -32,13 +32,13 @@ pub(crate) struct Input {
     pub(crate) event: Event,
     pub(crate) waiter: Option<(RequestId, Waiter)>,
     /// The caller of a change, which has no effect once the caller is expelled.
-    caller: Option<Standing>,
+    caller: Option<CallerCheck>,
 }
 
 impl Input {
     /// Returns whether the caller may no longer call.
     pub(crate) fn is_void(&self) -> bool {
-        self.caller.as_ref().is_some_and(Standing::is_expelled)
+        self.caller.as_ref().is_some_and(CallerCheck::is_expelled)
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Inbox {
     ordinary: mpsc::Sender<Input>,
     requests: Arc<AtomicU64>,
     /// The caller for whom the requests are.
-    caller: Option<Standing>,
+    caller: Option<CallerCheck>,
 }
 
 /// The receiving ends, for the driver.
@@ -110,7 +110,7 @@ impl Inbox {
     /// Returns an inbox for the requests of this caller. The driver drops those that it has not begun when the caller is expelled.
     pub(crate) fn of(&self, to: &Responder) -> Inbox {
         Inbox {
-            caller: Some(to.standing()),
+            caller: Some(to.caller_check()),
             ..self.clone()
         }
     }

@@ -110,15 +110,28 @@ impl Turns {
     ) where
         F: Future<Output = ()> + Send,
     {
+        self.begin_anyway(to, |to, turn| async move {
+            if !to.is_gone() {
+                work(to, turn).await;
+            }
+        });
+    }
+
+    /// Does the same also if the connection has ended by then.
+    fn begin_anyway<F>(
+        &self,
+        to: Responder,
+        work: impl FnOnce(Responder, Turn) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send,
+    {
         let place = match self.place(&to.principal()) {
             Ok(place) => place,
             Err(busy) => return to.fail(busy),
         };
         tokio::spawn(async move {
             let turn = place.turn().await;
-            if !to.is_gone() {
-                work(to, turn).await;
-            }
+            work(to, turn).await;
         });
     }
 
@@ -142,13 +155,14 @@ impl Turns {
         });
     }
 
-    /// Does the same on a thread of its own, which waits for no other work of the program.
+    /// Does the same on a thread of its own, which waits for no other work of the program, and also if the connection has ended by then: a
+    /// revocation takes effect although its caller did not wait for it.
     pub(crate) fn change_apart(
         &self,
         to: Responder,
         work: impl FnOnce(Responder) + Send + 'static,
     ) {
-        self.begin(to, |to, turn| async move {
+        self.begin_anyway(to, |to, turn| async move {
             let work = move || {
                 let _turn = turn;
                 unless_expelled(to, work);
@@ -336,6 +350,60 @@ mod tests {
         wait_until(|| server.load().calls == 0).await;
         assert_eq!(slow.begun(), 3, "two before the end, and the other's");
         assert!(slow.turns.0.queues.lock().is_empty());
+    }
+
+    /// A service that counts changes, which begin one after the other when the test lets them.
+    #[derive(Clone)]
+    struct Revoking {
+        turns: Turns,
+        begun: Arc<Mutex<usize>>,
+        may_end: Arc<Semaphore>,
+    }
+
+    impl Service for Revoking {
+        fn call(&self, call: IncomingCall<'_>) {
+            let (begun, may_end, runtime) = (
+                Arc::clone(&self.begun),
+                Arc::clone(&self.may_end),
+                Handle::current(),
+            );
+            self.turns.change_apart(call.into_responder(), move |to| {
+                *begun.lock() += 1;
+                let end = runtime.block_on(may_end.acquire());
+                end.expect("open").forget();
+                to.fail("done");
+            });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_revocation_is_carried_out_after_the_end_of_its_connection_unless_its_caller_is_expelled()
+     {
+        for is_expelled in [false, true] {
+            let service = Revoking {
+                turns: Turns::new(1),
+                begun: Arc::default(),
+                may_end: Arc::new(Semaphore::new(0)),
+            };
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            let server = Server::bind(any).await.expect("a free port");
+            let limits = Limits {
+                drain_timeout: Duration::from_millis(10),
+                ..Limits::DEFAULT
+            };
+            let server = server.serve(service.clone(), limits, CancellationToken::new());
+            let client = calling(&server, 3).await;
+            wait_until(|| server.load().calls == 3 && *service.begun.lock() == 1).await;
+            drop(client);
+            wait_until(|| server.load().connections == 0).await;
+            if is_expelled {
+                server.disconnector().disconnect(|_| true);
+            }
+            service.may_end.add_permits(3);
+            wait_until(|| server.load().calls == 0).await;
+            let expected = if is_expelled { 1 } else { 3 };
+            assert_eq!(*service.begun.lock(), expected);
+        }
     }
 
     #[tokio::test]

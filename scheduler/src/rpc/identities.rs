@@ -237,11 +237,15 @@ impl Identities {
             Some(security) => security.authenticate(&args.secret, address.clone()),
             None => Err(NotAdmitted::Open),
         };
-        let known = authenticate().and_then(|identity| {
-            to.identify(Principal::Authenticated(Arc::new(identity)));
+        let mut known = authenticate();
+        if let Ok(identity) = &known {
+            let shown = Principal::Authenticated(Arc::new(identity.clone()));
+            if let Err(other) = to.identify(shown) {
+                return to.fail(other);
+            }
             // A revocation in the meantime has closed the connections of known callers, and this caller was not known.
-            authenticate()
-        });
+            known = authenticate();
+        }
         let (result_value, ex) = match known {
             Ok(identity) => {
                 let life = self.security.as_ref().zip(identity.token);
@@ -264,8 +268,9 @@ impl Identities {
                     let token = (&*args.secret, &*why.to_string());
                     security.note_false_token(&address, to.method(), token);
                 }
-                // The calls that follow are refused for the same reason, also to a client that does not check this answer.
-                to.identify(Principal::stranger(address, why.to_string()));
+                // The calls that follow are refused for the same reason, also to a client that does not check this answer. A connection that
+                // was somebody's ends instead.
+                let _ = to.identify(Principal::stranger(address, why.to_string()));
                 (None, Some(exception(&why)))
             }
         };

@@ -45,6 +45,10 @@ pub(super) enum Close {
     SlowFrame(Duration),
     #[error("the peer does not read the answers")]
     Stalled,
+    #[error("the peer does not read the answers, or another peer needs the place")]
+    Ended,
+    #[error("the peer has shown another identity, or a false one, after a true one")]
+    OtherIdentity,
     #[error("the peer may no longer call, or must prove anew who it is")]
     Expelled,
     #[error(
@@ -219,6 +223,10 @@ impl<S: Service> Connection<S> {
                 break None;
             }
             consumed += LENGTH_BYTES + payload.len();
+            if self.outbox.has_changed_identity() {
+                ended = Err(Close::OtherIdentity);
+                break None;
+            }
         };
         if self.pause.is_some() {
             self.crowded_since.get_or_insert_with(Instant::now);
@@ -307,7 +315,8 @@ impl<S: Service> Connection<S> {
             CallOrigin::Network(address) => address,
             CallOrigin::Local(user) => {
                 self.outbox.note_no_certificate();
-                return self.outbox.identify(self.authenticator.local(user));
+                let _ = self.outbox.identify(self.authenticator.local(user));
+                return;
             }
         };
         match self.stream.proof() {
@@ -315,17 +324,19 @@ impl<S: Service> Connection<S> {
             Proof::Incomplete => {}
             Proof::Plain => {
                 self.outbox.note_no_certificate();
-                self.outbox.identify(self.authenticator.plain(from));
+                let _ = self.outbox.identify(self.authenticator.plain(from));
             }
             Proof::Certificates(shown) => {
                 if shown.is_empty() {
                     self.outbox.note_no_certificate();
                 }
-                self.outbox
-                    .identify(self.authenticator.identify(from, shown));
-                // A revocation in the meantime has closed the connections of those who were known, and this peer was not.
-                self.outbox
-                    .identify(self.authenticator.identify(from, shown));
+                let identify = || {
+                    let shown = self.authenticator.identify(from, shown);
+                    self.outbox.identify(shown)
+                };
+                // A revocation in the meantime has closed the connections of those who were known, and this peer was not. Then its first
+                // call is refused, and the connection ends.
+                let _ = identify().and_then(|()| identify());
             }
         }
     }
@@ -380,8 +391,8 @@ impl<S: Service> Connection<S> {
                 self.resume().await;
                 return Ok(());
             }
-            Doze::Doomed if outbox.is_expelled() => return Err(Close::Expelled),
-            Doze::Doomed => return Err(Close::Stalled),
+            Doze::Ending if outbox.is_expelled() => return Err(Close::Expelled),
+            Doze::Ending => return Err(Close::Ended),
         }
         let room = outbox.budget().room();
         tokio::pin!(room);

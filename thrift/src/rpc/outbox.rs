@@ -1,11 +1,12 @@
 //! Queue of the answers of one connection, filled from any thread and emptied by the connection's task.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use brasserie_common::Principal;
-use brasserie_common::access::CallOrigin;
+use brasserie_common::access::{CallOrigin, Identity, Role, ShardLabel, TokenNumber};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -17,7 +18,7 @@ use super::limits::{CALL_OVERHEAD_BYTES, KEEP_BUFFER_BYTES, Limits, REPLY_CHUNK_
 pub(super) struct ConnectionOutbox {
     peer: CallOrigin,
     /// The peer, known before the first call is read.
-    principal: Mutex<Principal>,
+    identity: Mutex<PeerIdentity>,
     limits: Arc<Limits>,
     budget: Arc<Budget>,
     account: Account,
@@ -31,6 +32,8 @@ pub(super) struct ConnectionOutbox {
     is_known: AtomicBool,
     /// Whether the server has asked the peer who it is, and got no proof.
     is_stranger: AtomicBool,
+    /// Whether the peer has shown another identity than the one that it had proven.
+    has_changed_identity: AtomicBool,
     /// Whether the peer is known without any certificate.
     needs_no_certificate: AtomicBool,
     /// Whether the server needs this connection's place.
@@ -38,6 +41,40 @@ pub(super) struct ConnectionOutbox {
     /// Whether the peer may no longer call. It stays set after the end of the connection.
     is_expelled: AtomicBool,
     wake: Notify,
+}
+
+/// The peer of a connection, as it is now and as it has proven to be.
+struct PeerIdentity {
+    /// The caller of the next call.
+    principal: Principal,
+    /// The one identity that the peer has proven, also after its end.
+    proven: Option<Arc<Identity>>,
+}
+
+/// The peer has proven another identity over the same connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this connection has another identity, and ends now: show each token over a connection of its own"
+)]
+pub struct OtherIdentity;
+
+/// A proven caller, whose connections count together.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CallerKey {
+    Shard(ShardLabel),
+    Token(TokenNumber),
+    /// A scheduler, an administrator over the local socket, or a person's certificate without a token, by its machine.
+    Other(Role, Option<IpAddr>),
+}
+
+impl CallerKey {
+    fn of(identity: &Identity) -> Self {
+        match (&identity.shard, identity.token) {
+            (Some(shard), _) => CallerKey::Shard(shard.clone()),
+            (None, Some(token)) => CallerKey::Token(token),
+            (None, None) => CallerKey::Other(identity.role, identity.from.machine()),
+        }
+    }
 }
 
 /// The order in which idle strangers are evicted: first those that read their replies, and among them the one with the oldest last call.
@@ -67,15 +104,15 @@ enum Attention {
 }
 
 /// ```text
-/// Alive --too many unsent bytes, expelled--> Doomed
-///   \------the task ends-----------------------\--------> Closed
+/// Alive --too many unsent bytes, place needed, caller expelled--> Ending
+///   \------the task ends--------------------------------------------\----> Closed
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// Answers are kept until they are sent.
     Alive,
-    /// The peer does not read, or may no longer call; the task will close the connection.
-    Doomed,
+    /// The task will close the connection.
+    Ending,
     /// The connection is closed, and answers are discarded.
     Closed,
 }
@@ -88,7 +125,7 @@ pub(super) enum Doze {
     /// There are answers to take first.
     Busy,
     /// The connection must be closed.
-    Doomed,
+    Ending,
 }
 
 impl ConnectionOutbox {
@@ -97,7 +134,10 @@ impl ConnectionOutbox {
         let unknown = Principal::stranger(peer.clone(), "the caller has made no call");
         ConnectionOutbox {
             peer,
-            principal: Mutex::new(unknown),
+            identity: Mutex::new(PeerIdentity {
+                principal: unknown,
+                proven: None,
+            }),
             limits,
             budget,
             account: Account::default(),
@@ -112,6 +152,7 @@ impl ConnectionOutbox {
             calls: AtomicUsize::new(0),
             is_known: AtomicBool::new(false),
             is_stranger: AtomicBool::new(false),
+            has_changed_identity: AtomicBool::new(false),
             needs_no_certificate: AtomicBool::new(false),
             is_asked_to_leave: AtomicBool::new(false),
             is_expelled: AtomicBool::new(false),
@@ -123,19 +164,67 @@ impl ConnectionOutbox {
         self.peer.clone()
     }
 
-    /// Notes who the peer is. A peer that has proven it is no stranger.
-    pub(super) fn identify(&self, principal: Principal) {
-        if principal.identity().is_some() {
+    /// Notes who the peer is. A peer that has proven it is no stranger. A connection has one proven identity, by which it is counted and
+    /// revoked: errors if this is another one, or none any more. Then the peer is a stranger, and the connection ends after the present call.
+    pub(super) fn identify(&self, principal: Principal) -> Result<(), OtherIdentity> {
+        let mut identity = self.identity.lock();
+        let shown = match &principal {
+            Principal::Authenticated(shown) => Some(Arc::clone(shown)),
+            Principal::Unauthenticated(_) | Principal::Stranger(_) | Principal::Own => None,
+        };
+        if let Some(proven) = &identity.proven {
+            let is_same = |shown: &Arc<Identity>| CallerKey::of(shown) == CallerKey::of(proven);
+            if !shown.as_ref().is_some_and(is_same) {
+                self.has_changed_identity.store(true, Ordering::Relaxed);
+                let stranger = match shown {
+                    Some(_) => Principal::stranger(self.peer(), OtherIdentity.to_string()),
+                    None => principal,
+                };
+                self.set_principal(&mut identity, stranger);
+                return Err(OtherIdentity);
+            }
+        }
+        if shown.is_some() {
+            identity.proven = shown;
             self.mark_known();
         }
+        self.set_principal(&mut identity, principal);
+        Ok(())
+    }
+
+    /// Makes the peer, whose identity has ended, a stranger. The connection is still counted and revoked by that identity.
+    pub(super) fn expire(&self, stranger: Principal) {
+        self.set_principal(&mut self.identity.lock(), stranger);
+    }
+
+    fn set_principal(&self, identity: &mut PeerIdentity, principal: Principal) {
         let is_stranger = matches!(principal, Principal::Stranger(_));
         self.is_stranger.store(is_stranger, Ordering::Relaxed);
-        *self.principal.lock() = principal;
+        identity.principal = principal;
     }
 
     /// Returns who the peer is.
     pub(super) fn principal(&self) -> Principal {
-        self.principal.lock().clone()
+        self.identity.lock().principal.clone()
+    }
+
+    /// Returns whether the peer is meant as it is now, or by the identity that it has proven.
+    pub(super) fn is_or_was(&self, is_meant: impl Fn(&Principal) -> bool) -> bool {
+        let (now, proven) = {
+            let identity = self.identity.lock();
+            (identity.principal.clone(), identity.proven.clone())
+        };
+        is_meant(&now) || proven.is_some_and(|proven| is_meant(&Principal::Authenticated(proven)))
+    }
+
+    /// Returns the proven caller with whose other connections this one counts.
+    pub(super) fn caller(&self) -> Option<CallerKey> {
+        self.identity.lock().proven.as_deref().map(CallerKey::of)
+    }
+
+    /// Returns whether the connection must end because the peer has shown another identity than the one that it had proven.
+    pub(super) fn has_changed_identity(&self) -> bool {
+        self.has_changed_identity.load(Ordering::Relaxed)
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -255,15 +344,19 @@ impl ConnectionOutbox {
         !self.needs_no_certificate.load(Ordering::Relaxed)
     }
 
-    /// Makes the connection's task close it, whatever its calls. No further call begins.
-    pub(super) fn expel(&self) {
+    /// Makes the connection's task close it, because the peer may no longer call. No further call begins, and changes that wait are void.
+    pub(super) fn expel_caller(&self) {
         self.is_expelled.store(true, Ordering::Release);
-        self.doom();
+        self.close_connection();
     }
 
-    /// Makes the connection's task close it, because the peer does not read.
-    pub(super) fn doom(&self) {
-        self.state.lock().fate = Fate::Doomed;
+    /// Makes the connection's task close it, whatever its calls. The peer may call over another one, and changes that wait still take effect.
+    pub(super) fn close_connection(&self) {
+        let mut state = self.state.lock();
+        if state.fate == Fate::Alive {
+            state.fate = Fate::Ending;
+        }
+        drop(state);
         self.wake.notify_one();
     }
 
@@ -326,7 +419,7 @@ impl ConnectionOutbox {
     fn push(&self, state: &mut OutboxState, frame: Vec<u8>) {
         match state.fate {
             Fate::Alive => {}
-            Fate::Doomed | Fate::Closed => return,
+            Fate::Ending | Fate::Closed => return,
         }
         let bytes = frame.len();
         let unsent = self.unsent.fetch_add(bytes, Ordering::AcqRel) + bytes;
@@ -338,7 +431,7 @@ impl ConnectionOutbox {
             Some(_) | None => state.chunks.push_back(frame),
         }
         if unsent > self.limits.max_unsent_bytes || self.budget.is_overrun() {
-            state.fate = Fate::Doomed;
+            state.fate = Fate::Ending;
         }
     }
 
@@ -367,7 +460,7 @@ impl ConnectionOutbox {
     pub(super) fn doze(&self, own: &VecDeque<Vec<u8>>) -> Doze {
         let mut state = self.state.lock();
         match state.fate {
-            Fate::Doomed | Fate::Closed => return Doze::Doomed,
+            Fate::Ending | Fate::Closed => return Doze::Ending,
             Fate::Alive => {}
         }
         if state.chunks.is_empty() || !own.is_empty() {

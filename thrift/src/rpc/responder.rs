@@ -10,7 +10,7 @@ use thrift::protocol::{TMessageType, TOutputProtocol, TSerializable};
 use thrift::{ApplicationError, ApplicationErrorKind};
 
 use super::frame::{ClientProtocol, Dialect};
-use super::outbox::ConnectionOutbox;
+use super::outbox::{ConnectionOutbox, OtherIdentity};
 use super::protocol::{CallKind, MessageInput, MessageName, describe, encode_frame};
 
 /// A service that answers calls.
@@ -66,7 +66,7 @@ impl IncomingCall<'_> {
         let Some(stranger) = known.expired(Clock.wall()) else {
             return known;
         };
-        outbox.identify(stranger.clone());
+        outbox.expire(stranger.clone());
         stranger
     }
 
@@ -157,9 +157,9 @@ pub struct Responder {
 
 /// Tells whether a caller may still call over its connection.
 #[derive(Clone)]
-pub struct Standing(Arc<ConnectionOutbox>);
+pub struct CallerCheck(Arc<ConnectionOutbox>);
 
-impl Standing {
+impl CallerCheck {
     /// Returns the same as [`Responder::is_expelled`].
     pub fn is_expelled(&self) -> bool {
         self.0.is_expelled()
@@ -201,8 +201,8 @@ impl Responder {
     }
 
     /// Returns what tells whether the caller is expelled, for another thread that performs the change.
-    pub fn standing(&self) -> Standing {
-        Standing(Arc::clone(&self.outbox))
+    pub fn caller_check(&self) -> CallerCheck {
+        CallerCheck(Arc::clone(&self.outbox))
     }
 
     /// Marks the caller as known to the service, so that the server does not close its connection to free a place. A service marks a peer
@@ -211,9 +211,11 @@ impl Responder {
         self.outbox.mark_known();
     }
 
-    /// Makes the caller somebody else from the next call on, because it has proven who it is.
-    pub fn identify(&self, principal: Principal) {
-        self.outbox.identify(principal);
+    /// Makes the caller the one that it has proven to be, or a stranger, from the next call on. Errors if the caller has proven another
+    /// identity over this connection. Then no next call begins: the connection ends after the answer that is given before the service
+    /// returns.
+    pub fn identify(&self, principal: Principal) -> Result<(), OtherIdentity> {
+        self.outbox.identify(principal)
     }
 
     /// Answers with a generated result struct: a value or a declared exception.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use brasserie_common::access::{CallOrigin, LocalUser, Role, ShardLabel, TokenNumber};
+use brasserie_common::access::{CallOrigin, LocalUser};
 use brasserie_common::{Principal, Ration};
 use brasserie_common_runtime::Clock;
 use brasserie_common_runtime::net::descriptor_limit;
@@ -24,7 +24,7 @@ use super::limits::{
     ACCEPT_RETRY, FOREIGN_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES,
     LISTEN_BACKLOG, Limits,
 };
-use super::outbox::ConnectionOutbox;
+use super::outbox::{CallerKey, ConnectionOutbox};
 use super::responder::Service;
 use super::stream::{Socket, Stream};
 
@@ -65,7 +65,8 @@ impl Disconnector {
         };
         for open in server.table.lock().open.values() {
             if let Some(principal) = becomes(&open.principal()) {
-                open.identify(principal);
+                // A peer that becomes somebody else loses its connection.
+                let _ = open.identify(principal);
             }
         }
     }
@@ -76,22 +77,23 @@ impl Disconnector {
         let Some(server) = self.0.upgrade() else {
             return;
         };
-        for open in server.table.lock().open.values() {
-            if open.may_be_certified() {
-                open.expel();
+        for known in server.table.lock().open_or_calling() {
+            if known.may_be_certified() {
+                known.expel_caller();
             }
         }
     }
 
-    /// Closes the connections of these peers, also those with calls in flight. No further call of theirs reaches the service, except one
-    /// that a connection passes to it at that moment. The service may ask [`Responder::is_expelled`](super::Responder::is_expelled).
+    /// Closes the connections of these peers, as they are now or were when they proved who they are, also those with calls in flight. No
+    /// further call of theirs reaches the service, except one that a connection passes to it at that moment. The service may ask
+    /// [`Responder::is_expelled`](super::Responder::is_expelled), also of a call whose connection has ended before.
     pub fn disconnect(&self, is_meant: impl Fn(&Principal) -> bool) {
         let Some(server) = self.0.upgrade() else {
             return;
         };
-        for open in server.table.lock().open.values() {
-            if is_meant(&open.principal()) {
-                open.expel();
+        for known in server.table.lock().open_or_calling() {
+            if known.is_or_was(&is_meant) {
+                known.expel_caller();
             }
         }
     }
@@ -125,6 +127,8 @@ struct ServerState {
 struct OpenConnections {
     open: HashMap<u64, Arc<ConnectionOutbox>>,
     next: u64,
+    /// Connections that have ended before all of their calls. Their callers may still be expelled. The limit of calls bounds their number.
+    ended: Vec<Weak<ConnectionOutbox>>,
     /// Where a server asks its peers who they are: the connections from each source that began as strangers', oldest first.
     arrivals: BTreeMap<IpAddr, BTreeSet<u64>>,
 }
@@ -391,6 +395,12 @@ impl ServerState {
 }
 
 impl OpenConnections {
+    /// Returns the open connections, and the ended ones that have calls.
+    fn open_or_calling(&self) -> impl Iterator<Item = Arc<ConnectionOutbox>> {
+        let ended = self.ended.iter().filter_map(Weak::upgrade);
+        self.open.values().map(Arc::clone).chain(ended)
+    }
+
     /// Asks the first idle stranger by its [`IdleRank`](super::outbox::IdleRank) to leave. Returns `false` if there is none.
     fn evict(&self) -> bool {
         let strangers = self.open.values().filter(|open| !open.is_asked_to_leave());
@@ -447,18 +457,18 @@ impl OpenConnections {
         if self.open.len() < most {
             return true;
         }
-        let leaving = |open: &&Arc<ConnectionOutbox>| open.is_asked_to_leave();
+        let leaving = |open: &&Arc<ConnectionOutbox>| open.is_asked_to_leave() || open.is_gone();
         let staying = self.open.len() - self.open.values().filter(leaving).count();
-        staying < most || self.evict() || self.expel_proven(limits.max_connections)
+        staying < most || self.evict() || self.close_proven(limits.max_connections)
     }
 
     /// Closes a connection of a proven caller, so that nobody with tokens or stolen keys keeps the others out: of the caller that has most of
     /// them, the one with the longest silence. If no caller has many, it is one of a worker or, if workers leave people their places, of a
     /// person that has several. Returns `false` if there is none.
-    fn expel_proven(&self, most: usize) -> bool {
+    fn close_proven(&self, most: usize) -> bool {
         let mut callers: BTreeMap<CallerKey, Vec<(u64, &Arc<ConnectionOutbox>)>> = BTreeMap::new();
-        for (number, open) in self.open.iter().filter(|(_, open)| !open.is_expelled()) {
-            if let Some(caller) = CallerKey::of(&open.principal()) {
+        for (number, open) in self.open.iter().filter(|(_, open)| !open.is_gone()) {
+            if let Some(caller) = open.caller() {
                 callers.entry(caller).or_default().push((*number, open));
             }
         }
@@ -480,7 +490,7 @@ impl OpenConnections {
             largest.and_then(|(_, of)| of.into_iter().min_by_key(|(_, open)| open.last_call()));
         match silent {
             Some((_, open)) => {
-                open.expel();
+                open.close_connection();
                 true
             }
             None => false,
@@ -494,8 +504,7 @@ impl OpenConnections {
         for open in self.open.values() {
             if let Some(unread) = open.unread() {
                 // Callers without a proof count by their machines.
-                let caller = CallerKey::of(&open.principal());
-                let caller = caller.ok_or_else(|| open.peer().source());
+                let caller = open.caller().ok_or_else(|| open.peer().source());
                 callers.entry(caller).or_default().push((unread, open));
             }
         }
@@ -509,7 +518,7 @@ impl OpenConnections {
         let open = largest.and_then(|(_, of)| of.into_iter().max_by_key(|(unread, _)| *unread));
         match open {
             Some((_, open)) if all > most => {
-                open.doom();
+                open.close_connection();
                 true
             }
             Some(_) | None => false,
@@ -527,26 +536,14 @@ impl OpenConnections {
                 self.arrivals.remove(&source);
             }
         }
-    }
-}
-
-/// A proven caller, whose connections count together.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum CallerKey {
-    Shard(ShardLabel),
-    Token(TokenNumber),
-    /// A scheduler, an administrator over the local socket, or a person's certificate without a token, by its machine.
-    Other(Role, Option<IpAddr>),
-}
-
-impl CallerKey {
-    fn of(principal: &Principal) -> Option<Self> {
-        let identity = principal.identity()?;
-        Some(match (&identity.shard, identity.token) {
-            (Some(shard), _) => CallerKey::Shard(shard.clone()),
-            (None, Some(token)) => CallerKey::Token(token),
-            (None, None) => CallerKey::Other(identity.role, identity.from.machine()),
-        })
+        if open.calls() > 0 {
+            if self.ended.len() == self.ended.capacity() {
+                self.ended.retain(|ended| ended.strong_count() > 0);
+                // The next check comes after as many connections as there are now.
+                self.ended.reserve(self.ended.len().max(64));
+            }
+            self.ended.push(Arc::downgrade(&open));
+        }
     }
 }
 

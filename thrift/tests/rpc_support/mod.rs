@@ -4,9 +4,11 @@
 #![expect(dead_code, reason = "no test file uses all of it")]
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::Principal;
+use brasserie_common::access::{CallOrigin, Identity, IdentityProof, Role, TokenNumber};
+use brasserie_common::{Principal, WallTime};
 use brasserie_thrift::rpc::{
     CallKind, IncomingCall, Limits, PeerAddr, Responder, Server, ServerHandle, Service,
 };
@@ -23,6 +25,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Longer than any wait of a passing test.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The number of a token whose life has ended.
+pub const EXPIRED: i32 = 9;
 
 /// Arguments of every method here: `1: string text, 2: i32 number, 3: list<string> items, 4: bool flag`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -140,7 +145,8 @@ impl TSerializable for NoteResult {
     }
 }
 
-/// The test service. `echo` answers at once; `who` says who the caller is; `join` answers as `echo` does, and marks its caller as known. `refuse` answers with the declared exception,
+/// The test service. `echo` answers at once; `who` says who the caller is; `prove` makes it the holder of the token
+/// `number`, see [`holder_of`]; `join` answers as `echo` does, and marks its caller as known. `refuse` answers with the declared exception,
 /// `drop` not at all, and `grow` with `number` bytes. `later` and oneway calls go to the test.
 pub struct TestService {
     pub later: mpsc::UnboundedSender<(Note, Responder)>,
@@ -163,6 +169,15 @@ impl Service for TestService {
                 responder.mark_known();
                 responder.reply(&NoteResult::success(note));
             }),
+            "prove" => {
+                let from = call.peer();
+                call.serve(
+                    |note: Note, to| match to.identify(holder_of(note.number, from)) {
+                        Ok(()) => to.reply(&NoteResult::success(note)),
+                        Err(other) => to.fail(other),
+                    },
+                );
+            }
             "refuse" => call.serve(|note: Note, responder| {
                 let refused = Some(note);
                 responder.reply(&NoteResult {
@@ -202,6 +217,18 @@ impl Service for TestService {
             _ => call.refuse_for_lack_of_room(),
         }
     }
+}
+
+/// Returns the holder of a token: 0 is false, and `EXPIRED` has expired.
+pub fn holder_of(token: i32, from: CallOrigin) -> Principal {
+    let Some(number) = token.try_into().ok().filter(|number| *number > 0) else {
+        return Principal::stranger(from, "a false token");
+    };
+    Principal::Authenticated(Arc::new(Identity {
+        token: Some(TokenNumber(number)),
+        until: (token == EXPIRED).then_some(WallTime(0)),
+        ..Identity::new(Role::Viewer, IdentityProof::Token, from)
+    }))
 }
 
 pub struct TestServer {
