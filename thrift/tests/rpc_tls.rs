@@ -701,6 +701,48 @@ async fn workers_of_many_shards_leave_places_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_prove_themselves_while_others_arrive_take_few_places_beyond_the_limit() {
+    let authority = authority();
+    let limits = Limits {
+        max_connections: 40,
+        ..Limits::DEFAULT
+    };
+    let server = serve(&authority, &scheduler(&authority), limits).await;
+    let peer = at(&server, &authority);
+    let shards: Vec<Credential> = (0..40)
+        .map(|shard| worker(&authority, &format!("w{shard}"), now()))
+        .collect();
+    // Each caller is a stranger until its handshake is over, and may be asked to leave meanwhile.
+    let crowd = (0..24).map(|first| {
+        let own: Vec<_> = (0..40)
+            .map(|number| pool(&authority, Some(&shards[(first + number) % 40])))
+            .collect();
+        let peer = peer.clone();
+        tokio::spawn(async move {
+            for pool in &own {
+                let note = Note::default();
+                let _ = pool.call::<_, NoteResult>(&peer, "who", &note).await;
+            }
+            own
+        })
+    });
+    let crowd: Vec<_> = crowd.collect();
+    let mut held = Vec::new();
+    for callers in crowd {
+        held.push(callers.await.expect("a crowd"));
+    }
+    let open = server.handle.load().connections;
+    assert!(open <= 46, "{open}");
+    let other = pool(&authority, Some(&scheduler(&authority)));
+    let mut served = false;
+    for _ in 0..20 {
+        let called = other.call::<_, NoteResult>(&peer, "who", &Note::default());
+        served |= matches!(called.await, CallResult::Done(_));
+    }
+    assert!(served, "others get a place");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_sends_short_frames_only_and_hostile_ones_inside_tls_harm_nobody() {
     let authority = authority();
     let server = serve(&authority, &scheduler(&authority), Limits::DEFAULT).await;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use brasserie_common::access::{CallOrigin, TokenNumber};
+use brasserie_common_runtime::net;
 use brasserie_thrift::rpc::TLS_HANDSHAKE;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -30,7 +31,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::security::Security;
 
-/// Maximum open connections: enough for some browsers and probes, and far below the descriptors that workers need.
+/// Maximum open connections: enough for some browsers and probes, and far below the descriptors that workers need. At most an eighth of the
+/// descriptors that the process may have.
 const MAX_CONNECTIONS: usize = 128;
 /// Maximum open connections whose requests have shown the same token, itself or by a session: a quarter, so that probes and other people have
 /// places while one caller asks without a pause.
@@ -243,7 +245,7 @@ struct HttpConnection {
 
 impl HttpConnections {
     fn is_full(&self) -> bool {
-        self.open.len() >= MAX_CONNECTIONS
+        self.open.len() >= MAX_CONNECTIONS.min(net::descriptor_limit() / 8)
     }
 
     /// Ends a connection without a request, or else one whose peer does not read its answer: of the machine with most of them the oldest, so

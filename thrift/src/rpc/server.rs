@@ -316,8 +316,9 @@ impl<S: Service> Acceptor<S> {
                 // The peer has already given up.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // The process has probably no descriptors left, and evicting an idle stranger frees one soon.
-                    self.shared.table.lock().evict();
+                    // The process has probably no descriptors left, and the connection that is closed frees one soon.
+                    let most = self.shared.limits.max_connections;
+                    self.shared.table.lock().make_place(most);
                     if !self.shared.full.swap(true, Ordering::Relaxed) {
                         tracing::warn!(%error, "cannot accept Thrift connections; trying again until it works");
                     }
@@ -403,7 +404,10 @@ impl OpenConnections {
 
     /// Asks the first idle stranger by its [`IdleRank`](super::outbox::IdleRank) to leave. Returns `false` if there is none.
     fn evict(&self) -> bool {
-        let strangers = self.open.values().filter(|open| !open.is_asked_to_leave());
+        let strangers = self.open.values().filter(|open| {
+            // Those at the local socket have places of their own.
+            !open.is_asked_to_leave() && matches!(open.peer(), CallOrigin::Network(_))
+        });
         let idle = strangers.filter_map(|open| Some((open.idle_rank()?, open)));
         match idle.min_by_key(|(rank, _)| *rank) {
             Some((_, oldest)) => {
@@ -426,7 +430,8 @@ impl OpenConnections {
             let Some(open) = self.open.get(&number) else {
                 continue;
             };
-            if open.is_known() || open.is_asked_to_leave() {
+            let is_local = matches!(open.peer(), CallOrigin::Local(_));
+            if open.is_known() || open.is_asked_to_leave() || is_local {
                 continue;
             }
             if open.idle_rank().is_some() {
@@ -443,23 +448,34 @@ impl OpenConnections {
 
     /// Returns whether one more connection from this peer may be opened, if necessary in the place of another. `strangers` counts it too.
     fn has_place(&mut self, limits: &Limits, strangers: usize, peer: &CallOrigin) -> bool {
-        let (most, is_local) = match peer {
-            CallOrigin::Network(_) => (limits.max_connections, false),
-            CallOrigin::Local(_) => (limits.max_connections + LOCAL_RESERVE, true),
+        let (reserve, is_local) = match peer {
+            CallOrigin::Network(_) => (0, false),
+            CallOrigin::Local(_) => (LOCAL_RESERVE, true),
         };
-        // Connections that were asked to close do so within milliseconds. The factor bounds their number if they do not.
-        if self.open.len() >= most * 2 {
+        let most = limits.max_connections + reserve;
+        // Connections that were asked to close do so within milliseconds. The half bounds their number if they do not.
+        if self.open.len() >= most + limits.max_connections.div_ceil(2) {
+            return false;
+        }
+        let leaving = |open: &&Arc<ConnectionOutbox>| open.is_asked_to_leave() || open.is_gone();
+        let staying = match self.open.len() < most {
+            true => self.open.len(),
+            false => self.open.len() - self.open.values().filter(leaving).count(),
+        };
+        // Peers that were asked to leave stay if they prove themselves meanwhile. The eighth bounds their number.
+        if staying >= most + limits.max_connections.div_ceil(8) {
+            self.make_place(limits.max_connections);
             return false;
         }
         if strangers > limits.max_strangers && !is_local {
             return self.evict_from_largest_source();
         }
-        if self.open.len() < most {
-            return true;
-        }
-        let leaving = |open: &&Arc<ConnectionOutbox>| open.is_asked_to_leave() || open.is_gone();
-        let staying = self.open.len() - self.open.values().filter(leaving).count();
-        staying < most || self.evict() || self.close_proven(limits.max_connections)
+        staying < most || self.make_place(limits.max_connections)
+    }
+
+    /// Closes a connection of a stranger, or else of a proven caller. Returns `false` if none may be closed.
+    fn make_place(&self, most: usize) -> bool {
+        self.evict() || self.close_proven(most)
     }
 
     /// Closes a connection of a proven caller, so that nobody with tokens or stolen keys keeps the others out: of the caller that has most of
