@@ -40,10 +40,14 @@ impl Security {
     }
 
     /// Ends the certificates of a shard, and its connections in both directions, also if the disk takes nothing. Waits for the disk for some
-    /// seconds at most.
+    /// seconds at most. Workers are not notified of what they know: see [`Security::has_revoked`].
     pub(crate) fn revoke_worker(&self, shard: &Shard) -> Result<(), NotAdmitted> {
         let label = ShardLabel::of(shard);
         let is_meant = |identity: &Identity| identity.shard.as_ref() == Some(&label);
+        if self.has_revoked(shard) {
+            self.disconnect(is_meant);
+            return self.keep_all();
+        }
         let revocation = Revocation::Shard {
             shard: shard.clone(),
             now: Clock.wall(),
@@ -55,10 +59,29 @@ impl Security {
         })
     }
 
+    /// Returns whether all certificates of a shard that are known are revoked, so that another revocation changes nothing.
+    pub(crate) fn has_revoked(&self, shard: &Shard) -> bool {
+        self.registry.lock().has_revoked(&ShardLabel::of(shard))
+    }
+
+    /// Waits until the revocations are on disk, for some seconds at most. Errors if they are not.
+    fn keep_all(&self) -> Result<(), NotAdmitted> {
+        let all = self.registry.lock().revocations();
+        if self.are_all_written() {
+            return Ok(());
+        }
+        self.keep(all)
+    }
+
     fn revoke(&self, revocation: Revocation, cut_off: impl FnOnce()) -> Result<(), NotAdmitted> {
         let number = self.registry.lock().revoke_in_memory(revocation)?;
         self.notify_workers();
         cut_off();
+        self.keep(number)
+    }
+
+    /// Has a thread write the revocations, and waits for those up to this number.
+    fn keep(&self, number: u64) -> Result<(), NotAdmitted> {
         let written = self.write_in_thread().map_err(|error| error.to_string());
         let kept = written.and_then(|failures| self.wait_until_written(number, failures));
         kept.map_err(NotAdmitted::NotWritten)
