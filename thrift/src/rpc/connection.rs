@@ -524,6 +524,7 @@ fn take_frame<S: Service>(
             kind,
             state: AnswerState::Pending,
             held,
+            kept: None,
         },
     };
     match accepts {

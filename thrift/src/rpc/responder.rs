@@ -1,5 +1,6 @@
 //! One call as a service sees it: its arguments, and the responder for its one answer.
 
+use std::any::Any;
 use std::fmt::Display;
 use std::sync::Arc;
 
@@ -52,6 +53,16 @@ impl IncomingCall<'_> {
     /// Returns the name of the method.
     pub fn method(&self) -> &str {
         &self.responder.method
+    }
+
+    /// Returns the bytes of the call's frame, and some for its bookkeeping.
+    pub fn frame_bytes(&self) -> usize {
+        self.responder.held
+    }
+
+    /// Keeps a value until the call is answered.
+    pub fn keep(&mut self, value: impl Send + Sync + 'static) {
+        self.responder.kept = Some(Box::new(value));
     }
 
     /// Returns the other end of the connection.
@@ -153,6 +164,8 @@ pub struct Responder {
     pub(super) state: AnswerState,
     /// Bytes of the connection's account that this call holds until it is answered.
     pub(super) held: usize,
+    /// A value of the service, dropped after the answer.
+    pub(super) kept: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// Tells whether a caller may still call over its connection.
